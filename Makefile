@@ -1,0 +1,45 @@
+# Every verb sets up what it needs: Python 3.11+ and the usual package registry are all it asks for.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup check test faults bench lock clean
+
+help:  ## Show this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+$(READY): requirements/dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("Outlast needs Python 3.11 or newer, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+setup: $(READY)  ## Create the virtual environment with the locked dependencies
+
+check: $(READY)  ## Format, lint, types, doors between rooms, no registry named
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/python tests/house/no_hosts.py
+
+test: $(READY)  ## Run the test suite
+	$(BIN)/pytest
+
+faults: $(READY)  ## Run every fault crossing and the soaks, with counts and times
+	$(BIN)/pytest -m "soak or not soak" -s tests/faults tests/journeys
+
+bench: $(READY)  ## Measure, and write docs/benchmarks.md
+	$(BIN)/python -m benchmarks
+
+lock: requirements/dev.in pyproject.toml  ## Renew the locked dependencies
+	$(PYTHON) -m venv --clear .make/lock
+	.make/lock/bin/pip install --quiet --disable-pip-version-check pip-tools
+	.make/lock/bin/pip-compile -q -U --strip-extras --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-header -o requirements/runtime.txt pyproject.toml
+	.make/lock/bin/pip-compile -q -U --strip-extras --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-header --allow-unsafe -o requirements/dev.txt pyproject.toml requirements/dev.in
+
+clean:  ## Remove what the other verbs made
+	rm -rf $(VENV) .make dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

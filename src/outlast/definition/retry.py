@@ -1,0 +1,37 @@
+"""How often, how soon and after which errors a node is tried again."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from outlast.errors import BadInput
+from outlast.history.events import Failure
+
+RETRIED = frozenset({"transient", "timeout"})
+"""The categories of failure that another attempt may cure."""
+
+
+class Retry(Struct, frozen=True):
+    """`attempts` counts the first one. Delays grow by `factor` from `delay` up to `longest` seconds."""
+
+    attempts: int = 1
+    delay: float = 1.0
+    factor: float = 2.0
+    longest: float = 300.0
+    jitter: float = 0.1
+
+    def __post_init__(self) -> None:
+        if self.attempts < 1:
+            raise BadInput(f"a node needs at least one attempt, not {self.attempts}")
+        if self.delay < 0 or self.factor < 1 or self.longest < 0 or not 0 <= self.jitter <= 1:
+            raise BadInput("delay and longest must not be negative, factor at least 1, jitter between 0 and 1")
+
+    def wait_us(self, failure: Failure, failed_attempts: int, chance: float) -> int | None:
+        """Microseconds until the next attempt, or None if there is none. `chance`, 0 to 1, spreads the delays."""
+        if failure.category not in RETRIED or failed_attempts >= self.attempts:
+            return None
+        seconds = min(self.delay * self.factor ** (failed_attempts - 1), self.longest)
+        return int(seconds * (1 + self.jitter * (2 * chance - 1)) * 1_000_000)
+
+
+NEVER = Retry()

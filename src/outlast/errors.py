@@ -1,0 +1,123 @@
+"""Every refusal Outlast makes, as one tree.
+
+    OutlastError
+    ├── Refused                what was asked cannot be done; nothing was changed
+    │   ├── Illegal            the event may not follow what the log holds (names the invariant)
+    │   ├── NotFound           no such run, branch, event or blob
+    │   ├── AlreadyExists      a run of that id is there already, and is another one
+    │   ├── Gone               what it answers is over: finished, withdrawn, or on a dead branch
+    │   └── BadInput           an argument that cannot be meant
+    ├── Conflict               someone wrote first; read on and decide again
+    │   ├── Overtaken          a request or a fact arrived that the decision did not know of
+    │   ├── Fenced             the claim on the run is lost; this owner must stop
+    │   └── Claimed            another live worker holds the run
+    ├── Damaged                the log does not say what it said when it was written
+    │   └── UnknownEvent       an event type this version does not know
+    └── StoreError             the cupboard itself failed
+        ├── StoreFull          no space left; nothing was written
+        ├── StoreReadOnly      it may not be written to; nothing was written
+        ├── StoreBusy          others held it for too long; nothing was written
+        ├── StoreUnusable      it is not a store of ours, or of a newer version
+        └── OutcomeUnknown     the store failed in mid-write; ask before trying again
+
+A message says what was refused, why, and what to do.
+"""
+
+from __future__ import annotations
+
+
+class OutlastError(Exception):
+    """The root: `except OutlastError` catches everything Outlast raises on purpose."""
+
+
+class Refused(OutlastError):
+    """The request cannot be done; nothing was changed (P11)."""
+
+
+class Illegal(Refused):
+    """An event that may not follow what the log holds. `invariant` is V1 to V11, `seq` its place."""
+
+    def __init__(self, invariant: str, message: str, *, seq: int = 0) -> None:
+        self.invariant = invariant
+        self.seq = seq
+        self.reason = message
+        place = f" at event {seq}" if seq else ""
+        super().__init__(f"{invariant}{place}: {message}")
+
+
+class NotFound(Refused):
+    """There is no such run, branch, event or blob."""
+
+
+class AlreadyExists(Refused):
+    """A run of that id exists and was created with other contents."""
+
+
+class Gone(Refused):
+    """What this answers is over: the run ended, the question was withdrawn or answered, the branch is dead."""
+
+
+class BadInput(Refused):
+    """An argument that cannot be meant."""
+
+
+class Conflict(OutlastError):
+    """Someone wrote first. Read what they wrote and decide again."""
+
+
+class Overtaken(Conflict):
+    """Facts arrived that this decision did not know of; the state now holds them: decide again."""
+
+
+class Fenced(Conflict):
+    """A newer owner has taken the run over. This one must stop and may not append (P3)."""
+
+
+class Claimed(Conflict):
+    """Another live worker holds the run."""
+
+
+class Damaged(OutlastError):
+    """The log does not read as it was written. `run` and `seq` say where (P12)."""
+
+    def __init__(self, message: str, *, run: str = "", seq: int = 0) -> None:
+        self.run = run
+        self.seq = seq
+        place = f"run {run}, event {seq}: " if run else ""
+        super().__init__(f"{place}{message}")
+
+
+class UnknownEvent(Damaged):
+    """An event type that this version of Outlast does not know; `kind` is its name."""
+
+    def __init__(self, kind: str, *, run: str = "", seq: int = 0) -> None:
+        self.kind = kind
+        super().__init__(
+            f"unknown event type {kind!r}; it was written by a newer version of Outlast: upgrade to read this run",
+            run=run,
+            seq=seq,
+        )
+
+
+class StoreError(OutlastError):
+    """The store itself failed."""
+
+
+class StoreFull(StoreError):
+    """No space is left where the store lives; nothing was written. Free some space: appends go on by themselves."""
+
+
+class StoreReadOnly(StoreError):
+    """The store may not be written to; nothing was written."""
+
+
+class StoreBusy(StoreError):
+    """Other processes held the store for longer than the busy time-out; nothing was written."""
+
+
+class StoreUnusable(StoreError):
+    """The file or address is not a store of ours, or was written by a newer version."""
+
+
+class OutcomeUnknown(StoreError):
+    """The store failed while it was writing: the append may or may not have landed. Ask before trying again."""

@@ -1,0 +1,397 @@
+"""Every kind of fact a log can hold.
+
+Events are past tense, immutable and small. Fields at their defaults are not written, so a trivial node costs few bytes.
+Values of users (parameters, outputs, answers) are kept as the JSON they were given in: the kernel never looks inside.
+Times are microseconds since 1970, UTC.
+
+Adding a field with a default, or a type at the end of its group, is an ordinary change; renaming or retyping one is not:
+old logs must decode for ever (`tests/histories/` holds some to prove it).
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from msgspec import Raw, Struct, field
+
+Value: TypeAlias = Raw
+"""JSON, in its exact bytes."""
+
+Cursor: TypeAlias = int | str
+"""How far a trigger's source has been read; numbers compare as numbers, texts as texts."""
+
+NULL = Raw(b"null")
+
+
+class Event(
+    Struct,
+    frozen=True,
+    omit_defaults=True,
+    forbid_unknown_fields=True,
+    tag_field="type",
+    tag=lambda name: name,
+    gc=False,
+    kw_only=True,
+):
+    """The trunk. `more` keeps the fields a newer version wrote, so that an event written again loses nothing."""
+
+    more: dict[str, Raw] | None = field(default=None, name="+")
+
+
+class Failure(Struct, frozen=True, omit_defaults=True, gc=False):
+    """An error as a fact: its type, what it said, where it came from, and how it is to be treated."""
+
+    kind: str
+    message: str = ""
+    trace: str = ""
+    category: Literal["permanent", "transient", "timeout", "cancelled", "crash", "rejected"] = "permanent"
+    data: Value = NULL
+
+
+# --- the run -----------------------------------------------------------------------------------------------------------
+
+
+class RunCreated(Event, frozen=True, kw_only=True):
+    workflow: str
+    version: str = ""
+    params: Value = NULL
+    by: str = ""
+    kind: Literal["function", "graph", "plan", "trigger", "schedule"] = "function"
+    key: str = ""
+    title: str = ""
+    tags: tuple[str, ...] = ()
+    parent: str = ""
+    parent_node: str = ""
+    forked_from: str = ""
+    forked_at: int = 0
+    on_restart: Literal["resume", "hold"] = "resume"
+    exclusive: str = ""
+    entry: str = ""
+    root: str = ""
+
+
+class RunStarted(Event, frozen=True, kw_only=True):
+    resumed: bool = False
+    by: str = ""
+
+
+class RunPaused(Event, frozen=True, kw_only=True):
+    reason: str = ""
+
+
+class RunTakenOver(Event, frozen=True, kw_only=True):
+    epoch: int
+    worker: str = ""
+    previous: str = ""
+    cause: Literal["claimed", "expired", "dead"] = "claimed"
+
+
+class PauseRequested(Event, frozen=True, kw_only=True):
+    by: str = ""
+    reason: str = ""
+
+
+class CancelRequested(Event, frozen=True, kw_only=True):
+    by: str = ""
+    reason: str = ""
+
+
+class RunCompleted(Event, frozen=True, kw_only=True):
+    output: Value = NULL
+    ms: float = 0.0
+
+
+class RunFailed(Event, frozen=True, kw_only=True):
+    error: Failure
+    node: str = ""
+    recoverable: bool = False
+    held: bool = False
+
+
+class RunCancelled(Event, frozen=True, kw_only=True):
+    by: str = ""
+    reason: str = ""
+
+
+class RunContinued(Event, frozen=True, kw_only=True):
+    successor: str
+    carried: Value = NULL
+
+
+class RunRecovered(Event, frozen=True, kw_only=True):
+    code: str
+    reason: str = ""
+    evidence: tuple[int, ...] = ()
+    previous_branch: int = 0
+    new_branch: int = 0
+    cutoff: int = 0
+
+
+class VersionChanged(Event, frozen=True, kw_only=True):
+    version: str
+    previous: str = ""
+    reason: str = ""
+
+
+# --- branches ----------------------------------------------------------------------------------------------------------
+
+
+class BranchOpened(Event, frozen=True, kw_only=True):
+    """The first event of its branch. `parent_first` is where the parent opened: a lineage is read by walking back."""
+
+    branch: int
+    parent: int
+    cutoff: int
+    parent_first: int = 1
+    cause: Literal["jump", "retry", "recovery", "activate", "migrate", "replan"] = "jump"
+    by: str = ""
+    reason: str = ""
+    withdrawn: tuple[str, ...] = ()
+    detached: tuple[str, ...] = ()
+
+
+class JumpRequested(Event, frozen=True, kw_only=True):
+    target: int
+    branch: int
+    by: str = ""
+    reason: str = ""
+
+
+# --- steps and nodes ---------------------------------------------------------------------------------------------------
+
+
+class StepStarted(Event, frozen=True, kw_only=True):
+    step: str
+
+
+class StepCompleted(Event, frozen=True, kw_only=True):
+    step: str
+
+
+class NodeScheduled(Event, frozen=True, kw_only=True):
+    node: str
+    attempt: int = 1
+    cause: Literal["first", "retry", "crash", "pause", "reset"] = "first"
+    step: str = ""
+    feedback: Value = NULL
+
+
+class NodeStarted(Event, frozen=True, kw_only=True):
+    node: str
+    attempt: int = 1
+    inputs: Value = NULL
+    hash: str = ""
+    code: str = ""
+
+
+class NodeCheckpointed(Event, frozen=True, kw_only=True):
+    node: str
+    attempt: int = 1
+    data: Value = NULL
+
+
+class NodeCompleted(Event, frozen=True, kw_only=True):
+    node: str
+    attempt: int = 1
+    output: Value = NULL
+    ms: float = 0.0
+    adopted: int = 0
+
+
+class NodeFailed(Event, frozen=True, kw_only=True):
+    """Final unless `retry_at` says when the next attempt is due."""
+
+    node: str
+    error: Failure
+    attempt: int = 1
+    ms: float = 0.0
+    retry_at: int | None = None
+
+
+class NodeSkipped(Event, frozen=True, kw_only=True):
+    node: str
+    reason: str = ""
+
+
+class CompensationStarted(Event, frozen=True, kw_only=True):
+    node: str
+    attempt: int = 1
+
+
+class NodeCompensated(Event, frozen=True, kw_only=True):
+    node: str
+    attempt: int = 1
+    ms: float = 0.0
+
+
+class CompensationFailed(Event, frozen=True, kw_only=True):
+    node: str
+    error: Failure
+    attempt: int = 1
+
+
+class GraphExtended(Event, frozen=True, kw_only=True):
+    by: str = ""
+    nodes: Value = NULL
+
+
+# --- people and time ---------------------------------------------------------------------------------------------------
+
+
+class InteractionRequested(Event, frozen=True, kw_only=True):
+    interaction: str
+    node: str = ""
+    key: str = ""
+    kind: Literal["ask", "approve", "form"] = "ask"
+    prompt: str = ""
+    schema: Value = NULL
+    hash: str = ""
+    due: int | None = None
+
+
+class InteractionAnswered(Event, frozen=True, kw_only=True):
+    interaction: str
+    answer: Value = NULL
+    by: str = ""
+
+
+class InteractionWithdrawn(Event, frozen=True, kw_only=True):
+    interaction: str
+    reason: str = ""
+
+
+class SignalAwaited(Event, frozen=True, kw_only=True):
+    """The run waits for a signal of this name; without it a waiting run could not say for what."""
+
+    wait: str
+    name: str
+
+
+class SignalReceived(Event, frozen=True, kw_only=True):
+    signal: str
+    name: str
+    data: Value = NULL
+    by: str = ""
+
+
+class SignalConsumed(Event, frozen=True, kw_only=True):
+    signal: str
+    wait: str = ""
+
+
+class TimerSet(Event, frozen=True, kw_only=True):
+    timer: str
+    due: int
+    node: str = ""
+
+
+class TimerFired(Event, frozen=True, kw_only=True):
+    timer: str
+
+
+class TimerCancelled(Event, frozen=True, kw_only=True):
+    timer: str
+    reason: str = ""
+
+
+class DecisionRecorded(Event, frozen=True, kw_only=True):
+    key: str
+    value: Value = NULL
+
+
+# --- the outside -------------------------------------------------------------------------------------------------------
+
+
+class TriggerRegistered(Event, frozen=True, kw_only=True):
+    trigger: str
+    kind: str = ""
+    config: Value = NULL
+
+
+class TriggerInputReceived(Event, frozen=True, kw_only=True):
+    trigger: str
+    input: str
+    data: Value = NULL
+    cursor: Cursor | None = None
+
+
+class TriggerCursorAdvanced(Event, frozen=True, kw_only=True):
+    trigger: str
+    cursor: Cursor
+    count: int = 0
+
+
+class OutboxEnqueued(Event, frozen=True, kw_only=True):
+    message: str
+    target: str = ""
+    data: Value = NULL
+    node: str = ""
+
+
+class OutboxSent(Event, frozen=True, kw_only=True):
+    message: str
+    receipt: str = ""
+
+
+class ChildStarted(Event, frozen=True, kw_only=True):
+    child: str
+    workflow: str = ""
+    node: str = ""
+    detached: bool = False
+
+
+class ChildEnded(Event, frozen=True, kw_only=True):
+    child: str
+    status: Literal["completed", "failed", "cancelled"] = "completed"
+    output: Value = NULL
+    error: Failure | None = None
+
+
+AnyEvent: TypeAlias = (
+    RunCreated
+    | RunStarted
+    | RunPaused
+    | RunTakenOver
+    | PauseRequested
+    | CancelRequested
+    | RunCompleted
+    | RunFailed
+    | RunCancelled
+    | RunContinued
+    | RunRecovered
+    | VersionChanged
+    | BranchOpened
+    | JumpRequested
+    | StepStarted
+    | StepCompleted
+    | NodeScheduled
+    | NodeStarted
+    | NodeCheckpointed
+    | NodeCompleted
+    | NodeFailed
+    | NodeSkipped
+    | CompensationStarted
+    | NodeCompensated
+    | CompensationFailed
+    | GraphExtended
+    | InteractionRequested
+    | InteractionAnswered
+    | InteractionWithdrawn
+    | SignalAwaited
+    | SignalReceived
+    | SignalConsumed
+    | TimerSet
+    | TimerFired
+    | TimerCancelled
+    | DecisionRecorded
+    | TriggerRegistered
+    | TriggerInputReceived
+    | TriggerCursorAdvanced
+    | OutboxEnqueued
+    | OutboxSent
+    | ChildStarted
+    | ChildEnded
+)
+
+EVENT_TYPES: dict[str, type[Event]] = {kind.__name__: kind for kind in AnyEvent.__args__}
+"""Every event type by its name, which is also its tag in the stored JSON."""

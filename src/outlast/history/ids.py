@@ -1,0 +1,49 @@
+"""Names of things: typed, time-ordered where they are new, derived where they must be found again."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import NewType
+
+from outlast.errors import BadInput
+
+RunId = NewType("RunId", str)
+"""One execution. A UUIDv7 unless the caller chose it."""
+
+WorkerId = NewType("WorkerId", str)
+"""One incarnation of a worker: a process that dies and comes back is another one."""
+
+AppendId = NewType("AppendId", bytes)
+"""Sixteen bytes that are never used for a second append, so that a repeated one is recognised."""
+
+_ALLOWED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@=+-]{0,199}")
+
+
+def uuid7(unix_ms: int, entropy: bytes) -> str:
+    """A UUID of version 7 from a time in milliseconds and ten random bytes: later ones sort later."""
+    number = (unix_ms & 0xFFFF_FFFF_FFFF) << 80 | int.from_bytes(entropy[:10], "big")
+    return _as_uuid(number, version=7)
+
+
+def derived_run(source: str, *names: str) -> RunId:
+    """The id of the run that `source` starts for `names`: the same arguments always give the same id."""
+    text = "\0".join((source, *names)).encode()
+    return RunId(_as_uuid(int.from_bytes(hashlib.blake2b(text, digest_size=16).digest(), "big"), version=8))
+
+
+def checked_run(name: str) -> RunId:
+    """`name` as a run id, or `BadInput`: ids travel in URLs, file names and object keys."""
+    if not _ALLOWED.fullmatch(name):
+        raise BadInput(
+            f"{name[:80]!r} cannot be a run id: use 1 to 200 letters, digits and any of . _ : @ = + - "
+            "beginning with a letter or a digit"
+        )
+    return RunId(name)
+
+
+def _as_uuid(number: int, *, version: int) -> str:
+    number = number & ~(0xF << 76) | version << 76
+    number = number & ~(0x3 << 62) | 0x2 << 62
+    digits = f"{number:032x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"

@@ -1,0 +1,155 @@
+"""From an intention to the events that say it: pure, checked against the state, nothing appended yet.
+
+A driver asks here, hands the answer to the ledger, and folds what landed. Times are microseconds; who asks and when are
+arguments. What cannot be done in the run's present state is refused with a sentence for people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from outlast.definition.retry import Retry
+from outlast.errors import Gone, Refused
+from outlast.history import events as e
+from outlast.history.lineage import Branch, holder
+from outlast.lifecycle.state import OPEN, NodeStatus, State
+from outlast.lifecycle.status import Status
+
+CRASHES_BEFORE_HOLD = 5
+"""A node that was interrupted this often holds its run for a person."""
+
+RESTARTED = "Server restarted while workflow was running"
+
+Decision = list[e.AnyEvent]
+Ending = e.RunCompleted | e.RunFailed | e.RunCancelled | e.RunContinued
+
+
+def take_over(
+    state: State,
+    epoch: int,
+    worker: str,
+    *,
+    previous: str = "",
+    cause: Literal["claimed", "expired", "dead"] = "claimed",
+    hold: bool = False,
+) -> Decision:
+    """Begin a new epoch. If the owner before was interrupted, say what becomes of the nodes it left behind (C1, G1)."""
+    events: Decision = [e.RunTakenOver(epoch=epoch, worker=worker, previous=previous, cause=cause)]
+    interrupted = cause != "claimed" and state.outline.base in (Status.RUNNING, Status.COMPENSATING)
+    if not interrupted:
+        return events
+    left = [(name, node) for name, node in state.nodes.items() if node.status is NodeStatus.STARTED]
+    tired = [name for name, node in left if node.crashes + 1 >= CRASHES_BEFORE_HOLD]
+    if hold or state.outline.on_restart == "hold":
+        events.append(_held(RESTARTED))
+    elif tired:
+        events.append(_held(f"node {tired[0]} was interrupted {CRASHES_BEFORE_HOLD} times", node=tired[0]))
+    else:
+        events += [e.NodeScheduled(node=name, attempt=node.attempt + 1, cause="crash") for name, node in left]
+    return events
+
+
+def _held(reason: str, node: str = "") -> e.RunFailed:
+    error = e.Failure("Interrupted", reason, category="crash")
+    return e.RunFailed(error=error, node=node, recoverable=True, held=True)
+
+
+def fail_node(
+    state: State, node: str, error: e.Failure, retry: Retry, *, now: int, chance: float = 0.5, ms: float = 0.0
+) -> Decision:
+    """One attempt failed: try again later as the policy says, or let the failure stand."""
+    known = state.nodes.get(node)
+    if known is None:
+        raise Refused(f"node {node} is not part of this run")
+    wait = retry.wait_us(error, known.retries + 1, chance)
+    due = None if wait is None else now + wait
+    return [e.NodeFailed(node=node, attempt=known.attempt, error=error, ms=ms, retry_at=due)]
+
+
+def retry_node(state: State, node: str) -> Decision:
+    """Do a failed node again on this branch; a completed one is only done again on a new branch."""
+    known = state.nodes.get(node)
+    if known is None:
+        raise Refused(f"node {node} is not part of this run")
+    if known.status is NodeStatus.RETRYING:
+        return [e.NodeScheduled(node=node, attempt=known.attempt + 1, cause="retry")]
+    if known.status is not NodeStatus.FAILED:
+        raise Refused(f"node {node} is {known.status.name.lower()}, only a failed node is retried on its branch")
+    return [e.NodeScheduled(node=node, attempt=known.attempt + 1, cause="reset")]
+
+
+def end(state: State, ending: Ending, reason: str = "the run ended") -> Decision:
+    """The ending, after the outcome of everything that is still open: nothing is left hanging."""
+    cancelled = e.Failure("Cancelled", reason, category="cancelled")
+    events: Decision = [
+        e.NodeFailed(node=name, attempt=node.attempt, error=cancelled)
+        for name, node in state.nodes.items()
+        if node.status in OPEN
+    ]
+    for wait in state.waits.values():
+        if wait.kind == "interaction":
+            events.append(e.InteractionWithdrawn(interaction=wait.id, reason=reason))
+        elif wait.kind == "timer":
+            events.append(e.TimerCancelled(timer=wait.id, reason=reason))
+    return [*events, ending]
+
+
+def pause(state: State, reason: str = "") -> Decision:
+    """Stop where the run stands; what is in flight is done again after a resume."""
+    if state.outline.base not in (Status.CREATED, Status.RUNNING, Status.COMPENSATING):
+        raise Refused(f"a run that is {state.status} cannot be paused")
+    return [e.RunPaused(reason=reason)]
+
+
+def resume(state: State, by: str = "") -> Decision:
+    """Go on after a pause, a hold or a recoverable failure, on the same branch."""
+    outline = state.outline
+    if outline.base is Status.FAILED and not outline.recoverable:
+        raise Refused("the run failed for good: retry a node of it, or jump back to an earlier event")
+    if outline.base not in (Status.PAUSED, Status.FAILED):
+        raise Refused(f"a run that is {state.status} cannot be resumed")
+    events: Decision = [e.RunStarted(resumed=True, by=by)]
+    events += [
+        e.NodeScheduled(node=name, attempt=node.attempt + 1, cause="pause")
+        for name, node in state.nodes.items()
+        if node.status is NodeStatus.STARTED
+    ]
+    return events
+
+
+def open_branch(
+    state: State,
+    branches: Iterable[Branch],
+    cutoff: int,
+    *,
+    cause: Literal["jump", "retry", "recovery", "activate", "migrate", "replan"] = "jump",
+    by: str = "",
+    reason: str = "",
+) -> Decision:
+    """Leave what follows `cutoff` on its branch and go on beside it; BranchOpened lists what the cut withdraws."""
+    known = list(branches)
+    if not 0 <= cutoff <= state.outline.seq:
+        raise Refused(f"event {cutoff} is not in this run's log, which ends at {state.outline.seq}")
+    parent = holder(known, cutoff)
+    withdrawn = [name for name, asked in state.interactions.items() if asked.seq > cutoff and asked.answer is None]
+    detached = [name for name, child in state.children.items() if not child.status]
+    return [
+        e.BranchOpened(
+            branch=max(branch.id for branch in known) + 1,
+            parent=parent.id,
+            cutoff=cutoff,
+            parent_first=parent.first,
+            cause=cause,
+            by=by,
+            reason=reason,
+            withdrawn=tuple(withdrawn),
+            detached=tuple(detached),
+        )
+    ]
+
+
+def must_accept(closed: bool, name: str) -> None:
+    """Refuse data for a run that is over."""
+    if closed:
+        raise Gone(f"run {name} is over; it takes no more answers, signals or inputs")

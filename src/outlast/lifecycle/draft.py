@@ -1,0 +1,133 @@
+"""A state one append further, laid over the durable one.
+
+The state of a run is always a fold of durable facts. What is about to be appended is folded into a draft first: there it
+is checked, and from there the new summary is read, before a byte is written. If the append lands, the draft is absorbed;
+if it loses a race, the draft is dropped, what others wrote is folded, and a new one is made. Both cost O(what changed).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import copy
+from typing import Generic, TypeVar
+
+from outlast.lifecycle.state import State, Table
+
+Part = TypeVar("Part")
+
+
+class Overlay(Generic[Part]):
+    """A dictionary with changes on top; None among the changes means removed."""
+
+    __slots__ = ("base", "changes")
+
+    def __init__(self, base: dict[str, Part]) -> None:
+        self.base = base
+        self.changes: dict[str, Part | None] = {}
+
+    def get(self, key: str, /) -> Part | None:
+        if key in self.changes:
+            return self.changes[key]
+        return self.base.get(key)
+
+    def __setitem__(self, key: str, part: Part, /) -> None:
+        self.changes[key] = part
+
+    def pop(self, key: str, default: None, /) -> object:
+        found = self.get(key)
+        if key in self.base:
+            self.changes[key] = None
+        else:
+            self.changes.pop(key, None)
+        return found if found is not None else default
+
+    def clear(self) -> None:
+        self.changes = dict.fromkeys(self.base)
+
+    def items(self) -> Iterator[tuple[str, Part]]:
+        """In the order that `absorb` leaves behind."""
+        changes = self.changes
+        for key, part in self.base.items():
+            if key not in changes:
+                yield key, part
+        for key, changed in changes.items():
+            if changed is not None:
+                yield key, changed
+
+    def values(self) -> Iterator[Part]:
+        return (part for _, part in self.items())
+
+    def __len__(self) -> int:
+        extra = 0
+        for key, part in self.changes.items():
+            extra += (part is not None) - (key in self.base)
+        return len(self.base) + extra
+
+    def absorb(self) -> None:
+        """Make the changes those of the dictionary underneath."""
+        for key, part in self.changes.items():
+            if part is None:
+                self.base.pop(key, None)
+            else:
+                self.base[key] = part
+        self.changes.clear()
+
+
+class OrderedOverlay(Overlay[Part]):
+    """An overlay that keeps the order in which parts were added, also of one that was removed and added again."""
+
+    __slots__ = ()
+
+    def __setitem__(self, key: str, part: Part, /) -> None:
+        self.changes.pop(key, None)
+        self.changes[key] = part
+
+    def absorb(self) -> None:
+        for key, part in self.changes.items():
+            self.base.pop(key, None)
+            if part is not None:
+                self.base[key] = part
+        self.changes.clear()
+
+
+class Draft:
+    """The state as it will be. Fold into `view`; then `absorb` or `drop`."""
+
+    __slots__ = ("_overlays", "state", "view")
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.view = State(
+            outline=copy(state.outline),
+            nodes=Overlay(_plain(state.nodes)),
+            waits=OrderedOverlay(_plain(state.waits)),
+            interactions=Overlay(_plain(state.interactions)),
+            signals=Overlay(_plain(state.signals)),
+            children=Overlay(_plain(state.children)),
+            outbox=Overlay(_plain(state.outbox)),
+            triggers=Overlay(_plain(state.triggers)),
+            steps=Overlay(_plain(state.steps)),
+            decisions=Overlay(_plain(state.decisions)),
+        )
+        tables = (getattr(self.view, name) for name in State.__struct_fields__)
+        self._overlays: list[Overlay[object]] = [table for table in tables if isinstance(table, Overlay)]
+
+    def absorb(self) -> None:
+        """What was drafted has happened."""
+        for overlay in self._overlays:
+            if overlay.changes:
+                overlay.absorb()
+        self.state.outline = self.view.outline
+        self.view.outline = copy(self.view.outline)
+
+    def drop(self) -> None:
+        """What was drafted has not happened."""
+        for overlay in self._overlays:
+            if overlay.changes:
+                overlay.changes.clear()
+        self.view.outline = copy(self.state.outline)
+
+
+def _plain(table: Table[Part]) -> dict[str, Part]:
+    assert isinstance(table, dict)
+    return table

@@ -1,0 +1,223 @@
+"""V1 to V11 over a whole log: every violation, not just the first.
+
+The rules about what may follow what live in the fold; here the fold is run over every branch's lineage and asked to go on
+after each objection, and what only a whole log can show is checked beside it: the chain, the epochs, the branches, the
+receipts, the summary. `verify` shows the answer to people; every test ends with it.
+
+A log with one branch costs one pass. Each further branch costs a pass over its lineage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from msgspec import Struct
+
+from outlast.errors import Damaged, Illegal
+from outlast.history import events as e
+from outlast.history.ids import RunId
+from outlast.history.lineage import BEFORE_FIRST, ROOT, Branch, holder, lineage
+from outlast.history.record import Entry, Kind, Record, entries, follows, genesis
+from outlast.lifecycle.fold import apply
+from outlast.lifecycle.state import State
+from outlast.lifecycle.summary import Summary, summarise
+from outlast.lifecycle.transitions import CONTROL, GUEST_DATA
+
+
+class Violation(Struct, frozen=True, order=True):
+    """One broken invariant: where, which, and in what way."""
+
+    seq: int
+    invariant: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.invariant} at event {self.seq}: {self.message}"
+
+
+def violations(
+    run: RunId, records: Sequence[Record], summary: Summary | None = None, *, key: bytes = b""
+) -> list[Violation]:
+    """Every breach of V1 to V11 in a log; an empty list means the log is sound. With no summary, V10 is not judged."""
+    found = _chain(run, records, key)
+    log, broken = _decoded(records)
+    found += broken
+    branches, misplaced = _branches(records, log)
+    found += misplaced
+    found += _epochs(records, log)
+    found += _receipts(log)
+    found += _stories(run, log, branches, summary)
+    return sorted(set(found))
+
+
+def _chain(run: RunId, records: Sequence[Record], key: bytes) -> list[Violation]:
+    found: list[Violation] = []
+    expected, previous = 1, genesis(run, key)
+    for record in records:
+        if record.run != run:
+            found.append(Violation(record.first, "V1", f"the record belongs to run {record.run}"))
+        if record.first != expected:
+            found.append(Violation(record.first, "V1", f"event {expected} was expected, a gap or an overlap"))
+        elif not follows(record, previous, key):
+            found.append(Violation(record.first, "V1", "the digest is not that of the stored bytes and the one before"))
+        expected, previous = record.first + record.count, record.digest
+    return found
+
+
+def _decoded(records: Sequence[Record]) -> tuple[list[Entry], list[Violation]]:
+    log: list[Entry] = []
+    found: list[Violation] = []
+    for record in records:
+        try:
+            told = entries(record)
+        except Damaged as damage:
+            found.append(Violation(damage.seq or record.first, "V1", f"does not decode: {damage}"))
+            continue
+        if len(told) != record.count:
+            found.append(Violation(record.first, "V1", f"the record says {record.count} events and holds {len(told)}"))
+        log += told
+    return log, found
+
+
+def _branches(records: Sequence[Record], log: Sequence[Entry]) -> tuple[dict[int, Branch], list[Violation]]:
+    branches = {0: ROOT}
+    found: list[Violation] = []
+    for entry in log:
+        event = entry.event
+        if isinstance(event, e.BranchOpened):
+            found += [Violation(entry.seq, "V8", text) for text in _ill_opened(event, entry, branches)]
+            branches[event.branch] = Branch(event.branch, entry.seq, event.parent, event.cutoff)
+        if entry.branch != max(branches):
+            found.append(
+                Violation(entry.seq, "V8", f"written to branch {entry.branch} while {max(branches)} is current")
+            )
+    starts = {record.first for record in records}
+    found += [
+        Violation(branch.first, "V8", f"branch {branch.id} opens in the middle of an append")
+        for branch in branches.values()
+        if branch.id and branch.first not in starts
+    ]
+    return branches, found
+
+
+def _ill_opened(event: e.BranchOpened, entry: Entry, branches: dict[int, Branch]) -> list[str]:
+    wrong: list[str] = []
+    if event.branch != max(branches) + 1:
+        wrong.append(f"branch {event.branch} opens after branch {max(branches)}")
+    if not BEFORE_FIRST <= event.cutoff < entry.seq:
+        wrong.append(f"branch {event.branch} is cut at event {event.cutoff}, which is not before it")
+        return wrong
+    parent = holder(branches.values(), event.cutoff)
+    if event.parent != parent.id:
+        wrong.append(f"the parent of branch {event.branch} is {event.parent}, event {event.cutoff} is on {parent.id}")
+    if event.parent_first != parent.first:
+        wrong.append(f"branch {event.parent} opened at {parent.first}, branch {event.branch} says {event.parent_first}")
+    return wrong
+
+
+def _epochs(records: Sequence[Record], log: Sequence[Entry]) -> list[Violation]:
+    found: list[Violation] = []
+    firsts = {entry.seq: entry.event for entry in log}
+    epoch = 0
+    for record in records:
+        if record.kind in (Kind.GUEST, Kind.CONTROL):
+            found += _overreaching(record, firsts)
+            continue
+        if record.epoch < epoch:
+            found.append(Violation(record.first, "V11", f"epoch {record.epoch} after epoch {epoch}"))
+        elif record.epoch > epoch and record.first > 1:
+            opening = firsts.get(record.first)
+            named = opening.epoch if isinstance(opening, e.RunTakenOver) else None
+            if record.kind is not Kind.TAKEOVER or named != record.epoch:
+                found.append(Violation(record.first, "V11", f"epoch {record.epoch} begins without RunTakenOver"))
+        epoch = max(epoch, record.epoch)
+    return found
+
+
+def _overreaching(record: Record, log: dict[int, e.AnyEvent]) -> list[Violation]:
+    allowed: tuple[type[e.Event], ...] = CONTROL if record.kind is Kind.CONTROL else (*GUEST_DATA, e.RunCreated)
+    return [
+        Violation(seq, "V11", f"{type(log[seq]).__name__} is not for a guest to say")
+        for seq in range(record.first, record.last + 1)
+        if seq in log and not isinstance(log[seq], allowed)
+    ]
+
+
+def _receipts(log: Sequence[Entry]) -> list[Violation]:
+    found: list[Violation] = []
+    owed: dict[str, bool] = {}
+    for entry in log:
+        event = entry.event
+        if isinstance(event, e.OutboxEnqueued):
+            owed.setdefault(f"message {event.message}", False)
+        elif isinstance(event, e.ChildStarted):
+            owed.setdefault(f"child {event.child}", False)
+        elif isinstance(event, e.OutboxSent | e.ChildEnded):
+            name = f"message {event.message}" if isinstance(event, e.OutboxSent) else f"child {event.child}"
+            if name not in owed:
+                found.append(Violation(entry.seq, "V7", f"a receipt for {name}, which is nowhere in the log"))
+            elif owed[name]:
+                found.append(Violation(entry.seq, "V7", f"a second receipt for {name}"))
+            owed[name] = True
+    return found
+
+
+def _stories(run: RunId, log: Sequence[Entry], branches: dict[int, Branch], summary: Summary | None) -> list[Violation]:
+    found: list[Violation] = []
+    if not log:
+        return [Violation(0, "V2", "the log is empty")]
+    by_seq = {entry.seq: entry for entry in log}
+    ends = {branch.id: log[-1].seq for branch in branches.values()}
+    ordered = sorted(branches.values(), key=lambda branch: branch.first)
+    for earlier, later in pairwise(ordered):
+        ends[earlier.id] = later.first - 1
+    for branch in ordered:
+        found += _story(run, branch, branches, ends[branch.id], by_seq, summary)
+    if summary is not None and summary.at > log[-1].seq:
+        found.append(
+            Violation(summary.at, "V10", f"the summary is of event {summary.at}, the log ends at {log[-1].seq}")
+        )
+    return found
+
+
+def _story(
+    run: RunId,
+    branch: Branch,
+    branches: dict[int, Branch],
+    end: int,
+    log: dict[int, Entry],
+    summary: Summary | None,
+) -> list[Violation]:
+    """Fold one branch's lineage, objecting only on its own interval: what it shares was judged on its parent."""
+    try:
+        intervals = lineage(branches, branch.id, end)
+    except Illegal as objection:
+        return [Violation(branch.first, objection.invariant, objection.reason)]
+    found: list[Violation] = []
+    state = State()
+    for first, last in intervals:
+        for seq in range(first, last + 1):
+            entry = log.get(seq)
+            if entry is None:
+                continue
+            try:
+                apply(state, entry.event, seq, entry.time)
+            except Illegal as objection:
+                if seq >= branch.first:
+                    found.append(Violation(seq, objection.invariant, objection.reason))
+            if summary is not None and seq == summary.at and seq >= branch.first:
+                found += _told_wrong(summary, summarise(run, state))
+    return found
+
+
+def _told_wrong(told: Summary, true: Summary) -> list[Violation]:
+    return [
+        Violation(
+            told.at,
+            "V10",
+            f"the summary says {name} {getattr(told, name)!r}, the log {getattr(true, name)!r}",
+        )
+        for name in Summary.__struct_fields__
+        if getattr(told, name) != getattr(true, name)
+    ]

@@ -1,0 +1,175 @@
+"""What a lineage amounts to: the outline of the run, its nodes, and what it has asked of others.
+
+The parts are immutable and replaced, never changed in place, so that a draft (see `draft`) can lie over a state without
+copying it. Only what later events or the drivers ask for is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import IntEnum
+from typing import Literal, Protocol, TypeAlias, TypeVar
+
+from msgspec import Struct, field
+
+from outlast.history.events import NULL, Cursor, Failure, Value
+from outlast.lifecycle.status import TERMINAL, Status
+
+Part = TypeVar("Part")
+
+
+class Table(Protocol[Part]):
+    """The few things the fold does to a dictionary, so that a draft can stand in for one."""
+
+    def get(self, key: str, /) -> Part | None: ...
+    def __setitem__(self, key: str, part: Part, /) -> None: ...
+    def pop(self, key: str, default: None, /) -> object: ...
+    def clear(self) -> None: ...
+    def values(self) -> Iterable[Part]: ...
+    def items(self) -> Iterable[tuple[str, Part]]: ...
+    def __len__(self) -> int: ...
+
+
+class NodeStatus(IntEnum):
+    SCHEDULED = 1
+    STARTED = 2
+    COMPLETED = 3
+    FAILED = 4
+    SKIPPED = 5
+    RETRYING = 6
+    COMPENSATING = 7
+    COMPENSATED = 8
+
+
+OPEN = frozenset({NodeStatus.SCHEDULED, NodeStatus.STARTED})
+"""A node in one of these is somebody's work right now."""
+
+
+class NodeState(Struct, frozen=True, gc=False):
+    """One node on this lineage. `seq` is the place of its newest event; `crashes` are counted apart from retries."""
+
+    status: NodeStatus
+    attempt: int
+    seq: int
+    output: Value = NULL
+    error: Failure | None = None
+    hash: str = ""
+    code: str = ""
+    checkpoint: Value | None = None
+    crashes: int = 0
+    retries: int = 0
+
+
+WaitKind: TypeAlias = Literal["interaction", "signal", "timer", "child", "retry"]
+
+
+class Wait(Struct, frozen=True, omit_defaults=True, gc=False):
+    """Something named that the run waits for. `detail` is what a guest needs to check an answer (a schema)."""
+
+    kind: WaitKind
+    id: str
+    node: str = ""
+    due: int | None = None
+    text: str = ""
+    hash: str = ""
+    detail: Value = NULL
+
+    @property
+    def name(self) -> str:
+        """Unique within the run."""
+        return f"{self.kind}:{self.id}"
+
+
+class Interaction(Struct, frozen=True, gc=False):
+    """A question of this lineage; `answer` is None while it is open."""
+
+    node: str
+    key: str
+    hash: str
+    seq: int
+    answer: Value | None = None
+    withdrawn: bool = False
+
+
+class Signal(Struct, frozen=True, gc=False):
+    """A received signal, until it is consumed."""
+
+    name: str
+    data: Value
+    seq: int
+
+
+class Child(Struct, frozen=True, gc=False):
+    """A run this one started; `status` is empty until it ended."""
+
+    node: str
+    detached: bool
+    status: str = ""
+    output: Value = NULL
+    error: Failure | None = None
+
+
+class Trigger(Struct, frozen=True, gc=False):
+    """A source of inputs and how far it has been read."""
+
+    kind: str
+    cursor: Cursor | None = None
+    received: int = 0
+
+
+class Outline(Struct):
+    """The run as a whole: small, and copied when a draft begins. `base` is the status without `waiting`."""
+
+    base: Status | None = None
+    seq: int = 0
+    time: int = 0
+    branch: int = 0
+    branch_first: int = 1
+    workflow: str = ""
+    version: str = ""
+    kind: str = "function"
+    created: int = 0
+    parent: str = ""
+    title: str = ""
+    tags: tuple[str, ...] = ()
+    on_restart: str = "resume"
+    open_nodes: int = 0
+    done_nodes: int = 0
+    recoverable: bool = False
+    held: bool = False
+    reason: str = ""
+    error: Failure | None = None
+    output: Value = NULL
+    successor: str = ""
+    pause_requested: bool = False
+    cancel_requested: bool = False
+    jump_requested: int | None = None
+
+
+class State(Struct):
+    """Everything the fold knows of a run on one lineage."""
+
+    outline: Outline = field(default_factory=Outline)
+    nodes: Table[NodeState] = field(default_factory=dict[str, NodeState])
+    waits: Table[Wait] = field(default_factory=dict[str, Wait])
+    interactions: Table[Interaction] = field(default_factory=dict[str, Interaction])
+    signals: Table[Signal] = field(default_factory=dict[str, Signal])
+    children: Table[Child] = field(default_factory=dict[str, Child])
+    outbox: Table[int] = field(default_factory=dict[str, int])
+    triggers: Table[Trigger] = field(default_factory=dict[str, Trigger])
+    steps: Table[bool] = field(default_factory=dict[str, bool])
+    decisions: Table[Value] = field(default_factory=dict[str, Value])
+
+    @property
+    def status(self) -> Status:
+        """The status people see: a running run with nothing in flight and something to wait for is waiting."""
+        outline = self.outline
+        if outline.base is None:
+            return Status.CREATED
+        if outline.base is Status.RUNNING and not outline.open_nodes and len(self.waits):
+            return Status.WAITING
+        return outline.base
+
+    @property
+    def is_over(self) -> bool:
+        return self.outline.base in TERMINAL

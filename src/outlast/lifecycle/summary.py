@@ -1,0 +1,94 @@
+"""The small cached record of a run, and when it has to be written again.
+
+A summary is a function of the state (L4): `at` is the version of the log it was made from. It is written with the append
+that changes what people look for (status, waits, reason, tags …) and not with every node, so an `at` behind the log is
+normal; what it says must be what the fold said at `at` (V10).
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from msgspec import Struct
+
+from outlast.history.ids import RunId
+from outlast.lifecycle.draft import Draft, Overlay
+from outlast.lifecycle.state import State, Table, Wait
+from outlast.lifecycle.status import Status
+
+SHOWN_WAITS = 8
+"""A summary names this many waits; `waiting` counts them all."""
+
+
+class Summary(Struct, frozen=True, omit_defaults=True):
+    """What lists, filters and pages show of a run without reading its log."""
+
+    run: RunId
+    at: int
+    status: Status
+    workflow: str
+    branch: int = 0
+    version: str = ""
+    kind: str = "function"
+    created: int = 0
+    updated: int = 0
+    parent: str = ""
+    title: str = ""
+    tags: tuple[str, ...] = ()
+    reason: str = ""
+    recoverable: bool = False
+    held: bool = False
+    done_nodes: int = 0
+    waiting: int = 0
+    waits: tuple[Wait, ...] = ()
+
+
+def summarise(run: RunId, state: State) -> Summary:
+    """The summary of a state, or of the view of a draft."""
+    outline = state.outline
+    return Summary(
+        run=run,
+        at=outline.seq,
+        status=state.status,
+        workflow=outline.workflow,
+        branch=outline.branch,
+        version=outline.version,
+        kind=outline.kind,
+        created=outline.created,
+        updated=outline.time,
+        parent=outline.parent,
+        title=outline.title,
+        tags=outline.tags,
+        reason=outline.reason,
+        recoverable=outline.recoverable,
+        held=outline.held,
+        done_nodes=outline.done_nodes,
+        waiting=len(state.waits),
+        waits=_shown(state.waits),
+    )
+
+
+def is_changed(draft: Draft) -> bool:
+    """Whether what the catalogue shows differs once the draft has landed."""
+    old, new = draft.state.outline, draft.view.outline
+    waits = draft.view.waits
+    if isinstance(waits, Overlay) and waits.changes:
+        return True
+    if bool(old.open_nodes) != bool(new.open_nodes) and len(waits):
+        return True
+    return (
+        old.base is not new.base
+        or old.branch != new.branch
+        or old.version != new.version
+        or old.held != new.held
+        or old.recoverable != new.recoverable
+        or old.reason != new.reason
+    )
+
+
+def _shown(waits: Table[Wait]) -> tuple[Wait, ...]:
+    """The first few waits in the order they began; details stay in the wait itself."""
+    return tuple(
+        Wait(wait.kind, wait.id, wait.node, wait.due, wait.text[:200], wait.hash)
+        for wait in islice(waits.values(), SHOWN_WAITS)
+    )

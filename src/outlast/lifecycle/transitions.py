@@ -1,0 +1,114 @@
+"""Which event may follow in which status: the one table.
+
+From it come the refusals of the fold, the diagram in the docs, the exhaustive test, the random histories of the property
+tests and the list of actions a person is offered. Nothing else states it.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from outlast.history import events as e
+from outlast.lifecycle.state import Outline
+from outlast.lifecycle.status import Status
+
+
+class Rule(IntEnum):
+    """When an event of a type may follow."""
+
+    NEVER = 0
+    ALWAYS = 1
+    IF_RECOVERABLE = 2
+    IF_HELD = 3
+
+
+Row = dict[type[e.Event], Rule]
+
+RECEIPTS: tuple[type[e.Event], ...] = (e.OutboxSent, e.ChildEnded)
+"""May follow even a terminal event: what they acknowledge lies earlier."""
+
+GUEST_DATA: tuple[type[e.Event], ...] = (
+    e.InteractionAnswered,
+    e.SignalReceived,
+    e.TimerFired,
+    e.TriggerInputReceived,
+    *RECEIPTS,
+)
+"""What someone who does not own the run may add; the owner takes it in and goes on."""
+
+CONTROL: tuple[type[e.Event], ...] = (e.PauseRequested, e.CancelRequested, e.JumpRequested)
+"""What someone who does not own the run may ask for; the owner decides again."""
+
+_REOPENING = (e.RunTakenOver, e.BranchOpened, e.RunRecovered, e.VersionChanged, e.JumpRequested)
+_WORK = (
+    e.StepStarted,
+    e.StepCompleted,
+    e.NodeScheduled,
+    e.NodeStarted,
+    e.NodeCheckpointed,
+    e.NodeCompleted,
+    e.NodeFailed,
+    e.NodeSkipped,
+    e.GraphExtended,
+    e.InteractionRequested,
+    e.InteractionWithdrawn,
+    e.SignalAwaited,
+    e.SignalConsumed,
+    e.TimerSet,
+    e.TimerCancelled,
+    e.DecisionRecorded,
+    e.TriggerRegistered,
+    e.TriggerCursorAdvanced,
+    e.OutboxEnqueued,
+    e.ChildStarted,
+)
+_UNDOING = (e.CompensationStarted, e.NodeCompensated, e.CompensationFailed)
+_ENDINGS = (e.RunFailed, e.RunCancelled)
+_CLEANUP = (e.NodeFailed, e.InteractionWithdrawn, e.TimerCancelled)
+
+
+def _row(*groups: tuple[type[e.Event], ...], **rules: tuple[type[e.Event], ...]) -> Row:
+    row = {kind: Rule.ALWAYS for group in groups for kind in group}
+    for name, kinds in rules.items():
+        row.update({kind: Rule[name.upper()] for kind in kinds if kind not in row})
+    return row
+
+
+_ACTIVE = _row(
+    _WORK,
+    _UNDOING,
+    GUEST_DATA,
+    CONTROL,
+    _ENDINGS,
+    _REOPENING,
+    (e.RunPaused, e.RunCompleted, e.RunContinued),
+)
+_ENDED = _row(_REOPENING, RECEIPTS)
+
+TABLE: dict[Status | None, Row] = {
+    None: _row((e.RunCreated,)),
+    Status.CREATED: _row(GUEST_DATA, CONTROL, _ENDINGS, _REOPENING, (e.RunStarted, e.RunPaused)),
+    Status.RUNNING: _ACTIVE,
+    Status.WAITING: _ACTIVE,
+    Status.PAUSED: _row(GUEST_DATA, CONTROL, _ENDINGS, _REOPENING, _CLEANUP, (e.RunStarted,)),
+    Status.COMPENSATING: _ACTIVE,
+    Status.COMPLETED: _ENDED,
+    Status.FAILED: _row(
+        _REOPENING,
+        RECEIPTS,
+        if_recoverable=(e.RunStarted,),
+        if_held=(*GUEST_DATA, *CONTROL, *_CLEANUP, e.RunCancelled, e.RunFailed),
+    ),
+    Status.CANCELLED: _ENDED,
+}
+"""Status (None before the first event) to what may follow in it."""
+
+
+def may_follow(outline: Outline, kind: type[e.Event]) -> bool:
+    """Whether the table allows an event of this type now."""
+    rule = TABLE[outline.base].get(kind, Rule.NEVER)
+    if rule is Rule.ALWAYS:
+        return True
+    if rule is Rule.IF_RECOVERABLE:
+        return outline.recoverable
+    return rule is Rule.IF_HELD and outline.held
