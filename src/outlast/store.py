@@ -1,0 +1,301 @@
+"""WHERE IT IS KEPT: the cupboard's contract.
+
+Five narrow protocols and the plain records they exchange. A store keeps bytes, versions, summaries, waits, claims and
+blobs; it never decodes an event, never folds, never decides. Whoever passes `outlast.testing.contract` is a store.
+
+What every store promises:
+
+S1  An append lands whole or not at all: record, head, summary, waits and claim together. (An object store may let all but
+    the record follow; it then recognises what is behind by its version.)
+S2  It lands only at the version it expects and, if it carries an epoch, under the run's own epoch or, as a takeover,
+    under a greater one. So two writers can never both win, with or without a claim.
+S3  When `append` has answered, what landed survives the death of every process, and a power cut where the store is durable.
+S4  A batch of appends shares one flush; an append that loses does not harm its neighbours.
+S5  An error that leaves the outcome open is `OutcomeUnknown`; every other `StoreError` means nothing was written.
+S6  At most one worker holds a claim; every claim has a greater epoch than all before it; time is the store's own clock.
+S7  A list is never cut short in silence: it comes in pages, with a cursor to the next.
+S8  Every unfinished run is ready, claimed, or waiting for something the store can name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from typing import Literal, Protocol, TypeAlias
+
+from msgspec import Struct
+
+from outlast.history.ids import RunId, WorkerId
+from outlast.history.record import Record
+from outlast.lifecycle.state import Wait
+from outlast.lifecycle.status import Status
+from outlast.lifecycle.summary import Summary
+
+# --- the journal: append records and heads -----------------------------------------------------------------------------
+
+
+class Head(Struct, frozen=True, gc=False):
+    """The narrow record at the end of a log. It changes with every append, and nothing about it is searched.
+
+    `branch_first` is where the current branch opened; `closed` means the run is over and takes receipts only; `ready`
+    means something arrived that an owner has not taken in."""
+
+    run: RunId
+    version: int
+    digest: bytes
+    epoch: int = 0
+    branch: int = 0
+    branch_first: int = 1
+    closed: bool = False
+    ready: bool = False
+
+
+class Append(Struct, frozen=True, gc=False):
+    """What the ledger asks a store to do, all or nothing. It expects version `record.first - 1`.
+
+    `head` is the head once this has landed. `summary` is given when it changed. `opens` and `closes` are the waits that
+    begin and end; an owner knows its waits, a guest does not, so with `must_close` each of `closes` has to be there.
+    `claim` (only with the first append of a run) gives the run to a worker, `release` takes it from the claimant."""
+
+    record: Record
+    head: Head
+    summary: Summary | None = None
+    opens: tuple[Wait, ...] = ()
+    closes: tuple[str, ...] = ()
+    must_close: bool = False
+    claim: WorkerId | None = None
+    release: bool = False
+
+
+class Landed(Struct, frozen=True):
+    """The append is durable."""
+
+
+class Lost(Struct, frozen=True):
+    """The append is not in the log, or is there already. `tail` holds the records from the expected place on (not
+    necessarily all of them): the first one tells whether this very append had landed before."""
+
+    why: Literal["version", "epoch", "wait"]
+    head: Head | None
+    tail: tuple[Record, ...] = ()
+
+
+Outcome: TypeAlias = Landed | Lost
+LANDED = Landed()
+
+
+class Journal(Protocol):
+    """Append records, and the head of each run."""
+
+    async def append(self, batch: Sequence[Append]) -> list[Outcome]:
+        """Do each append or none of it, in order, in one flush; one outcome each (S1 to S5)."""
+        ...
+
+    async def head(self, run: RunId) -> Head | None:
+        """The end of a run's log, or None if there is no such run."""
+        ...
+
+    async def read(self, run: RunId, first: int = 1, last: int | None = None, limit: int = 1000) -> list[Record]:
+        """The records that hold events `first` to `last`, at most `limit`, in order. Fewer than `limit` means no more."""
+        ...
+
+
+# --- the catalog: summaries --------------------------------------------------------------------------------------------
+
+
+class Query(Struct, frozen=True, kw_only=True):
+    """Which runs to list, newest first. Times are microseconds; what is empty does not filter; `text` is found anywhere
+    in id, workflow, title, tags and reason, in any case."""
+
+    statuses: tuple[Status, ...] = ()
+    workflow: str = ""
+    tags: tuple[str, ...] = ()
+    parent: str = ""
+    text: str = ""
+    created_from: int | None = None
+    created_until: int | None = None
+    after: str = ""
+    limit: int = 100
+
+
+class Listed(Struct, frozen=True):
+    """A run in a list: its summary, and the scratch its owner last left (progress), which is no fact."""
+
+    summary: Summary
+    scratch: bytes = b""
+
+
+class Page(Struct, frozen=True):
+    """Some of the runs; `next` continues the list (as `Query.after`) and is empty at its end."""
+
+    items: tuple[Listed, ...]
+    next: str = ""
+
+
+class Catalog(Protocol):
+    """The small cached records of all runs, to be searched."""
+
+    async def summary(self, run: RunId) -> Summary | None:
+        """The stored summary; it may be behind the log, and says so by `at`."""
+        ...
+
+    async def search(self, query: Query) -> Page:
+        """One page of the runs that match."""
+        ...
+
+    async def correct(self, summary: Summary, seen: int) -> bool:
+        """Replace a stale summary if the stored one is still of version `seen`."""
+        ...
+
+    async def note(self, scratch: Mapping[RunId, bytes]) -> None:
+        """Keep the latest scratch of some runs. It may be lost, and is never a fact."""
+        ...
+
+
+# --- claims: who may advance a run -------------------------------------------------------------------------------------
+
+
+class Claim(Struct, frozen=True):
+    """The right to take a run over. It begins to count when RunTakenOver with this epoch has landed.
+
+    `previous` is the worker that was interrupted, empty if the run had been given back; `cause` says how we know."""
+
+    run: RunId
+    worker: WorkerId
+    epoch: int
+    previous: str = ""
+    cause: Literal["claimed", "expired", "dead"] = "claimed"
+
+
+class Holding(Struct, frozen=True):
+    """Who holds a run, and whether the holder still counts as alive."""
+
+    run: RunId
+    worker: WorkerId
+    expires: int
+    is_live: bool
+
+
+class Claims(Protocol):
+    """Workers and the runs they hold. A worker lives until a time by the store's clock and renews for all its runs."""
+
+    async def enrol(self, worker: WorkerId, ttl: float) -> None:
+        """A new incarnation of a worker, alive for `ttl` seconds."""
+        ...
+
+    async def renew(self, worker: WorkerId, ttl: float) -> bool:
+        """Live on for `ttl` seconds from now; False if the worker is no longer known and must stop."""
+        ...
+
+    async def retire(self, worker: WorkerId) -> None:
+        """The worker leaves; what it still holds becomes ready."""
+        ...
+
+    async def claim(
+        self,
+        worker: WorkerId,
+        *,
+        runs: Sequence[RunId] | None = None,
+        workflows: Collection[str] | None = None,
+        limit: int = 1,
+    ) -> list[Claim]:
+        """Claim up to `limit` runs that nobody alive holds, in one atomic step: the named `runs`, whatever their state,
+        or those that are ready or were interrupted, of these `workflows` (None: of any)."""
+        ...
+
+    async def release(self, run: RunId, worker: WorkerId, version: int, *, ready: bool = False) -> bool:
+        """Give a run back if its log is still at `version`: else something arrived and False says to look at it. With
+        `ready`, another worker should go on with it."""
+        ...
+
+    async def holding(self, run: RunId) -> Holding | None:
+        """Who holds the run now."""
+        ...
+
+
+# --- wake-ups: what makes a run worth looking at -----------------------------------------------------------------------
+
+
+class Due(Struct, frozen=True):
+    """A wait whose time has come."""
+
+    run: RunId
+    wait: Wait
+
+
+Notify: TypeAlias = Callable[[frozenset[RunId]], None]
+
+
+class Wakeups(Protocol):
+    """What runs wait for, and the news that something changed."""
+
+    async def wait(self, run: RunId, name: str) -> Wait | None:
+        """What a guest needs to know of the wait it wants to end."""
+        ...
+
+    async def waits(self, *, kind: str = "", after: str = "", limit: int = 100) -> tuple[list[Due], str]:
+        """A page of what is waited for (an inbox, if `kind` is interaction) and the cursor to the next, empty at the end."""
+        ...
+
+    async def due(self, limit: int = 100) -> list[Due]:
+        """The waits whose time has come by the store's clock, oldest first."""
+        ...
+
+    async def next_due(self) -> int | None:
+        """When the next wait is due."""
+        ...
+
+    def subscribe(self, notify: Notify) -> Callable[[], None]:
+        """Call `notify` with the runs that others changed, soon and at least once; it runs on the event loop of the
+        subscriber. What is returned ends it."""
+        ...
+
+
+# --- blobs: large values beside the log --------------------------------------------------------------------------------
+
+
+class BlobRef(Struct, frozen=True):
+    """A blob by what is in it."""
+
+    hash: str
+    size: int
+
+
+class Blobs(Protocol):
+    """Large values by content hash: written and flushed before an event names them, streamed both ways."""
+
+    async def put(self, chunks: AsyncIterator[bytes] | bytes) -> BlobRef:
+        """Keep these bytes; they are durable when this answers. The same bytes are kept once."""
+        ...
+
+    def open(self, ref: BlobRef) -> AsyncIterator[bytes]:
+        """The bytes in chunks; `NotFound` if they are not there, `Damaged` if they are not what the name says."""
+        ...
+
+    async def has(self, hash: str) -> bool:
+        """Whether it is there."""
+        ...
+
+    async def remove(self, hash: str) -> None:
+        """Forget it; nothing happens if it is not there."""
+        ...
+
+
+class Store(Journal, Catalog, Claims, Wakeups, Protocol):
+    """A cupboard. `skew` (microseconds) is added to its clock; only tests set it."""
+
+    skew: int
+    blobs: Blobs
+
+    async def now(self) -> int:
+        """The store's own clock, in microseconds since 1970."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of files and connections. Claims stay as they are: a worker retires first."""
+        ...
+
+
+def search_text(summary: Summary) -> str:
+    """What `Query.text` is looked for in."""
+    parts = (summary.run, summary.workflow, summary.title, summary.reason, *summary.tags)
+    return "\n".join(part for part in parts if part).casefold()

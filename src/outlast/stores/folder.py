@@ -1,0 +1,123 @@
+"""Blobs in a folder, one file each, named by what is in them.
+
+A blob is written to a temporary file, flushed, renamed into place, and its folder flushed: whoever sees the name sees all
+of the bytes, after a power cut too. Writing the same bytes again only touches the file, so that collection, which spares
+what is young, spares it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import hashlib
+import os
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from outlast.errors import Damaged, NotFound, OutcomeUnknown, StoreFull
+from outlast.store import BlobRef
+
+CHUNK = 1 << 20
+
+
+class FolderBlobs:
+    """Blobs below `root`, which is made when the first one is written."""
+
+    def __init__(self, root: Path, *, durable: bool = True) -> None:
+        self.root = root
+        self._durable = durable
+
+    async def put(self, chunks: AsyncIterator[bytes] | bytes) -> BlobRef:
+        part = await asyncio.to_thread(_Part, self.root)
+        try:
+            if isinstance(chunks, bytes):
+                await asyncio.to_thread(part.write, chunks)
+            else:
+                async for chunk in chunks:
+                    await asyncio.to_thread(part.write, chunk)
+            return await asyncio.to_thread(part.keep, self._path, self._durable)
+        except OSError as error:
+            raise _store_error(error) from error
+        finally:
+            await asyncio.to_thread(part.drop)
+
+    async def open(self, ref: BlobRef) -> AsyncIterator[bytes]:
+        path = self._path(ref.hash)
+        try:
+            file = await asyncio.to_thread(path.open, "rb")
+        except FileNotFoundError:
+            raise NotFound(f"blob {ref.hash} is not in {self.root}") from None
+        hasher = hashlib.blake2b(digest_size=32)
+        with file:
+            while chunk := await asyncio.to_thread(file.read, CHUNK):
+                hasher.update(chunk)
+                yield chunk
+        if hasher.hexdigest() != ref.hash:
+            raise Damaged(f"blob {ref.hash} does not hold what it did when it was written")
+
+    async def has(self, hash: str) -> bool:
+        return await asyncio.to_thread(self._path(hash).exists)
+
+    async def remove(self, hash: str) -> None:
+        await asyncio.to_thread(self._path(hash).unlink, missing_ok=True)
+
+    def _path(self, hash: str) -> Path:
+        return self.root / hash[:2] / hash[2:]
+
+
+class _Part:
+    """A blob that is being written."""
+
+    def __init__(self, root: Path) -> None:
+        root.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=".part-", dir=root)
+        self._path = Path(name)
+        self._file: BinaryIO = os.fdopen(handle, "wb")
+        self._hasher = hashlib.blake2b(digest_size=32)
+        self._size = 0
+
+    def write(self, chunk: bytes) -> None:
+        self._file.write(chunk)
+        self._hasher.update(chunk)
+        self._size += len(chunk)
+
+    def keep(self, place: Callable[[str], Path], durable: bool) -> BlobRef:
+        ref = BlobRef(self._hasher.hexdigest(), self._size)
+        target = place(ref.hash)
+        if target.exists() and target.stat().st_size == self._size:
+            os.utime(target)
+        else:
+            self._file.flush()
+            if durable:
+                os.fsync(self._file.fileno())
+            target.parent.mkdir(exist_ok=True)
+            os.replace(self._path, target)
+        if durable:  # also for bytes that were there: their writer may have died before it came this far
+            for folder in (target.parent, target.parent.parent, target.parent.parent.parent):
+                flush_folder(folder)
+        return ref
+
+    def drop(self) -> None:
+        self._file.close()
+        with suppress(FileNotFoundError):
+            self._path.unlink()
+
+
+def flush_folder(folder: Path) -> None:
+    """Make names in a folder durable, where the system lets one."""
+    if os.name == "nt":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _store_error(error: OSError) -> Exception:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return StoreFull(f"no space for a blob: {error}")
+    return OutcomeUnknown(f"a blob could not be written: {error}")

@@ -1,0 +1,315 @@
+"""Runs in memory: for tests, and the plainest reading of the contract.
+
+Several stores may share one `Memory`, as several processes share a database. Nothing outlives the process, so S3 holds
+only as far as the `Memory` object does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from typing import Literal
+
+from outlast.errors import NotFound
+from outlast.history.ids import RunId, WorkerId
+from outlast.history.record import Kind, Record
+from outlast.lifecycle.state import Wait
+from outlast.lifecycle.summary import Summary
+from outlast.store import (
+    LANDED,
+    Append,
+    BlobRef,
+    Claim,
+    Due,
+    Head,
+    Holding,
+    Listed,
+    Lost,
+    Notify,
+    Outcome,
+    Page,
+    Query,
+    search_text,
+)
+
+TAIL = 256
+"""How many records a `Lost` brings along at most."""
+
+
+class Memory:
+    """What a database would hold."""
+
+    def __init__(self) -> None:
+        self.heads: dict[RunId, Head] = {}
+        self.logs: dict[RunId, list[Record]] = {}
+        self.summaries: dict[RunId, Summary] = {}
+        self.scratch: dict[RunId, bytes] = {}
+        self.waits: dict[RunId, dict[str, Wait]] = {}
+        self.claims: dict[RunId, tuple[WorkerId, int]] = {}
+        self.granted: dict[RunId, int] = {}
+        self.workers: dict[WorkerId, int] = {}
+        self.blobs: dict[str, bytes] = {}
+        self.listeners: list[tuple[MemoryStore, Notify]] = []
+
+
+class MemoryStore:
+    """One process's door to a `Memory`."""
+
+    def __init__(self, memory: Memory | None = None) -> None:
+        self.memory = memory if memory is not None else Memory()
+        self.skew = 0
+        self.blobs = MemoryBlobs(self.memory.blobs)
+
+    async def now(self) -> int:
+        return self._now()
+
+    async def close(self) -> None:
+        self.memory.listeners = [pair for pair in self.memory.listeners if pair[0] is not self]
+
+    def _now(self) -> int:
+        return time.time_ns() // 1000 + self.skew
+
+    # --- journal
+
+    async def append(self, batch: Sequence[Append]) -> list[Outcome]:
+        outcomes = [self._append_one(each) for each in batch]
+        changed = frozenset(each.record.run for each, outcome in zip(batch, outcomes, strict=True) if outcome is LANDED)
+        for store, notify in list(self.memory.listeners):
+            if changed and store is not self:
+                notify(changed)
+        return outcomes
+
+    def _append_one(self, append: Append) -> Outcome:
+        memory, record = self.memory, append.record
+        run = record.run
+        head = memory.heads.get(run)
+        refusal = _refusal(append, head, memory.waits.get(run, {}))
+        if refusal is not None:
+            tail = self._read(run, record.first, None, TAIL) if refusal == "version" else []
+            return Lost(refusal, head, tuple(tail))
+        memory.logs.setdefault(run, []).append(record)
+        memory.heads[run] = append.head
+        memory.granted[run] = max(memory.granted.get(run, 0), append.head.epoch)
+        if append.summary is not None:
+            memory.summaries[run] = append.summary
+        waits = memory.waits.setdefault(run, {})
+        for name in append.closes:
+            waits.pop(name, None)
+        for wait in append.opens:
+            waits[wait.name] = wait
+        if append.claim is not None:
+            memory.claims[run] = (append.claim, record.epoch)
+        if append.release and memory.claims.get(run, ("", 0))[1] == record.epoch:
+            memory.claims.pop(run, None)
+        return LANDED
+
+    async def head(self, run: RunId) -> Head | None:
+        return self.memory.heads.get(run)
+
+    async def read(self, run: RunId, first: int = 1, last: int | None = None, limit: int = 1000) -> list[Record]:
+        return self._read(run, first, last, limit)
+
+    def _read(self, run: RunId, first: int, last: int | None, limit: int) -> list[Record]:
+        log = self.memory.logs.get(run, [])
+        low, high = 0, len(log)
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (middle + 1, high) if log[middle].last < first else (low, middle)
+        found: list[Record] = []
+        for record in log[low : low + limit]:
+            if last is not None and record.first > last:
+                break
+            found.append(record)
+        return found
+
+    # --- catalog
+
+    async def summary(self, run: RunId) -> Summary | None:
+        return self.memory.summaries.get(run)
+
+    async def search(self, query: Query) -> Page:
+        found = sorted(
+            (summary for summary in self.memory.summaries.values() if _matches(summary, query)),
+            key=_place,
+            reverse=True,
+        )
+        if query.after:
+            created, run = query.after.split(":", 1)
+            found = [summary for summary in found if _place(summary) < (int(created), run)]
+        shown = found[: query.limit]
+        following = f"{shown[-1].created}:{shown[-1].run}" if len(found) > len(shown) else ""
+        return Page(tuple(Listed(each, self.memory.scratch.get(each.run, b"")) for each in shown), following)
+
+    async def correct(self, summary: Summary, seen: int) -> bool:
+        stored = self.memory.summaries.get(summary.run)
+        if summary.run not in self.memory.heads or (stored.at if stored else 0) != seen:
+            return False
+        self.memory.summaries[summary.run] = summary
+        return True
+
+    async def note(self, scratch: Mapping[RunId, bytes]) -> None:
+        self.memory.scratch.update(scratch)
+
+    # --- claims
+
+    async def enrol(self, worker: WorkerId, ttl: float) -> None:
+        self.memory.workers[worker] = self._now() + int(ttl * 1_000_000)
+
+    async def renew(self, worker: WorkerId, ttl: float) -> bool:
+        if worker not in self.memory.workers:
+            return False
+        await self.enrol(worker, ttl)
+        return True
+
+    async def retire(self, worker: WorkerId) -> None:
+        memory = self.memory
+        memory.workers.pop(worker, None)
+        for run, (holder, _) in list(memory.claims.items()):
+            if holder == worker:
+                del memory.claims[run]
+                memory.heads[run] = _ready(memory.heads[run], True)
+
+    async def claim(
+        self,
+        worker: WorkerId,
+        *,
+        runs: Sequence[RunId] | None = None,
+        workflows: Collection[str] | None = None,
+        limit: int = 1,
+    ) -> list[Claim]:
+        granted: list[Claim] = []
+        for run in list(runs if runs is not None else self._claimable(workflows)):
+            if len(granted) >= limit:
+                break
+            if run in self.memory.heads and not self._is_held(run):
+                granted.append(self._grant(run, worker))
+        return granted
+
+    def _claimable(self, workflows: Collection[str] | None) -> Iterator[RunId]:
+        memory = self.memory
+        for run, head in memory.heads.items():
+            wanted = run in memory.claims or (head.ready and not head.closed)
+            summary = memory.summaries.get(run)
+            if wanted and (workflows is None or (summary is not None and summary.workflow in workflows)):
+                yield run
+
+    def _is_held(self, run: RunId) -> bool:
+        holder = self.memory.claims.get(run)
+        return holder is not None and self.memory.workers.get(holder[0], 0) > self._now()
+
+    def _grant(self, run: RunId, worker: WorkerId) -> Claim:
+        memory = self.memory
+        previous, _ = memory.claims.get(run, ("", 0))
+        epoch = max(memory.granted.get(run, 0), memory.heads[run].epoch) + 1
+        memory.granted[run] = epoch
+        memory.claims[run] = (worker, epoch)
+        return Claim(run, worker, epoch, previous, "expired" if previous else "claimed")
+
+    async def release(self, run: RunId, worker: WorkerId, version: int, *, ready: bool = False) -> bool:
+        memory = self.memory
+        if memory.claims.get(run, ("", 0))[0] != worker:
+            return True
+        if memory.heads[run].version != version:
+            return False
+        del memory.claims[run]
+        memory.heads[run] = _ready(memory.heads[run], ready)
+        return True
+
+    async def holding(self, run: RunId) -> Holding | None:
+        held = self.memory.claims.get(run)
+        if held is None:
+            return None
+        expires = self.memory.workers.get(held[0], 0)
+        return Holding(run, held[0], expires, expires > self._now())
+
+    # --- wake-ups
+
+    async def wait(self, run: RunId, name: str) -> Wait | None:
+        return self.memory.waits.get(run, {}).get(name)
+
+    async def waits(self, *, kind: str = "", after: str = "", limit: int = 100) -> tuple[list[Due], str]:
+        found = sorted((due for due in self._all_waits() if not kind or due.wait.kind == kind), key=_wait_place)
+        found = [due for due in found if _wait_place(due) > after]
+        shown = found[:limit]
+        return shown, _wait_place(shown[-1]) if len(found) > len(shown) else ""
+
+    async def due(self, limit: int = 100) -> list[Due]:
+        now = self._now()
+        timed = [(due.wait.due, due) for due in self._all_waits() if due.wait.due is not None]
+        return [due for when, due in sorted(timed, key=lambda pair: pair[0]) if when <= now][:limit]
+
+    async def next_due(self) -> int | None:
+        return min((due.wait.due for due in self._all_waits() if due.wait.due is not None), default=None)
+
+    def subscribe(self, notify: Notify) -> Callable[[], None]:
+        pair = (self, notify)
+        self.memory.listeners.append(pair)
+        return lambda: self.memory.listeners.remove(pair) if pair in self.memory.listeners else None
+
+    def _all_waits(self) -> Iterator[Due]:
+        for run, waits in self.memory.waits.items():
+            for wait in waits.values():
+                yield Due(run, wait)
+
+
+class MemoryBlobs:
+    """Blobs in a dictionary."""
+
+    def __init__(self, kept: dict[str, bytes]) -> None:
+        self._kept = kept
+
+    async def put(self, chunks: AsyncIterator[bytes] | bytes) -> BlobRef:
+        whole = chunks if isinstance(chunks, bytes) else b"".join([chunk async for chunk in chunks])
+        name = hashlib.blake2b(whole, digest_size=32).hexdigest()
+        self._kept[name] = whole
+        return BlobRef(name, len(whole))
+
+    async def open(self, ref: BlobRef) -> AsyncIterator[bytes]:
+        if ref.hash not in self._kept:
+            raise NotFound(f"blob {ref.hash} is not in the store")
+        yield self._kept[ref.hash]
+
+    async def has(self, hash: str) -> bool:
+        return hash in self._kept
+
+    async def remove(self, hash: str) -> None:
+        self._kept.pop(hash, None)
+
+
+def _refusal(append: Append, head: Head | None, waits: dict[str, Wait]) -> Literal["version", "epoch", "wait"] | None:
+    record = append.record
+    if (head.version if head else 0) != record.first - 1:
+        return "version"
+    epoch = head.epoch if head else record.epoch
+    if record.kind is Kind.OWNER and record.epoch != epoch:
+        return "epoch"
+    if record.kind is Kind.TAKEOVER and record.epoch <= epoch:
+        return "epoch"
+    if append.must_close and any(name not in waits for name in append.closes):
+        return "wait"
+    return None
+
+
+def _ready(head: Head, ready: bool) -> Head:
+    return Head(head.run, head.version, head.digest, head.epoch, head.branch, head.branch_first, head.closed, ready)
+
+
+def _matches(summary: Summary, query: Query) -> bool:
+    return (
+        (not query.statuses or summary.status in query.statuses)
+        and (not query.workflow or summary.workflow == query.workflow)
+        and (not query.parent or summary.parent == query.parent)
+        and set(query.tags) <= set(summary.tags)
+        and (query.created_from is None or summary.created >= query.created_from)
+        and (query.created_until is None or summary.created < query.created_until)
+        and query.text.casefold() in search_text(summary)
+    )
+
+
+def _place(summary: Summary) -> tuple[int, str]:
+    return summary.created, summary.run
+
+
+def _wait_place(due: Due) -> str:
+    return f"{due.run}\n{due.wait.name}"

@@ -1,0 +1,123 @@
+"""Summaries in SQLite."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import apsw
+import msgspec
+
+from outlast.errors import BadInput
+from outlast.history.ids import RunId
+from outlast.lifecycle.summary import Summary
+from outlast.store import Listed, Page, Query, search_text
+from outlast.stores.sqlite.rows import Rows
+
+_PUT = """
+insert into catalogue (id, run, at, status, workflow, parent, created, text, body) values (?, ?, ?, ?, ?, ?, ?, ?, ?)
+on conflict (id) do update set at = excluded.at, status = excluded.status, text = excluded.text, body = excluded.body"""
+_UNTAG = "delete from tag where run = ?"
+_TAG = "insert into tag (tag, run) values (?, ?)"
+_SUMMARY = "select body from catalogue join head using (id) where head.run = ?"
+_AT = "select head.id, coalesce(catalogue.at, 0) from head left join catalogue using (id) where head.run = ?"
+_NOTE = "insert or replace into scratch (run, body) select id, ? from head where run = ?"
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Summary).decode
+
+
+class CatalogRows(Rows):
+    """The catalog's part of the store."""
+
+    async def summary(self, run: RunId) -> Summary | None:
+        with self._db.reading() as db:
+            body = db.execute(_SUMMARY, (run,)).get
+        return None if body is None else _decode(body)
+
+    async def search(self, query: Query) -> Page:
+        sql, values = _search(query)
+        rows = await self._db.scan(lambda db: list(db.execute(sql, values)))
+        shown = [Listed(_decode(body), scratch or b"") for body, scratch in rows[: query.limit]]
+        last = shown[-1].summary if len(rows) > query.limit else None
+        return Page(tuple(shown), f"{last.created}:{last.run}" if last else "")
+
+    async def correct(self, summary: Summary, seen: int) -> bool:
+        def write(db: apsw.Connection) -> bool:
+            row = db.execute(_AT, (summary.run,)).fetchone()
+            if row is None or row[1] != seen:
+                return False
+            put_summary(db, row[0], summary)
+            return True
+
+        return await self._db.transact(write)
+
+    async def note(self, scratch: Mapping[RunId, bytes]) -> None:
+        rows = [(body, run) for run, body in scratch.items()]
+        await self._db.transact(lambda db: db.executemany(_NOTE, rows))
+
+
+def put_summary(db: apsw.Connection, id: int, summary: Summary) -> None:
+    """Write a summary and its tags inside the caller's transaction."""
+    db.execute(
+        _PUT,
+        (
+            id,
+            summary.run,
+            summary.at,
+            summary.status,
+            summary.workflow,
+            summary.parent,
+            summary.created,
+            search_text(summary),
+            _encode(summary),
+        ),
+    )
+    if summary.tags:
+        db.execute(_UNTAG, (id,))
+        db.executemany(_TAG, [(tag, id) for tag in dict.fromkeys(summary.tags)])
+
+
+def _search(query: Query) -> tuple[str, list[Any]]:
+    if query.limit < 1:
+        raise BadInput(f"a page holds at least one run, not {query.limit}")
+    terms, values = _terms(query)
+    where = f"where {' and '.join(terms)}" if terms else ""
+    sql = f"""
+    select c.body, s.body from catalogue c left join scratch s on s.run = c.id
+    {where} order by c.created desc, c.run desc limit ?"""
+    return sql, [*values, query.limit + 1]
+
+
+def _terms(query: Query) -> tuple[list[str], list[Any]]:
+    terms: list[str] = []
+    values: list[Any] = []
+
+    def term(sql: str, *arguments: Any) -> None:
+        terms.append(sql)
+        values.extend(arguments)
+
+    if query.statuses:
+        term(f"c.status in ({', '.join('?' * len(query.statuses))})", *query.statuses)
+    if query.workflow:
+        term("c.workflow = ?", query.workflow)
+    if query.parent:
+        term("c.parent = ? and c.parent != ''", query.parent)
+    for tag in query.tags:
+        term("exists (select 1 from tag where tag.tag = ? and tag.run = c.id)", tag)
+    if query.text:
+        term("instr(c.text, ?) > 0", query.text.casefold())
+    if query.created_from is not None:
+        term("c.created >= ?", query.created_from)
+    if query.created_until is not None:
+        term("c.created < ?", query.created_until)
+    if query.after:
+        term("(c.created, c.run) < (?, ?)", *_cursor(query.after))
+    return terms, values
+
+
+def _cursor(after: str) -> tuple[int, str]:
+    created, separator, run = after.partition(":")
+    if not separator or not created.lstrip("-").isdigit():
+        raise BadInput(f"{after!r} is not a cursor of a list; use the one a page came with")
+    return int(created), run

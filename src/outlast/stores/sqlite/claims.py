@@ -1,0 +1,224 @@
+"""Workers and the runs they hold, in SQLite.
+
+A worker's life is one row with a time, renewed for all its runs at once, and a lock on a file of its own. Either the time
+runs out, or someone takes the lock, which the system gives away only when the process is gone.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import apsw
+
+from outlast.history.ids import RunId, WorkerId
+from outlast.store import Claim, Holding
+from outlast.stores.sqlite.database import Database
+from outlast.stores.sqlite.rows import Rows
+
+_ENROL = "insert or replace into worker (id, expires) values (?, ?)"
+_RENEW = "update worker set expires = ? where id = ?"
+_FORGET = """
+delete from worker where expires < ? and not exists (select 1 from claim where claim.worker = worker.id) returning id"""
+_RETIRE = "update head set ready = 1 where id in (select run from claim where worker = ?)"
+_HOLDER = """
+select head.id, head.run, max(head.granted, head.epoch), claim.worker, coalesce(worker.expires, 0)
+from head left join claim on claim.run = head.id left join worker on worker.id = claim.worker
+where head.run = ?"""
+_WAITING_FOR_AN_OWNER = """
+select head.id, head.run, max(head.granted, head.epoch), null, 'claimed' from head indexed by head_ready
+where ready = 1 and closed = 0 and not exists (select 1 from claim where claim.run = head.id)"""
+_WORKERS = """
+select held.worker, coalesce(worker.expires, 0) from (select distinct worker from claim) held
+left join worker on worker.id = held.worker where held.worker != ?"""
+_HELD_BY = """
+select head.id, head.run, max(head.granted, head.epoch), claim.worker, ? from claim join head on head.id = claim.run
+where claim.worker = ?"""
+_OF_WORKFLOW = " and exists (select 1 from catalogue c where c.id = head.id and c.workflow in ({}))"
+_GRANT = "update head set granted = ? where id = ?"
+_TAKE = "insert or replace into claim (run, worker, epoch) values (?, ?, ?)"
+_LET_GO = """
+delete from claim where worker = ? and run = (select id from head where run = ? and version = ?) returning run"""
+_READY = "update head set ready = ? where id = ?"
+
+FORGOTTEN_AFTER = 86_400_000_000
+"""Microseconds after which the row and the lock file of a dead worker that holds nothing are removed."""
+
+Cause: TypeAlias = Literal["claimed", "expired", "dead"]
+Candidate: TypeAlias = tuple[int, RunId, int, WorkerId | None, Cause]
+"""Row number, run, greatest epoch granted, whose it was, and why it is free."""
+
+
+class ClaimRows(Rows):
+    """The claims' part of the store."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self._locks: dict[WorkerId, int] = {}
+
+    async def enrol(self, worker: WorkerId, ttl: float) -> None:
+        def write(db: apsw.Connection) -> list[WorkerId]:
+            db.execute(_ENROL, (worker, self._until(ttl)))
+            return [WorkerId(name) for (name,) in _rows(db, _FORGET, self._now() - FORGOTTEN_AFTER)]
+
+        self._lock_up(worker)
+        for forgotten in await self._db.transact(write):
+            self._lock_path(forgotten).unlink(missing_ok=True)
+
+    async def renew(self, worker: WorkerId, ttl: float) -> bool:
+        def write(db: apsw.Connection) -> bool:
+            db.execute(_RENEW, (self._until(ttl), worker))
+            return db.changes() > 0
+
+        return await self._db.transact(write)
+
+    async def retire(self, worker: WorkerId) -> None:
+        def write(db: apsw.Connection) -> None:
+            db.execute(_RETIRE, (worker,))
+            db.execute("delete from claim where worker = ?", (worker,))
+            db.execute("delete from worker where id = ?", (worker,))
+
+        await self._db.transact(write)
+        self._unlock(worker)
+
+    async def claim(
+        self,
+        worker: WorkerId,
+        *,
+        runs: Sequence[RunId] | None = None,
+        workflows: Collection[str] | None = None,
+        limit: int = 1,
+    ) -> list[Claim]:
+        def write(db: apsw.Connection) -> list[Claim]:
+            free = self._named(db, runs) if runs is not None else self._claimable(db, worker, workflows, limit)
+            return [_grant(db, candidate, worker) for candidate in free[:limit]]
+
+        if runs is None:  # a look without the write lock: idle workers must not get in the way of busy ones
+            with self._db.reading() as db:
+                if not self._claimable(db, worker, workflows, 1):
+                    return []
+        return await self._db.transact(write)
+
+    def _named(self, db: apsw.Connection, runs: Sequence[RunId]) -> list[Candidate]:
+        """Those of the named runs that nobody alive holds."""
+        found: list[Candidate] = []
+        for run in runs:
+            for id, _, granted, holder, expires in _rows(db, _HOLDER, run):
+                cause = self._why_free(holder, expires)
+                if cause is not None:
+                    found.append((id, run, granted, holder, cause))
+        return found
+
+    def _claimable(
+        self, db: apsw.Connection, worker: WorkerId, workflows: Collection[str] | None, limit: int
+    ) -> list[Candidate]:
+        """Runs whose worker is gone, then runs that are ready: the cost follows those, not the runs of live workers."""
+        names = list(workflows or ())
+        condition = "" if workflows is None else _OF_WORKFLOW.format(", ".join("?" * len(names)))
+        found: list[Candidate] = []
+        for holder, expires in _rows(db, _WORKERS, worker):
+            cause = self._why_free(holder, expires)
+            if cause is not None and len(found) < limit:
+                held = db.execute(_HELD_BY + condition + " limit ?", (cause, holder, *names, limit - len(found)))
+                found += [_candidate(row) for row in held]
+        waiting = db.execute(_WAITING_FOR_AN_OWNER + condition + " limit ?", (*names, limit - len(found)))
+        return [*found, *(_candidate(row) for row in waiting)]
+
+    def _why_free(self, holder: WorkerId | None, expires: int) -> Cause | None:
+        if holder is None:
+            return "claimed"
+        if expires <= self._now():
+            return "expired"
+        return "dead" if self._is_dead(holder) else None
+
+    async def release(self, run: RunId, worker: WorkerId, version: int, *, ready: bool = False) -> bool:
+        def write(db: apsw.Connection) -> bool:
+            id = db.execute(_LET_GO, (worker, run, version)).get
+            if id is not None:
+                db.execute(_READY, (ready, id))
+                return True
+            holder = db.execute(_HOLDER, (run,)).fetchone()
+            return holder is None or holder[3] != worker
+
+        return await self._db.transact(write)
+
+    async def holding(self, run: RunId) -> Holding | None:
+        with self._db.reading() as db:
+            row = db.execute(_HOLDER, (run,)).fetchone()
+        if row is None or row[3] is None:
+            return None
+        return Holding(run, row[3], row[4], self._why_free(row[3], row[4]) is None)
+
+    def _until(self, ttl: float) -> int:
+        return self._now() + int(ttl * 1_000_000)
+
+    # --- locks that prove a death
+
+    def _lock_path(self, worker: WorkerId) -> Path:
+        folder = self._db.path.with_name(self._db.path.name + ".workers")
+        return folder / (worker.replace("/", "_") + ".lock")
+
+    def _lock_up(self, worker: WorkerId) -> None:
+        """Nobody looks at the lock before the worker's row is there, so it is free to take."""
+        if worker in self._locks:
+            return
+        path = self._lock_path(worker)
+        path.parent.mkdir(exist_ok=True)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        _lock(handle)
+        self._locks[worker] = handle
+
+    def _unlock(self, worker: WorkerId) -> None:
+        handle = self._locks.pop(worker, None)
+        if handle is not None:
+            self._lock_path(worker).unlink(missing_ok=True)
+            os.close(handle)
+
+    def _let_go_of_workers(self) -> None:
+        for handle in self._locks.values():
+            os.close(handle)
+        self._locks.clear()
+
+    def _is_dead(self, worker: WorkerId) -> bool:
+        """True only with proof: the lock is there, and nobody has it."""
+        if worker in self._locks:
+            return False
+        try:
+            handle = os.open(self._lock_path(worker), os.O_RDWR)
+        except OSError:
+            return False
+        try:
+            return _lock(handle)
+        finally:
+            os.close(handle)
+
+
+def _lock(handle: int) -> bool:
+    """Take the lock if it is free. Where there are no such locks, nothing can be proved."""
+    try:
+        import fcntl
+    except ImportError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _rows(db: apsw.Connection, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+    return db.execute(sql, values).fetchall()
+
+
+def _candidate(row: tuple[Any, ...]) -> Candidate:
+    id, run, granted, holder, cause = row
+    return id, run, granted, holder, cause
+
+
+def _grant(db: apsw.Connection, candidate: Candidate, worker: WorkerId) -> Claim:
+    id, run, granted, holder, cause = candidate
+    db.execute(_GRANT, (granted + 1, id))
+    db.execute(_TAKE, (id, worker, granted + 1))
+    return Claim(run, worker, granted + 1, holder or "", cause)

@@ -1,0 +1,274 @@
+"""The file, its connections, and how one transaction is made: the only module that knows apsw's errors."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Literal, TypeVar
+
+import apsw
+
+from outlast.errors import (
+    Damaged,
+    OutcomeUnknown,
+    StoreBusy,
+    StoreError,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnusable,
+)
+from outlast.stores.sqlite.schema import VERSION, migrate, version_of
+
+Result = TypeVar("Result")
+
+SLOW_COMMIT = 0.005
+"""Commits that usually take longer than this many seconds move to the writer thread."""
+CHECKPOINT_PAGES = 2_000
+"""WAL pages after which the checkpointer is woken."""
+LIMIT_PAGES = 32_000
+"""WAL pages (128 MB) after which the writer waits for a checkpoint: the file must not grow without bound."""
+
+
+class Database:
+    """One process's view of the file: a writing connection, a reading one, a checkpointer."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        durability: Literal["full", "relaxed"] = "full",
+        commit: Literal["auto", "inline", "thread"] = "auto",
+        busy_timeout: float = 10.0,
+        readonly: bool = False,
+        vfs: str | None = None,
+    ) -> None:
+        self.path = path
+        self.readonly = readonly
+        self._durability = durability
+        self._commit = commit
+        self._busy_timeout = busy_timeout
+        self._vfs = vfs
+        self._writing = asyncio.Lock()
+        self._writer_thread: ThreadPoolExecutor | None = None
+        self._usual_commit = 0.0
+        with _told(f"open {path}"):
+            self._write = self._open_writer()
+            self.read = self._connect(writable=False)
+        self._search = self._connect(writable=False)
+        self._searching = threading.Lock()
+        self._checkpointer = None if readonly else _Checkpointer(lambda: self._connect(writable=True))
+        if self._checkpointer is not None:
+            self._write.set_wal_hook(self._on_wal)
+
+    def _open_writer(self) -> apsw.Connection:
+        if self.readonly:
+            if not self.path.exists():
+                raise StoreUnusable(f"there is no store at {self.path}")
+            connection = self._connect(writable=False)
+            if version_of(connection) != VERSION:
+                raise StoreUnusable(f"{self.path} has an older schema; open it once for writing to bring it up to date")
+            return connection
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        connection = self._connect(writable=True)
+        self._patiently(lambda: _prepare(connection))
+        return connection
+
+    def _connect(self, *, writable: bool) -> apsw.Connection:
+        flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE if writable else apsw.SQLITE_OPEN_READONLY
+        connection = apsw.Connection(str(self.path), flags=flags, vfs=self._vfs)
+        connection.execute("pragma foreign_keys = off; pragma temp_store = memory; pragma cache_size = -16000")
+        if writable:
+            connection.execute(f"pragma synchronous = {'full' if self._durability == 'full' else 'normal'}")
+            connection.execute("pragma wal_autocheckpoint = 0")
+            if sys.platform == "darwin":
+                connection.execute("pragma fullfsync = 1; pragma checkpoint_fullfsync = 1")
+        return connection
+
+    def _patiently(self, act: Callable[[], Result]) -> Result:
+        """Do something at opening time, waiting for other processes that do the same."""
+        give_up = time.monotonic() + self._busy_timeout
+        while True:
+            try:
+                return act()
+            except (apsw.BusyError, apsw.LockedError):
+                if time.monotonic() > give_up:
+                    raise
+                time.sleep(random.uniform(0.001, 0.01))
+
+    # --- transactions
+
+    async def transact(self, act: Callable[[apsw.Connection], Result]) -> Result:
+        """Run `act` inside one write transaction and make it durable; on any error nothing of it remains."""
+        if self.readonly:
+            raise StoreReadOnly(f"{self.path} was opened for reading only")
+        async with self._writing:
+            give_up = 0.0
+            pause = 0.0002
+            while True:
+                try:
+                    if self._is_slow():
+                        loop = asyncio.get_running_loop()
+                        return await loop.run_in_executor(self._thread(), self._transact_now, act)
+                    return self._transact_now(act)
+                except StoreBusy:
+                    now = time.monotonic()
+                    give_up = give_up or now + self._busy_timeout
+                    if now > give_up:
+                        raise
+                    await asyncio.sleep(random.uniform(0.5, 1.5) * pause)
+                    pause = min(pause * 2, 0.01)
+
+    def _transact_now(self, act: Callable[[apsw.Connection], Result]) -> Result:
+        connection = self._write
+        with _told(f"write to {self.path}"):
+            connection.execute("begin immediate")
+        try:
+            with _told(f"write to {self.path}"):
+                result = act(connection)
+            began = time.perf_counter()
+            with _told(f"commit to {self.path}", committing=True):
+                connection.execute("commit")
+        except BaseException:
+            if connection.in_transaction:
+                _roll_back(connection)
+            raise
+        self._usual_commit += 0.05 * (time.perf_counter() - began - self._usual_commit)
+        return result
+
+    def _is_slow(self) -> bool:
+        return self._commit == "thread" or (self._commit == "auto" and self._usual_commit > SLOW_COMMIT)
+
+    def _thread(self) -> ThreadPoolExecutor:
+        if self._writer_thread is None:
+            self._writer_thread = ThreadPoolExecutor(1, thread_name_prefix="outlast-sqlite-writer")
+        return self._writer_thread
+
+    # --- reading
+
+    @contextmanager
+    def reading(self) -> Iterator[apsw.Connection]:
+        """A connection for short reads on the loop."""
+        with _told(f"read {self.path}"):
+            yield self.read
+
+    async def scan(self, act: Callable[[apsw.Connection], Result]) -> Result:
+        """Run a read that may take long on a thread of its own."""
+
+        def in_turn() -> Result:
+            with self._searching, _told(f"read {self.path}"):
+                return act(self._search)
+
+        return await asyncio.to_thread(in_turn)
+
+    # --- checkpoints
+
+    def _on_wal(self, connection: apsw.Connection, _name: str, pages: int) -> int:
+        if pages > CHECKPOINT_PAGES and self._checkpointer is not None:
+            self._checkpointer.wake()
+        if pages > LIMIT_PAGES:
+            with suppress(apsw.Error):  # the commit has happened; a checkpoint that fails is tried after the next one
+                connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        return apsw.SQLITE_OK
+
+    async def close(self) -> None:
+        async with self._writing:
+            if self._checkpointer is not None:
+                await asyncio.to_thread(self._checkpointer.stop)
+            if self._writer_thread is not None:
+                self._writer_thread.shutdown()
+            with self._searching:
+                self._search.close()
+            self.read.close()
+            self._write.set_wal_hook(None)
+            self._write.close()
+
+
+class _Checkpointer:
+    """A thread that moves the WAL into the database when it is told that the WAL has grown."""
+
+    def __init__(self, connect: Callable[[], apsw.Connection]) -> None:
+        self._connect = connect
+        self._wanted = threading.Event()
+        self._ended = False
+        self._thread: threading.Thread | None = None
+
+    def wake(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="outlast-sqlite-checkpointer", daemon=True)
+            self._thread.start()
+        self._wanted.set()
+
+    def stop(self) -> None:
+        self._ended = True
+        self._wanted.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _work(self) -> None:
+        connection = self._connect()
+        try:
+            while True:
+                self._wanted.wait()
+                if self._ended:
+                    return
+                self._wanted.clear()
+                try:
+                    connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+                except apsw.Error:
+                    time.sleep(0.1)  # a full disk, a lock: the log is safe in the WAL, the next commit asks again
+        finally:
+            connection.close()
+
+
+def _prepare(connection: apsw.Connection) -> None:
+    """WAL mode and today's tables. Several processes may come here at once; one of them does it."""
+    if version_of(connection) == VERSION and connection.pragma("journal_mode") == "wal":
+        return
+    connection.pragma("journal_mode", "wal")
+    connection.execute("begin immediate")
+    try:
+        migrate(connection, version_of(connection))
+        connection.execute("commit")
+    except BaseException:
+        _roll_back(connection)
+        raise
+
+
+def _roll_back(connection: apsw.Connection) -> None:
+    try:
+        connection.execute("rollback")
+    except apsw.Error:
+        if connection.in_transaction:
+            raise
+
+
+@contextmanager
+def _told(what: str, *, committing: bool = False) -> Iterator[None]:
+    """Turn the library's errors into ours: which of them left the outcome open is decided here and nowhere else."""
+    try:
+        yield
+    except (apsw.BusyError, apsw.LockedError) as error:
+        raise StoreBusy(f"could not {what}: another process keeps it locked ({error})") from error
+    except apsw.FullError as error:
+        raise StoreFull(f"could not {what}: no space is left ({error}); nothing was written") from error
+    except (apsw.ReadOnlyError, apsw.PermissionsError) as error:
+        raise StoreReadOnly(f"could not {what}: it may only be read ({error}); nothing was written") from error
+    except apsw.CantOpenError as error:
+        raise StoreUnusable(f"could not {what}: {error}") from error
+    except apsw.NotADBError as error:
+        raise StoreUnusable(f"could not {what}: this is not an SQLite file ({error})") from error
+    except apsw.CorruptError as error:
+        raise Damaged(f"could not {what}: the database file is damaged ({error})") from error
+    except apsw.IOError as error:
+        if committing:
+            raise OutcomeUnknown(f"could not {what}: {error}; what was written is unknown") from error
+        raise StoreError(f"could not {what}: {error}; nothing was written") from error
+    except apsw.Error as error:
+        raise StoreError(f"could not {what}: {error}") from error

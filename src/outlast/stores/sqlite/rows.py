@@ -1,0 +1,42 @@
+"""What the parts of the store share: the database, the clock, and the small number each run has in it."""
+
+from __future__ import annotations
+
+import time
+
+import apsw
+
+from outlast.history.ids import RunId
+from outlast.stores.sqlite.database import Database
+
+REMEMBERED = 100_000
+"""Runs whose row numbers are kept in memory; they never change, so forgetting one only costs a look-up."""
+
+
+class Rows:
+    """The ground the journal, the catalog, the claims and the wake-ups stand on."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+        self._ids: dict[RunId, int] = {}
+        self.skew = 0
+
+    def _now(self) -> int:
+        return time.time_ns() // 1000 + self.skew
+
+    def _id_of(self, db: apsw.Connection, run: RunId) -> int | None:
+        """The run's row number, by a connection that sees only what is committed."""
+        id = self._ids.get(run)
+        if id is None:
+            id = db.execute("select id from head where run = ?", (run,)).get
+            if id is not None:
+                self._remember({run: id})
+        return id
+
+    def _remember(self, found: dict[RunId, int]) -> None:
+        if len(self._ids) > REMEMBERED:
+            self._ids.clear()
+        self._ids.update(found)
+
+    def _saw_own(self, landed: int, last: int) -> None:
+        """Told after each batch of appends of this process; the wake-ups use it to skip our own news."""

@@ -1,0 +1,115 @@
+"""What runs wait for, and the news of other processes, in SQLite."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import apsw
+import msgspec
+
+from outlast.errors import StoreError
+from outlast.history.ids import RunId
+from outlast.lifecycle.state import Wait
+from outlast.store import Due, Notify
+from outlast.stores.sqlite.database import Database
+from outlast.stores.sqlite.rows import Rows
+
+POLL = 0.02
+"""Seconds between two looks at whether another process has written."""
+
+_WAIT = "select wait.body from wait join head on head.id = wait.run where head.run = ? and name = ?"
+_WAITS = """
+select head.run, wait.run, wait.name, wait.body from wait join head on head.id = wait.run
+where (wait.run, wait.name) > (?, ?) {} order by wait.run, wait.name limit ?"""
+_DUE = """
+select head.run, wait.body from wait join head on head.id = wait.run
+where due <= ? order by due limit ?"""
+_NEXT = "select min(due) from wait where due is not null"
+_NEWEST = "select coalesce(max(id), 0) from log"
+_NEWS = "select distinct head.run from log join head on head.id = log.run where log.id > ?"
+
+_decode = msgspec.json.Decoder(Wait).decode
+
+
+class WakeupRows(Rows):
+    """The wake-ups' part of the store."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self._notifies: list[Notify] = []
+        self._watcher: asyncio.Task[None] | None = None
+        self._seen = 0
+
+    async def wait(self, run: RunId, name: str) -> Wait | None:
+        with self._db.reading() as db:
+            body = db.execute(_WAIT, (run, name)).get
+        return None if body is None else _decode(body)
+
+    async def waits(self, *, kind: str = "", after: str = "", limit: int = 100) -> tuple[list[Due], str]:
+        place, _, name = after.partition(":")
+        values: list[Any] = [int(place or 0), name, *([kind] if kind else []), limit + 1]
+        sql = _WAITS.format("and wait.kind = ?" if kind else "")
+        rows = await self._db.scan(lambda db: list(db.execute(sql, values)))
+        shown = rows[:limit]
+        following = f"{shown[-1][1]}:{shown[-1][2]}" if len(rows) > limit else ""
+        return [Due(RunId(run), _decode(body)) for run, _, _, body in shown], following
+
+    async def due(self, limit: int = 100) -> list[Due]:
+        with self._db.reading() as db:
+            return [Due(RunId(run), _decode(body)) for run, body in db.execute(_DUE, (self._now(), limit))]
+
+    async def next_due(self) -> int | None:
+        with self._db.reading() as db:
+            found: int | None = db.execute(_NEXT).get
+        return found
+
+    # --- news of other processes
+
+    def subscribe(self, notify: Notify) -> Callable[[], None]:
+        if self._watcher is None:
+            with self._db.reading() as db:
+                self._seen = db.execute(_NEWEST).get
+            self._watcher = asyncio.get_running_loop().create_task(self._watch(), name="outlast-sqlite-watcher")
+        self._notifies.append(notify)
+
+        def unsubscribe() -> None:
+            if notify in self._notifies:
+                self._notifies.remove(notify)
+            if not self._notifies:
+                self._stop_watching()
+
+        return unsubscribe
+
+    def _stop_watching(self) -> None:
+        if self._watcher is not None:
+            self._watcher.cancel()
+            self._watcher = None
+
+    async def _watch(self) -> None:
+        version = -1
+        while True:
+            await asyncio.sleep(POLL)
+            try:
+                with self._db.reading() as db:
+                    found = int(db.pragma("data_version"))
+                    runs = self._news(db) if found != version else frozenset[RunId]()
+                version = found
+            except StoreError:
+                continue  # a passing fault: the next look asks from the same place
+            if runs:
+                for notify in list(self._notifies):
+                    notify(runs)
+
+    def _news(self, db: apsw.Connection) -> frozenset[RunId]:
+        newest = db.execute(_NEWEST).get
+        if newest <= self._seen:
+            return frozenset()
+        runs = frozenset(RunId(run) for (run,) in db.execute(_NEWS, (self._seen,)))
+        self._seen = newest
+        return runs
+
+    def _saw_own(self, landed: int, last: int) -> None:
+        if landed and self._seen == last - landed:
+            self._seen = last
