@@ -52,16 +52,17 @@ class Head(Struct, frozen=True, gc=False):
 class Append(Struct, frozen=True, gc=False):
     """What the ledger asks a store to do, all or nothing. It expects version `record.first - 1`.
 
-    `head` is the head once this has landed. `summary` is given when it changed. `opens` and `closes` are the waits that
-    begin and end; an owner knows its waits, a guest does not, so with `must_close` each of `closes` has to be there.
-    `claim` (only with the first append of a run) gives the run to a worker, `release` takes it from the claimant."""
+    `head` is the head once this has landed. `summary` is given when it changed. `closes` and then `opens` are the waits and
+    loose ends that end and begin. Those in `needs` have to be there, or it is lost: so that a guest, who does not fold, can
+    neither answer twice nor answer what was never asked. `claim` (only with the first append of a run) gives the run to a
+    worker, `release` takes it from whoever claimed it under the record's epoch."""
 
     record: Record
     head: Head
     summary: Summary | None = None
     opens: tuple[Wait, ...] = ()
     closes: tuple[str, ...] = ()
-    must_close: bool = False
+    needs: tuple[str, ...] = ()
     claim: WorkerId | None = None
     release: bool = False
 

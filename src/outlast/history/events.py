@@ -137,12 +137,14 @@ class VersionChanged(Event, frozen=True, kw_only=True):
 
 
 class BranchOpened(Event, frozen=True, kw_only=True):
-    """The first event of its branch. `parent_first` is where the parent opened: a lineage is read by walking back."""
+    """The first event of its branch. `parent_first` and `previous_first` are where its parent and the branch numbered
+    before it opened: a lineage, or the list of all branches, is read by walking back and nothing else is touched."""
 
     branch: int
     parent: int
     cutoff: int
     parent_first: int = 1
+    previous_first: int = 1
     cause: Literal["jump", "retry", "recovery", "activate", "migrate", "replan"] = "jump"
     by: str = ""
     reason: str = ""

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from outlast.definition.retry import Retry
-from outlast.errors import Gone, Refused
+from outlast.errors import Refused
 from outlast.history import events as e
 from outlast.history.lineage import Branch, holder
 from outlast.lifecycle.state import OPEN, NodeStatus, State
@@ -128,7 +128,7 @@ def open_branch(
     reason: str = "",
 ) -> Decision:
     """Leave what follows `cutoff` on its branch and go on beside it; BranchOpened lists what the cut withdraws."""
-    known = list(branches)
+    known = sorted(branches, key=lambda branch: branch.id)
     if not 0 <= cutoff <= state.outline.seq:
         raise Refused(f"event {cutoff} is not in this run's log, which ends at {state.outline.seq}")
     parent = holder(known, cutoff)
@@ -136,10 +136,11 @@ def open_branch(
     detached = [name for name, child in state.children.items() if not child.status]
     return [
         e.BranchOpened(
-            branch=max(branch.id for branch in known) + 1,
+            branch=known[-1].id + 1,
             parent=parent.id,
             cutoff=cutoff,
             parent_first=parent.first,
+            previous_first=known[-1].first,
             cause=cause,
             by=by,
             reason=reason,
@@ -147,9 +148,3 @@ def open_branch(
             detached=tuple(detached),
         )
     ]
-
-
-def must_accept(closed: bool, name: str) -> None:
-    """Refuse data for a run that is over."""
-    if closed:
-        raise Gone(f"run {name} is over; it takes no more answers, signals or inputs")

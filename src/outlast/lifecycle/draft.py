@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from copy import copy
 from typing import Generic, TypeVar
 
-from outlast.lifecycle.state import State, Table
+from outlast.lifecycle.state import State, Table, Wait
 
 Part = TypeVar("Part")
 
@@ -101,16 +101,26 @@ class Draft:
             outline=copy(state.outline),
             nodes=Overlay(_plain(state.nodes)),
             waits=OrderedOverlay(_plain(state.waits)),
+            loose=Overlay(_plain(state.loose)),
             interactions=Overlay(_plain(state.interactions)),
             signals=Overlay(_plain(state.signals)),
             children=Overlay(_plain(state.children)),
-            outbox=Overlay(_plain(state.outbox)),
             triggers=Overlay(_plain(state.triggers)),
             steps=Overlay(_plain(state.steps)),
             decisions=Overlay(_plain(state.decisions)),
         )
         tables = (getattr(self.view, name) for name in State.__struct_fields__)
         self._overlays: list[Overlay[object]] = [table for table in tables if isinstance(table, Overlay)]
+
+    def opened(self) -> tuple[Wait, ...]:
+        """The waits and loose ends that the draft adds."""
+        tables = (self.view.waits, self.view.loose)
+        return tuple(wait for table in tables for wait in _changes(table).values() if wait is not None)
+
+    def closed(self) -> tuple[str, ...]:
+        """The names of those it ends; one that only moved between the two tables is also among the opened."""
+        tables = (self.view.waits, self.view.loose)
+        return tuple(name for table in tables for name, wait in _changes(table).items() if wait is None)
 
     def absorb(self) -> None:
         """What was drafted has happened."""
@@ -126,6 +136,11 @@ class Draft:
             if overlay.changes:
                 overlay.changes.clear()
         self.view.outline = copy(self.state.outline)
+
+
+def _changes(table: Table[Part]) -> dict[str, Part | None]:
+    assert isinstance(table, Overlay)
+    return table.changes
 
 
 def _plain(table: Table[Part]) -> dict[str, Part]:

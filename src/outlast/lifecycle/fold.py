@@ -27,7 +27,7 @@ from outlast.lifecycle.state import (
     Wait,
 )
 from outlast.lifecycle.status import Status
-from outlast.lifecycle.transitions import RECEIPTS, TABLE, Rule, may_follow
+from outlast.lifecycle.transitions import TABLE, Rule, may_follow
 
 Kind = TypeVar("Kind", bound=e.Event)
 Handler = Callable[[State, Any, int], None]
@@ -177,6 +177,9 @@ def _end(state: State, status: Status, seq: int) -> None:
     outline.held = outline.recoverable = outline.pause_requested = outline.cancel_requested = False
     outline.jump_requested = None
     if len(state.waits):
+        for wait in list(state.waits.values()):
+            if wait.kind == "child":
+                state.loose[wait.name] = wait
         state.waits.clear()
 
 
@@ -198,6 +201,10 @@ def _branch_opened(state: State, event: e.BranchOpened, seq: int) -> None:
         raise Illegal("V8", f"branch {event.branch} is cut {place}, the lineage ends at {outline.seq}", seq=seq)
     outline.branch, outline.branch_first = event.branch, seq
     outline.jump_requested = None
+    for child in event.detached:
+        if state.children.get(child) is None:
+            state.children[child] = Child("", True)
+            state.loose[f"child:{child}"] = Wait("child", child)
 
 
 @_on(e.JumpRequested)
@@ -253,7 +260,7 @@ def _node_scheduled_again(state: State, event: e.NodeScheduled, node: NodeState,
         raise Illegal("V9", f"attempt {event.attempt} of node {event.node} follows attempt {node.attempt}", seq=seq)
     if node.status is not NodeStatus.STARTED:
         state.outline.open_nodes += 1
-    state.waits.pop(f"retry:{event.node}", None)
+    state.waits.pop(f"timer:retry:{event.node}", None)
     fresh = event.cause == "reset"
     state.nodes[event.node] = NodeState(
         NodeStatus.SCHEDULED,
@@ -343,7 +350,7 @@ def _node_failed(state: State, event: e.NodeFailed, seq: int) -> None:
     status = NodeStatus.FAILED
     if event.retry_at is not None:
         status = NodeStatus.RETRYING
-        wait = Wait("retry", event.node, event.node, event.retry_at, event.error.message[:200])
+        wait = Wait("timer", f"retry:{event.node}", event.node, event.retry_at, event.error.message[:200])
         state.waits[wait.name] = wait
     state.nodes[event.node] = NodeState(
         status,
@@ -449,16 +456,16 @@ def _signal_awaited(state: State, event: e.SignalAwaited, seq: int) -> None:
 
 @_on(e.SignalReceived)
 def _signal_received(state: State, event: e.SignalReceived, seq: int) -> None:
-    if state.signals.get(event.signal) is not None:
-        raise Illegal("V7", f"signal {event.signal} is received a second time", seq=seq)
-    state.signals[event.signal] = Signal(event.name, event.data, seq)
+    if state.signals.get(event.signal) is None:  # the same signal delivered again is still one signal
+        state.signals[event.signal] = Signal(event.name, event.data, seq)
 
 
 @_on(e.SignalConsumed)
 def _signal_consumed(state: State, event: e.SignalConsumed, seq: int) -> None:
-    if state.signals.get(event.signal) is None:
+    signal = state.signals.get(event.signal)
+    if signal is None or signal.consumed:
         raise Illegal("V7", f"signal {event.signal} is consumed but was not received, or was before", seq=seq)
-    state.signals.pop(event.signal, None)
+    state.signals[event.signal] = Signal(signal.name, e.NULL, seq, True)
     state.waits.pop(f"signal:{event.wait}", None)
 
 
@@ -501,6 +508,8 @@ def _trigger_registered(state: State, event: e.TriggerRegistered, seq: int) -> N
     if state.triggers.get(event.trigger) is not None:
         raise Illegal("V7", f"trigger {event.trigger} is registered already", seq=seq)
     state.triggers[event.trigger] = Trigger(event.kind)
+    wait = Wait("trigger", event.trigger, text=event.kind)
+    state.loose[wait.name] = wait
 
 
 @_on(e.TriggerInputReceived)
@@ -542,14 +551,15 @@ def _is_before(one: e.Cursor, other: e.Cursor) -> bool:
 
 @_on(e.OutboxEnqueued)
 def _outbox_enqueued(state: State, event: e.OutboxEnqueued, seq: int) -> None:
-    if state.outbox.get(event.message) is not None:
+    wait = Wait("outbox", event.message, event.node, text=event.target, detail=event.data)
+    if state.loose.get(wait.name) is not None:
         raise Illegal("V7", f"message {event.message} is in the outbox already", seq=seq)
-    state.outbox[event.message] = seq
+    state.loose[wait.name] = wait
 
 
 @_on(e.OutboxSent)
 def _outbox_sent(state: State, event: e.OutboxSent, _seq: int) -> None:
-    state.outbox.pop(event.message, None)
+    state.loose.pop(f"outbox:{event.message}", None)
 
 
 @_on(e.ChildStarted)
@@ -557,9 +567,9 @@ def _child_started(state: State, event: e.ChildStarted, seq: int) -> None:
     if state.children.get(event.child) is not None:
         raise Illegal("V7", f"child {event.child} was started before", seq=seq)
     state.children[event.child] = Child(event.node, event.detached)
-    if not event.detached:
-        wait = Wait("child", event.child, event.node, text=event.workflow)
-        state.waits[wait.name] = wait
+    wait = Wait("child", event.child, event.node, text=event.workflow)
+    table = state.loose if event.detached else state.waits
+    table[wait.name] = wait
 
 
 @_on(e.ChildEnded)
@@ -571,8 +581,8 @@ def _child_ended(state: State, event: e.ChildEnded, seq: int) -> None:
         raise Illegal("V7", f"child {event.child} ended before", seq=seq)
     state.children[event.child] = Child(child.node, child.detached, event.status, event.output, event.error)
     state.waits.pop(f"child:{event.child}", None)
+    state.loose.pop(f"child:{event.child}", None)
 
 
 _missing = set(e.EVENT_TYPES.values()) - set(_handlers)
 assert not _missing, f"the fold does not answer {_missing}"
-assert set(RECEIPTS) <= set(_handlers)

@@ -113,6 +113,11 @@ def _ill_opened(event: e.BranchOpened, entry: Entry, branches: dict[int, Branch]
         wrong.append(f"the parent of branch {event.branch} is {event.parent}, event {event.cutoff} is on {parent.id}")
     if event.parent_first != parent.first:
         wrong.append(f"branch {event.parent} opened at {parent.first}, branch {event.branch} says {event.parent_first}")
+    previous = branches.get(event.branch - 1)
+    if previous is not None and event.previous_first != previous.first:
+        wrong.append(
+            f"branch {previous.id} opened at {previous.first}, branch {event.branch} says {event.previous_first}"
+        )
     return wrong
 
 

@@ -60,11 +60,11 @@ class NodeState(Struct, frozen=True, gc=False):
     retries: int = 0
 
 
-WaitKind: TypeAlias = Literal["interaction", "signal", "timer", "child", "retry"]
+WaitKind: TypeAlias = Literal["interaction", "signal", "timer", "child", "outbox", "trigger"]
 
 
 class Wait(Struct, frozen=True, omit_defaults=True, gc=False):
-    """Something named that the run waits for. `detail` is what a guest needs to check an answer (a schema)."""
+    """Something named that someone else will end. `detail` is what a guest needs to check an answer (a schema)."""
 
     kind: WaitKind
     id: str
@@ -92,11 +92,12 @@ class Interaction(Struct, frozen=True, gc=False):
 
 
 class Signal(Struct, frozen=True, gc=False):
-    """A received signal, until it is consumed."""
+    """A received signal. It is remembered when consumed, so that the same one delivered again is not another."""
 
     name: str
     data: Value
     seq: int
+    consumed: bool = False
 
 
 class Child(Struct, frozen=True, gc=False):
@@ -147,15 +148,18 @@ class Outline(Struct):
 
 
 class State(Struct):
-    """Everything the fold knows of a run on one lineage."""
+    """Everything the fold knows of a run on one lineage.
+
+    `waits` are what the run waits for; `loose` are ends that others may still tie without the run waiting: messages in the
+    outbox, detached children, registered triggers. Both are shown to guests by the store."""
 
     outline: Outline = field(default_factory=Outline)
     nodes: Table[NodeState] = field(default_factory=dict[str, NodeState])
     waits: Table[Wait] = field(default_factory=dict[str, Wait])
+    loose: Table[Wait] = field(default_factory=dict[str, Wait])
     interactions: Table[Interaction] = field(default_factory=dict[str, Interaction])
     signals: Table[Signal] = field(default_factory=dict[str, Signal])
     children: Table[Child] = field(default_factory=dict[str, Child])
-    outbox: Table[int] = field(default_factory=dict[str, int])
     triggers: Table[Trigger] = field(default_factory=dict[str, Trigger])
     steps: Table[bool] = field(default_factory=dict[str, bool])
     decisions: Table[Value] = field(default_factory=dict[str, Value])
@@ -171,5 +175,6 @@ class State(Struct):
         return outline.base
 
     @property
-    def is_over(self) -> bool:
-        return self.outline.base in TERMINAL
+    def is_closed(self) -> bool:
+        """Over, and not merely held: nothing but receipts is taken in."""
+        return self.outline.base in TERMINAL and not self.outline.held

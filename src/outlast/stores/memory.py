@@ -286,7 +286,7 @@ def _refusal(append: Append, head: Head | None, waits: dict[str, Wait]) -> Liter
         return "epoch"
     if record.kind is Kind.TAKEOVER and record.epoch <= epoch:
         return "epoch"
-    if append.must_close and any(name not in waits for name in append.closes):
+    if any(name not in waits for name in append.needs):
         return "wait"
     return None
 

@@ -95,7 +95,7 @@ class _Batch:
                 return self._lost(append, None, "version")
             id = self.fresh[record.run] = _new_head(db, append.head)
         else:
-            if append.must_close and not _has_waits(db, id, append.closes):
+            if append.needs and not _has_waits(db, id, append.needs):
                 return self._lost(append, id, "wait")
             db.execute(_MOVE_BY[record.kind], _move(append, id))
             if not db.changes():

@@ -1,0 +1,144 @@
+"""Group commit: appends that arrive while a flush is under way share the next one.
+
+Here too is the one place where a store's answer is made certain. A store that fails in mid-write leaves the outcome open; an
+append whose answer got lost is found by its id at its own place in the log. Only what is known not to have landed is sent
+again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+
+from outlast.errors import OutcomeUnknown, StoreError
+from outlast.history.record import Record
+from outlast.store import LANDED, Append, Journal, Lost, Outcome
+
+log = logging.getLogger("outlast.ledger")
+
+LARGEST_BATCH = 1000
+TRIES = 3
+"""How often an append of unknown outcome is sent before the caller is told."""
+
+
+class Measures(Struct):
+    """What the ledger counted since it was made; read it whenever you like."""
+
+    appends: int = 0
+    events: int = 0
+    bytes: int = 0
+    flushes: int = 0
+    flush_seconds: float = 0.0
+    largest_batch: int = 0
+    lost: int = 0
+    taken_in: int = 0
+    fenced: int = 0
+    unknown: int = 0
+    failed: int = 0
+
+
+class GroupCommit:
+    """Gathers appends and hands them to the store in batches, one batch at a time."""
+
+    def __init__(self, store: Journal, landed: Callable[[Sequence[Append]], None]) -> None:
+        self._store = store
+        self._landed = landed
+        self._waiting: list[tuple[Append, asyncio.Future[Outcome]]] = []
+        self._flushing: asyncio.Task[None] | None = None
+        self.measures = Measures()
+
+    def submit(self, append: Append) -> asyncio.Future[Outcome]:
+        """The outcome, once it is certain."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Outcome] = loop.create_future()
+        self._waiting.append((append, answer))
+        if self._flushing is None:
+            self._flushing = loop.create_task(self._flush(), name="outlast-ledger-flush")
+        return answer
+
+    async def drain(self) -> None:
+        """Wait until nothing is under way."""
+        while self._flushing is not None:
+            await asyncio.wait([self._flushing])
+
+    async def _flush(self) -> None:
+        try:
+            while self._waiting:
+                batch, self._waiting = self._waiting[:LARGEST_BATCH], self._waiting[LARGEST_BATCH:]
+                try:
+                    outcomes = await self._commit([append for append, _ in batch])
+                except BaseException as error:
+                    _fail(batch, error)
+                    if not isinstance(error, Exception):
+                        _fail(self._waiting, error)
+                        self._waiting = []
+                        raise
+                    continue
+                for (_, answer), outcome in zip(batch, outcomes, strict=True):
+                    if not answer.done():
+                        answer.set_result(outcome)
+        finally:
+            self._flushing = None
+
+    async def _commit(self, batch: list[Append]) -> list[Outcome]:
+        began = time.perf_counter()
+        try:
+            outcomes = await self._store.append(batch)
+        except OutcomeUnknown as error:
+            self.measures.unknown += len(batch)
+            log.warning("a flush of %d appends failed in mid-write, asking what landed: %s", len(batch), error)
+            outcomes = await self._settle(batch, error)
+        except StoreError as error:
+            self.measures.failed += len(batch)
+            log.error("a flush of %d appends failed, nothing was written: %s", len(batch), error)
+            raise
+        outcomes = [_certain(append, outcome) for append, outcome in zip(batch, outcomes, strict=True)]
+        self._measure(batch, outcomes, time.perf_counter() - began)
+        landed = [append for append, outcome in zip(batch, outcomes, strict=True) if outcome is LANDED]
+        if landed:
+            self._landed(landed)
+        return outcomes
+
+    async def _settle(self, batch: list[Append], cause: OutcomeUnknown) -> list[Outcome]:
+        """Send again what is known not to have landed. The store refuses a second copy: it has the version it expects."""
+        for _ in range(TRIES):
+            try:
+                return await self._store.append(batch)
+            except OutcomeUnknown as error:
+                cause = error
+        raise cause
+
+    def _measure(self, batch: list[Append], outcomes: list[Outcome], seconds: float) -> None:
+        measures = self.measures
+        measures.flushes += 1
+        measures.flush_seconds += seconds
+        measures.largest_batch = max(measures.largest_batch, len(batch))
+        for append, outcome in zip(batch, outcomes, strict=True):
+            if outcome is LANDED:
+                measures.appends += 1
+                measures.events += append.record.count
+                measures.bytes += len(append.record.body)
+            else:
+                measures.lost += 1
+
+
+def _certain(append: Append, outcome: Outcome) -> Outcome:
+    """Landed, if what it lost to is itself: an earlier delivery whose answer did not reach us."""
+    if isinstance(outcome, Lost) and outcome.tail and _is_same(append.record, outcome.tail[0]):
+        return LANDED
+    return outcome
+
+
+def _is_same(one: Record, other: Record) -> bool:
+    return one.first == other.first and one.id == other.id
+
+
+def _fail(waiting: Sequence[tuple[Append, asyncio.Future[Outcome]]], error: BaseException) -> None:
+    for _, answer in waiting:
+        if not answer.done():
+            answer.set_exception(error if isinstance(error, Exception) else OutcomeUnknown(f"interrupted: {error!r}"))
+            answer.exception()  # whoever still waits gets it; whoever left shall not make the loop complain

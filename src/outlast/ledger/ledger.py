@@ -1,0 +1,251 @@
+"""The ledger: creates runs, hands out pens, delivers for guests, announces what landed."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable, Sequence
+
+from outlast.errors import AlreadyExists, BadInput, Gone, NotFound
+from outlast.history import events as e
+from outlast.history.codec import encode
+from outlast.history.ids import AppendId, RunId, WorkerId, uuid7
+from outlast.history.record import Kind, Record, chained, genesis
+from outlast.ledger.group import GroupCommit, Measures
+from outlast.ledger.pen import Pen
+from outlast.ledger.reading import head_of, lineage_of, state_of
+from outlast.lifecycle import decide
+from outlast.lifecycle.fold import apply
+from outlast.lifecycle.state import State
+from outlast.lifecycle.summary import summarise
+from outlast.lifecycle.transitions import CONTROL, GUEST_DATA, RECEIPTS
+from outlast.store import LANDED, Append, Claim, Head, Lost, Notify, Outcome, Store
+
+log = logging.getLogger("outlast.ledger")
+
+
+def system_clock() -> int:
+    return time.time_ns() // 1000
+
+
+class Ledger:
+    """The one writer of a process. `key` makes the digests prove tampering; `clock` only dates events for people."""
+
+    def __init__(self, store: Store, *, key: bytes = b"", clock: Callable[[], int] = system_clock) -> None:
+        self.store = store
+        self.key = key
+        self.clock = clock
+        self._group = GroupCommit(store, self._announce)
+        self._pens: dict[RunId, Pen] = {}
+        self._listeners: list[Notify] = []
+        self._end_news: Callable[[], None] | None = None
+        self._nonce = os.urandom(8)
+        self._appends = 0
+
+    # --- ids
+
+    def new_run_id(self) -> RunId:
+        return RunId(uuid7(self.clock() // 1000, os.urandom(10)))
+
+    def new_worker_id(self) -> WorkerId:
+        return WorkerId(uuid7(self.clock() // 1000, os.urandom(10)))
+
+    def new_append_id(self) -> AppendId:
+        """Eight random bytes of this ledger and a counter: never used twice, and cheap."""
+        self._appends += 1
+        return AppendId(self._nonce + self._appends.to_bytes(8, "big"))
+
+    # --- owners
+
+    async def create(self, run: RunId, events: Sequence[e.AnyEvent], worker: WorkerId) -> Pen:
+        """A new run, owned by `worker` from its first append on. The first event is RunCreated."""
+        pen = Pen(self, worker, 1, Head(run, 0, genesis(run, self.key), 1), State())
+        try:
+            await pen.append(events)
+        except Exception:
+            self.forget(pen)
+            raise
+        self._pens[run] = pen
+        return pen
+
+    async def take_over(self, claim: Claim, *, hold: bool = False) -> Pen:
+        """Become the owner of a claimed run: ownership begins when the takeover is in the log."""
+        head = await head_of(self.store, claim.run)
+        state = await state_of(self.store, claim.run, await lineage_of(self.store, head))
+        pen = Pen(self, claim.worker, claim.epoch, head, state)
+        await pen.take_over(
+            lambda known: decide.take_over(
+                known, claim.epoch, claim.worker, previous=claim.previous, cause=claim.cause, hold=hold
+            )
+        )
+        self._pens[claim.run] = pen
+        return pen
+
+    def forget(self, pen: Pen) -> None:
+        """The pen no longer owns its run."""
+        if self._pens.get(pen.run) is pen:
+            del self._pens[pen.run]
+
+    def fence_off(self, pen: Pen) -> None:
+        self.measures.fenced += 1
+        log.warning("run %s was taken over; epoch %d of worker %s is fenced off", pen.run, pen.epoch, pen.worker)
+        self.forget(pen)
+
+    # --- guests
+
+    async def create_ready(self, run: RunId, created: e.RunCreated) -> None:
+        """A new run that nobody owns yet: whichever worker comes first will start it."""
+        state, now = State(), self.clock()
+        apply(state, created, 1, now)
+        birth = Head(run, 0, genesis(run, self.key))
+        append = self._guest_append(birth, [created], Kind.GUEST, self.new_append_id(), now)
+        outcome = await self.commit(Append(append.record, append.head, summarise(run, state)))
+        if outcome is not LANDED:
+            raise AlreadyExists(f"there is a run {run} already")
+
+    async def deliver(
+        self,
+        run: RunId,
+        events: Sequence[e.AnyEvent],
+        *,
+        branch: int | None = None,
+    ) -> int:
+        """Append a guest's data or requests; returns the seq of the first event. What ends a wait must find it open."""
+        kind = _guest_kind(events)
+        needs, closes = _ends(events)
+        head = await head_of(self.store, run)
+        id = self.new_append_id()
+        while True:
+            _must_take(head, events, branch)
+            append = self._guest_append(head, events, kind, id, self.clock(), needs, closes)
+            outcome = await self.commit(append)
+            if outcome is LANDED:
+                return append.record.first
+            assert isinstance(outcome, Lost)
+            if outcome.why == "wait":
+                raise Gone(
+                    f"run {run} does not wait for {' or '.join(needs)} (any more): answered, withdrawn or never asked"
+                )
+            if outcome.head is None:
+                raise NotFound(f"there is no run {run}")
+            head = outcome.head
+
+    def _guest_append(
+        self,
+        head: Head,
+        events: Sequence[e.AnyEvent],
+        kind: Kind,
+        id: AppendId,
+        now: int,
+        needs: tuple[str, ...] = (),
+        closes: tuple[str, ...] = (),
+    ) -> Append:
+        body = encode(events)
+        first, count = head.version + 1, len(events)
+        digest = chained(head.digest, first, count, head.branch, 0, kind, now, id, body, self.key)
+        record = Record(head.run, first, count, head.branch, 0, kind, id, now, body, digest)
+        after = Head(
+            head.run,
+            record.last,
+            digest,
+            head.epoch,
+            head.branch,
+            head.branch_first,
+            head.closed,
+            not head.closed,
+        )
+        return Append(record, after, None, (), closes, needs)
+
+    # --- committing and announcing
+
+    async def commit(self, append: Append) -> Outcome:
+        """Hand one append to the group; its outcome is certain when it comes."""
+        return await self._group.submit(append)
+
+    async def close(self) -> None:
+        """Finish what is under way. The store stays open: whoever opened it closes it."""
+        await self._group.drain()
+        if self._end_news is not None:
+            self._end_news()
+            self._end_news = None
+        self._pens.clear()
+        self._listeners.clear()
+
+    @property
+    def measures(self) -> Measures:
+        return self._group.measures
+
+    def listen(self, notify: Notify) -> Callable[[], None]:
+        """Call `notify` with the runs whose logs grew, here or in another process, soon and at least once."""
+        if self._end_news is None:
+            self._end_news = self.store.subscribe(self._heard)
+        self._listeners.append(notify)
+
+        def end() -> None:
+            if notify in self._listeners:
+                self._listeners.remove(notify)
+
+        return end
+
+    def _heard(self, runs: frozenset[RunId]) -> None:
+        for run in runs:
+            pen = self._pens.get(run)
+            if pen is not None and pen.news is not None:
+                pen.news()
+        for notify in list(self._listeners):
+            notify(runs)
+
+    def _announce(self, landed: Sequence[Append]) -> None:
+        for append in landed:
+            if append.record.epoch == 0:
+                pen = self._pens.get(append.record.run)
+                if pen is not None and pen.news is not None:
+                    pen.news()
+        if self._listeners:
+            runs = frozenset(append.record.run for append in landed)
+            for notify in list(self._listeners):
+                notify(runs)
+
+
+def _guest_kind(events: Sequence[e.AnyEvent]) -> Kind:
+    if not events:
+        raise BadInput("there is nothing to deliver")
+    if all(isinstance(event, CONTROL) for event in events):
+        return Kind.CONTROL
+    for event in events:
+        if not isinstance(event, GUEST_DATA):
+            raise BadInput(f"{type(event).__name__} is not for a guest to say: claim the run first")
+        if isinstance(event, e.TriggerInputReceived) and event.cursor is not None:
+            raise BadInput("a guest's input carries no cursor: only the owner of the trigger's log moves it")
+    return Kind.GUEST
+
+
+def _ends(events: Sequence[e.AnyEvent]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The waits these events need to find, and those among them that they end."""
+    needs: list[str] = []
+    closes: list[str] = []
+    for event in events:
+        match event:
+            case e.InteractionAnswered():
+                closes.append(f"interaction:{event.interaction}")
+            case e.TimerFired():
+                closes.append(f"timer:{event.timer}")
+            case e.ChildEnded():
+                closes.append(f"child:{event.child}")
+            case e.OutboxSent():
+                closes.append(f"outbox:{event.message}")
+            case e.TriggerInputReceived():
+                needs.append(f"trigger:{event.trigger}")
+            case _:
+                pass
+    if len(set(closes)) != len(closes):
+        raise BadInput("one delivery cannot end the same wait twice")
+    return (*needs, *closes), tuple(closes)
+
+
+def _must_take(head: Head, events: Sequence[e.AnyEvent], branch: int | None) -> None:
+    if branch is not None and head.branch != branch:
+        raise Gone(f"branch {branch} of run {head.run} is no longer current: the run goes on as branch {head.branch}")
+    if head.closed and not all(isinstance(event, RECEIPTS) for event in events):
+        raise Gone(f"run {head.run} is over: it takes no more answers, signals, inputs or requests")

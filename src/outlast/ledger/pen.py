@@ -1,0 +1,256 @@
+"""An owner's hand on one run."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import TYPE_CHECKING
+
+from outlast.errors import AlreadyExists, Damaged, Fenced, Illegal, OutcomeUnknown, Overtaken, StoreError
+from outlast.history import events as e
+from outlast.history.codec import encode
+from outlast.history.ids import AppendId, RunId, WorkerId
+from outlast.history.lineage import Branch, lineage, opened
+from outlast.history.record import Entry, Kind, Record, chained, entries, follows
+from outlast.ledger.reading import branches_of, fold_within, records, state_of
+from outlast.lifecycle.draft import Draft
+from outlast.lifecycle.fold import apply
+from outlast.lifecycle.state import State, Wait
+from outlast.lifecycle.summary import Summary, is_changed, summarise
+from outlast.store import Append, Head, Lost
+
+if TYPE_CHECKING:
+    from outlast.ledger.ledger import Ledger
+
+
+class Pen:
+    """Writes one run's story under one epoch. Made by `Ledger.create` and `Ledger.take_over`; used by one task at a time.
+
+    `state` is the fold of what is durable, `head` its place. After any exception but `Fenced` the pen may be used again."""
+
+    def __init__(self, ledger: Ledger, worker: WorkerId, epoch: int, head: Head, state: State) -> None:
+        self.worker = worker
+        self.epoch = epoch
+        self.head = head
+        self.state = state
+        self.news: Callable[[], None] | None = None
+        """Called when a guest of this process has written to the run."""
+        self._ledger = ledger
+        self._draft = Draft(state)
+        self._busy = False
+        self._doubts: set[AppendId] = set()
+        self._summary_behind = False
+
+    @property
+    def run(self) -> RunId:
+        return self.head.run
+
+    # --- writing
+
+    async def append(self, events: Sequence[e.AnyEvent], *, release: bool = False) -> int:
+        """Make these events the next of the run, durably; returns the seq of the first one.
+
+        Raises `Illegal` if they may not follow, `Overtaken` if something arrived that they did not know of (the state then
+        holds it: decide again), `Fenced` if the run has a newer owner. With `release` the claim is given up with them."""
+        return await self._write(lambda: events, Kind.OWNER, release)
+
+    async def take_over(self, decide: Callable[[State], Sequence[e.AnyEvent]]) -> int:
+        """The first append of a new epoch. What others still wrote before it is taken in, and `decide` asked again."""
+        return await self._write(lambda: decide(self.state), Kind.TAKEOVER, False)
+
+    async def _write(self, decide: Callable[[], Sequence[e.AnyEvent]], kind: Kind, release: bool) -> int:
+        if self._busy:
+            raise RuntimeError(f"two tasks write run {self.run} with one pen")
+        self._busy = True
+        try:
+            if self._doubts:
+                await self.catch_up()
+            return await self._write_until_certain(decide, kind, release)
+        finally:
+            self._busy = False
+
+    async def _write_until_certain(self, decide: Callable[[], Sequence[e.AnyEvent]], kind: Kind, release: bool) -> int:
+        id = self._ledger.new_append_id()
+        overtaken: list[Entry] = []
+        while True:
+            events = decide()
+            draft = await self._cut(events[0]) if type(events[0]) is e.BranchOpened else self._draft
+            time = max(self._ledger.clock(), self.state.outline.time)
+            try:
+                self._fold_into(draft, events, time)
+            except Illegal as objection:
+                if overtaken:
+                    raise Overtaken(f"{len(overtaken)} events arrived first: {objection}") from objection
+                raise
+            append = self._compose(draft, events, id, time, kind, release)
+            self._doubts.add(id)
+            try:
+                outcome = await self._ledger.commit(append)
+            except StoreError as error:
+                draft.drop()
+                if not isinstance(error, OutcomeUnknown):
+                    self._doubts.discard(id)
+                raise
+            except BaseException:
+                draft.drop()
+                raise
+            self._doubts.discard(id)
+            if not isinstance(outcome, Lost):
+                self._landed(append, draft)
+                return append.record.first
+            draft.drop()
+            overtaken += await self._give_way(outcome, kind)
+
+    def _fold_into(self, draft: Draft, events: Sequence[e.AnyEvent], time: int) -> None:
+        view, seq = draft.view, self.head.version
+        try:
+            for event in events:
+                seq += 1
+                apply(view, event, seq, time)
+        except Illegal:
+            draft.drop()
+            raise
+
+    def _compose(
+        self, draft: Draft, events: Sequence[e.AnyEvent], id: AppendId, time: int, kind: Kind, release: bool
+    ) -> Append:
+        view, old = draft.view, self.head
+        outline = view.outline
+        first, count, key = old.version + 1, len(events), self._ledger.key
+        body = encode(events)
+        digest = chained(old.digest, first, count, outline.branch, self.epoch, kind, time, id, body, key)
+        record = Record(old.run, first, count, outline.branch, self.epoch, kind, id, time, body, digest)
+        closed = view.is_closed
+        head = Head(old.run, record.last, digest, self.epoch, outline.branch, outline.branch_first, closed, False)
+        if draft is not self._draft:
+            opens, closes = _moved(self.state, view)
+            return Append(record, head, summarise(old.run, view), opens, closes, release=release)
+        if self._summary_behind or is_changed(draft):
+            summary: Summary | None = summarise(old.run, view)
+            claim = self.worker if old.version == 0 and not release else None
+            return Append(record, head, summary, draft.opened(), draft.closed(), (), claim, release)
+        return Append(record, head, None, draft.opened(), draft.closed(), (), None, release)
+
+    def _landed(self, append: Append, draft: Draft) -> None:
+        draft.absorb()
+        self.head = append.head
+        self._summary_behind = False
+        if draft is not self._draft:
+            self.state, self._draft = draft.state, draft
+        if append.release:
+            self._ledger.forget(self)
+
+    async def _cut(self, event: e.AnyEvent) -> Draft:
+        """A draft over the state at the cutoff of a branch that is about to open."""
+        assert isinstance(event, e.BranchOpened)
+        branches = await self.branches()
+        planned = {**branches, event.branch: opened(event, self.head.version + 1)}
+        return Draft(await state_of(self._ledger.store, self.run, lineage(planned, event.branch, self.head.version)))
+
+    # --- taking in what others wrote
+
+    async def catch_up(self) -> list[Entry]:
+        """Take in what guests wrote since; returns it. Raises `Fenced` if the run has a newer owner."""
+        return await self._take_in([record async for record in self._newer()], Kind.OWNER)
+
+    async def _give_way(self, lost: Lost, kind: Kind) -> list[Entry]:
+        """Take in what the append lost to; only data lets the same decision stand."""
+        if self.head.version == 0:
+            raise AlreadyExists(f"there is a run {self.run} already")
+        if lost.why != "version" or lost.head is None:
+            raise self._fenced(f"epoch {lost.head.epoch if lost.head else 0} is in the log")
+        newer = list(lost.tail)
+        if not newer or newer[-1].last < lost.head.version:
+            newer = [record async for record in self._newer()]
+        taken = await self._take_in(newer, kind)
+        if kind is Kind.OWNER and any(record.kind is Kind.CONTROL for record in newer):
+            raise Overtaken(f"someone made a request to run {self.run}: decide again")
+        return taken
+
+    def _newer(self) -> AsyncIterator[Record]:
+        return records(self._ledger.store, self.run, self.head.version + 1)
+
+    async def _take_in(self, newer: Sequence[Record], kind: Kind) -> list[Entry]:
+        taken: list[Entry] = []
+        for record in newer:
+            self._must_be_for_us(record, kind)
+            if record.first != self.head.version + 1 or not follows(record, self.head.digest, self._ledger.key):
+                raise Damaged("the record does not follow the one before it", run=self.run, seq=record.first)
+            told = entries(record)
+            if told and isinstance(told[0].event, e.BranchOpened):
+                await self._follow_branch(record, told[0].event)
+            else:
+                fold_within(self.state, record, record.first, record.last)
+            self._move_to(record)
+            taken += told
+        if taken:
+            self._ledger.measures.taken_in += len(taken)
+            self._draft.drop()
+            self._summary_behind = True
+        return taken
+
+    def _must_be_for_us(self, record: Record, kind: Kind) -> None:
+        """A guest's record is, and so is one of ours whose answer was lost; another owner's only before our takeover."""
+        if record.kind in (Kind.GUEST, Kind.CONTROL):
+            return
+        if record.id in self._doubts:
+            self._doubts.discard(record.id)
+            return
+        if kind is Kind.OWNER or record.epoch >= self.epoch:
+            raise self._fenced(f"epoch {record.epoch} wrote event {record.first}")
+
+    async def _follow_branch(self, record: Record, event: e.BranchOpened) -> None:
+        """A branch opened beneath us: by the owner before our takeover, or by our own append whose answer was lost."""
+        branches = await branches_of(self._ledger.store, self._head_at(record))
+        self.state = await state_of(self._ledger.store, self.run, lineage(branches, event.branch, record.last))
+        self._draft = Draft(self.state)
+
+    def _move_to(self, record: Record) -> None:
+        self.head = self._head_at(record)
+
+    def _head_at(self, record: Record) -> Head:
+        old = self.head
+        first = old.branch_first if record.branch == old.branch else record.first
+        return Head(
+            old.run,
+            record.last,
+            record.digest,
+            max(old.epoch, record.epoch),
+            record.branch,
+            first,
+            self.state.is_closed,
+            old.ready,
+        )
+
+    def _fenced(self, why: str) -> Fenced:
+        self._ledger.fence_off(self)
+        return Fenced(f"run {self.run} has a newer owner than epoch {self.epoch}: {why}")
+
+    # --- ending
+
+    async def let_go(self, *, ready: bool = False) -> bool:
+        """Give the claim back; False if something arrived meanwhile, which is then taken in: look at the state again."""
+        if self._summary_behind:
+            await self._rewrite_summary()
+        if await self._ledger.store.release(self.run, self.worker, self.head.version, ready=ready):
+            self._ledger.forget(self)
+            return True
+        await self.catch_up()
+        return False
+
+    async def _rewrite_summary(self) -> None:
+        """What guests told has been folded, and nothing of our own was appended since: the catalogue is brought up."""
+        stored = await self._ledger.store.summary(self.run)
+        if await self._ledger.store.correct(summarise(self.run, self.state), stored.at if stored else 0):
+            self._summary_behind = False
+
+    async def branches(self) -> dict[int, Branch]:
+        """All branches of the run."""
+        return await branches_of(self._ledger.store, self.head)
+
+
+def _moved(old: State, new: State) -> tuple[tuple[Wait, ...], tuple[str, ...]]:
+    """What a change of branch opens and closes among waits and loose ends."""
+    before = dict([*old.waits.items(), *old.loose.items()])
+    after = dict([*new.waits.items(), *new.loose.items()])
+    opens = tuple(wait for name, wait in after.items() if before.get(name) != wait)
+    return opens, tuple(name for name in before if name not in after)

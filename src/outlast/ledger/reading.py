@@ -1,0 +1,89 @@
+"""Reading logs back: a lineage without the dead branches beside it, and the state it amounts to."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from outlast.errors import Damaged, NotFound
+from outlast.history import events as e
+from outlast.history.ids import RunId
+from outlast.history.lineage import ROOT, Branch, Interval, lineage, opened
+from outlast.history.record import Entry, Record, entries
+from outlast.lifecycle.fold import apply
+from outlast.lifecycle.state import State
+from outlast.store import Head, Journal
+
+PAGE = 1000
+
+
+async def head_of(store: Journal, run: RunId) -> Head:
+    """The head of a run that must exist."""
+    head = await store.head(run)
+    if head is None:
+        raise NotFound(f"there is no run {run}")
+    return head
+
+
+async def records(store: Journal, run: RunId, first: int = 1, last: int | None = None) -> AsyncIterator[Record]:
+    """All records that hold events `first` to `last`, page by page."""
+    while last is None or first <= last:
+        page = await store.read(run, first, last, PAGE)
+        for record in page:
+            yield record
+        if len(page) < PAGE:
+            return
+        first = page[-1].last + 1
+
+
+async def branches_of(store: Journal, head: Head, *, ancestors_only: bool = False) -> dict[int, Branch]:
+    """The branches of a run, or only those the current one descends from: a walk back from BranchOpened to BranchOpened."""
+    found = {0: ROOT}
+    number, first = head.branch, head.branch_first
+    while number:
+        event = await _branch_opened(store, head.run, first)
+        found[number] = opened(event, first)
+        if ancestors_only:
+            number, first = event.parent, event.parent_first
+        else:
+            number, first = number - 1, event.previous_first
+    return found
+
+
+async def _branch_opened(store: Journal, run: RunId, seq: int) -> e.BranchOpened:
+    for record in await store.read(run, seq, seq, 1):
+        event = record.events()[seq - record.first]
+        if isinstance(event, e.BranchOpened):
+            return event
+    raise Damaged("a branch should open here", run=run, seq=seq)
+
+
+async def lineage_of(store: Journal, head: Head) -> list[Interval]:
+    """The intervals the current branch sees; costs one small read per branch it descends from."""
+    branches = await branches_of(store, head, ancestors_only=True)
+    return lineage(branches, head.branch, head.version)
+
+
+async def told(store: Journal, run: RunId, intervals: list[Interval]) -> AsyncIterator[Entry]:
+    """The events of these intervals, in order."""
+    for first, last in intervals:
+        async for record in records(store, run, first, last):
+            for entry in entries(record):
+                if first <= entry.seq <= last:
+                    yield entry
+
+
+async def state_of(store: Journal, run: RunId, intervals: list[Interval]) -> State:
+    """What these intervals amount to."""
+    state = State()
+    for first, last in intervals:
+        async for record in records(store, run, first, last):
+            fold_within(state, record, first, last)
+    return state
+
+
+def fold_within(state: State, record: Record, first: int, last: int) -> None:
+    """Fold the events of a record that lie between `first` and `last`: a cutoff may lie inside an append."""
+    time = record.time
+    for seq, event in enumerate(record.events(), record.first):
+        if first <= seq <= last:
+            apply(state, event, seq, time)
