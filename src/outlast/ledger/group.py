@@ -11,10 +11,12 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from msgspec import Struct
 
 from outlast.errors import OutcomeUnknown, StoreError
+from outlast.history.ids import RunId
 from outlast.history.record import Record
 from outlast.store import LANDED, Append, Journal, Lost, Outcome
 
@@ -48,17 +50,30 @@ class GroupCommit:
         self._store = store
         self._landed = landed
         self._waiting: list[tuple[Append, asyncio.Future[Outcome]]] = []
-        self._flushing: asyncio.Task[None] | None = None
+        self._flushing: asyncio.Task[Any] | None = None
+        self._alone: RunId | None = None
         self.measures = Measures()
 
-    def submit(self, append: Append) -> asyncio.Future[Outcome]:
+    async def submit(self, append: Append) -> Outcome:
         """The outcome, once it is certain."""
+        if self._flushing is None and self._alone == append.record.run:
+            return await self._commit_alone(append)
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Outcome] = loop.create_future()
         self._waiting.append((append, answer))
         if self._flushing is None:
             self._flushing = loop.create_task(self._flush(), name="outlast-ledger-flush")
-        return answer
+        return await answer
+
+    async def _commit_alone(self, append: Append) -> Outcome:
+        """The run that wrote last writes again and nobody else waits: no need to let the loop turn before the flush."""
+        self._flushing = asyncio.current_task()
+        try:
+            return (await self._commit([append]))[0]
+        finally:
+            self._flushing = None
+            if self._waiting:
+                self._flushing = asyncio.get_running_loop().create_task(self._flush(), name="outlast-ledger-flush")
 
     async def drain(self) -> None:
         """Wait until nothing is under way."""
@@ -96,9 +111,12 @@ class GroupCommit:
             self.measures.failed += len(batch)
             log.error("a flush of %d appends failed, nothing was written: %s", len(batch), error)
             raise
-        outcomes = [_certain(append, outcome) for append, outcome in zip(batch, outcomes, strict=True)]
-        self._measure(batch, outcomes, time.perf_counter() - began)
-        landed = [append for append, outcome in zip(batch, outcomes, strict=True) if outcome is LANDED]
+        self._alone = batch[0].record.run if len(batch) == 1 else None
+        landed = batch
+        if any(outcome is not LANDED for outcome in outcomes):
+            outcomes = [_certain(append, outcome) for append, outcome in zip(batch, outcomes, strict=True)]
+            landed = [append for append, outcome in zip(batch, outcomes, strict=True) if outcome is LANDED]
+        self._measure(landed, len(batch), time.perf_counter() - began)
         if landed:
             self._landed(landed)
         return outcomes
@@ -112,18 +130,15 @@ class GroupCommit:
                 cause = error
         raise cause
 
-    def _measure(self, batch: list[Append], outcomes: list[Outcome], seconds: float) -> None:
+    def _measure(self, landed: list[Append], tried: int, seconds: float) -> None:
         measures = self.measures
         measures.flushes += 1
         measures.flush_seconds += seconds
-        measures.largest_batch = max(measures.largest_batch, len(batch))
-        for append, outcome in zip(batch, outcomes, strict=True):
-            if outcome is LANDED:
-                measures.appends += 1
-                measures.events += append.record.count
-                measures.bytes += len(append.record.body)
-            else:
-                measures.lost += 1
+        measures.largest_batch = max(measures.largest_batch, tried)
+        measures.lost += tried - len(landed)
+        measures.appends += len(landed)
+        measures.events += sum(append.record.count for append in landed)
+        measures.bytes += sum(len(append.record.body) for append in landed)
 
 
 def _certain(append: Append, outcome: Outcome) -> Outcome:

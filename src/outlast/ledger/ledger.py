@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
 from outlast.errors import AlreadyExists, BadInput, Gone, NotFound
 from outlast.history import events as e
@@ -159,9 +160,9 @@ class Ledger:
 
     # --- committing and announcing
 
-    async def commit(self, append: Append) -> Outcome:
+    def commit(self, append: Append) -> Coroutine[Any, Any, Outcome]:
         """Hand one append to the group; its outcome is certain when it comes."""
-        return await self._group.submit(append)
+        return self._group.submit(append)
 
     async def close(self) -> None:
         """Finish what is under way. The store stays open: whoever opened it closes it."""

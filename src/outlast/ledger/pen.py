@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any
 
 from outlast.errors import AlreadyExists, Damaged, Fenced, Illegal, OutcomeUnknown, Overtaken, StoreError
 from outlast.history import events as e
@@ -15,7 +15,7 @@ from outlast.ledger.reading import branches_of, fold_within, records, state_of
 from outlast.lifecycle.draft import Draft
 from outlast.lifecycle.fold import apply
 from outlast.lifecycle.state import State, Wait
-from outlast.lifecycle.summary import Summary, is_changed, summarise
+from outlast.lifecycle.summary import is_changed, summarise
 from outlast.store import Append, Head, Lost
 
 if TYPE_CHECKING:
@@ -46,89 +46,82 @@ class Pen:
 
     # --- writing
 
-    async def append(self, events: Sequence[e.AnyEvent], *, release: bool = False) -> int:
+    def append(self, events: Sequence[e.AnyEvent], *, release: bool = False) -> Coroutine[Any, Any, int]:
         """Make these events the next of the run, durably; returns the seq of the first one.
 
         Raises `Illegal` if they may not follow, `Overtaken` if something arrived that they did not know of (the state then
         holds it: decide again), `Fenced` if the run has a newer owner. With `release` the claim is given up with them."""
-        return await self._write(lambda: events, Kind.OWNER, release)
+        return self._write(lambda: events, Kind.OWNER, release)
 
-    async def take_over(self, decide: Callable[[State], Sequence[e.AnyEvent]]) -> int:
+    def take_over(self, decide: Callable[[State], Sequence[e.AnyEvent]]) -> Coroutine[Any, Any, int]:
         """The first append of a new epoch. What others still wrote before it is taken in, and `decide` asked again."""
-        return await self._write(lambda: decide(self.state), Kind.TAKEOVER, False)
+        return self._write(lambda: decide(self.state), Kind.TAKEOVER, False)
 
     async def _write(self, decide: Callable[[], Sequence[e.AnyEvent]], kind: Kind, release: bool) -> int:
+        """Draft, commit, absorb; while the append loses to data, take the data in and try again. One coroutine on the hot
+        path: every layer more is paid at every wake."""
         if self._busy:
             raise RuntimeError(f"two tasks write run {self.run} with one pen")
         self._busy = True
         try:
             if self._doubts:
                 await self.catch_up()
-            return await self._write_until_certain(decide, kind, release)
+            id = self._ledger.new_append_id()
+            overtaken = 0
+            while True:
+                events = decide()
+                draft = await self._cut(events[0]) if type(events[0]) is e.BranchOpened else self._draft
+                append = self._compose(draft, events, id, kind, release, overtaken)
+                self._doubts.add(id)
+                outcome = await self._ledger.commit(append)
+                self._doubts.discard(id)
+                if not isinstance(outcome, Lost):
+                    self._landed(append, draft)
+                    return append.record.first
+                draft.drop()
+                overtaken += await self._give_way(outcome, kind)
+        except BaseException as error:
+            self._draft.drop()
+            if isinstance(error, StoreError) and not isinstance(error, OutcomeUnknown):
+                self._doubts.clear()
+            raise
         finally:
             self._busy = False
 
-    async def _write_until_certain(self, decide: Callable[[], Sequence[e.AnyEvent]], kind: Kind, release: bool) -> int:
-        id = self._ledger.new_append_id()
-        overtaken: list[Entry] = []
-        while True:
-            events = decide()
-            draft = await self._cut(events[0]) if type(events[0]) is e.BranchOpened else self._draft
-            time = max(self._ledger.clock(), self.state.outline.time)
-            try:
-                self._fold_into(draft, events, time)
-            except Illegal as objection:
-                if overtaken:
-                    raise Overtaken(f"{len(overtaken)} events arrived first: {objection}") from objection
-                raise
-            append = self._compose(draft, events, id, time, kind, release)
-            self._doubts.add(id)
-            try:
-                outcome = await self._ledger.commit(append)
-            except StoreError as error:
-                draft.drop()
-                if not isinstance(error, OutcomeUnknown):
-                    self._doubts.discard(id)
-                raise
-            except BaseException:
-                draft.drop()
-                raise
-            self._doubts.discard(id)
-            if not isinstance(outcome, Lost):
-                self._landed(append, draft)
-                return append.record.first
-            draft.drop()
-            overtaken += await self._give_way(outcome, kind)
-
-    def _fold_into(self, draft: Draft, events: Sequence[e.AnyEvent], time: int) -> None:
-        view, seq = draft.view, self.head.version
+    def _compose(
+        self,
+        draft: Draft,
+        events: Sequence[e.AnyEvent],
+        id: AppendId,
+        kind: Kind,
+        release: bool,
+        overtaken: int,
+    ) -> Append:
+        """Check the events by folding them into the draft, and put together what the store is asked."""
+        view, old, key = draft.view, self.head, self._ledger.key
+        time = max(self._ledger.clock(), self.state.outline.time)
+        last = old.version
         try:
             for event in events:
-                seq += 1
-                apply(view, event, seq, time)
-        except Illegal:
-            draft.drop()
+                last += 1
+                apply(view, event, last, time)
+        except Illegal as objection:
+            if overtaken:
+                raise Overtaken(f"{overtaken} events arrived first: {objection}") from objection
             raise
-
-    def _compose(
-        self, draft: Draft, events: Sequence[e.AnyEvent], id: AppendId, time: int, kind: Kind, release: bool
-    ) -> Append:
-        view, old = draft.view, self.head
-        outline = view.outline
-        first, count, key = old.version + 1, len(events), self._ledger.key
+        run, first, count = old.run, old.version + 1, last - old.version
+        branch, branch_first = view.outline.branch, view.outline.branch_first
         body = encode(events)
-        digest = chained(old.digest, first, count, outline.branch, self.epoch, kind, time, id, body, key)
-        record = Record(old.run, first, count, outline.branch, self.epoch, kind, id, time, body, digest)
-        closed = view.is_closed
-        head = Head(old.run, record.last, digest, self.epoch, outline.branch, outline.branch_first, closed, False)
+        digest = chained(old.digest, first, count, branch, self.epoch, kind, time, id, body, key)
+        record = Record(run, first, count, branch, self.epoch, kind, id, time, body, digest)
+        head = Head(run, last, digest, self.epoch, branch, branch_first, view.is_closed, False)
         if draft is not self._draft:
             opens, closes = _moved(self.state, view)
-            return Append(record, head, summarise(old.run, view), opens, closes, release=release)
-        if self._summary_behind or is_changed(draft):
-            summary: Summary | None = summarise(old.run, view)
-            claim = self.worker if old.version == 0 and not release else None
-            return Append(record, head, summary, draft.opened(), draft.closed(), (), claim, release)
-        return Append(record, head, None, draft.opened(), draft.closed(), (), None, release)
+            return Append(record, head, summarise(run, view), opens, closes, release=release)
+        if not self._summary_behind and not is_changed(draft):
+            return Append(record, head, release=release)
+        claim = self.worker if old.version == 0 and not release else None
+        return Append(record, head, summarise(run, view), draft.opened(), draft.closed(), (), claim, release)
 
     def _landed(self, append: Append, draft: Draft) -> None:
         draft.absorb()
@@ -152,7 +145,7 @@ class Pen:
         """Take in what guests wrote since; returns it. Raises `Fenced` if the run has a newer owner."""
         return await self._take_in([record async for record in self._newer()], Kind.OWNER)
 
-    async def _give_way(self, lost: Lost, kind: Kind) -> list[Entry]:
+    async def _give_way(self, lost: Lost, kind: Kind) -> int:
         """Take in what the append lost to; only data lets the same decision stand."""
         if self.head.version == 0:
             raise AlreadyExists(f"there is a run {self.run} already")
@@ -164,7 +157,7 @@ class Pen:
         taken = await self._take_in(newer, kind)
         if kind is Kind.OWNER and any(record.kind is Kind.CONTROL for record in newer):
             raise Overtaken(f"someone made a request to run {self.run}: decide again")
-        return taken
+        return len(taken)
 
     def _newer(self) -> AsyncIterator[Record]:
         return records(self._ledger.store, self.run, self.head.version + 1)

@@ -93,15 +93,17 @@ class OrderedOverlay(Overlay[Part]):
 class Draft:
     """The state as it will be. Fold into `view`; then `absorb` or `drop`."""
 
-    __slots__ = ("_overlays", "state", "view")
+    __slots__ = ("_loose", "_overlays", "_waits", "state", "view")
 
     def __init__(self, state: State) -> None:
         self.state = state
+        self._waits = OrderedOverlay(_plain(state.waits))
+        self._loose = Overlay(_plain(state.loose))
         self.view = State(
             outline=copy(state.outline),
             nodes=Overlay(_plain(state.nodes)),
-            waits=OrderedOverlay(_plain(state.waits)),
-            loose=Overlay(_plain(state.loose)),
+            waits=self._waits,
+            loose=self._loose,
             interactions=Overlay(_plain(state.interactions)),
             signals=Overlay(_plain(state.signals)),
             children=Overlay(_plain(state.children)),
@@ -109,18 +111,23 @@ class Draft:
             steps=Overlay(_plain(state.steps)),
             decisions=Overlay(_plain(state.decisions)),
         )
-        tables = (getattr(self.view, name) for name in State.__struct_fields__)
+        tables = [getattr(self.view, name) for name in State.__struct_fields__]
         self._overlays: list[Overlay[object]] = [table for table in tables if isinstance(table, Overlay)]
+
+    @property
+    def has_new_ends(self) -> bool:
+        """Whether waits or loose ends were added or ended."""
+        return bool(self._waits.changes or self._loose.changes)
 
     def opened(self) -> tuple[Wait, ...]:
         """The waits and loose ends that the draft adds."""
-        tables = (self.view.waits, self.view.loose)
-        return tuple(wait for table in tables for wait in _changes(table).values() if wait is not None)
+        tables = (self._waits.changes, self._loose.changes)
+        return tuple(wait for changes in tables for wait in changes.values() if wait is not None)
 
     def closed(self) -> tuple[str, ...]:
         """The names of those it ends; one that only moved between the two tables is also among the opened."""
-        tables = (self.view.waits, self.view.loose)
-        return tuple(name for table in tables for name, wait in _changes(table).items() if wait is None)
+        tables = (self._waits.changes, self._loose.changes)
+        return tuple(name for changes in tables for name, wait in changes.items() if wait is None)
 
     def absorb(self) -> None:
         """What was drafted has happened."""
@@ -136,11 +143,6 @@ class Draft:
             if overlay.changes:
                 overlay.changes.clear()
         self.view.outline = copy(self.state.outline)
-
-
-def _changes(table: Table[Part]) -> dict[str, Part | None]:
-    assert isinstance(table, Overlay)
-    return table.changes
 
 
 def _plain(table: Table[Part]) -> dict[str, Part]:

@@ -12,7 +12,7 @@ from itertools import islice
 from msgspec import Struct
 
 from outlast.history.ids import RunId
-from outlast.lifecycle.draft import Draft, Overlay
+from outlast.lifecycle.draft import Draft
 from outlast.lifecycle.state import State, Table, Wait
 from outlast.lifecycle.status import Status
 
@@ -69,12 +69,11 @@ def summarise(run: RunId, state: State) -> Summary:
 
 
 def is_changed(draft: Draft) -> bool:
-    """Whether what the catalogue shows differs once the draft has landed."""
+    """Whether what the catalogue or the waits show differs once the draft has landed."""
     old, new = draft.state.outline, draft.view.outline
-    waits = draft.view.waits
-    if isinstance(waits, Overlay) and waits.changes:
+    if draft.has_new_ends:
         return True
-    if bool(old.open_nodes) != bool(new.open_nodes) and len(waits):
+    if bool(old.open_nodes) != bool(new.open_nodes) and len(draft.view.waits):
         return True
     return (
         old.base is not new.base

@@ -30,10 +30,10 @@ Result = TypeVar("Result")
 
 SLOW_COMMIT = 0.005
 """Commits that usually take longer than this many seconds move to the writer thread."""
-CHECKPOINT_PAGES = 2_000
+CHECKPOINT_PAGES = 1_000
 """WAL pages after which the checkpointer is woken."""
-LIMIT_PAGES = 32_000
-"""WAL pages (128 MB) after which the writer waits for a checkpoint: the file must not grow without bound."""
+LIMIT_PAGES = 16_000
+"""WAL pages (64 MB) after which the writer checkpoints by itself: the file must not grow without bound."""
 
 
 class Database:
@@ -114,8 +114,7 @@ class Database:
             while True:
                 try:
                     if self._is_slow():
-                        loop = asyncio.get_running_loop()
-                        return await loop.run_in_executor(self._thread(), self._transact_now, act)
+                        return await self._in_thread(act)
                     return self._transact_now(act)
                 except StoreBusy:
                     now = time.monotonic()
@@ -124,6 +123,15 @@ class Database:
                         raise
                     await asyncio.sleep(random.uniform(0.5, 1.5) * pause)
                     pause = min(pause * 2, 0.01)
+
+    async def _in_thread(self, act: Callable[[apsw.Connection], Result]) -> Result:
+        """Commit on the writer thread; if we are cancelled, hold the lock until the thread is done all the same."""
+        work = asyncio.get_running_loop().run_in_executor(self._thread(), self._transact_now, act)
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            await asyncio.wait([work])
+            raise
 
     def _transact_now(self, act: Callable[[apsw.Connection], Result]) -> Result:
         connection = self._write
@@ -170,11 +178,17 @@ class Database:
     # --- checkpoints
 
     def _on_wal(self, connection: apsw.Connection, _name: str, pages: int) -> int:
-        if pages > CHECKPOINT_PAGES and self._checkpointer is not None:
-            self._checkpointer.wake()
-        if pages > LIMIT_PAGES:
+        """After each commit. The checkpointer copies the bulk while we go on writing; the few pages written meanwhile are
+        copied here, so that the WAL starts over from its beginning: a file that does not grow is much faster to flush."""
+        checkpointer = self._checkpointer
+        if pages < CHECKPOINT_PAGES or checkpointer is None:
+            return apsw.SQLITE_OK
+        if checkpointer.stage == "done" or pages > LIMIT_PAGES:
+            checkpointer.stage = "idle"
             with suppress(apsw.Error):  # the commit has happened; a checkpoint that fails is tried after the next one
                 connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        elif checkpointer.stage == "idle":
+            checkpointer.wake()
         return apsw.SQLITE_OK
 
     async def close(self) -> None:
@@ -197,12 +211,15 @@ class _Checkpointer:
         self._connect = connect
         self._wanted = threading.Event()
         self._ended = False
+        self.stage: Literal["idle", "working", "done"] = "idle"
+        """`done` when the bulk is copied, until the writer has copied the rest."""
         self._thread: threading.Thread | None = None
 
     def wake(self) -> None:
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="outlast-sqlite-checkpointer", daemon=True)
             self._thread.start()
+        self.stage = "working"
         self._wanted.set()
 
     def stop(self) -> None:
@@ -223,6 +240,7 @@ class _Checkpointer:
                     connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
                 except apsw.Error:
                     time.sleep(0.1)  # a full disk, a lock: the log is safe in the WAL, the next commit asks again
+                self.stage = "done"
         finally:
             connection.close()
 
