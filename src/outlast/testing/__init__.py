@@ -1,0 +1,7 @@
+"""THE WORKSHOP: what we test Outlast with, and what users test their own stores and workflows with.
+
+`contract` is the suite every store passes. `faults` wraps a store so that it dies, loses answers, delivers twice or late.
+`disk` is a file system for SQLite that loses what was not flushed when its power is cut, fills up, or turns read-only.
+`scripted` is a small owner that drives runs from a script, is killed and taken over. `histories` makes random legal
+histories. Nothing in the product imports from here.
+"""
