@@ -199,8 +199,9 @@ class Claims(Protocol):
         workflows: Collection[str] | None = None,
         limit: int = 1,
     ) -> list[Claim]:
-        """Claim up to `limit` runs that nobody alive holds, in one atomic step: the named `runs`, whatever their state,
-        or those that are ready or were interrupted, of these `workflows` (None: of any)."""
+        """Claim up to `limit` runs that nobody else alive holds, in one atomic step: the named `runs`, whatever their state,
+        or those that are ready or were interrupted, of these `workflows` (None: of any). A worker that names a run it holds
+        itself gets it again under a new epoch: so a claim whose answer was lost is not lost."""
         ...
 
     async def release(self, run: RunId, worker: WorkerId, version: int, *, ready: bool = False) -> bool:
@@ -210,6 +211,11 @@ class Claims(Protocol):
 
     async def holding(self, run: RunId) -> Holding | None:
         """Who holds the run now."""
+        ...
+
+    async def holdings(self, worker: WorkerId | None = None, *, after: str = "", limit: int = 1000) -> list[Holding]:
+        """What a worker holds, or all of them, in the order of run ids after `after`; fewer than `limit` means no more. A
+        worker compares it with what it knows to hold, and claims by name what it had forgotten."""
         ...
 
 

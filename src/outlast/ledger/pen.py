@@ -16,7 +16,7 @@ from outlast.lifecycle.draft import Draft
 from outlast.lifecycle.fold import apply
 from outlast.lifecycle.state import State, Wait
 from outlast.lifecycle.summary import is_changed, summarise
-from outlast.store import Append, Head, Lost
+from outlast.store import Append, Head, Lost, Store
 
 if TYPE_CHECKING:
     from outlast.ledger.ledger import Ledger
@@ -43,6 +43,11 @@ class Pen:
     @property
     def run(self) -> RunId:
         return self.head.run
+
+    @property
+    def store(self) -> Store:
+        """For reading; what is written goes through the pen."""
+        return self._ledger.store
 
     # --- writing
 
@@ -137,7 +142,7 @@ class Pen:
         assert isinstance(event, e.BranchOpened)
         branches = await self.branches()
         planned = {**branches, event.branch: opened(event, self.head.version + 1)}
-        return Draft(await state_of(self._ledger.store, self.run, lineage(planned, event.branch, self.head.version)))
+        return Draft(await state_of(self.store, self.run, lineage(planned, event.branch, self.head.version)))
 
     # --- taking in what others wrote
 
@@ -160,7 +165,7 @@ class Pen:
         return len(taken)
 
     def _newer(self) -> AsyncIterator[Record]:
-        return records(self._ledger.store, self.run, self.head.version + 1)
+        return records(self.store, self.run, self.head.version + 1)
 
     async def _take_in(self, newer: Sequence[Record], kind: Kind) -> list[Entry]:
         taken: list[Entry] = []
@@ -193,8 +198,8 @@ class Pen:
 
     async def _follow_branch(self, record: Record, event: e.BranchOpened) -> None:
         """A branch opened beneath us: by the owner before our takeover, or by our own append whose answer was lost."""
-        branches = await branches_of(self._ledger.store, self._head_at(record))
-        self.state = await state_of(self._ledger.store, self.run, lineage(branches, event.branch, record.last))
+        branches = await branches_of(self.store, self._head_at(record))
+        self.state = await state_of(self.store, self.run, lineage(branches, event.branch, record.last))
         self._draft = Draft(self.state)
 
     def _move_to(self, record: Record) -> None:
@@ -224,7 +229,7 @@ class Pen:
         """Give the claim back; False if something arrived meanwhile, which is then taken in: look at the state again."""
         if self._summary_behind:
             await self._rewrite_summary()
-        if await self._ledger.store.release(self.run, self.worker, self.head.version, ready=ready):
+        if await self.store.release(self.run, self.worker, self.head.version, ready=ready):
             self._ledger.forget(self)
             return True
         await self.catch_up()
@@ -232,13 +237,13 @@ class Pen:
 
     async def _rewrite_summary(self) -> None:
         """What guests told has been folded, and nothing of our own was appended since: the catalogue is brought up."""
-        stored = await self._ledger.store.summary(self.run)
-        if await self._ledger.store.correct(summarise(self.run, self.state), stored.at if stored else 0):
+        stored = await self.store.summary(self.run)
+        if await self.store.correct(summarise(self.run, self.state), stored.at if stored else 0):
             self._summary_behind = False
 
     async def branches(self) -> dict[int, Branch]:
         """All branches of the run."""
-        return await branches_of(self._ledger.store, self.head)
+        return await branches_of(self.store, self.head)
 
 
 def _moved(old: State, new: State) -> tuple[tuple[Wait, ...], tuple[str, ...]]:

@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from typing import Literal
 
-from outlast.errors import NotFound
+from outlast.errors import BadInput, NotFound
 from outlast.history.ids import RunId, WorkerId
 from outlast.history.record import Kind, Record
 from outlast.lifecycle.state import Wait
@@ -129,14 +129,14 @@ class MemoryStore:
         return self.memory.summaries.get(run)
 
     async def search(self, query: Query) -> Page:
+        _must_hold_some(query.limit)
         found = sorted(
             (summary for summary in self.memory.summaries.values() if _matches(summary, query)),
             key=_place,
             reverse=True,
         )
         if query.after:
-            created, run = query.after.split(":", 1)
-            found = [summary for summary in found if _place(summary) < (int(created), run)]
+            found = [summary for summary in found if _place(summary) < _cursor(query.after)]
         shown = found[: query.limit]
         following = f"{shown[-1].created}:{shown[-1].run}" if len(found) > len(shown) else ""
         return Page(tuple(Listed(each, self.memory.scratch.get(each.run, b"")) for each in shown), following)
@@ -182,7 +182,7 @@ class MemoryStore:
         for run in list(runs if runs is not None else self._claimable(workflows)):
             if len(granted) >= limit:
                 break
-            if run in self.memory.heads and not self._is_held(run):
+            if run in self.memory.heads and (self._is_free(run) or (runs is not None and self._is_own(run, worker))):
                 granted.append(self._grant(run, worker))
         return granted
 
@@ -194,13 +194,17 @@ class MemoryStore:
             if wanted and (workflows is None or (summary is not None and summary.workflow in workflows)):
                 yield run
 
-    def _is_held(self, run: RunId) -> bool:
+    def _is_free(self, run: RunId) -> bool:
         holder = self.memory.claims.get(run)
-        return holder is not None and self.memory.workers.get(holder[0], 0) > self._now()
+        return holder is None or self.memory.workers.get(holder[0], 0) <= self._now()
+
+    def _is_own(self, run: RunId, worker: WorkerId) -> bool:
+        return self.memory.claims.get(run, ("", 0))[0] == worker
 
     def _grant(self, run: RunId, worker: WorkerId) -> Claim:
         memory = self.memory
         previous, _ = memory.claims.get(run, ("", 0))
+        previous = "" if previous == worker else previous
         epoch = max(memory.granted.get(run, 0), memory.heads[run].epoch) + 1
         memory.granted[run] = epoch
         memory.claims[run] = (worker, epoch)
@@ -218,10 +222,15 @@ class MemoryStore:
 
     async def holding(self, run: RunId) -> Holding | None:
         held = self.memory.claims.get(run)
-        if held is None:
-            return None
-        expires = self.memory.workers.get(held[0], 0)
-        return Holding(run, held[0], expires, expires > self._now())
+        return None if held is None else self._holding(run, held[0])
+
+    async def holdings(self, worker: WorkerId | None = None, *, after: str = "", limit: int = 1000) -> list[Holding]:
+        runs = sorted(run for run, held in self.memory.claims.items() if run > after and worker in (None, held[0]))
+        return [self._holding(run, self.memory.claims[run][0]) for run in runs[:limit]]
+
+    def _holding(self, run: RunId, worker: WorkerId) -> Holding:
+        expires = self.memory.workers.get(worker, 0)
+        return Holding(run, worker, expires, expires > self._now())
 
     # --- wake-ups
 
@@ -229,7 +238,10 @@ class MemoryStore:
         return self.memory.waits.get(run, {}).get(name)
 
     async def waits(self, *, kind: str = "", after: str = "", limit: int = 100) -> tuple[list[Due], str]:
+        _must_hold_some(limit)
         found = sorted((due for due in self._all_waits() if not kind or due.wait.kind == kind), key=_wait_place)
+        if after and "\n" not in after:
+            raise BadInput(f"{after!r} is not a cursor of a list; use the one a page came with")
         found = [due for due in found if _wait_place(due) > after]
         shown = found[:limit]
         return shown, _wait_place(shown[-1]) if len(found) > len(shown) else ""
@@ -305,6 +317,19 @@ def _matches(summary: Summary, query: Query) -> bool:
         and (query.created_until is None or summary.created < query.created_until)
         and query.text.casefold() in search_text(summary)
     )
+
+
+def _must_hold_some(limit: int) -> None:
+    if limit < 1:
+        raise BadInput(f"a page holds at least one, not {limit}")
+
+
+def _cursor(after: str) -> tuple[int, str]:
+    created, separator, run = after.partition(":")
+    try:
+        return int(created if separator else "none"), run
+    except ValueError:
+        raise BadInput(f"{after!r} is not a cursor of a list; use the one a page came with") from None
 
 
 def _place(summary: Summary) -> tuple[int, str]:

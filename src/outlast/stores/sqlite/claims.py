@@ -36,6 +36,10 @@ left join worker on worker.id = held.worker where held.worker != ?"""
 _HELD_BY = """
 select head.id, head.run, max(head.granted, head.epoch), claim.worker, ? from claim join head on head.id = claim.run
 where claim.worker = ?"""
+_HOLDINGS = """
+select head.run, claim.worker, coalesce(worker.expires, 0)
+from claim join head on head.id = claim.run left join worker on worker.id = claim.worker
+where head.run > ? and (? is null or claim.worker = ?) order by head.run limit ?"""
 _OF_WORKFLOW = " and exists (select 1 from catalogue c where c.id = head.id and c.workflow in ({}))"
 _GRANT = "update head set granted = ? where id = ?"
 _TAKE = "insert or replace into claim (run, worker, epoch) values (?, ?, ?)"
@@ -92,7 +96,7 @@ class ClaimRows(Rows):
         limit: int = 1,
     ) -> list[Claim]:
         def write(db: apsw.Connection) -> list[Claim]:
-            free = self._named(db, runs) if runs is not None else self._claimable(db, worker, workflows, limit)
+            free = self._named(db, worker, runs) if runs is not None else self._claimable(db, worker, workflows, limit)
             return [_grant(db, candidate, worker) for candidate in free[:limit]]
 
         if runs is None:  # a look without the write lock: idle workers must not get in the way of busy ones
@@ -101,14 +105,15 @@ class ClaimRows(Rows):
                     return []
         return await self._db.transact(write)
 
-    def _named(self, db: apsw.Connection, runs: Sequence[RunId]) -> list[Candidate]:
-        """Those of the named runs that nobody alive holds."""
+    def _named(self, db: apsw.Connection, worker: WorkerId, runs: Sequence[RunId]) -> list[Candidate]:
+        """Those of the named runs that nobody else alive holds."""
         found: list[Candidate] = []
         for run in runs:
             for id, _, granted, holder, expires in _rows(db, _HOLDER, run):
-                cause = self._why_free(holder, expires)
+                own = holder == worker
+                cause = "claimed" if own else self._why_free(holder, expires)
                 if cause is not None:
-                    found.append((id, run, granted, holder, cause))
+                    found.append((id, run, granted, None if own else holder, cause))
         return found
 
     def _claimable(
@@ -150,6 +155,12 @@ class ClaimRows(Rows):
         if row is None or row[3] is None:
             return None
         return Holding(run, row[3], row[4], self._why_free(row[3], row[4]) is None)
+
+    async def holdings(self, worker: WorkerId | None = None, *, after: str = "", limit: int = 1000) -> list[Holding]:
+        with self._db.reading() as db:
+            rows = _rows(db, _HOLDINGS, after, worker, worker, limit)
+        live = {holder: self._why_free(holder, until) is None for _, holder, until in rows}
+        return [Holding(run, holder, until, live[holder]) for run, holder, until in rows]
 
     def _until(self, ttl: float) -> int:
         return self._now() + int(ttl * 1_000_000)

@@ -1,0 +1,236 @@
+"""Die at every store call, in every way, go on in a new process: P1, P2, P3, P5 and all invariants hold."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from msgspec import structs
+
+from outlast.errors import OutlastError
+from outlast.history.events import NodeStarted
+from outlast.history.ids import RunId
+from outlast.history.record import Kind
+from outlast.lifecycle.invariants import violations
+from outlast.lifecycle.state import State
+from outlast.lifecycle.status import Status
+from outlast.store import LANDED, Append, Landed, Lost, Outcome, Store
+from outlast.stores.memory import Memory, MemoryStore
+from outlast.stores.sqlite import SqliteStore
+from outlast.testing.faults import WAYS, Died, Fault, Faults, faulty
+from outlast.testing.scripted import (
+    Ask,
+    Await,
+    Call,
+    Do,
+    GoBack,
+    PauseOnce,
+    Script,
+    Send,
+    Sleep,
+    Together,
+    World,
+    live,
+    state_now,
+)
+
+SCRIPTS: dict[str, Script] = {
+    "three nodes": [Do("a"), Do("b"), Do("c")],
+    "retries": [Do("a", fails=2), Do("b")],
+    "parallel": [Together(("a", "b", "c")), Do("d")],
+    "people": [Do("a"), Ask("q"), Do("b"), Ask("r")],
+    "signals and time": [Await("go"), Do("a"), Sleep("t"), Do("b")],
+    "children and messages": [Send("m"), Call("child-1"), Do("a")],
+    "pause": [Do("a"), PauseOnce("p"), Do("b")],
+    "branches": [Do("a"), Do("b"), Ask("q"), GoBack("b", 1), Do("c"), GoBack("a", 2), Do("d")],
+}
+
+Door = Callable[[], Awaitable[Store]]
+RUN = RunId("run-1")
+
+
+def memory_door(_: Path) -> Door:
+    memory = Memory()
+
+    async def open_door() -> Store:
+        return MemoryStore(memory)
+
+    return open_door
+
+
+def sqlite_door(folder: Path) -> Door:
+    async def open_door() -> Store:
+        # A process's death does not lose what the system has; the power cut has its own tests, with full durability.
+        return SqliteStore(folder / "runs.db", durability="relaxed")
+
+    return open_door
+
+
+DOORS = {"memory": memory_door, "sqlite": sqlite_door}
+
+
+async def uninterrupted(door: Door, script: Script) -> tuple[State, World, int]:
+    world = World()
+    store, faults = faulty(await door())
+    assert await live(store, RUN, script, world)
+    state = await state_now(store, RUN)
+    calls = faults.calls
+    await store.close()
+    return state, world, calls
+
+
+async def interrupted(door: Door, script: Script, fault: Fault) -> tuple[State, World, int]:
+    """Run with one fault; then fault-free processes until the run is over. Returns how many processes it took."""
+    world = World()
+    inner = await door()
+    store, faults = faulty(inner, fault)
+    try:
+        is_over = await live(store, RUN, script, world)
+    except (Died, OutlastError):
+        is_over = False
+    for process in itertools.count(2):
+        if is_over:
+            break
+        assert process < 6, f"{fault} keeps the run from its end"
+        await faults.deliver_held_back("slow")
+        successor = await door()
+        successor.skew = process * 60_000_000
+        try:
+            is_over = await live(cast("Store", LateArrivals(successor, faults)), RUN, script, world)
+        except OutlastError:
+            is_over = False
+        await successor.close()
+    check = await door()
+    state = await state_now(check, RUN)
+    await judge(check, world)
+    await inner.close()
+    await check.close()
+    return state, world, process
+
+
+class LateArrivals:
+    """Lets the dead process's last call arrive right after its successor's takeover has landed."""
+
+    def __init__(self, store: Store, faults: Faults) -> None:
+        self.__dict__.update(_store=store, _faults=faults)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._store, name, value)
+
+    async def append(self, batch: Sequence[Append]) -> list[Outcome]:
+        outcomes: list[Outcome] = await self._store.append(batch)
+        if batch[0].record.kind is Kind.TAKEOVER and outcomes[0] is LANDED:
+            for answer in await self._faults.deliver_held_back("late"):
+                appended = isinstance(answer, list) and answer and isinstance(answer[0], Landed | Lost)
+                assert not appended or LANDED not in answer, "an owner wrote after it was taken over"
+        return outcomes
+
+
+async def judge(store: Store, world: World) -> None:
+    """Nothing acknowledged is lost, nothing is there twice, no old epoch wrote, all invariants hold."""
+    records = await store.read(RUN, limit=100_000)
+    starts = {record.first for record in records}
+    assert {first for _, first in world.acknowledged} <= starts, "an acknowledged append is lost"
+    assert len({record.id for record in records}) == len(records), "an append is there twice"
+    assert violations(RUN, records, await store.summary(RUN)) == []
+    started = Counter(
+        (RUN, record.branch, event.node)
+        for record in records
+        for event in record.events()
+        if isinstance(event, NodeStarted)
+    )
+    assert world.executed <= started, "a node ran without its start being recorded"
+
+
+def outcome(state: State) -> tuple[Status, bytes, int]:
+    return state.status, bytes(state.outline.output), state.outline.branch
+
+
+@pytest.mark.parametrize("kind", DOORS)
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_run_ends_the_same_wherever_its_process_dies(
+    kind: str, name: str, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    """P1, P2, P3: every call, every way to fail."""
+
+    async def all_points() -> int:
+        script = SCRIPTS[name]
+        folder = tmp_path / "whole"
+        folder.mkdir()
+        expected, world, calls = await uninterrupted(DOORS[kind](folder), script)
+        assert expected.status is Status.COMPLETED
+        points = 0
+        for way, call in itertools.product(WAYS, range(1, calls + 1)):
+            fault = Fault(way, call)
+            folder = tmp_path / f"{way}-{call}"
+            folder.mkdir()
+            state, crashed, processes = await interrupted(DOORS[kind](folder), script, fault)
+            assert outcome(state) == outcome(expected), f"{fault} changes the outcome"
+            repeated = crashed.executed - world.executed
+            assert sum(repeated.values()) <= (processes - 1) * 3, f"{fault} repeats {repeated}"
+            points += 1
+        return points
+
+    points = asyncio.run(all_points())
+    record_property("crash_points", points)
+    print(f"\n{kind}, {name}: {points} crash points")
+
+
+def test_the_loop_notices_a_store_that_answers_without_keeping(tmp_path: Path) -> None:
+    """The oracle can fail: P1."""
+
+    class Forgetful(MemoryStore):
+        async def append(self, batch: Sequence[Append]) -> list[Outcome]:
+            log = self.memory.logs.get(RUN, [])
+            outcomes = await super().append(batch)
+            if len(log) == 4:
+                self.memory.logs[RUN] = log[:3]
+            return outcomes
+
+    memory = Memory()
+
+    async def door() -> Store:
+        return Forgetful(memory)
+
+    with pytest.raises((AssertionError, OutlastError)):
+        asyncio.run(interrupted(door, SCRIPTS["three nodes"], Fault("die_after", 9)))
+
+
+def test_the_loop_notices_a_store_that_forgets_the_epoch(tmp_path: Path) -> None:
+    """The oracle can fail: P3."""
+
+    class Unfenced(MemoryStore):
+        async def append(self, batch: Sequence[Append]) -> list[Outcome]:
+            moved = []
+            for each in batch:
+                head = self.memory.heads.get(each.record.run)
+                if head is not None and each.record.kind is Kind.OWNER and head.version >= each.record.first:
+                    first = head.version + 1
+                    record = structs.replace(each.record, first=first)
+                    each = structs.replace(
+                        each, record=record, head=structs.replace(each.head, version=first + record.count - 1)
+                    )
+                    self.memory.heads[each.record.run] = structs.replace(head, epoch=each.record.epoch)
+                moved.append(each)
+            return await super().append(moved)
+
+    memory = Memory()
+
+    async def door() -> Store:
+        return Unfenced(memory)
+
+    async def any_point() -> None:
+        for call in range(1, 14):
+            memory.__init__()  # type: ignore[misc]
+            await interrupted(door, SCRIPTS["three nodes"], Fault("late", call))
+
+    with pytest.raises((AssertionError, OutlastError)):
+        asyncio.run(any_point())
