@@ -1,0 +1,1 @@
+"""Programs that measure Outlast against the limits of the machine they run on. `make bench` runs them all."""
