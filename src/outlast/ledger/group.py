@@ -21,6 +21,7 @@ from outlast.history.record import Record
 from outlast.store import LANDED, Append, Journal, Lost, Outcome
 
 log = logging.getLogger("outlast.ledger")
+logging.getLogger("outlast").addHandler(logging.NullHandler())  # what is said is for whoever listens, not for stderr
 
 LARGEST_BATCH = 1000
 TRIES = 3

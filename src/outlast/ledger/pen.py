@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
-from outlast.errors import AlreadyExists, Damaged, Fenced, Illegal, OutcomeUnknown, Overtaken, StoreError
+from outlast.errors import AlreadyExists, BadInput, Damaged, Fenced, Illegal, OutcomeUnknown, Overtaken, StoreError
 from outlast.history import events as e
 from outlast.history.codec import encode
 from outlast.history.ids import AppendId, RunId, WorkerId
@@ -75,6 +75,8 @@ class Pen:
             overtaken = 0
             while True:
                 events = decide()
+                if not events:
+                    raise BadInput("there is nothing to append")
                 draft = await self._cut(events[0]) if type(events[0]) is e.BranchOpened else self._draft
                 append = self._compose(draft, events, id, kind, release, overtaken)
                 self._doubts.add(id)

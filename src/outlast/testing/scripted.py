@@ -8,7 +8,7 @@ process, so that a test can see what was done twice. Guests of the world answer,
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -191,7 +191,8 @@ def _begin(view: State, act: Act, events: list[e.AnyEvent]) -> bool:
         case Do():
             return _begin_node(view, act.node, events)
         case Together():
-            return all([_begin_node(view, node, events) for node in act.nodes])
+            over = [_begin_node(view, node, events) for node in act.nodes]  # all of them begin, whichever is over
+            return all(over)
         case Ask():
             asked = view.interactions.get(act.question)
             if asked is None:
@@ -305,7 +306,7 @@ async def live(store: Store, run: RunId, script: Script, world: World) -> bool:
     ledger = Ledger(store)
     worker = WorkerId(ledger.new_worker_id())
     await store.enrol(worker, 30)
-    pen = await _own(ledger, run, script, worker, world)
+    pen = await _own(ledger, run, worker, world)
     while pen is not None:
         owner = ScriptedOwner(pen, script, world)
         await owner.advance()
@@ -317,11 +318,10 @@ async def live(store: Store, run: RunId, script: Script, world: World) -> bool:
     return (await state_now(store, run)).is_closed
 
 
-async def _own(ledger: Ledger, run: RunId, script: Script, worker: WorkerId, world: World) -> Pen | None:
+async def _own(ledger: Ledger, run: RunId, worker: WorkerId, world: World) -> Pen | None:
     head = await ledger.store.head(run)
     if head is None:
-        created: Iterable[e.AnyEvent] = [e.RunCreated(workflow="scripted", tags=("test",)), e.RunStarted()]
-        pen = await ledger.create(run, list(created), worker)
+        pen = await ledger.create(run, [e.RunCreated(workflow="scripted", tags=("test",)), e.RunStarted()], worker)
         world.acknowledged.append((run, 1))
         return pen
     return await _claimed(ledger, run, worker)
