@@ -1,7 +1,7 @@
 """One run, written by hand: what an engine will do for you, seen from underneath.
 
-A worker creates a run and does a node; it asks a question, which a guest answers; it dies in the middle of the next node; another
-worker takes over, tries that node again and finishes. Afterwards: `outlast events order-1`, `outlast verify --all`.
+A worker creates a run and does a node; it asks a question, which a guest answers; it goes silent in the middle of the next
+node; another worker takes over, tries that node again and finishes. Afterwards: `outlast events order-1`, `outlast verify`.
 """
 
 import asyncio

@@ -7,7 +7,7 @@ The narrow seam makes crash testing a loop: for every call and every way to fail
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, NoReturn, TypeAlias, cast
 
 from msgspec import Struct
 
@@ -58,10 +58,10 @@ class Faults:
         assert self._fault is not None
         match self._fault.way:
             case "die_before":
-                self._die(name)
+                return self._die(name)
             case "die_after":
                 await act()
-                self._die(name)
+                return self._die(name)
             case "lose_answer":
                 await act()
                 raise OutcomeUnknown(f"the answer to {name} was lost")
@@ -72,9 +72,9 @@ class Faults:
                 return await act()
             case "late" | "slow":
                 self._held_back.append(act)
-                self._die(name)
+                return self._die(name)
 
-    def _die(self, name: str) -> None:
+    def _die(self, name: str) -> NoReturn:
         self.is_dead = True
         raise Died(f"in {name}, call {self.calls}")
 
