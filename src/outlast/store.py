@@ -37,7 +37,8 @@ class Head(Struct, frozen=True, gc=False):
     """The narrow record at the end of a log. It changes with every append, and nothing about it is searched.
 
     `branch_first` is where the current branch opened; `closed` means the run is over and takes receipts only; `ready`
-    means something arrived that an owner has not taken in."""
+    means that it wants an owner. A guest's append sets `ready` as it says; an owner's leaves it as it was, unless it releases
+    the run: an owner that lost its claim without knowing must not hide the run from others."""
 
     run: RunId
     version: int

@@ -11,26 +11,30 @@ import asyncio
 import errno
 import hashlib
 import os
+import re
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from outlast.errors import Damaged, NotFound, OutcomeUnknown, StoreFull
+from outlast.errors import Damaged, NotFound, OutcomeUnknown, StoreFull, StoreReadOnly
 from outlast.store import BlobRef
 
 CHUNK = 1 << 20
+_HASH = re.compile(r"[0-9a-f]{64}")
 
 
 class FolderBlobs:
     """Blobs below `root`, which is made when the first one is written."""
 
-    def __init__(self, root: Path, *, durable: bool = True) -> None:
+    def __init__(self, root: Path, *, durable: bool = True, readonly: bool = False) -> None:
         self.root = root
         self._durable = durable
+        self._readonly = readonly
 
     async def put(self, chunks: AsyncIterator[bytes] | bytes) -> BlobRef:
+        self._must_be_writable()
         part = await asyncio.to_thread(_Part, self.root)
         try:
             if isinstance(chunks, bytes):
@@ -45,10 +49,9 @@ class FolderBlobs:
             await asyncio.to_thread(part.drop)
 
     async def open(self, ref: BlobRef) -> AsyncIterator[bytes]:
-        path = self._path(ref.hash)
         try:
-            file = await asyncio.to_thread(path.open, "rb")
-        except FileNotFoundError:
+            file = await asyncio.to_thread(self._path(ref.hash).open, "rb")
+        except (FileNotFoundError, _NoHash):
             raise NotFound(f"blob {ref.hash} is not in {self.root}") from None
         hasher = hashlib.blake2b(digest_size=32)
         with file:
@@ -59,13 +62,29 @@ class FolderBlobs:
             raise Damaged(f"blob {ref.hash} does not hold what it did when it was written")
 
     async def has(self, hash: str) -> bool:
-        return await asyncio.to_thread(self._path(hash).exists)
+        try:
+            return await asyncio.to_thread(self._path(hash).exists)
+        except _NoHash:
+            return False
 
     async def remove(self, hash: str) -> None:
-        await asyncio.to_thread(self._path(hash).unlink, missing_ok=True)
+        self._must_be_writable()
+        with suppress(_NoHash):
+            await asyncio.to_thread(self._path(hash).unlink, missing_ok=True)
 
     def _path(self, hash: str) -> Path:
+        """Where the blob of that hash lies. A name comes out of a log, and a log may be damaged: it must not lead astray."""
+        if not _HASH.fullmatch(hash):
+            raise _NoHash(hash)
         return self.root / hash[:2] / hash[2:]
+
+    def _must_be_writable(self) -> None:
+        if self._readonly:
+            raise StoreReadOnly(f"the blobs in {self.root} were opened for reading only")
+
+
+class _NoHash(Exception):
+    """What was given cannot be the name of a blob."""
 
 
 class _Part:

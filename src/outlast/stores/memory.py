@@ -89,7 +89,7 @@ class MemoryStore:
             tail = self._read(run, record.first, None, TAIL) if refusal == "version" else []
             return Lost(refusal, head, tuple(tail))
         memory.logs.setdefault(run, []).append(record)
-        memory.heads[run] = append.head
+        memory.heads[run] = _moved(head, append)
         memory.granted[run] = max(memory.granted.get(run, 0), append.head.epoch)
         if append.summary is not None:
             memory.summaries[run] = append.summary
@@ -179,7 +179,7 @@ class MemoryStore:
         limit: int = 1,
     ) -> list[Claim]:
         granted: list[Claim] = []
-        for run in list(runs if runs is not None else self._claimable(workflows)):
+        for run in dict.fromkeys(runs) if runs is not None else list(self._claimable(workflows)):
             if len(granted) >= limit:
                 break
             if run in self.memory.heads and (self._is_free(run) or (runs is not None and self._is_own(run, worker))):
@@ -301,6 +301,12 @@ def _refusal(append: Append, head: Head | None, waits: dict[str, Wait]) -> Liter
     if any(name not in waits for name in append.needs):
         return "wait"
     return None
+
+
+def _moved(old: Head | None, append: Append) -> Head:
+    """The head after an append; only guests and those who give the run back say whether it is ready."""
+    keeps = old is not None and append.record.kind in (Kind.OWNER, Kind.TAKEOVER) and not append.release
+    return _ready(append.head, old.ready) if keeps and old is not None else append.head
 
 
 def _ready(head: Head, ready: bool) -> Head:

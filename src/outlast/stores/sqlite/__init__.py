@@ -53,7 +53,7 @@ class SqliteStore(JournalRows, CatalogRows, ClaimRows, WakeupRows):
         )
         super().__init__(database)
         folder = Path(blobs) if blobs is not None else file.with_name(file.name + ".blobs")
-        self.blobs = FolderBlobs(folder, durable=durability == "full")
+        self.blobs = FolderBlobs(folder, durable=durability == "full", readonly=readonly)
 
     @property
     def path(self) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,11 +13,12 @@ from outlast.errors import BadInput
 from outlast.history.ids import RunId
 from outlast.lifecycle.summary import Summary
 from outlast.store import Listed, Page, Query, search_text
-from outlast.stores.sqlite.rows import Rows
+from outlast.stores.sqlite.rows import Rows, bounded
 
 _PUT = """
 insert into catalogue (id, run, at, status, workflow, parent, created, text, body) values (?, ?, ?, ?, ?, ?, ?, ?, ?)
-on conflict (id) do update set at = excluded.at, status = excluded.status, text = excluded.text, body = excluded.body"""
+on conflict (id) do update set at = excluded.at, status = excluded.status, workflow = excluded.workflow,
+parent = excluded.parent, created = excluded.created, text = excluded.text, body = excluded.body"""
 _UNTAG = "delete from tag where run = ?"
 _TAG = "insert into tag (tag, run) values (?, ?)"
 _SUMMARY = "select body from catalogue join head using (id) where head.run = ?"
@@ -73,8 +75,8 @@ def put_summary(db: apsw.Connection, id: int, summary: Summary) -> None:
             _encode(summary),
         ),
     )
+    db.execute(_UNTAG, (id,))
     if summary.tags:
-        db.execute(_UNTAG, (id,))
         db.executemany(_TAG, [(tag, id) for tag in dict.fromkeys(summary.tags)])
 
 
@@ -86,7 +88,7 @@ def _search(query: Query) -> tuple[str, list[Any]]:
     sql = f"""
     select c.body, s.body from catalogue c left join scratch s on s.run = c.id
     {where} order by c.created desc, c.run desc limit ?"""
-    return sql, [*values, query.limit + 1]
+    return sql, [*values, bounded(query.limit) + 1]
 
 
 def _terms(query: Query) -> tuple[list[str], list[Any]]:
@@ -108,9 +110,9 @@ def _terms(query: Query) -> tuple[list[str], list[Any]]:
     if query.text:
         term("instr(c.text, ?) > 0", query.text.casefold())
     if query.created_from is not None:
-        term("c.created >= ?", query.created_from)
+        term("c.created >= ?", bounded(query.created_from))
     if query.created_until is not None:
-        term("c.created < ?", query.created_until)
+        term("c.created < ?", bounded(query.created_until))
     if query.after:
         term("(c.created, c.run) < (?, ?)", *_cursor(query.after))
     return terms, values
@@ -118,6 +120,6 @@ def _terms(query: Query) -> tuple[list[str], list[Any]]:
 
 def _cursor(after: str) -> tuple[int, str]:
     created, separator, run = after.partition(":")
-    if not separator or not created.lstrip("-").isdigit():
+    if not separator or not re.fullmatch(r"-?[0-9]{1,18}", created):
         raise BadInput(f"{after!r} is not a cursor of a list; use the one a page came with")
     return int(created), run

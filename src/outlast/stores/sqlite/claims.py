@@ -67,6 +67,7 @@ class ClaimRows(Rows):
             db.execute(_ENROL, (worker, self._until(ttl)))
             return [WorkerId(name) for (name,) in _rows(db, _FORGET, self._now() - FORGOTTEN_AFTER)]
 
+        self._db.must_be_writable()
         self._lock_up(worker)
         for forgotten in await self._db.transact(write):
             self._lock_path(forgotten).unlink(missing_ok=True)
@@ -108,7 +109,7 @@ class ClaimRows(Rows):
     def _named(self, db: apsw.Connection, worker: WorkerId, runs: Sequence[RunId]) -> list[Candidate]:
         """Those of the named runs that nobody else alive holds."""
         found: list[Candidate] = []
-        for run in runs:
+        for run in dict.fromkeys(runs):
             for id, _, granted, holder, expires in _rows(db, _HOLDER, run):
                 own = holder == worker
                 cause = "claimed" if own else self._why_free(holder, expires)

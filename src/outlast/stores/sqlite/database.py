@@ -18,6 +18,7 @@ import apsw
 from outlast.errors import (
     Damaged,
     OutcomeUnknown,
+    OutlastError,
     StoreBusy,
     StoreError,
     StoreFull,
@@ -60,8 +61,8 @@ class Database:
         self._usual_commit = 0.0
         with _told(f"open {path}"):
             self._write = self._open_writer()
-            self.read = self._connect(writable=False)
-        self._search = self._connect(writable=False)
+            self.read = self._patiently(lambda: self._connect(writable=False))
+            self._search = self._patiently(lambda: self._connect(writable=False))
         self._searching = threading.Lock()
         self._checkpointer = None if readonly else _Checkpointer(lambda: self._connect(writable=True))
         if self._checkpointer is not None:
@@ -69,16 +70,31 @@ class Database:
 
     def _open_writer(self) -> apsw.Connection:
         if self.readonly:
-            if not self.path.exists():
+            if not self.path.is_file():
                 raise StoreUnusable(f"there is no store at {self.path}")
-            connection = self._connect(writable=False)
-            if version_of(connection) != VERSION:
+            connection = self._patiently(lambda: self._connect(writable=False))
+            if self._patiently(lambda: version_of(connection)) != VERSION:
                 raise StoreUnusable(f"{self.path} has an older schema; open it once for writing to bring it up to date")
             return connection
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        connection = self._connect(writable=True)
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreUnusable(f"there can be no store at {self.path}: {error}") from error
+        if self.path.is_dir():
+            raise StoreUnusable(f"{self.path} is a folder; give the path of a file")
+        if self.path.exists():
+            self._patiently(self._must_be_ours)
+        connection = self._patiently(lambda: self._connect(writable=True))
         self._patiently(lambda: _prepare(connection))
         return connection
+
+    def _must_be_ours(self) -> None:
+        """Look through a connection that cannot change the file: closing any other one would tidy up a stranger's WAL."""
+        connection = self._connect(writable=False)
+        try:
+            version_of(connection)
+        finally:
+            connection.close()
 
     def _connect(self, *, writable: bool) -> apsw.Connection:
         flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE if writable else apsw.SQLITE_OPEN_READONLY
@@ -104,10 +120,13 @@ class Database:
 
     # --- transactions
 
-    async def transact(self, act: Callable[[apsw.Connection], Result]) -> Result:
-        """Run `act` inside one write transaction and make it durable; on any error nothing of it remains."""
+    def must_be_writable(self) -> None:
         if self.readonly:
             raise StoreReadOnly(f"{self.path} was opened for reading only")
+
+    async def transact(self, act: Callable[[apsw.Connection], Result]) -> Result:
+        """Run `act` inside one write transaction and make it durable; on any error nothing of it remains."""
+        self.must_be_writable()
         async with self._writing:
             give_up = 0.0
             pause = 0.0002
@@ -134,18 +153,17 @@ class Database:
             raise
 
     def _transact_now(self, act: Callable[[apsw.Connection], Result]) -> Result:
-        connection = self._write
-        with _told(f"write to {self.path}"):
-            connection.execute("begin immediate")
+        connection, committing = self._write, False
         try:
-            with _told(f"write to {self.path}"):
-                result = act(connection)
-            began = time.perf_counter()
-            with _told(f"commit to {self.path}", committing=True):
-                connection.execute("commit")
-        except BaseException:
+            connection.execute("begin immediate")
+            result = act(connection)
+            committing, began = True, time.perf_counter()
+            connection.execute("commit")
+        except BaseException as error:
             if connection.in_transaction:
                 _roll_back(connection)
+            if isinstance(error, apsw.Error):
+                raise _translated(error, f"write to {self.path}", committing=committing) from error
             raise
         self._usual_commit += 0.05 * (time.perf_counter() - began - self._usual_commit)
         return result
@@ -268,25 +286,31 @@ def _roll_back(connection: apsw.Connection) -> None:
 
 
 @contextmanager
-def _told(what: str, *, committing: bool = False) -> Iterator[None]:
-    """Turn the library's errors into ours: which of them left the outcome open is decided here and nowhere else."""
+def _told(what: str) -> Iterator[None]:
+    """Let the library's errors out as ours."""
     try:
         yield
-    except (apsw.BusyError, apsw.LockedError) as error:
-        raise StoreBusy(f"could not {what}: another process keeps it locked ({error})") from error
-    except apsw.FullError as error:
-        raise StoreFull(f"could not {what}: no space is left ({error}); nothing was written") from error
-    except (apsw.ReadOnlyError, apsw.PermissionsError) as error:
-        raise StoreReadOnly(f"could not {what}: it may only be read ({error}); nothing was written") from error
-    except apsw.CantOpenError as error:
-        raise StoreUnusable(f"could not {what}: {error}") from error
-    except apsw.NotADBError as error:
-        raise StoreUnusable(f"could not {what}: this is not an SQLite file ({error})") from error
-    except apsw.CorruptError as error:
-        raise Damaged(f"could not {what}: the database file is damaged ({error})") from error
-    except apsw.IOError as error:
-        if committing:
-            raise OutcomeUnknown(f"could not {what}: {error}; what was written is unknown") from error
-        raise StoreError(f"could not {what}: {error}; nothing was written") from error
     except apsw.Error as error:
-        raise StoreError(f"could not {what}: {error}") from error
+        raise _translated(error, what) from error
+
+
+def _translated(error: apsw.Error, what: str, *, committing: bool = False) -> OutlastError:
+    """One of our errors for one of the library's. Which of them leave the outcome open is decided here and nowhere else:
+    only an I/O error during the commit itself, when the last page may or may not have reached the disk."""
+    match error:
+        case apsw.BusyError() | apsw.LockedError():
+            return StoreBusy(f"could not {what}: another process keeps it locked ({error})")
+        case apsw.FullError():
+            return StoreFull(f"could not {what}: no space is left ({error}); nothing was written")
+        case apsw.ReadOnlyError() | apsw.PermissionsError():
+            return StoreReadOnly(f"could not {what}: it may only be read ({error}); nothing was written")
+        case apsw.CantOpenError():
+            return StoreUnusable(f"could not {what}: {error}")
+        case apsw.NotADBError():
+            return StoreUnusable(f"could not {what}: this is not an SQLite file ({error})")
+        case apsw.CorruptError():
+            return Damaged(f"could not {what}: the database file is damaged ({error})")
+        case apsw.IOError() if committing:
+            return OutcomeUnknown(f"could not {what}: {error}; whether the commit happened is unknown")
+        case _:
+            return StoreError(f"could not {what}: {error}; nothing was written")

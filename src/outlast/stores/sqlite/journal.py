@@ -13,7 +13,7 @@ from outlast.history.record import Kind, Record
 from outlast.lifecycle.state import Wait
 from outlast.store import LANDED, Append, Head, Lost, Outcome
 from outlast.stores.sqlite.catalog import put_summary
-from outlast.stores.sqlite.rows import Rows
+from outlast.stores.sqlite.rows import LARGEST, Rows, bounded
 
 TAIL = 256
 """How many records a `Lost` brings along at most."""
@@ -23,14 +23,11 @@ _NEW_HEAD = """
 insert into head (run, version, digest, epoch, branch, branch_first, closed, ready, granted)
 values (?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 _MOVE = """
-update head set version = ?, digest = ?, epoch = ?, branch = ?, branch_first = ?, closed = ?, ready = ?
+update head set version = ?, digest = ?, epoch = ?, branch = ?, branch_first = ?, closed = ?
 where id = ? and version = ?"""
-_MOVE_BY = {
-    Kind.GUEST: _MOVE,
-    Kind.CONTROL: _MOVE,
-    Kind.OWNER: _MOVE + " and epoch = ?",
-    Kind.TAKEOVER: _MOVE + " and epoch < ?",
-}
+_FENCE = {Kind.GUEST: "", Kind.CONTROL: "", Kind.OWNER: " and epoch = ?", Kind.TAKEOVER: " and epoch < ?"}
+_MOVE_BY = {kind: _MOVE + fence for kind, fence in _FENCE.items()}
+_READY = "update head set ready = ? where id = ?"
 _LOG = """
 insert into log (run, first, count, branch, epoch, kind, append_id, time, body, digest)
 values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
@@ -45,7 +42,6 @@ _TAKE = "insert or replace into claim (run, worker, epoch) values (?, ?, ?)"
 _GIVE_BACK = "delete from claim where run = ? and epoch = ?"
 
 _encode = msgspec.json.Encoder().encode
-_FOREVER = 1 << 62
 
 
 class JournalRows(Rows):
@@ -91,8 +87,8 @@ class _Batch:
         db, record = self.db, append.record
         id = self._id(record.run)
         if id is None:
-            if record.first != 1:
-                return self._lost(append, None, "version")
+            if record.first != 1 or append.needs:
+                return self._lost(append, None, "version" if record.first != 1 else "wait")
             id = self.fresh[record.run] = _new_head(db, append.head)
         else:
             if append.needs and not _has_waits(db, id, append.needs):
@@ -100,6 +96,8 @@ class _Batch:
             db.execute(_MOVE_BY[record.kind], _move(append, id))
             if not db.changes():
                 return self._lost(append, id, "epoch")
+            if append.release or record.epoch == 0:
+                db.execute(_READY, (append.head.ready, id))
         self._rows.append(
             (
                 id,
@@ -164,7 +162,6 @@ def _move(append: Append, id: int) -> tuple[Any, ...]:
         head.branch,
         head.branch_first,
         head.closed,
-        head.ready,
         id,
         record.first - 1,
     )
@@ -202,11 +199,12 @@ def _head(db: apsw.Connection, run: RunId) -> Head | None:
 
 
 def _records(db: apsw.Connection, run: RunId, id: int, first: int, last: int | None, limit: int) -> list[Record]:
+    first, last, limit = bounded(first), bounded(LARGEST if last is None else last), bounded(limit)
     start = db.execute(_START, (id, first)).get or first
     found = [
         Record(run, at, count, branch, epoch, _KINDS[kind], append_id, time, body, digest)
         for at, count, branch, epoch, kind, append_id, time, body, digest in db.execute(
-            _READ, (id, start, _FOREVER if last is None else last, limit + 1)
+            _READ, (id, start, last, limit + 1)
         )
     ]
     if found and found[0].last < first:

@@ -13,6 +13,15 @@ REMEMBERED = 100_000
 """Runs whose row numbers are kept in memory; they never change, so forgetting one only costs a look-up."""
 
 
+LARGEST = 1 << 62
+"""Larger than any seq, time or number of rows; SQLite's own numbers end at 2 to the 63rd."""
+
+
+def bounded(number: int) -> int:
+    """The number, or the largest one that makes sense to ask SQLite for."""
+    return max(-LARGEST, min(number, LARGEST))
+
+
 class Rows:
     """The ground the journal, the catalog, the claims and the wake-ups stand on."""
 

@@ -101,12 +101,14 @@ MIGRATIONS: tuple[str, ...] = (
 
 VERSION = len(MIGRATIONS)
 
+_WHAT_IS_IT = """
+select (select user_version from pragma_user_version), (select application_id from pragma_application_id),
+       (select count(*) from sqlite_schema)"""
+
 
 def version_of(connection: apsw.Connection) -> int:
     """How many migrations the file has seen; `StoreUnusable` if it is not ours or from the future."""
-    version = int(connection.pragma("user_version"))
-    mark = int(connection.pragma("application_id"))
-    tables = int(connection.execute("select count(*) from sqlite_schema").get)
+    version, mark, tables = map(int, connection.execute(_WHAT_IS_IT).get)
     if mark != APPLICATION_ID and (mark or version or tables):
         raise StoreUnusable("this is an SQLite file, but not one of Outlast's; nothing was changed")
     if version > VERSION:

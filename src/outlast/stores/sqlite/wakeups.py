@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from typing import Any
 
 import apsw
 import msgspec
 
-from outlast.errors import StoreError
+from outlast.errors import BadInput, StoreError
 from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
 from outlast.store import Due, Notify
 from outlast.stores.sqlite.database import Database
-from outlast.stores.sqlite.rows import Rows
+from outlast.stores.sqlite.rows import Rows, bounded
 
 POLL = 0.02
 """Seconds between two looks at whether another process has written."""
@@ -48,8 +49,8 @@ class WakeupRows(Rows):
         return None if body is None else _decode(body)
 
     async def waits(self, *, kind: str = "", after: str = "", limit: int = 100) -> tuple[list[Due], str]:
-        place, _, name = after.partition(":")
-        values: list[Any] = [int(place or 0), name, *([kind] if kind else []), limit + 1]
+        place, name = _cursor(after, limit)
+        values: list[Any] = [place, name, *([kind] if kind else []), bounded(limit) + 1]
         sql = _WAITS.format("and wait.kind = ?" if kind else "")
         rows = await self._db.scan(lambda db: list(db.execute(sql, values)))
         shown = rows[:limit]
@@ -58,7 +59,7 @@ class WakeupRows(Rows):
 
     async def due(self, limit: int = 100) -> list[Due]:
         with self._db.reading() as db:
-            return [Due(RunId(run), _decode(body)) for run, body in db.execute(_DUE, (self._now(), limit))]
+            return [Due(RunId(run), _decode(body)) for run, body in db.execute(_DUE, (self._now(), bounded(limit)))]
 
     async def next_due(self) -> int | None:
         with self._db.reading() as db:
@@ -113,3 +114,12 @@ class WakeupRows(Rows):
     def _saw_own(self, landed: int, last: int) -> None:
         if landed and self._seen == last - landed:
             self._seen = last
+
+
+def _cursor(after: str, limit: int) -> tuple[int, str]:
+    place, separator, name = after.partition(":")
+    if limit < 1:
+        raise BadInput(f"a page holds at least one wait, not {limit}")
+    if after and not (separator and re.fullmatch(r"[0-9]{1,18}", place)):
+        raise BadInput(f"{after!r} is not a cursor of a list of waits; use the one a page came with")
+    return int(place or 0), name
