@@ -7,10 +7,12 @@
     │   ├── AlreadyExists      a run of that id is there already, and is another one
     │   ├── Gone               what it answers is over: finished, withdrawn, or on a dead branch
     │   └── BadInput           an argument that cannot be meant
+    │       └── NotStorable    a value that would not come back as it is (names the part of it)
     ├── Conflict               someone wrote first; read on and decide again
     │   ├── Overtaken          a request or a fact arrived that the decision did not know of
     │   ├── Fenced             the claim on the run is lost; this owner must stop
     │   └── Claimed            another live worker holds the run
+    ├── NodeFailure            a node failed with an error that cannot be rebuilt here
     ├── Damaged                the log does not say what it said when it was written
     │   └── UnknownEvent       an event type this version does not know
     └── StoreError             the cupboard itself failed
@@ -61,6 +63,10 @@ class BadInput(Refused):
     """An argument that cannot be meant."""
 
 
+class NotStorable(BadInput):
+    """A value, or a part of it that the message names by its path, would not come back as it is; nothing was stored."""
+
+
 class Conflict(OutlastError):
     """Someone wrote first. Read what they wrote and decide again."""
 
@@ -77,13 +83,23 @@ class Claimed(Conflict):
     """Another live worker holds the run."""
 
 
+class NodeFailure(OutlastError):
+    """A node failed with an error that cannot be rebuilt here. `kind` is its class as "module:Name", `message` what it
+    said; its traceback is in the notes."""
+
+    def __init__(self, kind: str, message: str = "") -> None:
+        self.kind = kind
+        self.message = message
+        super().__init__(f"{kind}: {message}" if message else kind)
+
+
 class Damaged(OutlastError):
     """The log does not read as it was written. `run` and `seq` say where (P12)."""
 
     def __init__(self, message: str, *, run: str = "", seq: int = 0) -> None:
         self.run = run
         self.seq = seq
-        place = f"run {run}, event {seq}: " if run else ""
+        place = f"run {run}, event {seq}: " if run and seq else f"run {run}: " if run else ""
         super().__init__(f"{place}{message}")
 
 

@@ -37,8 +37,8 @@ class Head(Struct, frozen=True, gc=False):
     """The narrow record at the end of a log. It changes with every append, and nothing about it is searched.
 
     `branch_first` is where the current branch opened; `closed` means the run is over and takes receipts only; `ready`
-    means that it wants an owner. A guest's append sets `ready` as it says; an owner's leaves it as it was, unless it releases
-    the run: an owner that lost its claim without knowing must not hide the run from others."""
+    means that it wants an owner. A guest's append sets `ready` as it says; an owner's leaves it as it was, unless it
+    releases the run: an owner that lost its claim without knowing must not hide the run from others."""
 
     run: RunId
     version: int
@@ -145,7 +145,7 @@ class Catalog(Protocol):
         ...
 
     async def correct(self, summary: Summary, seen: int) -> bool:
-        """Replace a stale summary if the stored one is still of version `seen`."""
+        """Replace a stale summary if the stored one is still of version `seen`; never by an older one."""
         ...
 
     async def note(self, scratch: Mapping[RunId, bytes]) -> None:
@@ -292,7 +292,11 @@ class Store(Journal, Catalog, Claims, Wakeups, Protocol):
     """A cupboard. `skew` (microseconds) is added to its clock; only tests set it."""
 
     skew: int
-    blobs: Blobs
+
+    @property
+    def blobs(self) -> Blobs:
+        """Large values beside the log."""
+        ...
 
     async def now(self) -> int:
         """The store's own clock, in microseconds since 1970."""

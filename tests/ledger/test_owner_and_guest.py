@@ -160,7 +160,7 @@ def test_an_answer_to_a_dead_branch_is_refused(play: Play) -> None:
     async def scene(desk: Desk) -> None:
         pen = await desk.owner()
         await pen.append([e.InteractionRequested(interaction="q")])
-        await pen.append(decide.open_branch(pen.state, (await pen.branches()).values(), 4))
+        await pen.open_branch(4)
         with pytest.raises(Gone):
             await desk.theirs.deliver(RUN, [answer()])
         with pytest.raises(Gone, match="branch 0"):

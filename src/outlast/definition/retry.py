@@ -23,14 +23,17 @@ class Retry(Struct, frozen=True):
     def __post_init__(self) -> None:
         if self.attempts < 1:
             raise BadInput(f"a node needs at least one attempt, not {self.attempts}")
-        if self.delay < 0 or self.factor < 1 or self.longest < 0 or not 0 <= self.jitter <= 1:
+        if not (self.delay >= 0 and self.factor >= 1 and self.longest >= 0 and 0 <= self.jitter <= 1):  # nor NaN
             raise BadInput("delay and longest must not be negative, factor at least 1, jitter between 0 and 1")
 
     def wait_us(self, failure: Failure, failed_attempts: int, chance: float) -> int | None:
         """Microseconds until the next attempt, or None if there is none. `chance`, 0 to 1, spreads the delays."""
         if failure.category not in RETRIED or failed_attempts >= self.attempts:
             return None
-        seconds = min(self.delay * self.factor ** (failed_attempts - 1), self.longest)
+        try:
+            seconds = min(self.delay * self.factor ** (failed_attempts - 1), self.longest)
+        except OverflowError:
+            seconds = self.longest
         return int(seconds * (1 + self.jitter * (2 * chance - 1)) * 1_000_000)
 
 

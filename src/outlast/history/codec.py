@@ -8,66 +8,92 @@ field; only when it refuses does the slow path look at each event by itself.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from math import isfinite
+from typing import TypeAlias
 
 import msgspec
 
-from outlast.errors import Damaged, UnknownEvent
-from outlast.history.events import EVENT_TYPES, AnyEvent, Event
+from outlast.errors import BadInput, Damaged, UnknownEvent
+from outlast.history.events import EVENT_TYPES, NULL, AnyEvent, Event, Failure
+
+Parts: TypeAlias = dict[str, msgspec.Raw]
 
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[list[AnyEvent]] = msgspec.json.Decoder(list[AnyEvent])
-_split: msgspec.json.Decoder[list[dict[str, msgspec.Raw]]] = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
+_one: msgspec.json.Decoder[Parts] = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_split: msgspec.json.Decoder[list[Parts]] = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
 _known: dict[str, frozenset[str]] = {
-    name: frozenset((*kind.__struct_encode_fields__, "type")) for name, kind in EVENT_TYPES.items()
+    name: frozenset((*kind.__struct_encode_fields__, "type")) - {"+"} for name, kind in EVENT_TYPES.items()
 }
+_known_of_failure = frozenset(Failure.__struct_encode_fields__) - {"+"}
+_FAILING = frozenset(name for name, kind in EVENT_TYPES.items() if "error" in kind.__struct_fields__)
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What bytes that are no events end in: not JSON, not the right fields, not text, or nested without end."""
 
 
 def encode(events: Sequence[AnyEvent]) -> bytes:
-    """The body of an append that says `events`, in order."""
-    for event in events:
-        if event.more:
-            return _encoder.encode([_with_more(each) for each in events])
-    return _encoder.encode(events)
+    """The body of an append that says `events`, in order; `BadInput` for a number that JSON cannot say."""
+    body = _encoder.encode(events)
+    if b'"+":' in body:  # fields of a newer version, or a user's value with such a key: then it is only the longer way
+        body = _encoder.encode([_with_more(event) for event in events])
+    if b'"ms":null' in body:
+        _must_be_numbers(events)
+    return body
 
 
 def decode(body: bytes, *, run: str = "", first: int = 1) -> list[AnyEvent]:
     """The events of a body. `run` and `first` only say where, in an error."""
     try:
         return _decoder.decode(body)
-    except msgspec.DecodeError:
+    except _UNREADABLE:
         return [_decode_one(parts, run, first + place) for place, parts in enumerate(_parts(body, run, first))]
 
 
-def _parts(body: bytes, run: str, first: int) -> list[dict[str, msgspec.Raw]]:
+def _must_be_numbers(events: Sequence[AnyEvent]) -> None:
+    for event in events:
+        ms = getattr(event, "ms", 0.0)
+        if not isfinite(ms):
+            raise BadInput(f"{type(event).__name__} cannot say that it took {ms} ms")
+
+
+def _parts(body: bytes, run: str, first: int) -> list[Parts]:
     try:
         return _split.decode(body)
-    except msgspec.DecodeError as error:
+    except _UNREADABLE as error:
         raise Damaged(f"the stored bytes are not a list of events: {error}", run=run, seq=first) from error
 
 
-def _decode_one(parts: dict[str, msgspec.Raw], run: str, seq: int) -> AnyEvent:
-    name = _type_of(parts, run, seq)
-    if name not in EVENT_TYPES:
-        raise UnknownEvent(name, run=run, seq=seq)
-    known = {key: part for key, part in parts.items() if key in _known[name]}
-    more = {key: part for key, part in parts.items() if key not in _known[name]}
-    if more:
-        known["+"] = msgspec.Raw(_encoder.encode(more))
+def _decode_one(parts: Parts, run: str, seq: int) -> AnyEvent:
     try:
+        name = msgspec.json.decode(parts["type"], type=str)
+        if name not in EVENT_TYPES:
+            raise UnknownEvent(name, run=run, seq=seq)
+        known = _set_apart(parts, _known[name])
+        if name in _FAILING and known.get("error", NULL) != NULL:
+            error = _set_apart(_one.decode(known["error"]), _known_of_failure)
+            known["error"] = msgspec.Raw(_encoder.encode(error))
         return _decoder.decode(_encoder.encode([known]))[0]
-    except msgspec.DecodeError as error:
-        raise Damaged(f"{name} does not read: {error}", run=run, seq=seq) from error
+    except KeyError:
+        raise Damaged("an event without a type", run=run, seq=seq) from None
+    except _UNREADABLE as error:
+        raise Damaged(f"the event does not read: {error}", run=run, seq=seq) from error
 
 
-def _type_of(parts: dict[str, msgspec.Raw], run: str, seq: int) -> str:
-    try:
-        return msgspec.json.decode(parts["type"], type=str)
-    except (KeyError, msgspec.DecodeError) as error:
-        raise Damaged("an event without a type", run=run, seq=seq) from error
+def _set_apart(parts: Parts, known: frozenset[str]) -> Parts:
+    """The known parts, and all others under the name of the field that keeps them."""
+    more = {key: part for key, part in parts.items() if key not in known}
+    kept = {key: part for key, part in parts.items() if key in known}
+    return {**kept, "+": msgspec.Raw(_encoder.encode(more))} if more else kept
 
 
-def _with_more(event: Event) -> dict[str, Any]:
-    parts: dict[str, Any] = _split.decode(_encoder.encode([event]))[0]
-    parts.pop("+", None)
-    return {**parts, **(event.more or {})}
+def _with_more(event: Event) -> Parts:
+    parts = _together(_encoder.encode(event))
+    if type(event).__name__ in _FAILING and parts.get("error", NULL) != NULL:
+        parts["error"] = msgspec.Raw(_encoder.encode(_together(parts["error"])))
+    return parts
+
+
+def _together(body: bytes | msgspec.Raw) -> Parts:
+    parts = _one.decode(body)
+    more = parts.pop("+", None)
+    return parts if more is None else {**parts, **_one.decode(more)}

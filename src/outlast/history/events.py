@@ -38,7 +38,7 @@ class Event(
     more: dict[str, Raw] | None = field(default=None, name="+")
 
 
-class Failure(Struct, frozen=True, omit_defaults=True, gc=False):
+class Failure(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
     """An error as a fact: its type, what it said, where it came from, and how it is to be treated."""
 
     kind: str
@@ -46,6 +46,7 @@ class Failure(Struct, frozen=True, omit_defaults=True, gc=False):
     trace: str = ""
     category: Literal["permanent", "transient", "timeout", "cancelled", "crash", "rejected"] = "permanent"
     data: Value = NULL
+    more: dict[str, Raw] | None = field(default=None, name="+")
 
 
 # --- the run -----------------------------------------------------------------------------------------------------------
@@ -331,8 +332,11 @@ class OutboxEnqueued(Event, frozen=True, kw_only=True):
 
 
 class OutboxSent(Event, frozen=True, kw_only=True):
+    """`adopted` is the place of the receipt on a branch that was left, which a new branch takes over."""
+
     message: str
     receipt: str = ""
+    adopted: int = 0
 
 
 class ChildStarted(Event, frozen=True, kw_only=True):
@@ -347,6 +351,7 @@ class ChildEnded(Event, frozen=True, kw_only=True):
     status: Literal["completed", "failed", "cancelled"] = "completed"
     output: Value = NULL
     error: Failure | None = None
+    adopted: int = 0
 
 
 AnyEvent: TypeAlias = (

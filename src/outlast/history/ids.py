@@ -28,8 +28,11 @@ def uuid7(unix_ms: int, entropy: bytes) -> str:
 
 def derived_run(source: str, *names: str) -> RunId:
     """The id of the run that `source` starts for `names`: the same arguments always give the same id."""
-    text = "\0".join((source, *names)).encode()
-    return RunId(_as_uuid(int.from_bytes(hashlib.blake2b(text, digest_size=16).digest(), "big"), version=8))
+    hasher = hashlib.blake2b(digest_size=16)
+    for name in (source, *names):
+        text = name.encode()
+        hasher.update(len(text).to_bytes(8, "big") + text)  # with the length, so that no two lists of names are alike
+    return RunId(_as_uuid(int.from_bytes(hasher.digest(), "big"), version=8))
 
 
 def checked_run(name: str) -> RunId:

@@ -61,6 +61,8 @@ def lineage(branches: Mapping[int, Branch], branch: int, last: int) -> list[Inte
             break
         if here.cutoff >= here.first:
             raise Illegal("V8", f"branch {branch} is cut at event {here.cutoff}, after it opened at {here.first}")
+        if here.parent >= branch:
+            raise Illegal("V8", f"branch {branch} cannot descend from branch {here.parent}, which opened no earlier")
         branch, last = here.parent, here.cutoff
     intervals.reverse()
     return intervals if intervals and intervals[0][0] == 1 else [(1, 1), *intervals]

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 from enum import IntEnum
 from struct import Struct as Layout
+from struct import error as OutOfRange
 
 from msgspec import Struct
 
@@ -20,6 +21,7 @@ from outlast.history.events import AnyEvent
 from outlast.history.ids import AppendId, RunId
 
 DIGEST_SIZE = 16
+ID_SIZE = 16
 _HEADER = Layout(">QIIQBq16s")
 
 
@@ -96,16 +98,22 @@ def chained(
 
 
 def follows(record: Record, previous: bytes, key: bytes = b"") -> bool:
-    """Whether the record's digest is the one its bytes and `previous` give."""
-    return record.digest == chained(
-        previous,
-        record.first,
-        record.count,
-        record.branch,
-        record.epoch,
-        record.kind,
-        record.time,
-        record.id,
-        record.body,
-        key,
-    )
+    """Whether the record's digest is the one its bytes and `previous` give. Numbers that no record can have do not."""
+    if len(record.id) != ID_SIZE:
+        return False
+    try:
+        expected = chained(
+            previous,
+            record.first,
+            record.count,
+            record.branch,
+            record.epoch,
+            record.kind,
+            record.time,
+            record.id,
+            record.body,
+            key,
+        )
+    except OutOfRange:
+        return False
+    return record.digest == expected

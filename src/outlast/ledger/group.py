@@ -129,6 +129,8 @@ class GroupCommit:
                 return await self._store.append(batch)
             except OutcomeUnknown as error:
                 cause = error
+            except StoreError:
+                continue  # this try wrote nothing, which says nothing about the one in doubt
         raise cause
 
     def _measure(self, landed: list[Append], tried: int, seconds: float) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from outlast.errors import AlreadyExists, BadInput, Gone, NotFound
 from outlast.history import events as e
 from outlast.history.codec import encode
-from outlast.history.ids import AppendId, RunId, WorkerId, uuid7
+from outlast.history.ids import AppendId, RunId, WorkerId, checked_run, uuid7
 from outlast.history.record import Kind, Record, chained, genesis
 from outlast.ledger.group import GroupCommit, Measures
 from outlast.ledger.pen import Pen
@@ -61,6 +61,7 @@ class Ledger:
 
     async def create(self, run: RunId, events: Sequence[e.AnyEvent], worker: WorkerId) -> Pen:
         """A new run, owned by `worker` from its first append on. The first event is RunCreated."""
+        checked_run(run)
         pen = Pen(self, worker, 1, Head(run, 0, genesis(run, self.key), 1), State())
         try:
             await pen.append(events)
@@ -97,6 +98,7 @@ class Ledger:
 
     async def create_ready(self, run: RunId, created: e.RunCreated) -> None:
         """A new run that nobody owns yet: whichever worker comes first will start it."""
+        checked_run(run)
         state, now = State(), self.clock()
         apply(state, created, 1, now)
         birth = Head(run, 0, genesis(run, self.key))

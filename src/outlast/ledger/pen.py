@@ -5,15 +5,28 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
-from outlast.errors import AlreadyExists, BadInput, Damaged, Fenced, Illegal, OutcomeUnknown, Overtaken, StoreError
+from outlast.errors import (
+    AlreadyExists,
+    BadInput,
+    Damaged,
+    Fenced,
+    Illegal,
+    OutcomeUnknown,
+    Overtaken,
+    Refused,
+    StoreError,
+)
 from outlast.history import events as e
 from outlast.history.codec import encode
 from outlast.history.ids import AppendId, RunId, WorkerId
-from outlast.history.lineage import Branch, lineage, opened
+from outlast.history.lineage import Branch, holder, lineage
 from outlast.history.record import Entry, Kind, Record, chained, entries, follows
 from outlast.ledger.reading import branches_of, fold_within, records, state_of
+from outlast.lifecycle import decide
+from outlast.lifecycle.decide import BranchCause
 from outlast.lifecycle.draft import Draft
 from outlast.lifecycle.fold import apply
+from outlast.lifecycle.invariants import ill_opened
 from outlast.lifecycle.state import State, Wait
 from outlast.lifecycle.summary import is_changed, summarise
 from outlast.store import Append, Head, Lost, Store
@@ -58,11 +71,13 @@ class Pen:
         holds it: decide again), `Fenced` if the run has a newer owner. With `release` the claim is given up with them."""
         return self._write(lambda: events, Kind.OWNER, release)
 
-    def take_over(self, decide: Callable[[State], Sequence[e.AnyEvent]]) -> Coroutine[Any, Any, int]:
-        """The first append of a new epoch. What others still wrote before it is taken in, and `decide` asked again."""
-        return self._write(lambda: decide(self.state), Kind.TAKEOVER, False)
+    def take_over(self, decision: Callable[[State], Sequence[e.AnyEvent]]) -> Coroutine[Any, Any, int]:
+        """The first append of a new epoch. What others still wrote before it is taken in, and `decision` asked again. The
+        summary is written with it: guests may have told more since it was made."""
+        self._summary_behind = True
+        return self._write(lambda: decision(self.state), Kind.TAKEOVER, False)
 
-    async def _write(self, decide: Callable[[], Sequence[e.AnyEvent]], kind: Kind, release: bool) -> int:
+    async def _write(self, decision: Callable[[], Sequence[e.AnyEvent]], kind: Kind, release: bool) -> int:
         """Draft, commit, absorb; while the append loses to data, take the data in and try again. One coroutine on the hot
         path: every layer more is paid at every wake."""
         if self._busy:
@@ -74,7 +89,7 @@ class Pen:
             id = self._ledger.new_append_id()
             overtaken = 0
             while True:
-                events = decide()
+                events = decision()
                 if not events:
                     raise BadInput("there is nothing to append")
                 draft = await self._cut(events[0]) if type(events[0]) is e.BranchOpened else self._draft
@@ -111,6 +126,8 @@ class Pen:
         try:
             for event in events:
                 last += 1
+                if type(event) is e.BranchOpened and event is not events[0]:
+                    raise Illegal("V8", "a branch opens with the first event of its append", seq=last)
                 apply(view, event, last, time)
         except Illegal as objection:
             if overtaken:
@@ -121,7 +138,9 @@ class Pen:
         body = encode(events)
         digest = chained(old.digest, first, count, branch, self.epoch, kind, time, id, body, key)
         record = Record(run, first, count, branch, self.epoch, kind, id, time, body, digest)
-        head = Head(run, last, digest, self.epoch, branch, branch_first, view.is_closed, False)
+        # Whoever gives the run back has not looked at what arrived just before: another owner should.
+        ready = release and overtaken > 0 and not view.is_closed
+        head = Head(run, last, digest, self.epoch, branch, branch_first, view.is_closed, ready)
         if draft is not self._draft:
             opens, closes = _moved(self.state, view)
             return Append(record, head, summarise(run, view), opens, closes, release=release)
@@ -139,12 +158,34 @@ class Pen:
         if append.release:
             self._ledger.forget(self)
 
+    # --- branches
+
+    async def branches(self) -> dict[int, Branch]:
+        """All branches of the run."""
+        return await branches_of(self.store, self.head)
+
+    async def state_at(self, cutoff: int) -> State:
+        """What the lineage that ends at `cutoff` amounts to, on whichever branch that event lies."""
+        branches = await self.branches()
+        holding = holder(branches.values(), cutoff)
+        return await state_of(self.store, self.run, lineage(branches, holding.id, cutoff))
+
+    async def open_branch(self, cutoff: int, *, cause: BranchCause = "jump", by: str = "", reason: str = "") -> int:
+        """Leave what follows `cutoff` on its branch and go on beside it; nothing is deleted."""
+        if not 0 <= cutoff <= self.head.version:
+            raise Refused(f"event {cutoff} is not in the log of run {self.run}, which ends at {self.head.version}")
+        then, branches = await self.state_at(cutoff), await self.branches()
+        decision = decide.open_branch(self.state, then, branches.values(), cutoff, cause=cause, by=by, reason=reason)
+        return await self.append(decision)
+
     async def _cut(self, event: e.AnyEvent) -> Draft:
         """A draft over the state at the cutoff of a branch that is about to open."""
         assert isinstance(event, e.BranchOpened)
-        branches = await self.branches()
-        planned = {**branches, event.branch: opened(event, self.head.version + 1)}
-        return Draft(await state_of(self.store, self.run, lineage(planned, event.branch, self.head.version)))
+        seq, branches = self.head.version + 1, await self.branches()
+        wrong = ill_opened(event, seq, branches)
+        if wrong:
+            raise Illegal("V8", "; ".join(wrong), seq=seq)
+        return Draft(await self.state_at(event.cutoff))
 
     # --- taking in what others wrote
 
@@ -240,12 +281,9 @@ class Pen:
     async def _rewrite_summary(self) -> None:
         """What guests told has been folded, and nothing of our own was appended since: the catalogue is brought up."""
         stored = await self.store.summary(self.run)
-        if await self.store.correct(summarise(self.run, self.state), stored.at if stored else 0):
+        seen = stored.at if stored else 0
+        if seen > self.head.version or await self.store.correct(summarise(self.run, self.state), seen):
             self._summary_behind = False
-
-    async def branches(self) -> dict[int, Branch]:
-        """All branches of the run."""
-        return await branches_of(self.store, self.head)
 
 
 def _moved(old: State, new: State) -> tuple[tuple[Wait, ...], tuple[str, ...]]:

@@ -25,14 +25,18 @@ async def head_of(store: Journal, run: RunId) -> Head:
 
 
 async def records(store: Journal, run: RunId, first: int = 1, last: int | None = None) -> AsyncIterator[Record]:
-    """All records that hold events `first` to `last`, page by page."""
+    """All records that hold events `first` to `last`, page by page. A gap is `Damaged`: nobody goes on over one (G3)."""
     while last is None or first <= last:
         page = await store.read(run, first, last, PAGE)
         for record in page:
+            if not record.first <= first <= record.last:
+                raise Damaged("the event is missing from the log", run=run, seq=first)
             yield record
+            first = record.last + 1
         if len(page) < PAGE:
-            return
-        first = page[-1].last + 1
+            break
+    if last is not None and first <= last:
+        raise Damaged("the event is missing from the log", run=run, seq=first)
 
 
 async def branches_of(store: Journal, head: Head, *, ancestors_only: bool = False) -> dict[int, Branch]:
@@ -41,6 +45,8 @@ async def branches_of(store: Journal, head: Head, *, ancestors_only: bool = Fals
     number, first = head.branch, head.branch_first
     while number:
         event = await _branch_opened(store, head.run, first)
+        if event.branch != number or not 0 <= event.parent < number:
+            raise Damaged(f"branch {number} should open here, from an earlier one", run=head.run, seq=first)
         found[number] = opened(event, first)
         if ancestors_only:
             number, first = event.parent, event.parent_first
@@ -51,9 +57,9 @@ async def branches_of(store: Journal, head: Head, *, ancestors_only: bool = Fals
 
 async def _branch_opened(store: Journal, run: RunId, seq: int) -> e.BranchOpened:
     for record in await store.read(run, seq, seq, 1):
-        event = record.events()[seq - record.first]
-        if isinstance(event, e.BranchOpened):
-            return event
+        for entry in entries(record):
+            if entry.seq == seq and isinstance(entry.event, e.BranchOpened):
+                return entry.event
     raise Damaged("a branch should open here", run=run, seq=seq)
 
 

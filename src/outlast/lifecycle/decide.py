@@ -7,13 +7,13 @@ arguments. What cannot be done in the run's present state is refused with a sent
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from outlast.definition.retry import Retry
 from outlast.errors import Refused
 from outlast.history import events as e
 from outlast.history.lineage import Branch, holder
-from outlast.lifecycle.state import OPEN, NodeStatus, State
+from outlast.lifecycle.state import OPEN, Child, NodeStatus, State
 from outlast.lifecycle.status import Status
 
 CRASHES_BEFORE_HOLD = 5
@@ -21,6 +21,7 @@ CRASHES_BEFORE_HOLD = 5
 
 RESTARTED = "Server restarted while workflow was running"
 
+BranchCause: TypeAlias = Literal["jump", "retry", "recovery", "activate", "migrate", "replan"]
 Decision = list[e.AnyEvent]
 Ending = e.RunCompleted | e.RunFailed | e.RunCancelled | e.RunContinued
 
@@ -36,7 +37,7 @@ def take_over(
 ) -> Decision:
     """Begin a new epoch. If the owner before was interrupted, say what becomes of the nodes it left behind (C1, G1)."""
     events: Decision = [e.RunTakenOver(epoch=epoch, worker=worker, previous=previous, cause=cause)]
-    interrupted = cause != "claimed" and state.outline.base in (Status.RUNNING, Status.COMPENSATING)
+    interrupted = cause != "claimed" and state.status in (Status.RUNNING, Status.COMPENSATING)
     if not interrupted:
         return events
     left = [(name, node) for name, node in state.nodes.items() if node.status is NodeStatus.STARTED]
@@ -120,31 +121,56 @@ def resume(state: State, by: str = "") -> Decision:
 
 def open_branch(
     state: State,
+    then: State,
     branches: Iterable[Branch],
     cutoff: int,
     *,
-    cause: Literal["jump", "retry", "recovery", "activate", "migrate", "replan"] = "jump",
+    cause: BranchCause = "jump",
     by: str = "",
     reason: str = "",
 ) -> Decision:
-    """Leave what follows `cutoff` on its branch and go on beside it; BranchOpened lists what the cut withdraws."""
+    """Leave what follows `cutoff` on its branch and go on beside it, from `then`, the state at the cutoff.
+
+    BranchOpened lists what is asked or started now and not there: questions are withdrawn, children detached. What was owed
+    there and has been received since is taken over, because a receipt comes only once."""
     known = sorted(branches, key=lambda branch: branch.id)
-    if not 0 <= cutoff <= state.outline.seq:
-        raise Refused(f"event {cutoff} is not in this run's log, which ends at {state.outline.seq}")
+    if max(cutoff, 1) != then.outline.seq:
+        raise Refused(f"event {cutoff} is not where the lineage of the new branch would end ({then.outline.seq})")
     parent = holder(known, cutoff)
-    withdrawn = [name for name, asked in state.interactions.items() if asked.seq > cutoff and asked.answer is None]
-    detached = [name for name, child in state.children.items() if not child.status]
-    return [
-        e.BranchOpened(
-            branch=known[-1].id + 1,
-            parent=parent.id,
-            cutoff=cutoff,
-            parent_first=parent.first,
-            previous_first=known[-1].first,
-            cause=cause,
-            by=by,
-            reason=reason,
-            withdrawn=tuple(withdrawn),
-            detached=tuple(detached),
-        )
-    ]
+    opened = e.BranchOpened(
+        branch=known[-1].id + 1,
+        parent=parent.id,
+        cutoff=cutoff,
+        parent_first=parent.first,
+        previous_first=known[-1].first,
+        cause=cause,
+        by=by,
+        reason=reason,
+        withdrawn=tuple(name for name in _questions(state) if name not in _questions(then)),
+        detached=tuple(
+            name for name, child in state.children.items() if not child.status and then.children.get(name) is None
+        ),
+    )
+    return [opened, *_received_since(state, then)]
+
+
+def _questions(state: State) -> list[str]:
+    return [wait.id for wait in state.waits.values() if wait.kind == "interaction"]
+
+
+def _received_since(state: State, then: State) -> Decision:
+    events: Decision = []
+    for wait in [*then.waits.values(), *then.loose.values()]:
+        child = state.children.get(wait.id) if wait.kind == "child" else None
+        if child is not None and child.status:
+            events.append(_adopted(wait.id, child))
+        place = state.sent.get(wait.id) if wait.kind == "outbox" else None
+        if place is not None:
+            events.append(e.OutboxSent(message=wait.id, adopted=place))
+    return events
+
+
+def _adopted(name: str, child: Child) -> e.ChildEnded:
+    return e.ChildEnded(
+        child=name, status=child.status or "completed", output=child.output, error=child.error, adopted=child.seq
+    )

@@ -107,6 +107,7 @@ class Draft:
             interactions=Overlay(_plain(state.interactions)),
             signals=Overlay(_plain(state.signals)),
             children=Overlay(_plain(state.children)),
+            sent=Overlay(_plain(state.sent)),
             triggers=Overlay(_plain(state.triggers)),
             steps=Overlay(_plain(state.steps)),
             decisions=Overlay(_plain(state.decisions)),

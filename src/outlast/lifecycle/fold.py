@@ -346,12 +346,14 @@ def _node_failed(state: State, event: e.NodeFailed, seq: int) -> None:
         raise Illegal("V3", f"attempt {event.attempt} of node {event.node} fails without being under way", seq=seq)
     if node.status is NodeStatus.SCHEDULED and event.error.category != "cancelled":
         raise Illegal("V3", f"attempt {event.attempt} of node {event.node} fails without having started", seq=seq)
-    state.outline.open_nodes -= 1
     status = NodeStatus.FAILED
     if event.retry_at is not None:
         status = NodeStatus.RETRYING
         wait = Wait("timer", f"retry:{event.node}", event.node, event.retry_at, event.error.message[:200])
+        if state.waits.get(wait.name) is not None:
+            raise Illegal("V7", f"timer {wait.id} is set already", seq=seq)
         state.waits[wait.name] = wait
+    state.outline.open_nodes -= 1
     state.nodes[event.node] = NodeState(
         status,
         event.attempt,
@@ -552,14 +554,18 @@ def _is_before(one: e.Cursor, other: e.Cursor) -> bool:
 @_on(e.OutboxEnqueued)
 def _outbox_enqueued(state: State, event: e.OutboxEnqueued, seq: int) -> None:
     wait = Wait("outbox", event.message, event.node, text=event.target, detail=event.data)
-    if state.loose.get(wait.name) is not None:
-        raise Illegal("V7", f"message {event.message} is in the outbox already", seq=seq)
+    if state.loose.get(wait.name) is not None or state.sent.get(event.message) is not None:
+        raise Illegal("V7", f"message {event.message} was put into the outbox before", seq=seq)
     state.loose[wait.name] = wait
 
 
 @_on(e.OutboxSent)
-def _outbox_sent(state: State, event: e.OutboxSent, _seq: int) -> None:
-    state.loose.pop(f"outbox:{event.message}", None)
+def _outbox_sent(state: State, event: e.OutboxSent, seq: int) -> None:
+    name = f"outbox:{event.message}"
+    if state.loose.get(name) is None:
+        raise Illegal("V7", f"message {event.message} is not in the outbox, or was sent before", seq=seq)
+    state.loose.pop(name, None)
+    state.sent[event.message] = event.adopted or seq
 
 
 @_on(e.ChildStarted)
@@ -575,11 +581,10 @@ def _child_started(state: State, event: e.ChildStarted, seq: int) -> None:
 @_on(e.ChildEnded)
 def _child_ended(state: State, event: e.ChildEnded, seq: int) -> None:
     child = state.children.get(event.child)
-    if child is None:
-        return
-    if child.status:
-        raise Illegal("V7", f"child {event.child} ended before", seq=seq)
-    state.children[event.child] = Child(child.node, child.detached, event.status, event.output, event.error)
+    if child is None or child.status:
+        raise Illegal("V7", f"child {event.child} was never started, or ended before", seq=seq)
+    place = event.adopted or seq
+    state.children[event.child] = Child(child.node, child.detached, event.status, event.output, event.error, place)
     state.waits.pop(f"child:{event.child}", None)
     state.loose.pop(f"child:{event.child}", None)
 

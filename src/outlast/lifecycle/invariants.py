@@ -9,18 +9,20 @@ A log with one branch costs one pass. Each further branch costs a pass over its 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from msgspec import Struct
 
-from outlast.errors import Damaged, Illegal
+from outlast.errors import Damaged, Illegal, NotFound
 from outlast.history import events as e
 from outlast.history.ids import RunId
-from outlast.history.lineage import BEFORE_FIRST, ROOT, Branch, holder, lineage
+from outlast.history.lineage import BEFORE_FIRST, ROOT, Branch, Interval, holder, lineage
 from outlast.history.record import Entry, Kind, Record, entries, follows, genesis
 from outlast.lifecycle.fold import apply
 from outlast.lifecycle.state import State
+from outlast.lifecycle.status import Status
 from outlast.lifecycle.summary import Summary, summarise
 from outlast.lifecycle.transitions import CONTROL, GUEST_DATA
 
@@ -86,7 +88,7 @@ def _branches(records: Sequence[Record], log: Sequence[Entry]) -> tuple[dict[int
     for entry in log:
         event = entry.event
         if isinstance(event, e.BranchOpened):
-            found += [Violation(entry.seq, "V8", text) for text in _ill_opened(event, entry, branches)]
+            found += [Violation(entry.seq, "V8", text) for text in ill_opened(event, entry.seq, branches)]
             branches[event.branch] = Branch(event.branch, entry.seq, event.parent, event.cutoff)
         if entry.branch != max(branches):
             found.append(
@@ -101,38 +103,36 @@ def _branches(records: Sequence[Record], log: Sequence[Entry]) -> tuple[dict[int
     return branches, found
 
 
-def _ill_opened(event: e.BranchOpened, entry: Entry, branches: dict[int, Branch]) -> list[str]:
+def ill_opened(event: e.BranchOpened, seq: int, branches: dict[int, Branch]) -> list[str]:
+    """What is wrong with a branch that opens at `seq` beside these (V8); the ledger asks too, before it writes one."""
     wrong: list[str] = []
-    if event.branch != max(branches) + 1:
-        wrong.append(f"branch {event.branch} opens after branch {max(branches)}")
-    if not BEFORE_FIRST <= event.cutoff < entry.seq:
-        wrong.append(f"branch {event.branch} is cut at event {event.cutoff}, which is not before it")
-        return wrong
+    newest = branches[max(branches)]
+    if event.branch != newest.id + 1:
+        wrong.append(f"branch {event.branch} opens after branch {newest.id}")
+    if event.previous_first != newest.first:
+        wrong.append(f"branch {newest.id} opened at {newest.first}, branch {event.branch} says {event.previous_first}")
+    if not BEFORE_FIRST <= event.cutoff < seq:
+        return [*wrong, f"branch {event.branch} is cut at event {event.cutoff}, which is not before it"]
     parent = holder(branches.values(), event.cutoff)
     if event.parent != parent.id:
         wrong.append(f"the parent of branch {event.branch} is {event.parent}, event {event.cutoff} is on {parent.id}")
     if event.parent_first != parent.first:
-        wrong.append(f"branch {event.parent} opened at {parent.first}, branch {event.branch} says {event.parent_first}")
-    previous = branches.get(event.branch - 1)
-    if previous is not None and event.previous_first != previous.first:
-        wrong.append(
-            f"branch {previous.id} opened at {previous.first}, branch {event.branch} says {event.previous_first}"
-        )
+        wrong.append(f"branch {parent.id} opened at {parent.first}, branch {event.branch} says {event.parent_first}")
     return wrong
 
 
 def _epochs(records: Sequence[Record], log: Sequence[Entry]) -> list[Violation]:
     found: list[Violation] = []
-    firsts = {entry.seq: entry.event for entry in log}
+    told = _by_record(records, log)
     epoch = 0
     for record in records:
         if record.kind in (Kind.GUEST, Kind.CONTROL):
-            found += _overreaching(record, firsts)
+            found += _overreaching(record, told.get(record.first, []))
             continue
         if record.epoch < epoch:
             found.append(Violation(record.first, "V11", f"epoch {record.epoch} after epoch {epoch}"))
         elif record.epoch > epoch and record.first > 1:
-            opening = firsts.get(record.first)
+            opening = told[record.first][0].event if told.get(record.first) else None
             named = opening.epoch if isinstance(opening, e.RunTakenOver) else None
             if record.kind is not Kind.TAKEOVER or named != record.epoch:
                 found.append(Violation(record.first, "V11", f"epoch {record.epoch} begins without RunTakenOver"))
@@ -140,12 +140,26 @@ def _epochs(records: Sequence[Record], log: Sequence[Entry]) -> list[Violation]:
     return found
 
 
-def _overreaching(record: Record, log: dict[int, e.AnyEvent]) -> list[Violation]:
+def _by_record(records: Sequence[Record], log: Sequence[Entry]) -> dict[int, list[Entry]]:
+    """The events of each record that is judged here by what it says: guests' and those that begin an epoch."""
+    wanted = {record.first for record in records if record.kind is not Kind.OWNER}
+    told: dict[int, list[Entry]] = {}
+    current: list[Entry] = []
+    for entry in log:
+        if entry.seq in wanted:
+            told[entry.seq] = current = [entry]
+            wanted.discard(entry.seq)
+        elif current and entry.seq == current[-1].seq + 1:
+            current.append(entry)
+    return told
+
+
+def _overreaching(record: Record, told: Sequence[Entry]) -> list[Violation]:
     allowed: tuple[type[e.Event], ...] = CONTROL if record.kind is Kind.CONTROL else (*GUEST_DATA, e.RunCreated)
     return [
-        Violation(seq, "V11", f"{type(log[seq]).__name__} is not for a guest to say")
-        for seq in range(record.first, record.last + 1)
-        if seq in log and not isinstance(log[seq], allowed)
+        Violation(entry.seq, "V11", f"{type(entry.event).__name__} is not for a guest to say")
+        for entry in told[: record.count]
+        if not isinstance(entry.event, allowed)
     ]
 
 
@@ -160,6 +174,8 @@ def _receipts(log: Sequence[Entry]) -> list[Violation]:
             owed.setdefault(f"child {event.child}", False)
         elif isinstance(event, e.OutboxSent | e.ChildEnded):
             name = f"message {event.message}" if isinstance(event, e.OutboxSent) else f"child {event.child}"
+            if event.adopted:
+                continue
             if name not in owed:
                 found.append(Violation(entry.seq, "V7", f"a receipt for {name}, which is nowhere in the log"))
             elif owed[name]:
@@ -172,14 +188,14 @@ def _stories(run: RunId, log: Sequence[Entry], branches: dict[int, Branch], summ
     found: list[Violation] = []
     if not log:
         return [Violation(0, "V2", "the log is empty")]
-    by_seq = {entry.seq: entry for entry in log}
+    log = sorted(log, key=lambda entry: entry.seq)
     ends = {branch.id: log[-1].seq for branch in branches.values()}
     ordered = sorted(branches.values(), key=lambda branch: branch.first)
     for earlier, later in pairwise(ordered):
         ends[earlier.id] = later.first - 1
     for branch in ordered:
-        found += _story(run, branch, branches, ends[branch.id], by_seq, summary)
-    if summary is not None and summary.at > log[-1].seq:
+        found += _story(run, branch, branches, ends[branch.id], log, summary)
+    if summary is not None and not 1 <= summary.at <= log[-1].seq:
         found.append(
             Violation(summary.at, "V10", f"the summary is of event {summary.at}, the log ends at {log[-1].seq}")
         )
@@ -191,38 +207,44 @@ def _story(
     branch: Branch,
     branches: dict[int, Branch],
     end: int,
-    log: dict[int, Entry],
+    log: Sequence[Entry],
     summary: Summary | None,
 ) -> list[Violation]:
     """Fold one branch's lineage, objecting only on its own interval: what it shares was judged on its parent."""
     try:
         intervals = lineage(branches, branch.id, end)
-    except Illegal as objection:
-        return [Violation(branch.first, objection.invariant, objection.reason)]
+    except (Illegal, NotFound) as objection:
+        return [Violation(branch.first, "V8", str(objection))]
     found: list[Violation] = []
     state = State()
-    for first, last in intervals:
-        for seq in range(first, last + 1):
-            entry = log.get(seq)
-            if entry is None:
-                continue
-            try:
-                apply(state, entry.event, seq, entry.time)
-            except Illegal as objection:
-                if seq >= branch.first:
-                    found.append(Violation(seq, objection.invariant, objection.reason))
-            if summary is not None and seq == summary.at and seq >= branch.first:
-                found += _told_wrong(summary, summarise(run, state))
+    for entry in _within(log, intervals):
+        try:
+            apply(state, entry.event, entry.seq, entry.time)
+        except Illegal as objection:
+            if entry.seq >= branch.first:
+                found.append(Violation(entry.seq, objection.invariant, objection.reason))
+        if summary is not None and entry.seq == summary.at and entry.seq >= branch.first:
+            found += _told_wrong(summary, summarise(run, state))
     return found
+
+
+def _within(log: Sequence[Entry], intervals: Sequence[Interval]) -> Iterator[Entry]:
+    """The events of the log that lie in these intervals; what is missing from the log was reported as a gap."""
+    for first, last in intervals:
+        place = bisect_left(log, first, key=lambda entry: entry.seq)
+        while place < len(log) and log[place].seq <= last:
+            yield log[place]
+            place += 1
 
 
 def _told_wrong(told: Summary, true: Summary) -> list[Violation]:
     return [
-        Violation(
-            told.at,
-            "V10",
-            f"the summary says {name} {getattr(told, name)!r}, the log {getattr(true, name)!r}",
-        )
+        Violation(told.at, "V10", f"the summary says {name} {_shown(told, name)}, the log {_shown(true, name)}")
         for name in Summary.__struct_fields__
         if getattr(told, name) != getattr(true, name)
     ]
+
+
+def _shown(summary: Summary, name: str) -> str:
+    value = getattr(summary, name)
+    return str(value) if isinstance(value, Status) else repr(value)

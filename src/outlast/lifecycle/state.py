@@ -101,13 +101,14 @@ class Signal(Struct, frozen=True, gc=False):
 
 
 class Child(Struct, frozen=True, gc=False):
-    """A run this one started; `status` is empty until it ended."""
+    """A run this one started; `status` is empty until it ended, `seq` the place of its end."""
 
     node: str
     detached: bool
-    status: str = ""
+    status: Literal["", "completed", "failed", "cancelled"] = ""
     output: Value = NULL
     error: Failure | None = None
+    seq: int = 0
 
 
 class Trigger(Struct, frozen=True, gc=False):
@@ -151,7 +152,8 @@ class State(Struct):
     """Everything the fold knows of a run on one lineage.
 
     `waits` are what the run waits for; `loose` are ends that others may still tie without the run waiting: messages in the
-    outbox, detached children, registered triggers. Both are shown to guests by the store."""
+    outbox, detached children, registered triggers. Both are shown to guests by the store. `sent` are the messages that went
+    out, with the place of the receipt."""
 
     outline: Outline = field(default_factory=Outline)
     nodes: Table[NodeState] = field(default_factory=dict[str, NodeState])
@@ -160,6 +162,7 @@ class State(Struct):
     interactions: Table[Interaction] = field(default_factory=dict[str, Interaction])
     signals: Table[Signal] = field(default_factory=dict[str, Signal])
     children: Table[Child] = field(default_factory=dict[str, Child])
+    sent: Table[int] = field(default_factory=dict[str, int])
     triggers: Table[Trigger] = field(default_factory=dict[str, Trigger])
     steps: Table[bool] = field(default_factory=dict[str, bool])
     decisions: Table[Value] = field(default_factory=dict[str, Value])

@@ -35,7 +35,10 @@ class FolderBlobs:
 
     async def put(self, chunks: AsyncIterator[bytes] | bytes) -> BlobRef:
         self._must_be_writable()
-        part = await asyncio.to_thread(_Part, self.root)
+        try:
+            part = await asyncio.to_thread(_Part, self.root)
+        except OSError as error:
+            raise _store_error(error) from error
         try:
             if isinstance(chunks, bytes):
                 await asyncio.to_thread(part.write, chunks)
@@ -120,8 +123,9 @@ class _Part:
         return ref
 
     def drop(self) -> None:
-        self._file.close()
-        with suppress(FileNotFoundError):
+        with suppress(OSError):  # closing writes what is left in the buffer, and may fail as writing did
+            self._file.close()
+        with suppress(OSError):
             self._path.unlink()
 
 

@@ -48,6 +48,7 @@ class Memory:
         self.waits: dict[RunId, dict[str, Wait]] = {}
         self.claims: dict[RunId, tuple[WorkerId, int]] = {}
         self.granted: dict[RunId, int] = {}
+        self.interrupted: dict[RunId, WorkerId] = {}
         self.workers: dict[WorkerId, int] = {}
         self.blobs: dict[str, bytes] = {}
         self.listeners: list[tuple[MemoryStore, Notify]] = []
@@ -98,6 +99,8 @@ class MemoryStore:
             waits.pop(name, None)
         for wait in append.opens:
             waits[wait.name] = wait
+        if record.kind is Kind.TAKEOVER:
+            memory.interrupted.pop(run, None)
         if append.claim is not None:
             memory.claims[run] = (append.claim, record.epoch)
         if append.release and memory.claims.get(run, ("", 0))[1] == record.epoch:
@@ -143,7 +146,7 @@ class MemoryStore:
 
     async def correct(self, summary: Summary, seen: int) -> bool:
         stored = self.memory.summaries.get(summary.run)
-        if summary.run not in self.memory.heads or (stored.at if stored else 0) != seen:
+        if summary.run not in self.memory.heads or (stored.at if stored else 0) != seen or summary.at < seen:
             return False
         self.memory.summaries[summary.run] = summary
         return True
@@ -202,12 +205,15 @@ class MemoryStore:
         return self.memory.claims.get(run, ("", 0))[0] == worker
 
     def _grant(self, run: RunId, worker: WorkerId) -> Claim:
+        """An interruption is remembered until a takeover has landed: whoever finds it may be interrupted too."""
         memory = self.memory
-        previous, _ = memory.claims.get(run, ("", 0))
-        previous = "" if previous == worker else previous
+        holder, _ = memory.claims.get(run, (worker, 0))
+        if holder != worker:
+            memory.interrupted[run] = holder
         epoch = max(memory.granted.get(run, 0), memory.heads[run].epoch) + 1
         memory.granted[run] = epoch
         memory.claims[run] = (worker, epoch)
+        previous = memory.interrupted.get(run, "")
         return Claim(run, worker, epoch, previous, "expired" if previous else "claimed")
 
     async def release(self, run: RunId, worker: WorkerId, version: int, *, ready: bool = False) -> bool:

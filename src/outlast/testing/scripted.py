@@ -167,8 +167,8 @@ class ScriptedOwner:
 
     async def _go_back(self, act: GoBack) -> list[e.AnyEvent]:
         scheduled = await self._scheduled_at(act.node)
-        branches = await self.pen.branches()
-        return decide.open_branch(self.pen.state, branches.values(), scheduled - 1, cause="retry")
+        then, branches = await self.pen.state_at(scheduled - 1), await self.pen.branches()
+        return decide.open_branch(self.pen.state, then, branches.values(), scheduled - 1, cause="retry")
 
     async def _scheduled_at(self, node: str) -> int:
         store = self.pen.store

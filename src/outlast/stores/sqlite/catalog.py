@@ -9,7 +9,7 @@ from typing import Any
 import apsw
 import msgspec
 
-from outlast.errors import BadInput
+from outlast.errors import BadInput, Damaged
 from outlast.history.ids import RunId
 from outlast.lifecycle.summary import Summary
 from outlast.store import Listed, Page, Query, search_text
@@ -35,19 +35,19 @@ class CatalogRows(Rows):
     async def summary(self, run: RunId) -> Summary | None:
         with self._db.reading() as db:
             body = db.execute(_SUMMARY, (run,)).get
-        return None if body is None else _decode(body)
+        return None if body is None else _summary(run, body)
 
     async def search(self, query: Query) -> Page:
         sql, values = _search(query)
         rows = await self._db.scan(lambda db: list(db.execute(sql, values)))
-        shown = [Listed(_decode(body), scratch or b"") for body, scratch in rows[: query.limit]]
+        shown = [Listed(_summary(run, body), scratch or b"") for run, body, scratch in rows[: query.limit]]
         last = shown[-1].summary if len(rows) > query.limit else None
         return Page(tuple(shown), f"{last.created}:{last.run}" if last else "")
 
     async def correct(self, summary: Summary, seen: int) -> bool:
         def write(db: apsw.Connection) -> bool:
             row = db.execute(_AT, (summary.run,)).fetchone()
-            if row is None or row[1] != seen:
+            if row is None or row[1] != seen or summary.at < seen:
                 return False
             put_summary(db, row[0], summary)
             return True
@@ -80,13 +80,20 @@ def put_summary(db: apsw.Connection, id: int, summary: Summary) -> None:
         db.executemany(_TAG, [(tag, id) for tag in dict.fromkeys(summary.tags)])
 
 
+def _summary(run: str, body: Any) -> Summary:
+    try:
+        return _decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, TypeError) as error:
+        raise Damaged(f"the summary does not read: {error}", run=run) from error
+
+
 def _search(query: Query) -> tuple[str, list[Any]]:
     if query.limit < 1:
         raise BadInput(f"a page holds at least one run, not {query.limit}")
     terms, values = _terms(query)
     where = f"where {' and '.join(terms)}" if terms else ""
     sql = f"""
-    select c.body, s.body from catalogue c left join scratch s on s.run = c.id
+    select c.run, c.body, s.body from catalogue c left join scratch s on s.run = c.id
     {where} order by c.created desc, c.run desc limit ?"""
     return sql, [*values, bounded(query.limit) + 1]
 

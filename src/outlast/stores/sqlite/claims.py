@@ -24,24 +24,24 @@ _FORGET = """
 delete from worker where expires < ? and not exists (select 1 from claim where claim.worker = worker.id) returning id"""
 _RETIRE = "update head set ready = 1 where id in (select run from claim where worker = ?)"
 _HOLDER = """
-select head.id, head.run, max(head.granted, head.epoch), claim.worker, coalesce(worker.expires, 0)
+select head.id, head.interrupted, max(head.granted, head.epoch), claim.worker, coalesce(worker.expires, 0)
 from head left join claim on claim.run = head.id left join worker on worker.id = claim.worker
 where head.run = ?"""
 _WAITING_FOR_AN_OWNER = """
-select head.id, head.run, max(head.granted, head.epoch), null, 'claimed' from head indexed by head_ready
+select head.id, head.run, head.interrupted, max(head.granted, head.epoch), null, 'claimed' from head indexed by head_ready
 where ready = 1 and closed = 0 and not exists (select 1 from claim where claim.run = head.id)"""
 _WORKERS = """
 select held.worker, coalesce(worker.expires, 0) from (select distinct worker from claim) held
 left join worker on worker.id = held.worker where held.worker != ?"""
 _HELD_BY = """
-select head.id, head.run, max(head.granted, head.epoch), claim.worker, ? from claim join head on head.id = claim.run
-where claim.worker = ?"""
+select head.id, head.run, head.interrupted, max(head.granted, head.epoch), claim.worker, ?
+from claim join head on head.id = claim.run where claim.worker = ?"""
 _HOLDINGS = """
 select head.run, claim.worker, coalesce(worker.expires, 0)
 from claim join head on head.id = claim.run left join worker on worker.id = claim.worker
 where head.run > ? and (? is null or claim.worker = ?) order by head.run limit ?"""
 _OF_WORKFLOW = " and exists (select 1 from catalogue c where c.id = head.id and c.workflow in ({}))"
-_GRANT = "update head set granted = ? where id = ?"
+_GRANT = "update head set granted = ?, interrupted = ? where id = ?"
 _TAKE = "insert or replace into claim (run, worker, epoch) values (?, ?, ?)"
 _LET_GO = """
 delete from claim where worker = ? and run = (select id from head where run = ? and version = ?) returning run"""
@@ -51,8 +51,8 @@ FORGOTTEN_AFTER = 86_400_000_000
 """Microseconds after which the row and the lock file of a dead worker that holds nothing are removed."""
 
 Cause: TypeAlias = Literal["claimed", "expired", "dead"]
-Candidate: TypeAlias = tuple[int, RunId, int, WorkerId | None, Cause]
-"""Row number, run, greatest epoch granted, whose it was, and why it is free."""
+Candidate: TypeAlias = tuple[int, RunId, str, int, WorkerId | None, Cause]
+"""Row number, run, whom an interruption befell, greatest epoch granted, whose it was, and why it is free."""
 
 
 class ClaimRows(Rows):
@@ -110,11 +110,11 @@ class ClaimRows(Rows):
         """Those of the named runs that nobody else alive holds."""
         found: list[Candidate] = []
         for run in dict.fromkeys(runs):
-            for id, _, granted, holder, expires in _rows(db, _HOLDER, run):
+            for id, interrupted, granted, holder, expires in _rows(db, _HOLDER, run):
                 own = holder == worker
                 cause = "claimed" if own else self._why_free(holder, expires)
                 if cause is not None:
-                    found.append((id, run, granted, None if own else holder, cause))
+                    found.append((id, run, interrupted, granted, None if own else holder, cause))
         return found
 
     def _claimable(
@@ -225,12 +225,16 @@ def _rows(db: apsw.Connection, sql: str, *values: Any) -> list[tuple[Any, ...]]:
 
 
 def _candidate(row: tuple[Any, ...]) -> Candidate:
-    id, run, granted, holder, cause = row
-    return id, run, granted, holder, cause
+    id, run, interrupted, granted, holder, cause = row
+    return id, run, interrupted, granted, holder, cause
 
 
 def _grant(db: apsw.Connection, candidate: Candidate, worker: WorkerId) -> Claim:
-    id, run, granted, holder, cause = candidate
-    db.execute(_GRANT, (granted + 1, id))
+    """An interruption is remembered until a takeover has landed: whoever finds it may be interrupted too."""
+    id, run, interrupted, granted, holder, cause = candidate
+    if cause != "claimed":
+        interrupted = f"{cause}:{holder}"
+    db.execute(_GRANT, (granted + 1, interrupted, id))
     db.execute(_TAKE, (id, worker, granted + 1))
-    return Claim(run, worker, granted + 1, holder or "", cause)
+    known, _, previous = interrupted.partition(":")
+    return Claim(run, worker, granted + 1, previous, "dead" if known == "dead" else "expired" if known else "claimed")

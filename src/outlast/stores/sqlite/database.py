@@ -90,9 +90,14 @@ class Database:
 
     def _must_be_ours(self) -> None:
         """Look through a connection that cannot change the file: closing any other one would tidy up a stranger's WAL."""
-        connection = self._connect(writable=False)
+        try:
+            connection = self._connect(writable=False)
+        except (apsw.ReadOnlyError, apsw.CantOpenError):
+            return  # left in the middle of being made: only a connection that may write can look into it
         try:
             version_of(connection)
+        except (apsw.ReadOnlyError, apsw.CantOpenError):
+            return
         finally:
             connection.close()
 
@@ -247,20 +252,20 @@ class _Checkpointer:
             self._thread.join()
 
     def _work(self) -> None:
-        connection = self._connect()
-        try:
-            while True:
-                self._wanted.wait()
-                if self._ended:
-                    return
-                self._wanted.clear()
+        while True:
+            self._wanted.wait()
+            if self._ended:
+                return
+            self._wanted.clear()
+            try:
+                connection = self._connect()
                 try:
                     connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-                except apsw.Error:
-                    time.sleep(0.1)  # a full disk, a lock: the log is safe in the WAL, the next commit asks again
-                self.stage = "done"
-        finally:
-            connection.close()
+                finally:
+                    connection.close()
+            except apsw.Error:
+                time.sleep(0.1)  # a full disk, a lock: the log is safe in the WAL, the next commit asks again
+            self.stage = "done"
 
 
 def _prepare(connection: apsw.Connection) -> None:

@@ -8,7 +8,8 @@ from typing import Any, Literal
 import apsw
 import msgspec
 
-from outlast.history.ids import RunId
+from outlast.errors import Damaged
+from outlast.history.ids import AppendId, RunId
 from outlast.history.record import Kind, Record
 from outlast.lifecycle.state import Wait
 from outlast.store import LANDED, Append, Head, Lost, Outcome
@@ -27,6 +28,7 @@ update head set version = ?, digest = ?, epoch = ?, branch = ?, branch_first = ?
 where id = ? and version = ?"""
 _FENCE = {Kind.GUEST: "", Kind.CONTROL: "", Kind.OWNER: " and epoch = ?", Kind.TAKEOVER: " and epoch < ?"}
 _MOVE_BY = {kind: _MOVE + fence for kind, fence in _FENCE.items()}
+_GOES_ON = "update head set interrupted = '' where id = ?"
 _READY = "update head set ready = ? where id = ?"
 _LOG = """
 insert into log (run, first, count, branch, epoch, kind, append_id, time, body, digest)
@@ -87,8 +89,10 @@ class _Batch:
         db, record = self.db, append.record
         id = self._id(record.run)
         if id is None:
-            if record.first != 1 or append.needs:
-                return self._lost(append, None, "version" if record.first != 1 else "wait")
+            if record.first != 1:
+                return self._lost(append, None, "version")
+            if append.needs or record.kind is Kind.TAKEOVER:
+                return self._lost(append, None, "wait" if append.needs else "epoch")
             id = self.fresh[record.run] = _new_head(db, append.head)
         else:
             if append.needs and not _has_waits(db, id, append.needs):
@@ -98,6 +102,8 @@ class _Batch:
                 return self._lost(append, id, "epoch")
             if append.release or record.epoch == 0:
                 db.execute(_READY, (append.head.ready, id))
+            if record.kind is Kind.TAKEOVER:
+                db.execute(_GOES_ON, (id,))
         self._rows.append(
             (
                 id,
@@ -201,15 +207,19 @@ def _head(db: apsw.Connection, run: RunId) -> Head | None:
 def _records(db: apsw.Connection, run: RunId, id: int, first: int, last: int | None, limit: int) -> list[Record]:
     first, last, limit = bounded(first), bounded(LARGEST if last is None else last), bounded(limit)
     start = db.execute(_START, (id, first)).get or first
-    found = [
-        Record(run, at, count, branch, epoch, _KINDS[kind], append_id, time, body, digest)
-        for at, count, branch, epoch, kind, append_id, time, body, digest in db.execute(
-            _READ, (id, start, last, limit + 1)
-        )
-    ]
+    rows = db.execute(_READ, (id, start, last, limit + 1))
+    found = [_record(run, row) for row in rows]
     if found and found[0].last < first:
         del found[0]
     return found[:limit]
+
+
+def _record(run: RunId, row: tuple[Any, ...]) -> Record:
+    first, count, branch, epoch, kind, append_id, time, body, digest = row
+    known = _KINDS.get(kind)
+    if known is None or not (type(body) is bytes and type(append_id) is bytes and type(digest) is bytes):
+        raise Damaged("the row is not an append record", run=run, seq=first)
+    return Record(run, first, count, branch, epoch, known, AppendId(append_id), time, body, digest)
 
 
 _KINDS = {int(kind): kind for kind in Kind}

@@ -20,7 +20,8 @@ MIGRATIONS: tuple[str, ...] = (
         branch_first integer not null,
         closed integer not null,
         ready integer not null,
-        granted integer not null
+        granted integer not null,
+        interrupted text not null default ''
     );
     create index head_ready on head (id) where ready = 1 and closed = 0;
 

@@ -1,0 +1,52 @@
+"""The commands, and what `outlast --help` says."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from outlast import __version__
+from outlast.cli.doorway import EXIT_CODES
+from outlast.cli.events import events
+from outlast.cli.options import StoreOption
+from outlast.cli.ps import ps
+from outlast.cli.verify import verify
+
+app = typer.Typer(
+    name="outlast",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="\n".join(["[bold]Exit codes[/bold]", *(f"{code:>3}  {meaning}" for code, meaning in EXIT_CODES.items())]),
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"outlast {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def outlast(
+    ctx: typer.Context,
+    store: StoreOption = None,
+    _version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit."),
+    ] = False,
+) -> None:
+    """Look at workflows that cannot be lost.
+
+    The store is the one that --store names, else the one in OUTLAST_STORE,
+    else .outlast/runs.db of the project you are in.
+    """
+    ctx.obj = store
+
+
+app.command()(ps)
+app.command()(events)
+app.command()(verify)

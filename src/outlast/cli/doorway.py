@@ -1,0 +1,68 @@
+"""The one place where a command begins and ends: errors become words and exit codes here and nowhere else."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any, NoReturn
+
+import typer
+
+from outlast.cli.screen import notice
+from outlast.errors import Damaged, NotFound, OutlastError, StoreError, StoreUnusable
+
+SOUND, VIOLATED, MISUSED, FAILED, INTERRUPTED, UNHEARD = 0, 1, 2, 3, 130, 141
+
+EXIT_CODES = {
+    SOUND: "all is well",
+    VIOLATED: "a log is damaged or breaks an invariant",
+    MISUSED: "a mistake in the command, or no such run",
+    FAILED: "the store could not be opened or read",
+    INTERRUPTED: "interrupted by Ctrl+C",
+    UNHEARD: "the program that read the output went away",
+}
+
+
+def carry_out(begin: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
+    """Run a command to its exit code, whatever happens to it. What may block for long belongs into `begin`: on the loop,
+    a first Ctrl+C waits until the loop has its turn."""
+    try:
+        code = asyncio.run(begin())
+        sys.stdout.flush()
+    except OutlastError as error:
+        notice(f"outlast: {error}", advice(error), style="red")
+        code = code_of(error)
+    except KeyboardInterrupt:
+        notice("outlast: interrupted")
+        code = INTERRUPTED
+    except BrokenPipeError:
+        _stop_talking()
+        code = UNHEARD
+    raise typer.Exit(code)
+
+
+def code_of(error: OutlastError) -> int:
+    """Damage that has a place is a finding; a file that does not read at all is a failure."""
+    if isinstance(error, Damaged):
+        return VIOLATED if error.run else FAILED
+    return FAILED if isinstance(error, StoreError) else MISUSED
+
+
+def advice(error: OutlastError) -> str:
+    """What to do about it, where the error itself does not say."""
+    if isinstance(error, StoreUnusable):
+        return "Choose another store with --store PATH or the variable OUTLAST_STORE."
+    if isinstance(error, NotFound):
+        return "`outlast ps` lists the runs of the store; the beginning of an id is enough."
+    if isinstance(error, Damaged) and error.run:
+        return f"`outlast verify {error.run}` shows all that is wrong; `--everything --after N` reads on."
+    return ""
+
+
+def _stop_talking() -> None:
+    """Nobody reads on: what is still buffered goes nowhere, so that the interpreter does not complain at its end."""
+    with suppress(OSError, ValueError):  # not a real file: a test's
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,127 @@
+"""`outlast events`: what happened in a run, one line per event."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from outlast.cli.doorway import SOUND, carry_out
+from outlast.cli.options import Output, OutputOption, StoreOption, store_of
+from outlast.cli.screen import is_wide, screen, show_line, write_bytes, write_json
+from outlast.cli.shapes import event_shape
+from outlast.cli.telling import details, place
+from outlast.cli.when import local
+from outlast.client import Client, Entry, Interval
+from outlast.compose import open_desk
+from outlast.errors import Damaged
+from outlast.history.ids import RunId
+
+LOOK_AHEAD = 200
+"""Events whose width decides the columns; those that follow are printed as they are read."""
+
+_STYLES = (
+    ("Failed", "red"),
+    ("Completed", "green"),
+    ("Requested", "yellow"),
+    ("Interaction", "yellow"),
+    ("Branch", "magenta"),
+    ("RunRecovered", "magenta"),
+    ("RunTakenOver", "magenta"),
+    ("Run", "bold"),
+)
+
+
+def events(
+    ctx: typer.Context,
+    run: Annotated[str, typer.Argument(help="The run: its id or a beginning of it.", metavar="RUN")],
+    branch: Annotated[
+        int | None,
+        typer.Option("--branch", "-b", min=0, metavar="N", help="What this branch sees; the current one by default."),
+    ] = None,
+    everything: Annotated[bool, typer.Option("--everything", "-e", help="The whole log, with dead branches.")] = False,
+    after: Annotated[int, typer.Option(min=0, help="Only events after this one.", metavar="SEQ")] = 0,
+    store: StoreOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Show what happened in a run.
+
+    With -o json each event is one line; with -o ids only its number.
+
+    \b
+    [dim]outlast events 01a1e436-2c39
+    outlast events 01a1e436-2c39 --everything
+    outlast events 01a1e436-2c39 -o json | jq 'select(.type == "NodeFailed")'[/dim]
+    """
+    carry_out(lambda: _events(store_of(ctx, store), run, branch, everything, after, output))
+
+
+async def _events(
+    store: str | None, name: str, branch: int | None, everything: bool, after: int, output: Output
+) -> int:
+    async with open_desk(store, readonly=True) as desk:
+        run = await desk.find(name)
+        told = desk.events(run, branch=branch, everything=everything, after=after)
+        if output is Output.TABLE:
+            await show_lines(screen(), told, await _current(desk, run))
+            return SOUND
+        async for entry in told:
+            if output is Output.JSON:
+                write_json(event_shape(entry))
+            else:
+                write_bytes(b"%d\n" % entry.seq)
+    return SOUND
+
+
+async def _current(desk: Client, run: RunId) -> tuple[Interval, ...]:
+    """What the current branch sees; a log whose branches do not read is shown without them."""
+    try:
+        return await desk.lineage(run)
+    except Damaged:
+        return ()
+
+
+async def show_lines(console: Console, told: AsyncIterator[Entry], current: tuple[Interval, ...]) -> None:
+    """One line each. Events that the current branch does not see are dimmed."""
+    ahead: list[Entry] = []
+    try:
+        async for entry in told:
+            ahead.append(entry)
+            if len(ahead) == LOOK_AHEAD:
+                break
+    finally:  # what precedes the damage is shown before the damage is reported
+        write = _writer(console, ahead, current)
+        for entry in ahead:
+            write(entry)
+    async for entry in told:
+        write(entry)
+
+
+def _writer(console: Console, ahead: list[Entry], current: tuple[Interval, ...]) -> Callable[[Entry], None]:
+    digits = len(str(current[-1][1])) if current else 6
+    names = max((len(type(entry.event).__name__) for entry in ahead), default=0)
+    nodes = min(24, max((len(place(entry.event)) for entry in ahead), default=0))
+    has_branches = len(current) != 1
+
+    def write(entry: Entry) -> None:
+        name = type(entry.event).__name__
+        parts = [(f"{entry.seq:>{digits}}  ", "cyan")]
+        if has_branches:
+            parts.append((f"{entry.branch:>2}  ", "magenta"))
+        parts.append((f"{local(entry.time, full=is_wide(console))}  ", "dim"))
+        parts.append((f"{name:<{names}}  ", _style(name)))
+        parts.append((f"{place(entry.event):<{nodes}}  " if nodes else "", ""))
+        parts.append((details(entry), ""))
+        line = Text.assemble(*parts)
+        if current and not any(first <= entry.seq <= last for first, last in current):
+            line.stylize("dim")
+        show_line(console, line)
+
+    return write
+
+
+def _style(name: str) -> str:
+    return next((style for part, style in _STYLES if part in name), "")

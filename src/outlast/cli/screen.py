@@ -1,0 +1,75 @@
+"""Where output goes: people's tables and lines through Rich, programs' bytes straight to stdout, remarks to stderr."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import msgspec
+from rich.console import Console
+from rich.text import Text
+
+from outlast.cli.words import plain
+
+UNLIMITED = 100_000
+"""The width of a pipe: nothing is cropped unless a person's screen asks for it."""
+
+
+class _Screen(Console):
+    def on_broken_pipe(self) -> NoReturn:
+        """Rich would exit with code 1, which means something else here."""
+        raise BrokenPipeError
+
+
+def screen() -> Console:
+    """Stdout for people: as wide as the terminal, or as COLUMNS says, or as it takes. Measured once: that is slow."""
+    is_measured = sys.stdout.isatty() or os.environ.get("COLUMNS", "").strip("0").isdecimal()
+    width, height = Console().size if is_measured else (UNLIMITED, 25)
+    return _Screen(highlight=False, markup=False, emoji=False, width=width, height=height)
+
+
+def show_columns(console: Console, rows: Sequence[Sequence[Text]]) -> None:
+    """Rows of cells below each other; what does not fit on the screen is cut off at the end of the line."""
+    widths = [max(cell.cell_len for cell in column) for column in zip(*rows, strict=True)]
+    for row in rows:
+        line = Text()
+        for cell, width in zip(row, widths, strict=True):
+            line.append_text(cell).append(" " * (width - cell.cell_len + 2))
+        show_line(console, line)
+
+
+def show_line(console: Console, line: Text) -> None:
+    """One line, whole or with an ellipsis, never wrapped."""
+    line.rstrip()
+    line.truncate(console.width, overflow="ellipsis")
+    if console.is_terminal:
+        console.print(line, no_wrap=True, crop=False)
+    else:  # without colours ten times as fast: logs are long
+        console.file.write(f"{line.plain}\n")
+
+
+def is_wide(console: Console) -> bool:
+    """Whether there is room for whole ids and digests."""
+    return console.width >= 120
+
+
+def notice(*lines: str, style: str = "dim") -> None:
+    """Remarks beside the output, on stderr; the first line in the given style."""
+    console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+    for line in "\n".join(filter(None, lines)).split("\n"):
+        console.print(Text(plain(line, keep_indent=True), style=style), soft_wrap=True)
+        style = "dim"
+
+
+def write_json(value: Any, *, pretty: bool = False) -> None:
+    """One JSON value and a line end, as UTF-8 whatever the terminal's encoding; on one line unless `pretty`."""
+    encoded = msgspec.json.format(msgspec.json.encode(value), indent=2 if pretty else -1)
+    write_bytes(encoded + b"\n")
+
+
+def write_bytes(data: bytes) -> None:
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()

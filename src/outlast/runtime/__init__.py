@@ -1,0 +1,15 @@
+"""THE HANDS: what runs the user's code, and what carries its values in and out.
+
+This room owns the drivers (replay of durable functions, actors of graphs), the attempts they make, the executors an attempt
+runs on, and the form in which values, errors and secrets are kept. It refuses to say what is true (that is `lifecycle`), to
+write a fact by itself (`ledger`) and to know where bytes are kept (`store`).
+
+What holds here:
+
+R1  A value comes back equal and of the type its annotation says, or it is refused before anything is written.
+R2  The same value has the same bytes, in every process.
+R3  Nothing stored is pickled; to read a value or an error calls nothing that was not named by an annotation, but the
+    import of the module that an error's class came from.
+R4  The value of a secret is never stored: a reference is, and each attempt resolves it anew.
+R5  An error comes back as its own class, with its arguments and attributes, or as a `NodeFailure` that names it.
+"""

@@ -1,0 +1,207 @@
+"""Errors as facts, and facts as errors again (R5).
+
+What is kept of an error is its class by name, what it said, where it came from, how it is to be treated, and what it
+carried: its arguments and attributes, as far as they can be stored. It comes back as its own class, built without a call
+of the user's code, so that `except` and attributes work in replay as they did; what cannot be rebuilt is a `NodeFailure`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import os
+import sys
+import traceback
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from outlast.errors import NodeFailure, NotStorable
+from outlast.history.events import NULL, Failure, Value
+from outlast.runtime.secrets import masked
+from outlast.runtime.values import decode, encode
+
+Category: TypeAlias = Literal["permanent", "transient", "timeout", "cancelled", "crash", "rejected"]
+Classes: TypeAlias = tuple[type[BaseException], ...]
+
+LONGEST_TEXT = 8_000
+"""How many characters of a message, and of a trace, are kept."""
+LARGEST_DATA = 64_000
+"""How many bytes of arguments and attributes are kept; more are left out."""
+REMOTE = "Traceback recorded by the attempt:"
+
+_OWN_FRAMES = os.path.dirname(os.path.abspath(__file__)) + os.sep
+# These say that something is, or is not, where it should be; the rest of OSError says that the world is troubled.
+_STEADY = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError, PermissionError)
+
+
+def failure_of(
+    error: BaseException,
+    *,
+    transient: Classes = (Exception,),
+    permanent: Classes = (),
+    category: Category | None = None,
+) -> Failure:
+    """The error as a fact. `transient` and `permanent` are the classes a retry policy names; `category` overrides all."""
+    return Failure(
+        kind=kind_of(type(error)),
+        message=_kept(_said(error)),
+        trace=_kept(_trace(error), last=True),
+        category=category or _category(error, transient, permanent),
+        data=_data(error),
+    )
+
+
+def error_from(failure: Failure) -> Exception:
+    """The error of a fact: of its own class, with the recorded traceback as a note, or a `NodeFailure`."""
+    error = _rebuilt(failure) or NodeFailure(failure.kind, failure.message)
+    if failure.trace:
+        error.add_note(f"{REMOTE}\n{failure.trace}")
+    return error
+
+
+def kind_of(cls: type) -> str:
+    """A class by name, as it can be found again: a module that was run is `__main__` in its helper processes too."""
+    module = "__main__" if cls.__module__ == "__mp_main__" else cls.__module__
+    return f"{module}:{cls.__qualname__}"
+
+
+# --- how it is to be treated -------------------------------------------------------------------------------------------
+
+
+def _category(error: BaseException, transient: Classes, permanent: Classes) -> Category:
+    if isinstance(error, asyncio.CancelledError):
+        return "cancelled"
+    if not isinstance(error, Exception) or isinstance(error, permanent):
+        return "permanent"
+    retryable = _retryable(error)
+    if retryable is not None:
+        return "transient" if retryable else "permanent"
+    if isinstance(error, TimeoutError):
+        return "timeout"
+    if isinstance(error, OSError) and not isinstance(error, _STEADY):
+        return "transient"
+    return "transient" if isinstance(error, transient) else "permanent"
+
+
+def _retryable(error: BaseException) -> bool | None:
+    try:
+        value = getattr(error, "retryable", None)
+    except Exception:  # a property may raise anything
+        return None
+    return value if isinstance(value, bool) else None
+
+
+# --- what it said and where it came from -------------------------------------------------------------------------------
+
+
+def _said(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as broken:  # a user's __str__ may raise anything
+        return f"<{type(error).__qualname__} cannot be shown: {type(broken).__qualname__}>"
+
+
+def _trace(error: BaseException) -> str:
+    told = traceback.TracebackException.from_exception(error, compact=True)
+    _leave_out_own(told, set())
+    return "".join(told.format())
+
+
+def _leave_out_own(told: traceback.TracebackException, seen: set[int]) -> None:
+    """Drop the frames of this room, in the error and in all it came from: they say nothing about the user's code."""
+    if id(told) in seen:
+        return
+    seen.add(id(told))
+    told.stack = traceback.StackSummary.from_list(
+        frame for frame in told.stack if not os.path.abspath(frame.filename).startswith(_OWN_FRAMES)
+    )
+    for other in (told.__cause__, told.__context__, *(told.exceptions or ())):
+        if other is not None:
+            _leave_out_own(other, seen)
+
+
+def _kept(text: str, *, last: bool = False) -> str:
+    """Text that can be stored: Unicode, bounded, and without the value of a secret."""
+    text = masked(text).encode(errors="backslashreplace").decode()
+    if len(text) <= LONGEST_TEXT:
+        return text
+    return f"…{text[1 - LONGEST_TEXT :]}" if last else f"{text[: LONGEST_TEXT - 1]}…"
+
+
+# --- what it carried ---------------------------------------------------------------------------------------------------
+
+
+class Carried(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What `Failure.data` holds; parts that cannot be stored are left out. `errors` are those of a group."""
+
+    args: Value = NULL
+    state: dict[str, Value] = {}
+    errors: tuple[Failure, ...] = ()
+
+
+def _data(error: BaseException) -> Value:
+    try:
+        _, args, *rest = _builtin(type(error)).__reduce__(error)
+        state = {**(rest[0] if rest and isinstance(rest[0], dict) else vars(error))}
+    except Exception:  # what an odd error carries is not worth another error
+        return NULL
+    state.pop("__notes__", None)  # they are in the trace
+    errors: tuple[Failure, ...] = ()
+    if isinstance(error, BaseExceptionGroup):
+        args = args[:1]
+        errors = tuple(msgspec.structs.replace(failure_of(each), trace="") for each in error.exceptions)
+    parts = {name: raw for name, value in state.items() if (raw := _storable(value)) is not None}
+    carried = Carried((_storable(list(args)) or NULL) if args else NULL, parts, errors)
+    body = msgspec.json.encode(carried)
+    is_fit = 2 < len(body) <= LARGEST_DATA and masked(text := body.decode()) == text
+    return msgspec.Raw(body) if is_fit else NULL
+
+
+def _storable(value: Any) -> Value | None:
+    try:
+        return encode(value)
+    except NotStorable:
+        return None
+
+
+def _rebuilt(failure: Failure) -> Exception | None:
+    cls = _class_named(failure.kind)
+    if cls is None:
+        return None
+    try:
+        carried = msgspec.json.decode(failure.data, type=Carried | None) or Carried()
+        args = decode(carried.args) or ([failure.message] if failure.message else [])
+        if issubclass(cls, ExceptionGroup):
+            args.append([error_from(each) for each in carried.errors])
+        builtin = _builtin(cls)
+        error: Exception = builtin.__new__(cls, *args)
+        builtin.__init__(error, *args)  # it is in C: a user's __init__, with arguments of its own, is not called
+        for name, raw in carried.state.items():
+            object.__setattr__(error, name, decode(raw))
+    except Exception:  # whatever does not fit, the error is told by its name
+        return None
+    return error
+
+
+def _builtin(cls: type) -> Any:
+    """The built-in class an error's class is made from."""
+    return next(each for each in cls.__mro__ if each.__module__ == "builtins")
+
+
+def _class_named(kind: str) -> type[Exception] | None:
+    """The class, if the name leads to a class of exceptions; nothing on the way is called."""
+    module, _, path = kind.partition(":")
+    found: Any = _module_named(module)
+    for name in path.split("."):
+        found = getattr(found, name, None)
+    return found if isinstance(found, type) and issubclass(found, Exception) else None
+
+
+def _module_named(name: str) -> Any:
+    if name in sys.modules or not all(part.isidentifier() for part in name.split(".")):
+        return sys.modules.get(name)
+    try:
+        return importlib.import_module(name)
+    except (Exception, SystemExit):  # a module that is run, not imported, may do anything
+        return None

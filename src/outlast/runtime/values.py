@@ -1,0 +1,145 @@
+"""Python values to JSON bytes and back, as their annotation says (R1 to R4).
+
+A value is stored as plain JSON wherever its annotation is enough to bring it back; what no annotation describes says
+itself what it is (`selfdescribing`). Beyond `INLINE_LIMIT` bytes a value lies in the blob store, and the log refers to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from outlast.errors import BadInput, NotFound, NotStorable
+from outlast.history.events import Value
+from outlast.runtime.annotations import shape_of
+from outlast.runtime.hints import hints_of
+from outlast.runtime.refusals import name_of
+from outlast.runtime.shape import MARK, Snag, is_native
+from outlast.store import BlobRef, Blobs
+
+__all__ = ["INLINE_LIMIT", "Codec", "codec_for", "decode", "encode", "fetched", "hints_of", "input_hash", "stored"]
+
+INLINE_LIMIT = 1_000_000
+"""The size in bytes up to which a value stands in the log itself."""
+
+_DOLLAR = ord(MARK)
+_MARKED = f'"{MARK}"'.encode()
+_BLOB = f'{{"{MARK}":"blob",'.encode()
+_encode = msgspec.json.Encoder().encode
+_decode_any = msgspec.json.Decoder().decode
+_codecs: dict[Any, Codec] = {}
+
+
+class Codec:
+    """Encodes and decodes the values of one annotation. Get it from `codec_for`, once, where speed matters."""
+
+    __slots__ = ("_lift", "_lower", "_read", "annotation")
+
+    def __init__(self, annotation: Any) -> None:
+        shape = shape_of(annotation)
+        self.annotation = annotation
+        self._lower = shape.lower
+        self._lift = shape.lift
+        self._read = _native_reader(annotation) if is_native(shape) else None
+
+    def encode(self, value: Any, where: str = "") -> Value:
+        """The JSON of a value. `NotStorable` names the part that cannot be stored by its path from `where`."""
+        try:
+            return Raw(_encode(self._lower(value, 0)))
+        except Snag as snag:
+            raise NotStorable(snag.told(where or "value")) from None
+        except RecursionError:
+            raise NotStorable(
+                f"{where or 'value'}: the stack is too deep here to store it; store less nested values"
+            ) from None
+
+    def decode(self, raw: Value | bytes) -> Any:
+        """The value of its JSON. `BadInput` if that is not what the annotation says, and where it is not."""
+        body = bytes(raw)
+        # The first look, for a single byte, is the quicker by far on large values.
+        if self._read is not None and (_DOLLAR not in body or _MARKED not in body):
+            try:
+                return self._read(body)
+            except (msgspec.DecodeError, RecursionError):
+                pass  # a time with a zone, say; or it does not fit, and the longer way can tell where
+        return self._decode_slowly(body)
+
+    def _decode_slowly(self, body: bytes) -> Any:
+        if body.startswith(_BLOB):
+            raise BadInput("value: it lies in the blob store; fetch it before decoding")
+        try:
+            return self._lift(_decode_any(body))
+        except Snag as snag:
+            raise BadInput(snag.told("value")) from snag
+        except (msgspec.DecodeError, LookupError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
+            raise BadInput(f"value: {name_of(self.annotation)} cannot be read from what is stored: {error}") from error
+
+
+def codec_for(annotation: Any = Any) -> Codec:
+    """The codec of an annotation whose names are resolved (`hints_of`)."""
+    try:
+        codec = _codecs.get(annotation)
+    except TypeError:  # an Annotated may hold what cannot be hashed
+        return Codec(annotation)
+    if codec is None:
+        codec = _codecs[annotation] = Codec(annotation)
+    return codec
+
+
+def encode(value: Any, annotation: Any = Any, *, where: str = "") -> Value:
+    """The JSON of a value; `where` is what the value is called in a refusal: `result`, `argument 'url'`."""
+    return codec_for(annotation).encode(value, where)
+
+
+def decode(raw: Value | bytes, annotation: Any = Any) -> Any:
+    """The value that was encoded under the same annotation."""
+    return codec_for(annotation).decode(raw)
+
+
+def input_hash(parts: Iterable[Value | bytes]) -> str:
+    """16 hexadecimal digits that stay the same, in every process, as long as the encoded inputs do."""
+    digest = blake2b(digest_size=8)
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "big"))  # so that ("ab", "c") is not ("a", "bc")
+        digest.update(part)
+    return digest.hexdigest()
+
+
+async def stored(raw: Value, blobs: Blobs) -> Value:
+    """What the log is to hold for a value: itself, or a reference to the blob that now holds it, durably."""
+    if len(raw) <= INLINE_LIMIT:
+        return raw
+    ref = await blobs.put(bytes(raw))
+    return Raw(_encode({MARK: "blob", "hash": ref.hash, "size": ref.size}))
+
+
+async def fetched(raw: Value, blobs: Blobs) -> Value:
+    """The value the log holds or refers to; `NotFound` names a blob that is not there."""
+    if bytes(memoryview(raw)[: len(_BLOB)]) != _BLOB:
+        return raw
+    reference = _decode_any(raw)
+    ref = BlobRef(reference["hash"], reference["size"])
+    try:
+        return Raw(b"".join([chunk async for chunk in blobs.open(ref)]))
+    except NotFound as error:
+        raise NotFound(f"a value of {ref.size} bytes lies in blob {ref.hash}, which is not there: {error}") from error
+
+
+def _native_reader(annotation: Any) -> Any:
+    """msgspec's own reading of the annotation, or None where it has none."""
+    try:
+        return msgspec.json.Decoder(annotation, dec_hook=_lifted).decode
+    except (TypeError, NameError, AttributeError):
+        return None
+
+
+def _lifted(cls: type, tree: Any) -> Any:
+    """What msgspec leaves to us: paths, complex numbers, models."""
+    try:
+        return shape_of(cls).lift(tree)
+    except Snag as snag:
+        raise ValueError(snag.reason) from snag

@@ -1,0 +1,117 @@
+"""Blobs: the same bytes once, streamed both ways, there for every door (S3)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+
+import pytest
+
+from outlast.errors import NotFound
+from outlast.store import BlobRef, Blobs
+from outlast.testing.contract.doors import Contract, Doors, with_doors
+
+MEGABYTE = 1 << 20
+NO_HASHES = ("", ".", "..", "0", "zz", "☃", "a" * 300)
+
+
+class BlobsContract(Contract):
+    """Large values beside the log."""
+
+    @with_doors
+    async def test_bytes_come_back_exactly(self, doors: Doors) -> None:
+        """S3"""
+        blobs = (await doors.open()).blobs
+        for whole in (b"x", bytes(range(256)), b"\x00" * (3 * MEGABYTE + 1)):
+            ref = await blobs.put(whole)
+            assert ref.size == len(whole)
+            assert await content(blobs, ref) == whole
+
+    @with_doors
+    async def test_the_empty_blob_is_a_blob(self, doors: Doors) -> None:
+        """S3"""
+        blobs = (await doors.open()).blobs
+        ref = await blobs.put(b"")
+        assert (ref.size, await blobs.has(ref.hash)) == (0, True)
+        assert await content(blobs, ref) == b""
+        assert await blobs.put(chunked([])) == ref
+
+    @with_doors
+    async def test_chunks_are_kept_as_one(self, doors: Doors) -> None:
+        """S3"""
+        blobs = (await doors.open()).blobs
+        chunks = [b"one", b"", b"two" * MEGABYTE, b"\x00three"]
+        ref = await blobs.put(chunked(chunks))
+        whole = b"".join(chunks)
+        assert ref.size == len(whole)
+        assert await content(blobs, ref) == whole
+
+    @with_doors
+    async def test_the_same_bytes_have_one_name_and_are_kept_once(self, doors: Doors) -> None:
+        """S3"""
+        store, other = await doors.open(), await doors.open()
+        ref = await store.blobs.put(b"the same bytes")
+        assert await other.blobs.put(chunked([b"the same", b" bytes"])) == ref
+        assert (await store.blobs.put(b"other bytes")).hash != ref.hash
+        await store.blobs.remove(ref.hash)
+        assert not await other.blobs.has(ref.hash)
+
+    @with_doors
+    async def test_a_blob_is_there_for_other_doors_and_after_reopening(self, doors: Doors) -> None:
+        """S3"""
+        store, other = await doors.open(), await doors.open()
+        ref = await store.blobs.put(b"for all")
+        assert await other.blobs.has(ref.hash)
+        assert await content(other.blobs, ref) == b"for all"
+        await doors.close(other)
+        store = await doors.reopen(store)
+        assert await content(store.blobs, ref) == b"for all"
+
+    @with_doors
+    async def test_a_blob_that_is_not_there_is_not_found(self, doors: Doors) -> None:
+        """S3"""
+        store = await doors.open()
+        ref = await store.blobs.put(b"soon gone")
+        await store.blobs.remove(ref.hash)
+        await store.blobs.remove(ref.hash)
+        assert not await store.blobs.has(ref.hash)
+        with pytest.raises(NotFound):
+            await content(store.blobs, ref)
+        assert await store.blobs.put(b"soon gone") == ref
+        assert await content(store.blobs, ref) == b"soon gone"
+
+    @with_doors
+    async def test_what_is_no_hash_names_no_blob(self, doors: Doors) -> None:
+        """S3: a name comes from a log, and a log may be damaged"""
+        blobs = (await doors.open()).blobs
+        await blobs.put(b"so that there is a place for blobs")
+        treasure = doors.where / "treasure"
+        treasure.write_bytes(b"not a blob")
+        for name in (*NO_HASHES, str(treasure), f"..{treasure}", "../treasure", "..//treasure"):
+            assert not await blobs.has(name), name
+            with pytest.raises(NotFound):
+                await content(blobs, BlobRef(name, 1))
+        await blobs.remove(f"..{treasure}")
+        assert treasure.read_bytes() == b"not a blob"
+
+    @with_doors
+    async def test_a_source_that_fails_is_heard_of_and_harms_nothing(self, doors: Doors) -> None:
+        """S5"""
+        blobs = (await doors.open()).blobs
+        kept = await blobs.put(b"half")
+
+        async def failing() -> AsyncIterator[bytes]:
+            yield b"half"
+            raise RuntimeError("the source failed")
+
+        with pytest.raises(RuntimeError, match="the source failed"):
+            await blobs.put(failing())
+        assert await content(blobs, kept) == b"half"
+
+
+async def chunked(chunks: Iterable[bytes]) -> AsyncIterator[bytes]:
+    for chunk in chunks:
+        yield chunk
+
+
+async def content(blobs: Blobs, ref: BlobRef) -> bytes:
+    return b"".join([chunk async for chunk in blobs.open(ref)])

@@ -1,0 +1,142 @@
+"""The catalog: summaries come back, stale ones are corrected once, scratch lies beside them (S1).
+
+How runs are found is in `search` (S7)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+
+from outlast.lifecycle.state import Wait
+from outlast.lifecycle.status import Status
+from outlast.lifecycle.summary import Summary
+from outlast.store import LANDED, Query
+from outlast.testing.contract.doors import Doors, with_doors
+from outlast.testing.contract.samples import A, B, begin, land, summary
+from outlast.testing.contract.search import SearchContract, listed, names
+
+
+class CatalogContract(SearchContract):
+    """What `outlast.store.Catalog` promises."""
+
+    # --- summaries
+
+    @with_doors
+    async def test_a_run_without_a_summary_is_not_listed(self, doors: Doors) -> None:
+        """S1"""
+        store = await doors.open()
+        await land(store, begin(A))
+        assert await store.summary(A) is None
+        assert await names(store) == []
+
+    @with_doors
+    async def test_every_part_of_a_summary_comes_back(self, doors: Doors) -> None:
+        """S1"""
+        store = await doors.open()
+        wait = Wait("interaction", "q", "node", 5, "ok? ☃", "hash", msgspec.Raw(b'{"a": 1}'))
+        full = Summary(
+            A,
+            9,
+            Status.WAITING,
+            "w",
+            2,
+            "v1",
+            "graph",
+            7,
+            8,
+            "p",
+            "t\n\x00'",
+            ("b", "a"),
+            "r",
+            True,
+            True,
+            6,
+            1,
+            (wait,),
+        )
+        await land(store, begin(A, summary=full))
+        assert await store.summary(A) == full
+        assert [item.summary for item in (await store.search(Query())).items] == [full]
+
+    # --- correcting
+
+    @with_doors
+    async def test_a_stale_summary_is_corrected_only_if_nobody_did_before(self, doors: Doors) -> None:
+        """S1"""
+        store, other = await doors.open(), await doors.open()
+        await land(store, begin(A, count=9, summary=summary(A, 1, tags=("old",))))
+        right, late = summary(A, 9, title="right", tags=("new",)), summary(A, 8, title="late")
+        assert not await store.correct(right, 2)
+        assert not await store.correct(right, 0)
+        assert await store.summary(A) == summary(A, 1, tags=("old",))
+        assert await store.correct(right, 1)
+        assert not await other.correct(late, 1)
+        assert await other.summary(A) == right
+        assert (await names(other, tags=("new",)), await names(other, tags=("old",))) == ([A], [])
+
+    @with_doors
+    async def test_a_correction_never_puts_an_older_summary_back(self, doors: Doors) -> None:
+        """S1"""
+        store = await doors.open()
+        await land(store, begin(A, count=9, summary=summary(A, 5, title="newer")))
+        assert not await store.correct(summary(A, 4, title="older"), 5)
+        assert await store.summary(A) == summary(A, 5, title="newer")
+        assert await store.correct(summary(A, 5, title="same"), 5), "what was wrong at that version is put right"
+
+    @with_doors
+    async def test_of_two_corrections_one_wins(self, doors: Doors) -> None:
+        """S1"""
+        store, other = await doors.open(), await doors.open()
+        await land(store, begin(A, count=9, summary=summary(A, 1)))
+        one, two = summary(A, 8, title="one"), summary(A, 9, title="two")
+        won = await asyncio.gather(store.correct(one, 1), other.correct(two, 1))
+        assert sorted(won) == [False, True]
+        assert await store.summary(A) == (one if won[0] else two)
+
+    @with_doors
+    async def test_a_missing_summary_counts_as_version_none(self, doors: Doors) -> None:
+        """S1"""
+        store = await doors.open()
+        assert not await store.correct(summary(A), 0), "there is no such run"
+        await land(store, begin(A))
+        assert not await store.correct(summary(A), 1)
+        assert await store.correct(summary(A), 0)
+        assert await names(store) == [A]
+
+    @with_doors
+    async def test_a_corrected_run_is_found_by_everything_it_now_says(self, doors: Doors) -> None:
+        """S1, S7: whatever was wrong with the old one"""
+        store = await listed(doors, other={"created": 50})
+        wrong = summary(A, 1, workflow="typo", parent="typo", created=1, tags=("typo",))
+        await land(store, begin(A, count=2, summary=wrong))
+        assert await store.correct(summary(A, 2, workflow="right", parent="p", created=99), 1)
+        assert await names(store) == [A, "other"]
+        for query in (Query(workflow="right"), Query(parent="p"), Query(created_from=99)):
+            assert await names(store, query) == [A]
+        wrongly = (Query(workflow="typo"), Query(parent="typo"), Query(tags=("typo",)), Query(created_until=2))
+        for query in wrongly:
+            assert await names(store, query) == []
+
+    # --- scratch
+
+    @with_doors
+    async def test_the_latest_scratch_is_listed_beside_the_summary(self, doors: Doors) -> None:
+        """S1: it is no fact, and changes none"""
+        store, other = await doors.open(), await doors.open()
+        made = [begin(run, summary=summary(run)) for run in (A, B)]
+        assert await store.append(made) == [LANDED, LANDED]
+        await store.note({A: b"10%", B: bytes(range(256))})
+        await store.note({A: b"20%"})
+        await store.note({})
+        shown = {item.summary.run: item for item in (await other.search(Query())).items}
+        assert (shown[A].scratch, shown[B].scratch) == (b"20%", bytes(range(256)))
+        assert (shown[A].summary, await other.head(A)) == (made[0].summary, made[0].head)
+
+    @with_doors
+    async def test_scratch_of_a_run_that_is_not_there_makes_none(self, doors: Doors) -> None:
+        """S1"""
+        store = await doors.open()
+        await store.note({A: b"10%"})
+        assert await names(store) == []
+        assert await store.head(A) is None

@@ -1,0 +1,176 @@
+"""Claims: one holder, and epochs that only grow (S6, S8).
+
+How long a claim lasts and how it is given back is in `leases`."""
+
+from __future__ import annotations
+
+import asyncio
+
+from outlast.history.ids import RunId
+from outlast.history.record import Kind
+from outlast.lifecycle.state import Wait
+from outlast.store import LANDED, Claim
+from outlast.testing.contract.doors import Doors, with_doors
+from outlast.testing.contract.leases import LeaseContract, held_by_ann, holder, workers
+from outlast.testing.contract.samples import ANN, BEN, CAT, A, B, C, begin, begin_ready, follow, land, summary
+
+
+class ClaimsContract(LeaseContract):
+    """What `outlast.store.Claims` promises."""
+
+    # --- one holder
+
+    @with_doors
+    async def test_a_run_that_a_live_worker_holds_is_not_claimed_by_another(self, doors: Doors) -> None:
+        """S6"""
+        _, other = await held_by_ann(doors)
+        assert await other.claim(BEN, runs=[A]) == []
+        assert await other.claim(BEN) == []
+        assert await holder(other) == ANN
+
+    @with_doors
+    async def test_claims_of_all_kinds_exclude_each_other(self, doors: Doors) -> None:
+        """S6"""
+        store, other = await workers(doors)
+        await land(store, begin_ready(A))
+        (claim,) = await store.claim(ANN)
+        assert claim == Claim(A, ANN, 1, "", "claimed")
+        assert await other.claim(BEN, runs=[A]) == []
+        assert await other.claim(BEN, workflows=["w"]) == []
+        assert await store.claim(ANN, workflows=["w"]) == [], "nor is it offered again to the same"
+
+    @with_doors
+    async def test_workers_at_two_doors_never_get_the_same_run(self, doors: Doors) -> None:
+        """S6"""
+        store, other = await workers(doors)
+        runs = [RunId(f"r{number:02}") for number in range(40)]
+        assert await store.append([begin_ready(run) for run in runs]) == [LANDED] * len(runs)
+        granted = await asyncio.gather(
+            *(door.claim(worker, limit=3) for _ in range(10) for door, worker in ((store, ANN), (other, BEN)))
+        )
+        claims = [claim for some in granted for claim in some]
+        assert sorted(claim.run for claim in claims) == runs
+        for claim in claims:
+            assert await holder(store, claim.run) == claim.worker
+
+    # --- what can be claimed
+
+    @with_doors
+    async def test_a_named_run_is_claimed_whatever_its_state(self, doors: Doors) -> None:
+        """S6"""
+        store, _ = await workers(doors)
+        await land(store, begin_ready(A))
+        await land(store, begin(B))
+        await land(store, begin(C, closed=True))
+        claims = await store.claim(ANN, runs=[A, B, C, RunId("not-there")], limit=9)
+        assert [(claim.run, claim.cause, claim.previous) for claim in claims] == [
+            (run, "claimed", "") for run in (A, B, C)
+        ]
+
+    @with_doors
+    async def test_unnamed_only_ready_runs_are_claimed(self, doors: Doors) -> None:
+        """S8"""
+        store, _ = await workers(doors)
+        asleep = await land(store, begin(A, summary=summary(A), opens=[Wait("interaction", "q")]))
+        await land(store, begin(B, summary=summary(B), closed=True))
+        await land(store, begin_ready(C))
+        assert [claim.run for claim in await store.claim(ANN, limit=9)] == [C]
+        await land(store, follow(asleep, kind=Kind.GUEST))
+        assert [claim.run for claim in await store.claim(ANN, limit=9)] == [A]
+
+    @with_doors
+    async def test_unnamed_interrupted_runs_are_claimed(self, doors: Doors) -> None:
+        """S8"""
+        _, other = await held_by_ann(doors)
+        doors.let_pass(31)
+        await other.enrol(CAT, 30)
+        (claim,) = await other.claim(CAT, limit=9)
+        assert (claim.run, claim.worker, claim.previous, claim.cause) == (A, CAT, ANN, "expired")
+
+    @with_doors
+    async def test_a_worker_claims_only_the_workflows_it_names(self, doors: Doors) -> None:
+        """S6"""
+        store, _ = await workers(doors)
+        for run, workflow in ((A, "bake"), (B, "brew"), (C, "bake")):
+            await land(store, begin_ready(run, summary=summary(run, workflow=workflow)))
+        assert await store.claim(ANN, workflows=[], limit=9) == []
+        assert await store.claim(ANN, workflows=["ba", "x"], limit=9) == []
+        assert [claim.run for claim in await store.claim(ANN, workflows={"brew", "x"}, limit=9)] == [B]
+        doors.let_pass(31)
+        await store.enrol(BEN, 30)
+        claims = await store.claim(BEN, workflows=["bake"], limit=9)
+        assert {claim.run for claim in claims} == {A, C}, "B was interrupted, but is of another workflow"
+
+    @with_doors
+    async def test_no_more_than_the_limit_is_claimed(self, doors: Doors) -> None:
+        """S6"""
+        store, _ = await workers(doors)
+        runs = [RunId(f"r{number}") for number in range(8)]
+        await store.append([begin_ready(run) for run in runs])
+        assert len(await store.claim(ANN)) == 1
+        assert len(await store.claim(ANN, runs=runs, limit=2)) == 2
+        assert len(await store.claim(ANN, limit=3)) == 3
+        doors.let_pass(31)
+        await store.enrol(BEN, 30)
+        counts = [len(await store.claim(BEN, limit=3)) for _ in range(4)]
+        assert counts == [3, 3, 2, 0], "interrupted and ready ones together"
+
+    # --- epochs
+
+    @with_doors
+    async def test_every_claim_has_a_greater_epoch_than_all_before_it(self, doors: Doors) -> None:
+        """S6: released, expired, never landed, landed, retired"""
+        store, other = await workers(doors)
+        head = await land(store, begin(A, claim=ANN))
+        epochs = [head.epoch]
+        assert await store.release(A, ANN, head.version)
+        for _ in range(2):
+            (claim,) = await other.claim(BEN, runs=[A])
+            epochs.append(claim.epoch)
+            assert await other.release(A, BEN, head.version)
+        (claim,) = await store.claim(ANN, runs=[A])
+        epochs.append(claim.epoch)
+        doors.let_pass(31)
+        await other.enrol(CAT, 30)
+        (claim,) = await other.claim(CAT, runs=[A])
+        epochs.append(claim.epoch)
+        await land(other, follow(head, kind=Kind.TAKEOVER, epoch=claim.epoch))
+        await other.retire(CAT)
+        store = await doors.reopen(store)
+        await store.enrol(ANN, 30)
+        (claim,) = await store.claim(ANN)
+        epochs.append(claim.epoch)
+        assert epochs == sorted(set(epochs)), "they do not grow"
+
+    @with_doors
+    async def test_the_epoch_of_a_claim_can_take_over(self, doors: Doors) -> None:
+        """S2, S6"""
+        store, other = await held_by_ann(doors)
+        head = await store.head(A)
+        assert head is not None
+        doors.let_pass(31)
+        await other.enrol(CAT, 30)
+        (claim,) = await other.claim(CAT)
+        assert await store.head(A) == head, "nothing is in the log before the takeover lands"
+        taken = await land(other, follow(head, kind=Kind.TAKEOVER, epoch=claim.epoch))
+        await land(other, follow(taken, release=True))
+        assert await store.holding(A) is None
+
+    @with_doors
+    async def test_a_worker_that_names_what_it_holds_gets_it_again_under_a_new_epoch(self, doors: Doors) -> None:
+        """S6: so a claim whose answer was lost is not lost"""
+        store, other = await held_by_ann(doors)
+        (again,) = await store.claim(ANN, runs=[A])
+        assert (again.worker, again.previous, again.cause) == (ANN, "", "claimed")
+        (once_more,) = await store.claim(ANN, runs=[A])
+        assert once_more.epoch > again.epoch > 1
+        assert await other.claim(BEN, runs=[A]) == []
+
+    @with_doors
+    async def test_a_run_named_twice_does_not_get_one_epoch_twice(self, doors: Doors) -> None:
+        """S6"""
+        store, _ = await workers(doors)
+        await land(store, begin_ready(A))
+        epochs = [claim.epoch for claim in await store.claim(ANN, runs=[A, A], limit=2)]
+        epochs += [claim.epoch for claim in await store.claim(ANN, runs=[A])]
+        assert epochs == sorted(set(epochs))

@@ -1,0 +1,194 @@
+"""The journal: what was written is read back, byte by byte, from any door (S3, S7).
+
+Where an append may land is in `fencing` (S2), that it lands whole in `wholeness` (S1, S4)."""
+
+from __future__ import annotations
+
+from outlast.history.ids import checked_run
+from outlast.history.record import Record
+from outlast.lifecycle.state import Wait
+from outlast.store import LANDED, Append, Store
+from outlast.testing.contract.doors import Doors, with_doors
+from outlast.testing.contract.fencing import FencingContract
+from outlast.testing.contract.samples import ANN, ENDLESS, NO_TRACE, A, B, begin, chain, follow, land, summary, trace
+from outlast.testing.contract.wholeness import WholenessContract
+
+MEGABYTE = 1 << 20
+
+
+class JournalContract(FencingContract, WholenessContract):
+    """What `outlast.store.Journal` promises."""
+
+    # --- bytes
+
+    @with_doors
+    async def test_bodies_of_any_bytes_come_back_exactly(self, doors: Doors) -> None:
+        """S3"""
+        store = await doors.open()
+        bodies = [b"", b"\x00", bytes(range(256)), b"not json", '["ünïcödé ☃"]'.encode(), b"[1, 2 ,\n3]"]
+        append = begin(A, body=b"[]")
+        records = [append.record]
+        await land(store, append)
+        for body in bodies:
+            append = follow(append.head, body=body)
+            records.append(append.record)
+            await land(store, append)
+        assert await store.read(A) == records
+        assert [type(record.body) for record in await store.read(A)] == [bytes] * len(records)
+
+    @with_doors
+    async def test_large_bodies_come_back_exactly(self, doors: Doors) -> None:
+        """S3"""
+        store = await doors.open()
+        large = [bytes([number]) * (2 * MEGABYTE) for number in (0, 97, 255)]
+        first = begin(A, body=large[0])
+        others = [follow(first.head, body=large[1]), begin(B, body=large[2])]
+        await land(store, first)
+        assert await store.append(others) == [LANDED, LANDED]
+        store = await doors.reopen(store)
+        assert [record.body for record in await store.read(A)] == large[:2]
+        assert [record.body for record in await store.read(B)] == large[2:]
+
+    @with_doors
+    async def test_every_part_of_a_record_comes_back(self, doors: Doors) -> None:
+        """S3"""
+        store = await doors.open()
+        created = begin(A, epoch=1 << 40, branch=(1 << 31) - 1, count=(1 << 31) - 1, body=b"[]")
+        await land(store, created)
+        assert await store.read(A) == [created.record]
+
+    @with_doors
+    async def test_run_ids_of_every_allowed_kind_are_told_apart(self, doors: Doors) -> None:
+        """S3"""
+        store = await doors.open()
+        names = ["a", "A", "aa", "a.", "a:", "a@b=c+d-e_f:g.h", "0", "00", "1e1", "9" * 200, "a" * 199, "a" * 200]
+        made = [begin(checked_run(name), summary=summary(checked_run(name))) for name in names]
+        assert await store.append(made) == [LANDED] * len(made)
+        for append in made:
+            seen = await trace(store, append.record.run)
+            assert (seen.head, seen.log, seen.summary) == (append.head, (append.record,), append.summary)
+
+    @with_doors
+    async def test_a_run_that_is_not_there_shows_nothing(self, doors: Doors) -> None:
+        """S3"""
+        store = await doors.open()
+        assert await trace(store, A) == NO_TRACE
+        await land(store, begin(A))
+        assert await trace(store, B) == NO_TRACE
+
+    # --- ranges
+
+    @with_doors
+    async def test_a_range_brings_every_record_that_holds_one_of_its_events(self, doors: Doors) -> None:
+        """S7"""
+        store = await doors.open()
+        made = await chain(store, A, 1, 3, 1, 4, 2)
+        end = made[-1].last
+        for first in range(1, end + 2):
+            assert await store.read(A, first) == overlapping(made, first, end)
+            for last in range(first, end + 3):
+                assert await store.read(A, first, last) == overlapping(made, first, last)
+
+    @with_doors
+    async def test_a_log_is_read_in_pages_without_loss_or_repeat(self, doors: Doors) -> None:
+        """S7"""
+        store = await doors.open()
+        made = await chain(store, A, *([1, 3, 2] * 5))
+        for limit in (1, 2, 4, 5, 15, 16):
+            for begun in (1, 3, 4):
+                assert await paged(store, begun, limit) == overlapping(made, begun, made[-1].last)
+
+    @with_doors
+    async def test_a_page_that_is_full_holds_exactly_the_limit(self, doors: Doors) -> None:
+        """S7"""
+        store = await doors.open()
+        made = await chain(store, A, 2, 2, 2)
+        assert await store.read(A, 1, limit=2) == made[:2]
+        assert await store.read(A, 2, limit=2) == made[:2], "it begins inside a record"
+        assert await store.read(A, 2, 3, limit=2) == made[:2]
+        assert await store.read(A, 3, limit=2) == made[1:]
+        assert await store.read(A, 7, limit=2) == []
+
+    @with_doors
+    async def test_the_logs_of_two_runs_do_not_mix(self, doors: Doors) -> None:
+        """S3"""
+        store = await doors.open()
+        one, two = begin(A), begin(B)
+        logs: dict[str, list[Record]] = {A: [], B: []}
+        for _ in range(5):
+            assert await store.append([one, two]) == [LANDED, LANDED]
+            logs[A].append(one.record)
+            logs[B].append(two.record)
+            one, two = follow(one.head), follow(two.head, count=2)
+        assert await store.read(A) == logs[A]
+        assert await store.read(B) == logs[B]
+
+    # --- other doors
+
+    @with_doors
+    async def test_what_landed_is_seen_at_another_door_at_once(self, doors: Doors) -> None:
+        """S3"""
+        store, other = await doors.open(), await doors.open()
+        await store.enrol(ANN, 60)
+        append = laden(None)
+        for _ in range(10):
+            assert await store.append([append]) == [LANDED]
+            seen, here = await trace(other, A), await trace(store, A)
+            assert seen.log[-1:] == (append.record,), "the answer came before it was there"
+            assert seen == here
+            assert (seen.head, seen.summary, seen.waits) == (append.head, append.summary, append.opens)
+            append = laden(append)
+
+    @with_doors
+    async def test_what_landed_is_there_when_the_store_is_opened_again(self, doors: Doors) -> None:
+        """S3"""
+        store = await doors.open()
+        await store.enrol(ANN, 60)
+        one = laden(None)
+        two = laden(one)
+        assert await store.append([one]) == [LANDED]
+        assert await store.append([two]) == [LANDED]
+        store = await doors.reopen(store)
+        seen = await trace(store, A)
+        assert (seen.head, seen.log) == (two.head, (one.record, two.record))
+        assert (seen.summary, seen.is_listed, seen.waits) == (two.summary, True, two.opens)
+        assert seen.holding is not None
+        assert seen.holding.worker == ANN
+
+    @with_doors
+    async def test_a_door_that_read_before_sees_what_another_wrote_since(self, doors: Doors) -> None:
+        """S2, S3"""
+        store, other = await doors.open(), await doors.open()
+        assert await other.head(A) is None
+        assert await other.read(A) == []
+        first = begin(A)
+        await land(store, first)
+        assert await other.head(A) == first.head
+        second = follow(first.head)
+        await land(other, second)
+        assert await store.read(A) == [first.record, second.record]
+
+
+def overlapping(made: list[Record], first: int, last: int) -> list[Record]:
+    return [record for record in made if record.first <= last and record.last >= first]
+
+
+async def paged(store: Store, first: int, limit: int) -> list[Record]:
+    """The whole log of A from an event on, page by page."""
+    found: list[Record] = []
+    while True:
+        page = await store.read(A, first, limit=limit)
+        found += page
+        assert len(found) < ENDLESS, "the log never ends"
+        if len(page) < limit:
+            return found
+        first = page[-1].last + 1
+
+
+def laden(before: Append | None) -> Append:
+    """An append with a summary and one wait that takes the place of the one before; the first one claims."""
+    if before is None:
+        return begin(A, summary=summary(A), opens=[Wait("timer", "1", due=1)], claim=ANN)
+    at = before.head.version + 1
+    closes = [wait.name for wait in before.opens]
+    return follow(before.head, summary=summary(A, at), closes=closes, opens=[Wait("timer", str(at), due=at)])

@@ -1,0 +1,183 @@
+"""The claims' first part: how long a worker lives, and how its runs pass on when it leaves (S6, S8)."""
+
+from __future__ import annotations
+
+from outlast.history.ids import RunId, WorkerId
+from outlast.history.record import Kind
+from outlast.store import LANDED, Holding, Store
+from outlast.testing.contract.doors import Contract, Doors, with_doors
+from outlast.testing.contract.samples import ANN, BEN, CAT, ENDLESS, A, B, C, begin, follow, land, summary
+
+
+class LeaseContract(Contract):
+    """Time, and giving back."""
+
+    # --- time
+
+    @with_doors
+    async def test_a_claim_lasts_as_long_as_its_worker_by_the_stores_clock(self, doors: Doors) -> None:
+        """S6"""
+        store, other = await held_by_ann(doors)
+        doors.let_pass(29)
+        assert await other.claim(BEN, runs=[A]) == []
+        doors.let_pass(2)
+        await other.enrol(CAT, 30)
+        (claim,) = await other.claim(CAT, runs=[A])
+        assert (claim.worker, claim.previous, claim.cause) == (CAT, ANN, "expired")
+        assert await holder(store) == CAT
+
+    @with_doors
+    async def test_a_worker_renews_for_all_its_runs(self, doors: Doors) -> None:
+        """S6"""
+        store, other = await held_by_ann(doors)
+        await land(store, begin(B, claim=ANN))
+        for _ in range(3):
+            doors.let_pass(20)
+            assert await store.renew(ANN, 30)
+        await other.renew(BEN, 30)
+        assert await other.claim(BEN, runs=[A, B], limit=2) == []
+        assert await other.claim(BEN, limit=2) == []
+
+    @with_doors
+    async def test_a_worker_that_is_not_known_must_stop(self, doors: Doors) -> None:
+        """S6"""
+        store, other = await workers(doors)
+        assert not await store.renew(CAT, 30)
+        await store.retire(ANN)
+        assert not await other.renew(ANN, 30)
+        assert await other.renew(BEN, 30)
+
+    @with_doors
+    async def test_the_clock_is_moved_by_its_skew(self, doors: Doors) -> None:
+        """S6"""
+        store = await doors.open()
+        before = await store.now()
+        store.skew = 3_600_000_000
+        assert 3_600_000_000 <= await store.now() - before < 3_700_000_000
+
+    @with_doors
+    async def test_everyone_is_told_who_holds_a_run_and_until_when(self, doors: Doors) -> None:
+        """S6"""
+        _, other = await held_by_ann(doors)
+        now = await other.now()
+        holding = await other.holding(A)
+        assert holding is not None
+        assert (holding.run, holding.worker, holding.is_live) == (A, ANN, True)
+        assert abs(holding.expires - now - 30_000_000) < 15_000_000
+        doors.let_pass(60)
+        late = await other.holding(A)
+        assert late is not None
+        assert (late.worker, late.expires, late.is_live) == (ANN, holding.expires, False)
+        assert await other.holding(B) is None
+
+    @with_doors
+    async def test_what_workers_hold_is_listed_in_pages(self, doors: Doors) -> None:
+        """S7"""
+        store, other = await workers(doors)
+        anns, bens = [RunId(f"a{number}") for number in range(5)], [RunId(f"B{number}") for number in range(3)]
+        created = [begin(run, claim=worker) for worker, runs in ((ANN, anns), (BEN, bens)) for run in runs]
+        assert await store.append([*reversed(created), begin(A)]) == [LANDED] * 9
+        for worker, expected in ((ANN, anns), (BEN, bens), (CAT, []), (None, [*bens, *anns])):
+            for limit in (1, 2, 5, 8, 1000):
+                found = await all_holdings(other, worker, limit)
+                assert [holding.run for holding in found] == expected
+                assert found == [await store.holding(run) for run in expected]
+        doors.let_pass(31)
+        assert not any(holding.is_live for holding in await all_holdings(other, None, 3))
+
+    # --- giving back
+
+    @with_doors
+    async def test_a_run_is_given_back_only_if_nothing_arrived(self, doors: Doors) -> None:
+        """S8"""
+        store, other = await held_by_ann(doors)
+        head = await store.head(A)
+        assert head is not None
+        moved = await land(other, follow(head, kind=Kind.GUEST))
+        assert not await store.release(A, ANN, head.version)
+        assert await holder(other) == ANN
+        assert await store.head(A) == moved
+        assert await store.release(A, ANN, moved.version)
+        assert await store.holding(A) is None
+
+    @with_doors
+    async def test_a_run_given_back_is_offered_again_only_if_that_was_asked(self, doors: Doors) -> None:
+        """S8"""
+        store, other = await held_by_ann(doors)
+        assert await store.release(A, ANN, 1)
+        assert await other.claim(BEN) == []
+        assert len(await store.claim(ANN, runs=[A])) == 1
+        assert await store.release(A, ANN, 1, ready=True)
+        head = await other.head(A)
+        assert head is not None
+        assert head.ready
+        (claim,) = await other.claim(BEN)
+        assert (claim.run, claim.previous, claim.cause) == (A, "", "claimed")
+
+    @with_doors
+    async def test_a_worker_gives_back_only_what_is_its_own(self, doors: Doors) -> None:
+        """S6"""
+        store, other = await held_by_ann(doors)
+        await other.release(A, BEN, 1, ready=True)
+        assert await holder(store) == ANN
+        assert await other.claim(BEN) == []
+
+    @with_doors
+    async def test_what_a_worker_holds_when_it_retires_becomes_ready(self, doors: Doors) -> None:
+        """S8"""
+        store, other = await held_by_ann(doors)
+        await land(store, begin(B, summary=summary(B), claim=BEN))
+        await land(store, begin(C, summary=summary(C), claim=ANN, closed=True))
+        await store.retire(ANN)
+        assert await store.holding(A) is None
+        claims = await other.claim(BEN, limit=9)
+        assert [(claim.run, claim.previous, claim.cause) for claim in claims] == [(A, "", "claimed")]
+        assert await holder(other, B) == BEN
+
+    @with_doors
+    async def test_a_run_whose_old_owner_still_writes_is_not_forgotten(self, doors: Doors) -> None:
+        """S8: its claim went to another, who gave it back before the takeover landed"""
+        store, other = await held_by_ann(doors)
+        head = await store.head(A)
+        assert head is not None
+        doors.let_pass(31)
+        await other.enrol(CAT, 30)
+        assert len(await other.claim(CAT)) == 1
+        await other.retire(CAT)
+        assert await store.append([follow(head)]) == [LANDED], "no greater epoch is in the log"
+        assert await store.renew(ANN, 30)
+        doors.let_pass(31)
+        await other.enrol(BEN, 30)
+        claims = await other.claim(BEN, limit=9)
+        assert [claim.run for claim in claims] == [A], "unfinished, and neither ready nor claimed nor waiting"
+
+
+async def workers(doors: Doors) -> tuple[Store, Store]:
+    """Two doors, with ann behind the first and ben behind the second, both alive for 30 seconds."""
+    store, other = await doors.open(), await doors.open()
+    await store.enrol(ANN, 30)
+    await other.enrol(BEN, 30)
+    return store, other
+
+
+async def held_by_ann(doors: Doors) -> tuple[Store, Store]:
+    """As `workers`, with run A of one event that ann holds."""
+    store, other = await workers(doors)
+    await land(store, begin(A, summary=summary(A), claim=ANN))
+    return store, other
+
+
+async def holder(store: Store, run: RunId = A) -> str:
+    holding = await store.holding(run)
+    return holding.worker if holding is not None else ""
+
+
+async def all_holdings(store: Store, worker: WorkerId | None, limit: int) -> list[Holding]:
+    """Every page of what a worker holds, or of what all hold."""
+    found: list[Holding] = []
+    while True:
+        page = await store.holdings(worker, after=found[-1].run if found else "", limit=limit)
+        found += page
+        assert len(found) < ENDLESS, "the list never ends"
+        if len(page) < limit:
+            return found

@@ -1,0 +1,147 @@
+"""Appends made by hand, as the ledger would make them; and all that a store shows of a run, to compare."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count as counter
+from typing import Any
+
+from msgspec import Struct
+
+from outlast.history.ids import AppendId, RunId, WorkerId
+from outlast.history.record import Kind, Record, chained, genesis
+from outlast.lifecycle.state import Wait
+from outlast.lifecycle.status import Status
+from outlast.lifecycle.summary import Summary
+from outlast.store import LANDED, Append, Due, Head, Holding, Query, Store
+
+BEGINNING = 1_700_000_000_000_000
+"""When the runs of the samples were created, in microseconds."""
+
+ENDLESS = 10_000
+"""More than any list of a test holds."""
+
+A, B, C = RunId("run-a"), RunId("run-b"), RunId("run-c")
+ANN, BEN, CAT = WorkerId("ann"), WorkerId("ben"), WorkerId("cat")
+
+_appends = counter(1)
+_everything = Query(limit=1000)
+
+
+def begin(run: RunId, *, epoch: int = 1, kind: Kind = Kind.OWNER, **parts: Any) -> Append:
+    """The first append of a run, by its owner unless said otherwise."""
+    return follow(Head(run, 0, genesis(run)), epoch=epoch, kind=kind, **parts)
+
+
+def begin_ready(run: RunId, **parts: Any) -> Append:
+    """The first append of a run that nobody owns yet."""
+    return begin(run, kind=Kind.GUEST, epoch=0, ready=True, **{"summary": summary(run), **parts})
+
+
+def follow(
+    old: Head,
+    *,
+    kind: Kind = Kind.OWNER,
+    epoch: int | None = None,
+    count: int = 1,
+    body: bytes | None = None,
+    branch: int | None = None,
+    closed: bool = False,
+    ready: bool | None = None,
+    summary: Summary | None = None,
+    opens: Sequence[Wait] = (),
+    closes: Sequence[str] = (),
+    needs: Sequence[str] = (),
+    claim: WorkerId | None = None,
+    release: bool = False,
+) -> Append:
+    """The append that comes after `old`: under its epoch for an owner, the next one for a takeover, none for guests."""
+    is_guest = kind in (Kind.GUEST, Kind.CONTROL)
+    if epoch is None:
+        epoch = 0 if is_guest else old.epoch + (kind is Kind.TAKEOVER)
+    first, number = old.version + 1, next(_appends)
+    on = old.branch if branch is None else branch
+    told = events(count) if body is None else body
+    id, time = AppendId(number.to_bytes(16, "big")), BEGINNING + number
+    digest = chained(old.digest, first, count, on, epoch, kind, time, id, told)
+    record = Record(old.run, first, count, on, epoch, kind, id, time, told, digest)
+    head = Head(
+        old.run,
+        record.last,
+        digest,
+        old.epoch if is_guest else epoch,
+        on,
+        old.branch_first if on == old.branch else first,
+        closed,
+        is_guest and not closed if ready is None else ready,
+    )
+    return Append(record, head, summary, tuple(opens), tuple(closes), tuple(needs), claim, release)
+
+
+def answer(old: Head, name: str) -> Append:
+    """A guest ends the wait of that name, which has to be there."""
+    return follow(old, kind=Kind.GUEST, needs=[name], closes=[name])
+
+
+def events(count: int) -> bytes:
+    """A body that says `count` trivial things."""
+    return b"[" + b",".join([b'{"type":"NodeStarted","node":"n"}'] * count) + b"]"
+
+
+def summary(run: RunId, at: int = 1, **parts: Any) -> Summary:
+    """What the catalogue shows of a run."""
+    return Summary(**{"run": run, "at": at, "status": Status.RUNNING, "workflow": "w", "created": BEGINNING, **parts})
+
+
+async def land(store: Store, append: Append) -> Head:
+    """Append it alone; it has to land."""
+    assert await store.append([append]) == [LANDED]
+    return append.head
+
+
+async def chain(store: Store, run: RunId, *counts: int) -> list[Record]:
+    """Records of so many events each, one after the other, all of which land."""
+    head, made = Head(run, 0, genesis(run), 1), []
+    for count in counts:
+        append = follow(head, count=count)
+        head = await land(store, append)
+        made.append(append.record)
+    return made
+
+
+class Trace(Struct, frozen=True):
+    """All that a store shows of a run."""
+
+    head: Head | None
+    log: tuple[Record, ...]
+    summary: Summary | None
+    is_listed: bool
+    waits: tuple[Wait, ...]
+    holding: Holding | None
+
+
+NO_TRACE = Trace(None, (), None, False, (), None)
+
+
+async def trace(store: Store, run: RunId) -> Trace:
+    """All that a store shows of a run, now."""
+    listed = await store.search(_everything)
+    waits = [due.wait for due in await all_waits(store) if due.run == run]
+    return Trace(
+        await store.head(run),
+        tuple(await store.read(run)),
+        await store.summary(run),
+        any(item.summary.run == run for item in listed.items),
+        tuple(sorted(waits, key=lambda wait: wait.name)),
+        await store.holding(run),
+    )
+
+
+async def all_waits(store: Store, *, kind: str = "", limit: int = 100) -> list[Due]:
+    """Every page of what is waited for."""
+    found, after = await store.waits(kind=kind, limit=limit)
+    while after:
+        more, after = await store.waits(kind=kind, after=after, limit=limit)
+        found = [*found, *more]
+        assert len(found) < ENDLESS, "the list never ends"
+    return found

@@ -1,0 +1,166 @@
+"""`outlast events` shows what happened, one line per event."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from datetime import datetime
+from io import StringIO
+from typing import Any, get_args, get_type_hints
+
+import msgspec
+import pytest
+from msgspec import Raw
+from rich.console import Console
+
+from outlast.cli.events import show_lines
+from outlast.cli.shapes import TIMES, event_shape
+from outlast.cli.telling import details, place
+from outlast.client import Client
+from outlast.history import events as e
+from outlast.history.codec import decode
+from outlast.history.record import Entry
+from outlast.stores.sqlite import SqliteStore
+
+TIME = 1_793_523_600_000_000
+
+
+def lines(shell: Any, *arguments: str, **environment: str) -> list[str]:
+    answer = shell("events", *arguments, **environment)
+    assert answer.exit_code == 0, answer.stderr
+    assert answer.stderr == ""
+    out: list[str] = answer.stdout.splitlines()
+    return out
+
+
+def test_each_event_is_one_line_with_its_telling_details(shell: Any) -> None:
+    told = lines(shell, shell.runs["digest"])
+    assert len(told) == 12
+    assert [line.split()[0] for line in told] == [str(seq) for seq in range(1, 13)]
+    assert "digest “Monday’s digest”, by anna, #nightly #news" in told[0]
+    assert told[4].endswith("NodeFailed     fetch     ConnectionError: no route to host after 812 ms, again in 30s")
+    assert told[7].endswith('NodeCompleted  fetch #2  {"pages": 2} in 95 ms')
+
+
+def test_times_are_local(shell: Any) -> None:
+    local = datetime.fromisoformat("2026-11-01T09:00:00.500Z").astimezone()
+    assert f"{local:%Y-%m-%d %H:%M:%S}" in lines(shell, shell.runs["digest"])[0]
+    assert f"{local:%m-%d %H:%M:%S}" in lines(shell, shell.runs["digest"], COLUMNS="80")[0]
+
+
+@pytest.mark.parametrize("width", [40, 80, 140])
+def test_lines_fit_the_screen(width: int, shell: Any) -> None:
+    for run in shell.runs.values():
+        assert max(map(len, lines(shell, run, COLUMNS=str(width)))) <= width
+
+
+def test_the_branch_is_shown_only_if_there_are_several(shell: Any) -> None:
+    report = lines(shell, shell.runs["report"])
+    assert [line.split()[:2] for line in report[-3:]] == [["9", "1"], ["10", "1"], ["11", "1"]]
+    assert len(report) == 10
+    assert len(lines(shell, shell.runs["report"], "--branch", "0")) == 8
+    assert len(lines(shell, shell.runs["report"], "--everything")) == 11
+    assert lines(shell, shell.runs["import"])[0].split()[1].startswith("2026-")
+
+
+def test_reading_goes_on_after_an_event(shell: Any) -> None:
+    assert lines(shell, shell.runs["digest"], "--after", "11")[0].startswith("12  ")
+    assert lines(shell, shell.runs["digest"], "--after", "12") == []
+
+
+def test_numbers_alone_for_pipes(shell: Any) -> None:
+    assert lines(shell, shell.runs["report"], "-o", "ids") == ["1", "2", "3", "4", "5", "6", "7", "9", "10", "11"]
+
+
+def test_json_lines_give_back_the_very_events_of_the_log(shell: Any) -> None:
+    for run in shell.runs.values():
+        told = [json.loads(line) for line in lines(shell, run, "--everything", "-o", "json")]
+        assert [_event(each) for each in told] == asyncio.run(_events(shell.store, run))
+        assert all(set(each) == {"seq", "branch", "time", "type", "fields"} for each in told)
+
+
+def _event(shape: dict[str, Any]) -> e.AnyEvent:
+    """From what a program read back to the event."""
+    fields = {"type": shape["type"], **shape["fields"]}
+    for name in TIMES & set(fields):
+        if fields[name] is not None:
+            fields[name] = round(datetime.fromisoformat(fields[name]).timestamp() * 1_000_000)
+    return decode(msgspec.json.encode([fields]))[0]
+
+
+async def _events(path: Any, run: Any) -> list[e.AnyEvent]:
+    store = SqliteStore(path, readonly=True)
+    found = [entry.event async for entry in Client(store).events(run, everything=True)]
+    await store.close()
+    return [_compact(event) for event in found]
+
+
+def _compact(event: Any) -> Any:
+    """With users' values written without white space, as JSON lines have them."""
+    return decode(msgspec.json.format(msgspec.json.encode([event]), indent=-1))[0]
+
+
+def test_a_value_over_several_lines_stays_on_one_json_line() -> None:
+    entry = Entry(1, 0, TIME, e.RunCompleted(output=Raw(b'{\n  "a": [1,\r\n 2]\n}')))
+    encoded = msgspec.json.format(msgspec.json.encode(event_shape(entry)), indent=-1)
+    assert b"\n" not in encoded
+    assert json.loads(encoded)["fields"]["output"] == {"a": [1, 2]}
+
+
+def test_fields_of_newer_versions_are_shown_to_programs() -> None:
+    (event,) = decode(b'[{"type":"RunStarted","by":"x","later":{"a":1}}]')
+    shape = json.loads(msgspec.json.encode(event_shape(Entry(2, 0, TIME, event))))
+    assert shape["fields"] == {"resumed": False, "by": "x", "later": {"a": 1}}
+
+
+@pytest.mark.parametrize("kind", e.EVENT_TYPES.values(), ids=lambda kind: kind.__name__)
+def test_every_event_has_words_and_none_of_them_touches_the_terminal(kind: type[e.Event]) -> None:
+    hostile = "\x1b[31m[bold]\r\n\u202e"
+    event = kind(**{name: _sample(hint, hostile) for name, hint in get_type_hints(kind).items() if name != "more"})
+    entry = Entry(7, 0, TIME, event)  # type: ignore[arg-type]
+    assert details(entry).isprintable()
+    assert place(entry.event).isprintable()
+    assert json.loads(msgspec.json.encode(event_shape(entry)))["type"] == kind.__name__
+    bare = kind(**{name: _bare(kind, name) for name in kind.__struct_fields__ if _is_required(kind, name)})
+    assert details(Entry(7, 0, TIME, bare)).isprintable()  # type: ignore[arg-type]
+
+
+def _sample(hint: Any, text: str) -> Any:
+    options = get_args(hint) or (hint,)
+    if all(isinstance(option, str) for option in options):
+        return options[-1]
+    if hint is Raw:
+        return Raw(b'"\\u001b[31m"')
+    if e.Failure in options:
+        return e.Failure(text, text)
+    if tuple in (hint, getattr(hint, "__origin__", None)):
+        return (1,) if int in options else (text,)
+    return {bool: True, int: 3, float: 12.5}.get(options[0], text)
+
+
+def _is_required(kind: Any, name: str) -> bool:
+    return any(field.name == name and field.required for field in msgspec.structs.fields(kind))
+
+
+def _bare(kind: Any, name: str) -> Any:
+    return _sample(get_type_hints(kind)[name], "x")
+
+
+def test_dead_branches_are_dimmed() -> None:
+    async def told() -> AsyncIterator[Entry]:
+        for seq in range(1, 7):
+            yield Entry(seq, int(seq > 4), TIME, e.StepStarted(step=f"step{seq}"))
+
+    file = StringIO()
+    console = Console(file=file, width=80, force_terminal=True, color_system="standard", highlight=False)
+    asyncio.run(show_lines(console, told(), ((1, 3), (5, 6))))
+    shown = file.getvalue().splitlines()
+    is_dim = [line.startswith("\x1b[2;") for line in shown]
+    assert is_dim == [False, False, False, True, False, False]
+
+
+def test_a_time_that_no_calendar_holds_is_no_reason_to_stop() -> None:
+    shape = event_shape(Entry(1, 0, 1 << 62, e.TimerSet(timer="t", due=-(1 << 62))))
+    assert (shape["time"], shape["fields"]["due"]) == (None, None)
+    assert "t" in details(Entry(1, 0, 1 << 62, e.TimerSet(timer="t", due=-(1 << 62))))

@@ -1,0 +1,163 @@
+"""`outlast ps` lists runs for people, programs and pipes, and never cuts a list short in silence."""
+
+from __future__ import annotations
+
+import json
+import re
+from io import StringIO
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from outlast.cli.ps import show_table
+from outlast.cli.words import short_ids
+from outlast.history.ids import RunId
+from outlast.lifecycle.state import Wait
+from outlast.lifecycle.status import Status
+from outlast.lifecycle.summary import Summary
+
+NOW = 1_793_600_000_000_000
+
+
+def listed(shell: Any, *arguments: str) -> list[str]:
+    """The workflows of the runs that are shown."""
+    answer = shell("ps", "-o", "json", *arguments)
+    assert answer.exit_code == 0, answer.stderr
+    return [run["workflow"] for run in json.loads(answer.stdout)["runs"]]
+
+
+def test_the_table_shows_every_run_with_what_it_waits_for_or_why(shell: Any) -> None:
+    answer = shell("ps")
+    assert answer.exit_code == 0
+    lines = answer.stdout.splitlines()
+    assert len(lines) == 7
+    for workflow, told in (
+        ("approval", "answer to “Publish 12 pages?”"),
+        ("payout", "held: Server restarted while workflow was running"),
+        ("import", "line 17: not a number in column ‘price’"),
+        ("order", "signal payment received, timer reminder"),
+    ):
+        (line,) = [line for line in lines if f"  {workflow} " in line]
+        assert told in line
+    assert answer.stderr == ""
+
+
+@pytest.mark.parametrize("width", [40, 80, 140])
+def test_the_table_fits_the_screen(width: int, shell: Any) -> None:
+    lines = shell("ps", COLUMNS=str(width)).stdout.splitlines()
+    assert len(lines) == 7
+    assert max(map(len, lines)) <= width
+    if width >= 80:
+        assert all(shell.runs[name][:13] in "\n".join(lines) for name in ("digest", "report"))
+
+
+def test_json_has_stable_names_and_times_that_programs_read(shell: Any) -> None:
+    document = json.loads(shell("ps", "-o", "json").stdout)
+    assert set(document) == {"runs", "next"}
+    assert document["next"] is None
+    (approval,) = [run for run in document["runs"] if run["workflow"] == "approval"]
+    assert set(approval) == {
+        *("run", "workflow", "status", "kind", "title", "tags", "parent", "version", "created", "updated"),
+        *("branch", "at", "done_nodes", "reason", "recoverable", "held", "waiting", "waits"),
+    }
+    assert re.fullmatch(r"2026-11-01T10:00:00\.\d{6}Z", approval["created"])
+    assert approval["waits"] == [
+        {"kind": "interaction", "id": "q1", "node": "draft", "due": None, "text": "Publish 12 pages?"}
+    ]
+
+
+def test_ids_are_whole_and_one_per_line(shell: Any) -> None:
+    answer = shell("ps", "-o", "ids")
+    assert answer.stdout.splitlines() == list(reversed(shell.runs.values()))
+
+
+def test_the_ids_of_the_table_find_their_runs(shell: Any) -> None:
+    shown = [line.split()[0] for line in shell("ps").stdout.splitlines()[1:]]
+    for short, run in zip(shown, reversed(shell.runs.values()), strict=True):
+        assert shell("verify", short, "-o", "json").exit_code == 0
+        assert run.startswith(short)
+
+
+def test_runs_are_chosen_by_status_workflow_tag_parent_and_text(shell: Any) -> None:
+    assert listed(shell, "--status", "completed") == ["report", "digest"]
+    assert listed(shell, "--status", "completed,failed") == ["payout", "report", "import", "digest"]
+    assert listed(shell, "-s", "waiting", "-s", "Failed") == ["order", "payout", "import", "approval"]
+    assert listed(shell, "--workflow", "digest") == ["digest"]
+    assert listed(shell, "--tag", "nightly", "--tag", "news") == ["digest"]
+    assert listed(shell, "--tag", "nightly", "--tag", "money") == []
+    assert listed(shell, "--parent", shell.runs["report"][:13]) == ["order"]
+    assert listed(shell, "--text", "LAMPS") == ["order"]
+
+
+def test_a_status_may_be_called_by_its_other_names(shell: Any) -> None:
+    assert listed(shell, "--status", "awaiting_input") == listed(shell, "--status", "waiting")
+    assert listed(shell, "--status", "error") == listed(shell, "--status", "failed")
+
+
+def test_runs_are_chosen_by_when_they_were_created(shell: Any) -> None:
+    assert listed(shell, "--since", "2026-11-01T13:00Z") == ["order", "payout"]
+    assert listed(shell, "--until", "2026-11-01T10:00Z") == ["digest"]
+    assert listed(shell, "--since", "2026-11-01T12:00+02:00", "--until", "2026-11-01T11:30Z") == ["import", "approval"]
+    assert listed(shell, "--since", "9999w") == listed(shell)
+    assert listed(shell, "--until", "9999w") == []
+
+
+def test_a_list_that_goes_on_says_so_and_how(shell: Any) -> None:
+    first = shell("ps", "--limit", "4")
+    assert len(first.stdout.splitlines()) == 5
+    assert "there are more" in first.stderr
+    assert "--all" in first.stderr
+    cursor = first.stderr.split("--after ")[1].strip()
+    assert listed(shell, "--after", cursor) == ["approval", "digest"]
+    assert json.loads(shell("ps", "-n", "4", "-o", "json").stdout)["next"] == cursor
+    assert "there are more" in shell("ps", "-n", "4", "-o", "ids").stderr
+    assert len(listed(shell, "--limit", "4", "--all")) == 6
+
+
+def test_nothing_to_show_is_said(shell: Any) -> None:
+    assert "no run matches" in shell("ps", "--workflow", "none").stderr
+    assert "no runs yet" in shell("--store", "memory:", "ps").stderr
+    assert shell("ps", "--workflow", "none", "-o", "ids").stdout == ""
+    assert json.loads(shell("ps", "--workflow", "none", "-o", "json").stdout) == {"runs": [], "next": None}
+
+
+def test_text_from_a_store_has_no_effect_on_the_terminal() -> None:
+    hostile = "\x1b[2J[red]x[/red]\r\n\x07\x9b31m\u202e:smile:"
+    run = Summary(
+        RunId("r"),
+        1,
+        Status.WAITING,
+        hostile,
+        created=NOW,
+        reason=hostile,
+        waiting=1,
+        waits=(Wait("interaction", hostile, hostile, None, hostile),),
+    )
+    file = StringIO()
+    show_table(Console(file=file, width=400, color_system=None, force_terminal=False), [run], NOW)
+    lines = file.getvalue().splitlines()
+    assert len(lines) == 2
+    assert all(line.isprintable() for line in lines)
+    assert "\\x1b[2J[red]x[/red]" in lines[1]
+
+
+def test_short_ids_tell_their_runs_apart() -> None:
+    runs = [
+        "01a19656-4b7a-7ab3-bdca-ec218a2d5a33",
+        "01a19656-4b7a-7ab4-bdca-ec218a2d5a33",
+        "01a1968d-39fa-7e7c-80c9-3e14b5d3c7f2",
+        "01a1968d-39fa-8e7c-80c9-3e14b5d3c7f2",
+        "chosen-by-a-person-who-likes-long-names-for-runs",
+    ]
+    short = short_ids(runs)
+    assert list(short.values()) == [
+        "01a19656-4b7a-7ab3",
+        "01a19656-4b7a-7ab4",
+        "01a1968d-39fa-7",
+        "01a1968d-39fa-8",
+        "chosen-by-a-person-who-likes-long-names-for-runs",
+    ]
+    assert short_ids(["01a1968d-39fa-7e7c-80c9-3e14b5d3c7f2"]) == {
+        "01a1968d-39fa-7e7c-80c9-3e14b5d3c7f2": "01a1968d-39fa"
+    }

@@ -1,0 +1,495 @@
+"""The contract catches stores that break it: each of these lies in one way, and a named test finds it out.
+
+The lies are told over a real store, through its public methods only, so the same lie can be told over any of them. The
+same runner finds nothing wrong with an honest store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from outlast.history.ids import RunId, WorkerId
+from outlast.history.record import Kind, Record
+from outlast.lifecycle.state import Wait
+from outlast.store import LANDED, Append, Claim, Due, Head, Listed, Lost, Notify, Outcome, Page, Query, Store
+from outlast.stores.memory import Memory, MemoryBlobs, MemoryStore
+from outlast.stores.sqlite import SqliteStore
+from outlast.testing.contract import StoreContract
+
+replace = msgspec.structs.replace
+
+# --- lies about where an append lands (S2)
+
+
+class IgnoresTheVersion:
+    """What comes too late is put at the end, as if it had been meant for there."""
+
+    async def append(self, batch: Sequence[Append]) -> list[Outcome]:
+        return [await self._append_anywhere(append) for append in batch]
+
+    async def _append_anywhere(self, append: Append) -> Outcome:
+        (outcome,) = await super().append([append])
+        if not isinstance(outcome, Lost) or outcome.why != "version" or outcome.head is None:
+            return outcome
+        first = outcome.head.version + 1
+        record = replace(append.record, first=first)
+        head = replace(append.head, version=record.last)
+        return (await super().append([replace(append, record=record, head=head)]))[0]
+
+
+class LooksThenWrites(IgnoresTheVersion):
+    """The version is checked, and the write is another step."""
+
+    async def append(self, batch: Sequence[Append]) -> list[Outcome]:
+        heads = [await self.head(append.record.run) for append in batch]
+        await asyncio.sleep(0)
+        outcomes: list[Outcome] = []
+        for append, head in zip(batch, heads, strict=True):
+            if head is not None and head.version == append.record.first - 1:
+                outcomes.append(await self._append_anywhere(append))
+            else:
+                outcomes += await super(IgnoresTheVersion, self).append([append])
+        return outcomes
+
+
+class ForgetsTheEpoch:
+    """Whoever knows the version may write."""
+
+    async def append(self, batch: Sequence[Append]) -> list[Outcome]:
+        return await super().append(
+            [replace(append, record=replace(append.record, kind=Kind.GUEST)) for append in batch]
+        )
+
+
+class TakesOverUnderTheSameEpoch:
+    """A takeover is let in under the epoch it should be above."""
+
+    async def append(self, batch: Sequence[Append]) -> list[Outcome]:
+        outcomes = []
+        for append in batch:
+            head = await self.head(append.record.run)
+            record = append.record
+            if head is not None and record.kind is Kind.TAKEOVER and record.epoch == head.epoch:
+                append = replace(append, record=replace(record, kind=Kind.OWNER))
+            outcomes += await super().append([append])
+        return outcomes
+
+
+class IgnoresNeeds:
+    """An answer is taken whether or not there is a question."""
+
+    async def append(self, batch: Sequence[Append]) -> list[Outcome]:
+        return await super().append([replace(append, needs=()) for append in batch])
+
+
+class KeepsTheTailToItself:
+    """Who loses is not told to what."""
+
+    async def append(self, batch: Sequence[Append]) -> list[Outcome]:
+        outcomes = await super().append(batch)
+        return [replace(each, tail=()) if isinstance(each, Lost) else each for each in outcomes]
+
+
+# --- half an append, half a batch (S1, S4)
+
+
+class ForgetsTheSummary:
+    """The head moves, the summary does not."""
+
+    async def append(self, batch: Sequence[Append]) -> list[Outcome]:
+        return await super().append([replace(append, summary=None) for append in batch])
+
+
+class ForgetsTheWaits:
+    """The head moves, but what the run waits for is not there."""
+
+    async def append(self, batch: Sequence[Append]) -> list[Outcome]:
+        return await super().append([replace(append, opens=()) for append in batch])
+
+
+class ForgetsTheClaim:
+    """The run is created, but belongs to nobody."""
+
+    async def append(self, batch: Sequence[Append]) -> list[Outcome]:
+        return await super().append([replace(append, claim=None) for append in batch])
+
+
+class StopsAtTheFirstLoser:
+    """What stands behind a loser in a batch is dropped."""
+
+    async def append(self, batch: Sequence[Append]) -> list[Outcome]:
+        outcomes: list[Outcome] = []
+        for append in batch:
+            if outcomes and outcomes[-1] is not LANDED:
+                outcomes.append(Lost("version", None))
+            else:
+                outcomes += await super().append([append])
+        return outcomes
+
+
+class DropsAllForOneLoser:
+    """A batch with a loser in it is refused as a whole."""
+
+    async def append(self, batch: Sequence[Append]) -> list[Outcome]:
+        for append in batch:
+            head = await self.head(append.record.run)
+            if len(batch) > 1 and (head.version if head else 0) != append.record.first - 1:
+                return [Lost("version", head) for _ in batch]
+        return await super().append(batch)
+
+
+class WritesTheSummaryFirst:
+    """A loser's summary is there before anyone asks whether it lost."""
+
+    async def append(self, batch: Sequence[Append]) -> list[Outcome]:
+        for append in batch:
+            if append.summary is not None:
+                stored = await self.summary(append.record.run)
+                await self.correct(append.summary, stored.at if stored else 0)
+        return await super().append(batch)
+
+
+class ReleasesForAnyone:
+    """Last words give the claim back, whoever holds it now."""
+
+    async def append(self, batch: Sequence[Append]) -> list[Outcome]:
+        outcomes = await super().append(batch)
+        for append, outcome in zip(batch, outcomes, strict=True):
+            holding = await self.holding(append.record.run)
+            if append.release and outcome is LANDED and holding is not None:
+                await self.release(append.record.run, holding.worker, append.head.version)
+        return outcomes
+
+
+# --- what was acknowledged, and what is read (S3)
+
+
+class AnswersTooEarly:
+    """An owner's append is acknowledged while it is in this door's memory, and written when the door is next used."""
+
+    def __init__(self, *where: Any) -> None:
+        super().__init__(*where)
+        self._unwritten: list[Append] = []
+        self._known: dict[RunId, Head] = {}
+
+    async def append(self, batch: Sequence[Append]) -> list[Outcome]:
+        if all(self._would_land(append) for append in batch):
+            self._unwritten += batch
+            outcomes: list[Outcome] = [LANDED] * len(batch)
+        else:
+            await self._write()
+            outcomes = await super().append(batch)
+        self._known |= {a.record.run: a.head for a, outcome in zip(batch, outcomes, strict=True) if outcome is LANDED}
+        return outcomes
+
+    def _would_land(self, append: Append) -> bool:
+        head, record = self._known.get(append.record.run), append.record
+        return head is not None and (record.kind, record.first, record.epoch) == (
+            Kind.OWNER,
+            head.version + 1,
+            head.epoch,
+        )
+
+    async def _write(self) -> None:
+        unwritten, self._unwritten = self._unwritten, []
+        await super().append(unwritten)
+
+    async def head(self, run: RunId) -> Head | None:
+        await self._write()
+        return await super().head(run)
+
+    async def read(self, *range: Any, **limits: Any) -> list[Record]:
+        await self._write()
+        return await super().read(*range, **limits)
+
+
+class TidiesBodies:
+    """Bodies are kept as JSON, not as bytes."""
+
+    async def append(self, batch: Sequence[Append]) -> list[Outcome]:
+        return await super().append([replace(append, record=_tidy(append.record)) for append in batch])
+
+
+class BeginsAtTheNextRecord:
+    """A range that begins inside a record misses that record."""
+
+    async def read(self, run: RunId, first: int = 1, last: int | None = None, limit: int = 1000) -> list[Record]:
+        found = await super().read(run, first, last, limit)
+        return [record for record in found if record.first >= first]
+
+
+class KeepsBlobsToItself:
+    """Blobs are in the memory of one process."""
+
+    def __init__(self, *where: Any) -> None:
+        super().__init__(*where)
+        self.blobs = MemoryBlobs({})
+
+
+# --- lists (S7)
+
+
+class RepeatsARun:
+    """Each page begins with the run the one before ended with."""
+
+    _last: tuple[Listed, ...] = ()
+
+    async def search(self, query: Query) -> Page:
+        page = await super().search(query)
+        shown = (*self._last, *page.items) if query.after else page.items
+        self._last = page.items[-1:]
+        return Page(shown, page.next)
+
+
+class LosesRunsOfTheSameMoment:
+    """The cursor of a list is a time and nothing else."""
+
+    async def search(self, query: Query) -> Page:
+        page = await super().search(query)
+        return Page(page.items, f"{page.items[-1].summary.created}:" if page.next else "")
+
+
+class CutsListsShort:
+    """There is a first page, and no word of a second."""
+
+    async def search(self, query: Query) -> Page:
+        return Page((await super().search(query)).items)
+
+    async def waits(self, **asked: Any) -> tuple[list[Due], str]:
+        return (await super().waits(**asked))[0], ""
+
+
+class ListsOldestFirst:
+    """A page is turned around."""
+
+    async def search(self, query: Query) -> Page:
+        page = await super().search(query)
+        return Page(page.items[::-1], page.next)
+
+
+class CorrectsBlindly:
+    """A correction does not look at what it replaces."""
+
+    async def correct(self, summary: Any, seen: int) -> bool:
+        stored = await self.summary(summary.run)
+        return await super().correct(summary, stored.at if stored else 0)
+
+
+# --- claims and wake-ups (S6, S8)
+
+
+class HandsOutAnEpochTwice:
+    """A door remembers the epoch it gave a run, and gives it again."""
+
+    def __init__(self, *where: Any) -> None:
+        super().__init__(*where)
+        self._given: dict[RunId, int] = {}
+
+    async def claim(self, worker: WorkerId, **wanted: Any) -> list[Claim]:
+        claims = await super().claim(worker, **wanted)
+        return [replace(claim, epoch=self._given.setdefault(claim.run, claim.epoch)) for claim in claims]
+
+
+class LetsTwoHold:
+    """Who names a run gets it, however alive its holder is."""
+
+    async def claim(
+        self, worker: WorkerId, *, runs: Sequence[RunId] | None = None, workflows: Any = None, limit: int = 1
+    ) -> list[Claim]:
+        for run in runs or ():
+            holding, head = await self.holding(run), await self.head(run)
+            if holding is not None and head is not None:
+                await self.release(run, holding.worker, head.version)
+        return await super().claim(worker, runs=runs, workflows=workflows, limit=limit)
+
+
+class LooksThenClaims:
+    """What is ready is looked up, and claiming it is another step."""
+
+    async def claim(
+        self, worker: WorkerId, *, runs: Sequence[RunId] | None = None, workflows: Any = None, limit: int = 1
+    ) -> list[Claim]:
+        if runs is not None or workflows is not None:
+            return await super().claim(worker, runs=runs, workflows=workflows, limit=limit)
+        listed = [item.summary.run for item in (await self.search(Query(limit=100))).items]
+        free = [run for run in listed if await self.holding(run) is None and (await self.head(run)).ready]
+        await asyncio.sleep(0)
+        claims: list[Claim] = []
+        for run in free[:limit]:
+            holding = await self.holding(run)
+            if holding is not None:
+                await self.release(run, holding.worker, (await self.head(run)).version)
+            claims += await super().claim(worker, runs=[run])
+        return claims
+
+
+class ClaimsEverything:
+    """A worker that asks for some workflows gets runs of all."""
+
+    async def claim(self, worker: WorkerId, *, workflows: Collection[str] | None = None, **wanted: Any) -> list[Claim]:
+        return await super().claim(worker, **wanted)
+
+
+class GoesByAnotherClock:
+    """Time is what this process says, not what the store's clock says."""
+
+    @property
+    def skew(self) -> int:
+        return 0
+
+    @skew.setter
+    def skew(self, skew: int) -> None:
+        pass
+
+
+class ReleasesWithoutLooking:
+    """A run is given back though something arrived."""
+
+    async def release(self, run: RunId, worker: WorkerId, version: int, *, ready: bool = False) -> bool:
+        head = await self.head(run)
+        return await super().release(run, worker, head.version if head else version, ready=ready)
+
+
+class ForgetsReadiness:
+    """A run that was given back for others to go on with is not offered to them."""
+
+    async def release(self, run: RunId, worker: WorkerId, version: int, *, ready: bool = False) -> bool:
+        return await super().release(run, worker, version)
+
+
+class NeverDue:
+    """Times of waits are kept and not looked at."""
+
+    async def due(self, limit: int = 100) -> list[Due]:
+        return []
+
+
+class MixesUpRuns:
+    """A wait is found by its name in any run."""
+
+    async def wait(self, run: RunId, name: str) -> Wait | None:
+        found, _ = await self.waits()
+        return next((due.wait for due in found if due.wait.name == name), None)
+
+
+class SaysNothing:
+    """News of other doors never comes."""
+
+    def subscribe(self, notify: Notify) -> Callable[[], None]:
+        return lambda: None
+
+
+LIES: Mapping[type, str] = {
+    IgnoresTheVersion: "test_an_append_behind_the_log_is_lost_and_brought_what_is_there",
+    LooksThenWrites: "test_of_two_doors_that_race_for_a_place_one_wins",
+    ForgetsTheEpoch: "test_an_owner_under_another_epoch_is_lost",
+    TakesOverUnderTheSameEpoch: "test_a_takeover_needs_a_strictly_greater_epoch",
+    IgnoresNeeds: "test_an_append_that_needs_a_wait_which_is_not_there_is_lost",
+    KeepsTheTailToItself: "test_the_same_append_sent_again_is_recognised_and_kept_once",
+    ForgetsTheSummary: "test_record_head_summary_waits_and_claim_land_together",
+    ForgetsTheWaits: "test_record_head_summary_waits_and_claim_land_together",
+    ForgetsTheClaim: "test_record_head_summary_waits_and_claim_land_together",
+    StopsAtTheFirstLoser: "test_losers_in_a_batch_do_not_harm_their_neighbours",
+    DropsAllForOneLoser: "test_the_first_append_of_a_batch_stands_though_all_others_are_lost",
+    WritesTheSummaryFirst: "test_a_lost_append_leaves_no_trace_of_anything_it_carried",
+    ReleasesForAnyone: "test_an_append_releases_only_what_was_claimed_under_its_own_epoch",
+    AnswersTooEarly: "test_what_landed_is_seen_at_another_door_at_once",
+    TidiesBodies: "test_bodies_of_any_bytes_come_back_exactly",
+    BeginsAtTheNextRecord: "test_a_range_brings_every_record_that_holds_one_of_its_events",
+    KeepsBlobsToItself: "test_a_blob_is_there_for_other_doors_and_after_reopening",
+    RepeatsARun: "test_pages_hold_every_run_once_and_the_newest_first",
+    LosesRunsOfTheSameMoment: "test_runs_of_the_same_moment_are_neither_lost_nor_repeated",
+    CutsListsShort: "test_pages_hold_every_run_once_and_the_newest_first",
+    ListsOldestFirst: "test_pages_hold_every_run_once_and_the_newest_first",
+    CorrectsBlindly: "test_a_stale_summary_is_corrected_only_if_nobody_did_before",
+    HandsOutAnEpochTwice: "test_every_claim_has_a_greater_epoch_than_all_before_it",
+    LetsTwoHold: "test_a_run_that_a_live_worker_holds_is_not_claimed_by_another",
+    LooksThenClaims: "test_workers_at_two_doors_never_get_the_same_run",
+    ClaimsEverything: "test_a_worker_claims_only_the_workflows_it_names",
+    GoesByAnotherClock: "test_a_claim_lasts_as_long_as_its_worker_by_the_stores_clock",
+    ReleasesWithoutLooking: "test_a_run_is_given_back_only_if_nothing_arrived",
+    ForgetsReadiness: "test_a_run_given_back_is_offered_again_only_if_that_was_asked",
+    NeverDue: "test_waits_come_due_by_the_stores_clock_oldest_first",
+    MixesUpRuns: "test_waits_of_the_same_name_in_two_runs_are_two",
+    SaysNothing: "test_an_append_at_another_door_is_announced_soon",
+}
+CONTRACT = sorted(name for name in dir(StoreContract) if name.startswith("test_"))
+
+
+def failures(store: type, where: Path, only: Collection[str] = CONTRACT) -> dict[str, BaseException]:
+    """The tests of the contract that the store fails, and how. `store` is a kind of MemoryStore or SqliteStore."""
+    memories: dict[Path, Memory] = {}
+
+    class Suite(StoreContract):
+        async def open_store(self, where: Path) -> Store:
+            if issubclass(store, MemoryStore):
+                return store(memories.setdefault(where, Memory()))
+            return store(where / "runs.db")
+
+    failed: dict[str, BaseException] = {}
+    for name in only:
+        place = where / name
+        place.mkdir()
+        try:
+            getattr(Suite(), name)(place)
+        except (Exception, pytest.fail.Exception) as failure:
+            failed[name] = failure
+    return failed
+
+
+def telling(lie: type, store: type) -> type:
+    return type(lie.__name__, (lie, store), {})
+
+
+def _tidy(record: Record) -> Record:
+    try:
+        return replace(record, body=msgspec.json.format(record.body, indent=-1))
+    except msgspec.DecodeError:
+        return record
+
+
+def test_the_honest_store_passes_by_the_same_runner(tmp_path: Path) -> None:
+    """S1 to S8"""
+    assert failures(MemoryStore, tmp_path) == {}
+    assert len(CONTRACT) > 90
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_the_contract_catches_a_store_in_memory_that(lie: type, tmp_path: Path) -> None:
+    """S1 to S8"""
+    suite = CONTRACT if lie is not SaysNothing else [LIES[lie]]  # each of its failures is a wait to the end of patience
+    assert LIES[lie] in failures(telling(lie, MemoryStore), tmp_path, suite)
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_the_contract_catches_a_store_in_sqlite_that(lie: type, tmp_path: Path) -> None:
+    """S1 to S8"""
+    honest, lying = tmp_path / "honest", tmp_path / "lying"
+    honest.mkdir()
+    lying.mkdir()
+    assert failures(SqliteStore, honest, [LIES[lie]]) == {}
+    assert LIES[lie] in failures(telling(lie, SqliteStore), lying, [LIES[lie]])
+
+
+def test_a_store_that_answers_too_early_is_also_caught_by_opening_it_again(tmp_path: Path) -> None:
+    """S3"""
+    reopening = "test_what_landed_is_there_when_the_store_is_opened_again"
+    for store in (MemoryStore, SqliteStore):
+        where = tmp_path / store.__name__
+        where.mkdir()
+        assert reopening in failures(telling(AnswersTooEarly, store), where, [reopening])
+
+
+def test_every_test_of_the_contract_cites_the_promise_it_protects() -> None:
+    """S1 to S8"""
+    cited = {name: re.match(r"S[1-8](, S[1-8])*(:|$)", getattr(StoreContract, name).__doc__ or "") for name in CONTRACT}
+    assert [name for name, citation in cited.items() if citation is None] == []
+    promises = {promise for citation in cited.values() if citation for promise in re.findall(r"S\d", citation[0])}
+    assert promises == {f"S{number}" for number in range(1, 9)}

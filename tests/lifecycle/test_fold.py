@@ -1,0 +1,189 @@
+"""What single events make of a state: the small meanings that drivers and people rely on."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec import Raw
+
+from outlast.history import events as e
+from outlast.lifecycle.draft import Draft
+from outlast.lifecycle.fold import apply
+from outlast.lifecycle.state import NodeStatus, State
+from outlast.lifecycle.status import Status
+from outlast.lifecycle.summary import summarise
+from outlast.testing.histories import History
+
+NO = e.Failure("Error", "no")
+
+
+def told(*events: e.AnyEvent) -> History:
+    history = History()
+    history.write([e.RunCreated(workflow="flow"), e.RunStarted(), *events], epoch=1)
+    return history
+
+
+def state(*events: e.AnyEvent) -> State:
+    return told(*events).state
+
+
+# --- requests
+
+
+def test_a_pause_that_was_asked_for_is_forgotten_when_it_comes_and_when_the_run_goes_on() -> None:
+    assert state(e.PauseRequested()).outline.pause_requested
+    assert not state(e.PauseRequested(), e.RunPaused()).outline.pause_requested
+    resumed = state(e.RunPaused(), e.PauseRequested(), e.RunStarted(resumed=True))
+    assert not resumed.outline.pause_requested
+
+
+def test_a_cancellation_that_was_asked_for_is_forgotten_when_the_run_ends() -> None:
+    assert state(e.CancelRequested()).outline.cancel_requested
+    assert not state(e.CancelRequested(), e.RunCancelled()).outline.cancel_requested
+
+
+def test_a_jump_that_was_asked_for_is_forgotten_when_a_branch_opens_after_it() -> None:
+    history = told(e.JumpRequested(target=1, branch=1))
+    assert history.state.outline.jump_requested == 1
+    history.write(history.cut(history.seq))
+    assert history.state.outline.jump_requested is None
+
+
+def test_a_jump_that_was_asked_for_is_forgotten_when_the_run_ends() -> None:
+    assert state(e.JumpRequested(target=1, branch=1), e.RunCompleted()).outline.jump_requested is None
+
+
+# --- endings
+
+
+def test_an_ending_keeps_what_came_of_the_run() -> None:
+    assert state(e.RunCompleted(output=Raw(b"7"))).outline.output == Raw(b"7")
+    assert state(e.RunContinued(successor="next")).outline.successor == "next"
+    assert state(e.RunCancelled(reason="late")).outline.reason == "late"
+    assert state(e.RunFailed(error=NO)).outline.error == NO
+
+
+def test_a_hold_is_always_recoverable_and_keeps_what_is_open() -> None:
+    held = state(e.NodeScheduled(node="a"), e.TimerSet(timer="t", due=1), e.RunFailed(error=NO, held=True))
+    assert held.outline.recoverable
+    assert held.outline.open_nodes == 1
+    assert len(held.waits) == 1
+
+
+def test_a_child_that_was_waited_for_becomes_a_loose_end_when_the_run_ends() -> None:
+    ended = state(e.ChildStarted(child="c"), e.RunCompleted())
+    assert list(ended.waits.values()) == []
+    assert [wait.name for wait in ended.loose.values()] == ["child:c"]
+    apply(ended, e.ChildEnded(child="c", output=Raw(b"3")), 5, 0)
+    child = ended.children.get("c")
+    assert child is not None
+    assert (child.status, child.output) == ("completed", Raw(b"3"))
+    assert list(ended.loose.values()) == []
+
+
+# --- nodes
+
+
+def test_done_nodes_are_counted_once_and_open_ones_while_they_are_open() -> None:
+    history = told(e.NodeScheduled(node="a"), e.NodeStarted(node="a"))
+    assert (history.state.outline.open_nodes, history.state.outline.done_nodes) == (1, 0)
+    history.write([e.NodeCompleted(node="a")])
+    assert (history.state.outline.open_nodes, history.state.outline.done_nodes) == (0, 1)
+    history.write([e.CompensationStarted(node="a"), e.NodeCompensated(node="a")])
+    assert (history.state.outline.open_nodes, history.state.outline.done_nodes) == (0, 1)
+
+
+def test_a_node_that_waits_for_its_retry_is_not_open_and_the_wait_is_a_timer() -> None:
+    waiting = state(e.NodeScheduled(node="a"), e.NodeStarted(node="a"), e.NodeFailed(node="a", error=NO, retry_at=9))
+    assert waiting.outline.open_nodes == 0
+    assert waiting.status is Status.WAITING
+    wait = waiting.waits.get("timer:retry:a")
+    assert wait is not None
+    assert (wait.due, wait.text) == (9, "no")
+
+
+def test_a_retry_ends_its_timer_even_if_it_did_not_fire() -> None:
+    again = state(
+        e.NodeScheduled(node="a"),
+        e.NodeStarted(node="a"),
+        e.NodeFailed(node="a", error=NO, retry_at=9),
+        e.NodeScheduled(node="a", attempt=2, cause="retry"),
+    )
+    assert list(again.waits.values()) == []
+    assert again.outline.open_nodes == 1
+
+
+def test_an_adopted_completion_needs_no_start_on_this_branch() -> None:
+    adopted = state(e.NodeCompleted(node="a", output=Raw(b"1"), adopted=7))
+    node = adopted.nodes.get("a")
+    assert node is not None
+    assert (node.status, node.attempt, node.output) == (NodeStatus.COMPLETED, 1, Raw(b"1"))
+    assert adopted.outline.done_nodes == 1
+
+
+def test_a_completion_keeps_the_hash_and_code_it_was_started_with() -> None:
+    done = state(e.NodeScheduled(node="a"), e.NodeStarted(node="a", hash="h", code="c"), e.NodeCompleted(node="a"))
+    node = done.nodes.get("a")
+    assert node is not None
+    assert (node.hash, node.code) == ("h", "c")
+
+
+# --- people and time
+
+
+def test_a_signal_that_is_delivered_twice_is_one_signal() -> None:
+    once = e.SignalReceived(signal="g", name="news", data=Raw(b"1"))
+    twice = state(once, e.SignalReceived(signal="g", name="news", data=Raw(b"2")))
+    signal = twice.signals.get("g")
+    assert signal is not None
+    assert signal.data == Raw(b"1")
+
+
+def test_a_consumed_signal_ends_the_wait_and_lets_go_of_its_data() -> None:
+    consumed = state(
+        e.SignalAwaited(wait="w", name="news"),
+        e.SignalReceived(signal="g", name="news", data=Raw(b"1")),
+        e.SignalConsumed(signal="g", wait="w"),
+    )
+    signal = consumed.signals.get("g")
+    assert signal is not None
+    assert (signal.consumed, signal.data) == (True, Raw(b"null"))
+    assert list(consumed.waits.values()) == []
+
+
+def test_a_wait_shows_a_guest_what_it_needs_to_answer() -> None:
+    asked = state(e.InteractionRequested(interaction="q", node="n", prompt="?", schema=Raw(b"{}"), hash="h", due=5))
+    wait = asked.waits.get("interaction:q")
+    assert wait is not None
+    assert (wait.node, wait.text, wait.detail, wait.hash, wait.due) == ("n", "?", Raw(b"{}"), "h", 5)
+
+
+# --- drafts
+
+
+@pytest.mark.parametrize("absorbed", [False, True], ids=["in the draft", "once absorbed"])
+def test_a_timer_that_is_put_off_is_shown_last_like_in_a_plain_fold(absorbed: bool) -> None:
+    history = told(e.TimerSet(timer="a", due=1), e.TimerSet(timer="b", due=1))
+    draft = Draft(history.state)
+    for seq, event in enumerate((e.TimerCancelled(timer="a"), e.TimerSet(timer="a", due=2)), 5):
+        apply(draft.view, event, seq, 0)
+    if absorbed:
+        draft.absorb()
+    shown = summarise(history.run, history.state if absorbed else draft.view)
+    assert [(wait.id, wait.due) for wait in shown.waits] == [("b", 1), ("a", 2)]
+
+
+def test_a_draft_says_which_waits_it_opens_and_which_it_ends() -> None:
+    draft = Draft(state(e.TimerSet(timer="a", due=1), e.ChildStarted(child="c")))
+    for seq, event in enumerate((e.TimerFired(timer="a"), e.OutboxEnqueued(message="m"), e.RunCompleted()), 5):
+        apply(draft.view, event, seq, 0)
+    assert {wait.name for wait in draft.opened()} == {"outbox:m", "child:c"}
+    assert set(draft.closed()) == {"timer:a", "child:c"}
+
+
+def test_a_draft_that_adds_and_ends_a_wait_changes_nothing_that_is_shown() -> None:
+    draft = Draft(state())
+    for seq, event in enumerate((e.TimerSet(timer="a", due=1), e.TimerFired(timer="a")), 3):
+        apply(draft.view, event, seq, 0)
+    assert draft.opened() == ()
+    assert draft.closed() == ()
+    assert not draft.has_new_ends

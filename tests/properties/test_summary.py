@@ -1,0 +1,530 @@
+"""Owners, guests and takeovers in any order, through the real ledger: the log stays sound, the summary true (V10, W1 to W3).
+
+One run, several workers, each with a ledger of its own as in processes of their own, and guests with theirs. Whatever they
+do one after another or at once, what the store keeps agrees with itself afterwards.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Iterable
+from contextlib import suppress
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Any, TypeVar
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from msgspec.structs import replace
+
+from outlast.errors import Fenced, Gone, Illegal, Overtaken, Refused
+from outlast.history import events as e
+from outlast.history.ids import RunId, WorkerId
+from outlast.history.lineage import ROOT, Branch, holder, lineage, opened
+from outlast.history.record import Entry, Kind, Record, entries
+from outlast.ledger import Ledger, Pen
+from outlast.lifecycle.fold import apply, fold
+from outlast.lifecycle.invariants import Violation, violations
+from outlast.lifecycle.state import State, Wait
+from outlast.lifecycle.status import Status
+from outlast.lifecycle.summary import Summary, summarise
+from outlast.store import Head
+from outlast.stores.memory import MemoryStore
+from outlast.stores.sqlite import SqliteStore
+from outlast.testing.histories import Muse
+
+RUN = RunId("run")
+TTL = 30.0
+Answer = TypeVar("Answer")
+SEEDS = st.integers(0, 2**32)
+
+LOGGER = logging.getLogger("outlast.ledger")
+
+
+class Log:
+    """A log read back from the store, up to some version, folded the plain way."""
+
+    def __init__(self, records: Iterable[Record], version: int | None = None) -> None:
+        self.entries = [
+            each for record in records for each in entries(record) if version is None or each.seq <= version
+        ]
+        self.version = self.entries[-1].seq
+        self.branches: dict[int, Branch] = {0: ROOT}
+        for entry in self.entries:
+            if isinstance(entry.event, e.BranchOpened):
+                self.branches[entry.event.branch] = opened(entry.event, entry.seq)
+
+    def told(self) -> list[Entry]:
+        """What the branch that holds the last event sees."""
+        branch = holder(self.branches.values(), self.version).id
+        return [
+            self.entries[seq - 1] for a, b in lineage(self.branches, branch, self.version) for seq in range(a, b + 1)
+        ]
+
+    def state(self) -> State:
+        return fold(State(), self.told())
+
+    def muse(self, seed: int) -> Muse:
+        muse = Muse(Random(seed).randrange)
+        muse.hear(self.entries)
+        return muse
+
+
+class Crowd(RuleBasedStateMachine):
+    """Everyone who may write to one run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        LOGGER.disabled = True  # being taken over is worth a warning each time
+        self.loop = asyncio.new_event_loop()
+        self.time = 1_700_000_000_000_000
+        self.store = self.open_store()
+        self.desk = Ledger(self.store, clock=lambda: self.time - 2_500)
+        self.ledgers = [self.desk]
+        self.pen: Pen | None = None
+        self.fenced: list[Pen] = []
+        self.workers = 0
+        self.summary_at = 0
+
+    def open_store(self) -> MemoryStore | SqliteStore:
+        return MemoryStore()
+
+    def teardown(self) -> None:
+        for ledger in self.ledgers:
+            self.do(ledger.close())
+        self.do(self.store.close())
+        self.loop.close()
+        LOGGER.disabled = False
+
+    def do(self, work: Coroutine[Any, Any, Answer]) -> Answer:
+        return self.loop.run_until_complete(work)
+
+    def tick(self) -> int:
+        self.time += 1_000
+        return self.time
+
+    def log(self, version: int | None = None) -> Log:
+        return Log(self.records(), version)
+
+    def records(self) -> list[Record]:
+        return self.do(self.store.read(RUN, limit=10_000))
+
+    def head(self) -> Head:
+        head = self.do(self.store.head(RUN))
+        assert head is not None
+        return head
+
+    def new_worker(self) -> tuple[WorkerId, Ledger]:
+        self.workers += 1
+        worker, ledger = WorkerId(f"w{self.workers}"), Ledger(self.store, clock=self.tick)
+        self.ledgers.append(ledger)
+        self.do(self.store.enrol(worker, TTL))
+        return worker, ledger
+
+    # --- how it begins
+
+    @initialize(owned=st.booleans(), hold=st.booleans())
+    def create(self, owned: bool, hold: bool) -> None:
+        created = e.RunCreated(workflow="flow", tags=("a",), on_restart="hold" if hold else "resume")
+        if owned:
+            worker, ledger = self.new_worker()
+            self.pen = self.do(ledger.create(RUN, [created, e.RunStarted()], worker))
+        else:
+            self.do(self.desk.create_ready(RUN, created))
+
+    # --- the owner
+
+    def thought_out(self, pen: Pen, seed: int, most: int) -> list[e.AnyEvent]:
+        """What the owner decides, knowing what it knows."""
+        known = self.log(pen.head.version)
+        muse, state = known.muse(seed), known.state()
+        said: list[e.AnyEvent] = []
+        for place in range(1 + muse.pick(most)):
+            burst = muse.suggest(state, Kind.OWNER, branching=not place)
+            for event in burst:
+                if isinstance(event, e.BranchOpened):
+                    return burst
+                muse.hear([Entry(muse.seq + 1, 0, 0, event)])
+                apply(state, event, muse.seq, self.time)
+            said += burst
+        return said
+
+    @precondition(lambda self: self.pen is not None)
+    @rule(seed=SEEDS, release=st.integers(0, 9))
+    def append(self, seed: int, release: int) -> None:
+        assert self.pen is not None
+        events = self.thought_out(self.pen, seed, 4)
+        if not events:
+            return
+        is_ahead = self.head().version > self.pen.head.version
+        try:
+            first = self.do(self.pen.append(events, release=release == 0))
+        except Overtaken:
+            assert is_ahead
+            assert self.pen.head.version == self.head().version
+            return
+        assert [entry.event for entry in self.log().entries[first - 1 :]] == events
+        if release == 0:
+            self.pen = None
+
+    @precondition(lambda self: self.pen is not None)
+    @rule()
+    def catch_up(self) -> None:
+        assert self.pen is not None
+        behind = self.pen.head.version
+        taken = self.do(self.pen.catch_up())
+        assert taken == self.log().entries[behind:]
+
+    @precondition(lambda self: self.pen is not None)
+    @rule(ready=st.booleans())
+    def let_go(self, ready: bool) -> None:
+        assert self.pen is not None
+        before, holding = self.head(), self.do(self.store.holding(RUN))
+        is_ours = holding is not None and holding.worker == self.pen.worker
+        is_ahead = before.version > self.pen.head.version
+        if self.do(self.pen.let_go(ready=ready)):
+            assert self.head().ready is (ready if is_ours else before.ready)
+            self.pen = None
+        else:
+            assert is_ours
+            assert is_ahead
+
+    # --- guests
+
+    def brought(self, seed: int) -> list[e.AnyEvent]:
+        """What a guest may bring now: it has looked at what is shown as open."""
+        log = self.log()
+        muse, state = log.muse(seed), log.state()
+        kind = Kind.GUEST if state.is_closed or muse.chance(2) else Kind.CONTROL if muse.chance(4) else Kind.GUEST
+        said: list[e.AnyEvent] = []
+        for _ in range(1 + muse.pick(2)):
+            for event in muse.suggest(state, kind):
+                muse.hear([Entry(muse.seq + 1, 0, 0, event)])
+                apply(state, event, muse.seq, self.time)
+                said.append(event)
+        return said
+
+    @rule(seed=SEEDS, named=st.booleans())
+    def deliver(self, seed: int, named: bool) -> None:
+        events = self.brought(seed)
+        if events:
+            before = self.head()
+            first = self.do(self.desk.deliver(RUN, events, branch=before.branch if named else None))
+            assert first == before.version + 1
+            assert self.head().ready is not before.closed
+
+    @rule(
+        event=st.sampled_from(
+            [
+                e.InteractionAnswered(interaction="never-asked"),
+                e.TimerFired(timer="never-set"),
+                e.ChildEnded(child="never-started"),
+                e.OutboxSent(message="never-enqueued"),
+                e.TriggerInputReceived(trigger="never-registered", input="i"),
+            ]
+        )
+    )
+    def deliver_what_nobody_waits_for(self, event: e.AnyEvent) -> None:
+        before = self.head()
+        refused = False
+        try:
+            self.do(self.desk.deliver(RUN, [event]))
+        except Gone:
+            refused = True
+        assert refused
+        assert self.head() == before
+
+    @precondition(lambda self: self.pen is not None)
+    @rule(seed=SEEDS)
+    def append_and_deliver_at_once(self, seed: int) -> None:
+        """Two guests and the owner set off together; each of them succeeds or is told that it came too late."""
+        assert self.pen is not None
+        mine, theirs, others = self.thought_out(self.pen, seed, 3), self.brought(seed), self.brought(seed + 1)
+        work: list[Coroutine[Any, Any, object]] = [self.desk.deliver(RUN, each) for each in (theirs, others) if each]
+        if mine:
+            work.insert(Random(seed).randrange(len(work) + 1), self.pen.append(mine))
+
+        async def at_once() -> list[object]:
+            return await asyncio.gather(*work, return_exceptions=True)
+
+        for outcome in self.do(at_once()):
+            assert isinstance(outcome, int | Overtaken | Gone), outcome
+
+    # --- takeovers
+
+    @rule(hold=st.booleans(), in_vain=st.integers(0, 4))
+    def take_over(self, hold: bool, in_vain: int) -> None:
+        worker, ledger = self.new_worker()
+        if self.do(self.store.holding(RUN)) is not None:
+            assert self.do(self.store.claim(worker, runs=[RUN])) == []
+            self.store.skew += int(TTL * 1_000_000) + 1
+            self.do(self.store.renew(worker, TTL))
+        (claim,) = self.do(self.store.claim(worker, runs=[RUN]))
+        assert claim.epoch > self.head().epoch
+        if in_vain == 0:
+            return  # it died before it said so: the old owner, if there is one, is still the owner
+        if self.pen is not None:
+            self.fenced.append(self.pen)
+        self.pen = self.do(ledger.take_over(claim, hold=hold))
+        assert self.head().epoch == claim.epoch
+
+    @precondition(lambda self: self.fenced)
+    @rule(seed=SEEDS)
+    def write_although_taken_over(self, seed: int) -> None:
+        pen = self.fenced[seed % len(self.fenced)]
+        before = self.head()
+        refused = 0
+        for act in (lambda: pen.append([e.VersionChanged(version="9")]), pen.catch_up):
+            try:
+                self.do(act())
+            except Fenced:
+                refused += 1
+        assert refused == 2
+        self.do(pen.let_go(ready=True))
+        assert self.head() == before
+
+    # --- what holds afterwards
+
+    @invariant()
+    def the_log_is_sound(self) -> None:
+        assert violations(RUN, self.records(), self.do(self.store.summary(RUN))) == []
+
+    @invariant()
+    def the_summary_is_that_of_a_refold_at_its_version(self) -> None:
+        summary = self.do(self.store.summary(RUN))
+        assert summary is not None
+        assert summary == summarise(RUN, self.log(summary.at).state())
+        assert summary.at >= self.summary_at
+        self.summary_at = summary.at
+
+    @invariant()
+    def the_catalogue_shows_what_the_run_does_once_an_owner_has_looked(self) -> None:
+        """What arrived since is not shown before an owner has taken it in and written again."""
+        shown, true = self.do(self.store.summary(RUN)), summarise(RUN, self.log().state())
+        assert shown is not None
+        newer = [record.kind for record in self.records() if record.first > shown.at]
+        if newer[-1:] not in ([Kind.GUEST], [Kind.CONTROL]):
+            assert is_shown(shown, true)
+
+    @invariant()
+    def the_owner_knows_what_a_refold_knows(self) -> None:
+        if self.pen is not None:
+            known = self.log(self.pen.head.version)
+            assert self.pen.state == known.state()
+            assert list(self.pen.state.waits.items()) == list(known.state().waits.items())
+
+    @invariant()
+    def what_the_store_shows_as_open_is_what_the_log_left_open(self) -> None:
+        state = self.log().state()
+        rows, following = self.do(self.store.waits(limit=1_000))
+        assert following == ""
+        shown = {row.wait.name: row.wait for row in rows}
+        assert shown == {wait.name: wait for wait in opened_by(state)}
+
+    @invariant()
+    def the_head_agrees_with_the_last_record(self) -> None:
+        head, records, log = self.head(), self.records(), self.log()
+        last, state = records[-1], log.state()
+        assert (head.version, head.digest, head.branch) == (last.last, last.digest, last.branch)
+        assert head.branch == max(log.branches)
+        assert head.branch_first == log.branches[head.branch].first
+        assert head.epoch == max(record.epoch for record in records)
+        assert head.closed is state.is_closed
+        if self.pen is not None and self.pen.head.version == head.version:
+            assert replace(self.pen.head, ready=head.ready) == head
+
+
+def is_shown(shown: Summary, true: Summary) -> bool:
+    """Whether the two say the same but for what is not written with every append."""
+    return replace(shown, at=true.at, updated=true.updated, done_nodes=true.done_nodes) == true
+
+
+def opened_by(state: State) -> Iterable[Wait]:
+    return [*state.waits.values(), *state.loose.values()]
+
+
+class CrowdOnSqlite(Crowd):
+    def open_store(self) -> SqliteStore:
+        self.folder = TemporaryDirectory()
+        return SqliteStore(f"{self.folder.name}/runs.db", durability="relaxed", commit="inline")
+
+    def teardown(self) -> None:
+        super().teardown()
+        self.folder.cleanup()
+
+
+class TestManyWritersInMemory(Crowd.TestCase):
+    settings = settings(max_examples=300, stateful_step_count=30)
+
+
+class TestManyWritersInSqlite(CrowdOnSqlite.TestCase):
+    settings = settings(max_examples=15, stateful_step_count=25)
+
+
+# --- single stories that random ones come across ------------------------------------------------------------------------
+
+
+class Stage:
+    """One run on a store in memory, its owner, and a desk for guests."""
+
+    def __init__(self) -> None:
+        self.store = MemoryStore()
+        self.desk, self.ledger = Ledger(self.store), Ledger(self.store)
+
+    async def begin(self, *events: e.AnyEvent) -> Pen:
+        worker = WorkerId("w1")
+        await self.store.enrol(worker, TTL)
+        return await self.ledger.create(RUN, [e.RunCreated(workflow="flow"), e.RunStarted(), *events], worker)
+
+    async def take_over(self) -> Pen:
+        worker = WorkerId("w2")
+        self.store.skew += int(TTL * 1_000_000) + 1
+        await self.store.enrol(worker, TTL)
+        (claim,) = await self.store.claim(worker, runs=[RUN])
+        return await Ledger(self.store).take_over(claim)
+
+    async def shown(self) -> Summary:
+        summary = await self.store.summary(RUN)
+        assert summary is not None
+        return summary
+
+    async def breaches(self) -> list[Violation]:
+        return violations(RUN, await self.store.read(RUN), await self.store.summary(RUN))
+
+
+ASKED = e.InteractionRequested(interaction="q", prompt="go on?")
+ANSWERED = e.InteractionAnswered(interaction="q")
+
+
+def test_a_takeover_shows_what_guests_had_brought_before_it() -> None:
+    """Nobody owned the run when the answer came; once someone does, lists must not show the question as open."""
+
+    async def story() -> None:
+        stage = Stage()
+        await (await stage.begin(ASKED)).let_go()
+        await stage.desk.deliver(RUN, [ANSWERED])
+        pen = await stage.take_over()
+        await pen.append([e.NodeScheduled(node="a"), e.NodeStarted(node="a")])
+        assert is_shown(await stage.shown(), summarise(RUN, pen.state))
+
+    asyncio.run(story())
+
+
+def test_an_owner_that_was_taken_over_puts_no_older_summary_back() -> None:
+    async def story() -> None:
+        stage = Stage()
+        old = await stage.begin(ASKED)
+        await stage.desk.deliver(RUN, [ANSWERED])
+        await old.catch_up()
+        new = await stage.take_over()
+        await new.append([e.RunCompleted()])
+        await old.let_go()
+        assert (await stage.shown()).status is Status.COMPLETED
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("owed", "receipt"),
+    [
+        (e.OutboxEnqueued(message="m"), e.OutboxSent(message="m")),
+        (e.ChildStarted(child="c"), e.ChildEnded(child="c")),
+    ],
+    ids=["a message that was sent", "a child that ended"],
+)
+def test_a_receipt_on_the_part_that_is_cut_off_is_not_waited_for_again(owed: e.AnyEvent, receipt: e.AnyEvent) -> None:
+    """V7: it happens once in the whole log. The new branch shows it as open all the same, and takes a second one."""
+
+    async def story() -> None:
+        stage = Stage()
+        pen = await stage.begin(owed)
+        await stage.desk.deliver(RUN, [receipt])
+        await pen.catch_up()
+        await pen.open_branch(3)
+        assert opened_by(pen.state) == []
+        with pytest.raises(Gone):
+            await stage.desk.deliver(RUN, [receipt])
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [e.OutboxSent(message="never-enqueued")],
+        [e.OutboxEnqueued(message="m"), e.OutboxSent(message="m"), e.OutboxSent(message="m")],
+        [e.ChildEnded(child="never-started")],
+    ],
+    ids=["for no message", "twice", "for no child"],
+)
+def test_a_receipt_without_its_antecedent_is_refused_before_it_is_written(events: list[e.AnyEvent]) -> None:
+    """W3: a log that the ledger wrote has no violations."""
+
+    async def story() -> None:
+        stage = Stage()
+        pen = await stage.begin()
+        with suppress(Illegal):
+            await pen.append(events)
+        assert await stage.breaches() == []
+
+    asyncio.run(story())
+
+
+def cut(**fields: int) -> e.BranchOpened:
+    return replace(e.BranchOpened(branch=1, parent=0, cutoff=2), **fields)
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [e.VersionChanged(version="2"), cut(cutoff=3)],
+        [cut(branch=5)],
+        [cut(parent_first=2)],
+        [cut(previous_first=2)],
+        [cut(), cut(branch=2, cutoff=3, parent=1, parent_first=3, previous_first=3)],
+    ],
+    ids=[
+        "in the middle of an append",
+        "of a number too high",
+        "with a wrong parent_first",
+        "with a wrong previous",
+        "two",
+    ],
+)
+def test_a_branch_that_opens_wrongly_is_refused_before_it_is_written(events: list[e.AnyEvent]) -> None:
+    """W3 and V8."""
+
+    async def story() -> None:
+        stage = Stage()
+        pen = await stage.begin()
+        with suppress(Illegal):
+            await pen.append(events)
+        assert await stage.breaches() == []
+
+    asyncio.run(story())
+
+
+def test_a_timer_named_like_that_of_a_retry_is_not_silently_replaced() -> None:
+    """V7 and V10: two waits of one name, one of which is lost; and the summary lists them in another order than a refold."""
+
+    async def story() -> None:
+        stage = Stage()
+        pen = await stage.begin(e.NodeScheduled(node="a"), e.NodeStarted(node="a"))
+        with suppress(Illegal):
+            await pen.append([e.TimerSet(timer="retry:a", due=1), e.TimerSet(timer="later", due=2)])
+            await pen.append([e.NodeFailed(node="a", error=e.Failure("Error"), retry_at=3)])
+        assert await stage.breaches() == []
+
+    asyncio.run(story())
+
+
+def test_an_append_of_nothing_is_refused_in_words() -> None:
+    async def story() -> None:
+        pen = await Stage().begin()
+        with pytest.raises(Refused):
+            await pen.append([])
+
+    asyncio.run(story())

@@ -1,0 +1,98 @@
+-- application_id 1333097548, user_version 1
+
+CREATE INDEX catalogue_created on catalogue (created, run);
+
+CREATE INDEX catalogue_parent on catalogue (parent, created, run) where parent != '';
+
+CREATE INDEX catalogue_status on catalogue (status, created, run);
+
+CREATE INDEX catalogue_workflow on catalogue (workflow, created, run);
+
+CREATE INDEX claim_worker on claim (worker);
+
+CREATE INDEX head_ready on head (id) where ready = 1 and closed = 0;
+
+CREATE UNIQUE INDEX log_run_first on log (run, first);
+
+CREATE INDEX tag_run on tag (run);
+
+CREATE INDEX wait_due on wait (due) where due is not null;
+
+CREATE INDEX wait_kind on wait (kind, run, name);
+
+CREATE TABLE catalogue (
+        id integer primary key references head (id),
+        run text not null,
+        at integer not null,
+        status text not null,
+        workflow text not null,
+        parent text not null,
+        created integer not null,
+        text text not null,
+        body blob not null
+    );
+
+CREATE TABLE claim (
+        run integer primary key references head (id),
+        worker text not null,
+        epoch integer not null
+    );
+
+CREATE TABLE head (
+        id integer primary key,
+        run text not null unique,
+        version integer not null,
+        digest blob not null,
+        epoch integer not null,
+        branch integer not null,
+        branch_first integer not null,
+        closed integer not null,
+        ready integer not null,
+        granted integer not null,
+        interrupted text not null default ''
+    );
+
+CREATE TABLE log (
+        id integer primary key,
+        run integer not null references head (id),
+        first integer not null,
+        count integer not null,
+        branch integer not null,
+        epoch integer not null,
+        kind integer not null,
+        append_id blob not null,
+        time integer not null,
+        body blob not null,
+        digest blob not null
+    );
+
+CREATE TABLE scratch (
+        run integer primary key references head (id),
+        body blob not null
+    );
+
+CREATE TABLE tag (
+        tag text not null,
+        run integer not null references head (id),
+        primary key (tag, run)
+    ) without rowid;
+
+CREATE TABLE wait (
+        run integer not null references head (id),
+        name text not null,
+        kind text not null,
+        due integer,
+        body blob not null,
+        primary key (run, name)
+    ) without rowid;
+
+CREATE TABLE worker (
+        id text primary key,
+        expires integer not null
+    ) without rowid;
+
+CREATE VIEW event as
+        select head.run as run, log.first + item.key as seq, log.branch as branch,
+               item.value ->> 'type' as type, item.value ->> 'node' as node,
+               datetime(log.time / 1000000, 'unixepoch') as time, item.value as body
+        from log join head on head.id = log.run, json_each(cast(log.body as text)) as item;
