@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -55,16 +55,16 @@ class GroupCommit:
         self._alone: RunId | None = None
         self.measures = Measures()
 
-    async def submit(self, append: Append) -> Outcome:
-        """The outcome, once it is certain."""
+    def submit(self, append: Append) -> Awaitable[Outcome]:
+        """The outcome, once it is certain. Await it at once: a lone append begins only then."""
         if self._flushing is None and self._alone == append.record.run:
-            return await self._commit_alone(append)
+            return self._commit_alone(append)
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Outcome] = loop.create_future()
         self._waiting.append((append, answer))
         if self._flushing is None:
             self._flushing = loop.create_task(self._flush(), name="outlast-ledger-flush")
-        return await answer
+        return answer
 
     async def _commit_alone(self, append: Append) -> Outcome:
         """The run that wrote last writes again and nobody else waits: no need to let the loop turn before the flush."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
 
 from outlast.errors import AlreadyExists, BadInput, Gone, NotFound
 from outlast.history import events as e
@@ -162,8 +161,8 @@ class Ledger:
 
     # --- committing and announcing
 
-    def commit(self, append: Append) -> Coroutine[Any, Any, Outcome]:
-        """Hand one append to the group; its outcome is certain when it comes."""
+    def commit(self, append: Append) -> Awaitable[Outcome]:
+        """Hand one append to the group, to be awaited at once; its outcome is certain when it comes."""
         return self._group.submit(append)
 
     async def close(self) -> None:

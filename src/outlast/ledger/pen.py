@@ -69,15 +69,21 @@ class Pen:
 
         Raises `Illegal` if they may not follow, `Overtaken` if something arrived that they did not know of (the state then
         holds it: decide again), `Fenced` if the run has a newer owner. With `release` the claim is given up with them."""
-        return self._write(lambda: events, Kind.OWNER, release)
+        return self._write(events, None, Kind.OWNER, release)
 
     def take_over(self, decision: Callable[[State], Sequence[e.AnyEvent]]) -> Coroutine[Any, Any, int]:
         """The first append of a new epoch. What others still wrote before it is taken in, and `decision` asked again. The
         summary is written with it: guests may have told more since it was made."""
         self._summary_behind = True
-        return self._write(lambda: decision(self.state), Kind.TAKEOVER, False)
+        return self._write((), decision, Kind.TAKEOVER, False)
 
-    async def _write(self, decision: Callable[[], Sequence[e.AnyEvent]], kind: Kind, release: bool) -> int:
+    async def _write(
+        self,
+        events: Sequence[e.AnyEvent],
+        decision: Callable[[State], Sequence[e.AnyEvent]] | None,
+        kind: Kind,
+        release: bool,
+    ) -> int:
         """Draft, commit, absorb; while the append loses to data, take the data in and try again. One coroutine on the hot
         path: every layer more is paid at every wake."""
         if self._busy:
@@ -89,7 +95,8 @@ class Pen:
             id = self._ledger.new_append_id()
             overtaken = 0
             while True:
-                events = decision()
+                if decision is not None:
+                    events = decision(self.state)
                 if not events:
                     raise BadInput("there is nothing to append")
                 draft = await self._cut(events[0]) if type(events[0]) is e.BranchOpened else self._draft

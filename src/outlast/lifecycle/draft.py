@@ -7,13 +7,14 @@ if it loses a race, the draft is dropped, what others wrote is folded, and a new
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from copy import copy
+from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
-from outlast.lifecycle.state import State, Table, Wait
+from outlast.lifecycle.state import Outline, State, Table, Wait
 
 Part = TypeVar("Part")
+
+_copy: Callable[[Outline], Outline] = getattr(Outline, "__copy__")  # noqa: B009, at every append: without copy()'s detours
 
 
 class Overlay(Generic[Part]):
@@ -100,7 +101,7 @@ class Draft:
         self._waits = OrderedOverlay(_plain(state.waits))
         self._loose = Overlay(_plain(state.loose))
         self.view = State(
-            outline=copy(state.outline),
+            outline=_copy(state.outline),
             nodes=Overlay(_plain(state.nodes)),
             waits=self._waits,
             loose=self._loose,
@@ -136,14 +137,14 @@ class Draft:
             if overlay.changes:
                 overlay.absorb()
         self.state.outline = self.view.outline
-        self.view.outline = copy(self.view.outline)
+        self.view.outline = _copy(self.view.outline)
 
     def drop(self) -> None:
         """What was drafted has not happened."""
         for overlay in self._overlays:
             if overlay.changes:
                 overlay.changes.clear()
-        self.view.outline = copy(self.state.outline)
+        self.view.outline = _copy(self.state.outline)
 
 
 def _plain(table: Table[Part]) -> dict[str, Part]:
