@@ -13,21 +13,18 @@ D4  What is being written meanwhile is no violation: `verify` judges the log as 
 
 from __future__ import annotations
 
-import asyncio
-import struct
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 
 import msgspec
-from msgspec import Struct
 
 from outlast.errors import BadInput, Damaged, Illegal, NotFound
 from outlast.history.ids import RunId, checked_run
 from outlast.history.lineage import Interval, lineage
-from outlast.history.record import Entry, Record, follows
-from outlast.ledger.reading import branches_of, head_of, lineage_of, records, told
-from outlast.lifecycle.invariants import Violation, violations
-from outlast.lifecycle.status import Status
+from outlast.history.record import Entry
+from outlast.ledger.proof import STRANGE, Verification, verify
+from outlast.ledger.reading import branches_of, head_of, lineage_of, told
+from outlast.lifecycle.invariants import Violation
 from outlast.lifecycle.summary import Summary
 from outlast.store import Head, Listed, Page, Query, Store
 
@@ -36,32 +33,13 @@ __all__ = ["Client", "Entry", "Interval", "Listed", "Page", "Query", "Summary", 
 CANDIDATES = 5
 """How many runs an ambiguous beginning of an id is answered with."""
 
-_STRANGE = (ValueError, LookupError, TypeError, AttributeError, OverflowError, struct.error)
-"""What reading a damaged row ends in where nobody has called it damage yet."""
-
 
 @contextmanager
 def _reading(run: RunId, seq: int, what: str) -> Iterator[None]:
     try:
         yield
-    except _STRANGE as error:
+    except STRANGE as error:
         raise Damaged(f"{what}: {error!r}", run=run, seq=seq) from error
-
-
-class Verification(Struct, frozen=True):
-    """What `verify` found out about one run; `digest` is that of its head, `status` the one its summary claims."""
-
-    run: RunId
-    events: int
-    appends: int
-    branches: int
-    status: Status | None
-    digest: str
-    violations: tuple[Violation, ...] = ()
-
-    @property
-    def is_sound(self) -> bool:
-        return not self.violations
 
 
 class Client:
@@ -150,7 +128,7 @@ class Client:
             return tuple(lineage(branches, branch, following.first - 1 if following else head.version))
         except Illegal as objection:
             raise Damaged(objection.reason, run=run, seq=head.branch_first) from objection
-        except _STRANGE as error:
+        except STRANGE as error:
             raise Damaged(f"a branch should open here: {error!r}", run=run, seq=head.branch_first) from error
 
     async def events(
@@ -179,7 +157,7 @@ class Client:
                     raise Damaged(f"this event is missing, the next one there is {entry.seq}", run=run, seq=due)
                 yield entry
                 due += 1
-        except _STRANGE as error:
+        except STRANGE as error:
             raise Damaged(f"the stored bytes are not a list of events: {error}", run=run, seq=due) from error
         if due <= last:
             raise Damaged(f"this event and all to {last} are missing", run=run, seq=due)
@@ -188,117 +166,4 @@ class Client:
 
     async def verify(self, run: RunId) -> Verification:
         """Judge V1 to V11 over the whole log, its head and its summary; damage is reported, not raised."""
-        try:
-            return await self._examined(run)
-        except (Damaged, *_STRANGE) as error:
-            return _lost(run, f"cannot be read: {error!r}")
-
-    async def _examined(self, run: RunId) -> Verification:
-        store = self._store
-        summary, found = await _claimed(store, run)  # first: what is appended from here on leaves it merely behind
-        head = await store.head(run)
-        if head is None:
-            return await self._headless(run)
-        log, unread = await _log(store, run, head.version)
-        found += [*unread, *_against_head(head, log), *await _beyond(store, head)]
-        found += await asyncio.to_thread(_judged, run, log, summary, self._key)
-        return Verification(
-            run=run,
-            events=sum(record.count for record in log),
-            appends=len(log),
-            branches=1 + max((record.branch for record in log), default=head.branch),
-            status=summary.status if summary else None,
-            digest=head.digest.hex(),
-            violations=tuple(sorted(set(found))),
-        )
-
-    async def _headless(self, run: RunId) -> Verification:
-        """A run that lists show and nothing else knows of has lost its log; otherwise there is no such run."""
-        async for listed in self.all(Query(text=run, limit=1000)):
-            if listed.summary.run == run:
-                return _lost(run, "lists show the run, but its head is gone and its log cannot be reached")
-        raise NotFound(f"there is no run {run}")
-
-
-def _lost(run: RunId, why: str) -> Verification:
-    return Verification(run, 0, 0, 0, None, "", (Violation(0, "V1", why),))
-
-
-async def _claimed(store: Store, run: RunId) -> tuple[Summary | None, list[Violation]]:
-    try:
-        summary = await store.summary(run)
-    except (Damaged, *_STRANGE) as error:
-        return None, [Violation(0, "V10", f"the stored summary does not read: {error}")]
-    return summary, [] if summary else [Violation(0, "V10", "the run has no summary")]
-
-
-async def _log(store: Store, run: RunId, last: int) -> tuple[list[Record], list[Violation]]:
-    """All records up to `last`; if one cannot be read, it is named and the rest is still there to be judged."""
-    try:
-        return [record async for record in records(store, run, 1, last)], []
-    except (Damaged, *_STRANGE):
-        log, found, seq = list[Record](), list[Violation](), 1
-    while seq <= last:
-        try:
-            page = await store.read(run, seq, seq, 1) or await store.read(run, seq, last, 1)
-        except (Damaged, *_STRANGE) as error:
-            found.append(Violation(seq, "V1", f"cannot be read: {error!r}"))
-            seq += 1
-            continue
-        if not page:
-            break
-        log += page
-        seq = max(page[-1].last, seq) + 1
-    return log, found
-
-
-async def _beyond(store: Store, head: Head) -> list[Violation]:
-    """Records after the head's version that did not come with a newer head."""
-    place = head.version + 1
-    try:
-        further = await store.read(head.run, place, None, 1)
-    except (Damaged, *_STRANGE) as error:
-        return [Violation(place, "V1", f"cannot be read: {error!r}")]
-    again = await store.head(head.run) if further else None
-    if not further or (again is not None and again.version >= further[-1].last):
-        return []
-    return [Violation(place, "V1", f"the log goes on after event {head.version}, where its head ends")]
-
-
-def _against_head(head: Head, log: Sequence[Record]) -> list[Violation]:
-    """Where the head says something else than the last record. If it is of another version, the rest is of no use."""
-    if not log or log[-1].last != head.version:
-        end = log[-1].last if log else 0
-        return [Violation(end + 1, "V1", f"the head says that the log ends at event {head.version}, it ends at {end}")]
-    last = log[-1]
-    opened = next(record.first for record in log if record.branch == last.branch)
-    told_and_true = (
-        ("V1", "digest", head.digest.hex(), last.digest.hex()),
-        ("V11", "epoch", head.epoch, max(record.epoch for record in log)),
-        ("V8", "branch", head.branch, last.branch),
-        ("V8", "first event of the branch", head.branch_first, opened),
-    )
-    return [
-        Violation(last.last, invariant, f"the head says {name} {said}, the log {true}")
-        for invariant, name, said, true in told_and_true
-        if said != true
-    ]
-
-
-def _judged(run: RunId, log: Sequence[Record], summary: Summary | None, key: bytes) -> list[Violation]:
-    """The violations; a record that is damaged beyond judging is named and left out."""
-    try:
-        return violations(run, log, summary, key=key)
-    except _STRANGE:
-        legible, found = list[Record](), list[Violation]()
-    for record in log:
-        try:
-            follows(record, record.digest, key)
-            record.events()
-        except Damaged:
-            legible.append(record)  # as damage that is understood, it is judged
-        except _STRANGE as error:
-            found.append(Violation(record.first, "V1", f"cannot be read: {error!r}"))
-        else:
-            legible.append(record)
-    return found + violations(run, legible, summary, key=key)
+        return await verify(self._store, run, self._key)

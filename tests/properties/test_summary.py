@@ -452,6 +452,30 @@ def test_a_receipt_on_the_part_that_is_cut_off_is_not_waited_for_again(owed: e.A
 
 
 @pytest.mark.parametrize(
+    ("owed", "receipt"),
+    [
+        (e.OutboxEnqueued(message="m"), e.OutboxSent(message="m")),
+        (e.ChildStarted(child="c"), e.ChildEnded(child="c")),
+    ],
+    ids=["a message that was sent", "a child that ended"],
+)
+def test_a_receipt_that_arrives_while_a_branch_opens_is_not_waited_for_again(
+    owed: e.AnyEvent, receipt: e.AnyEvent
+) -> None:
+    """The same, when the owner decides without knowing of it: the receipt lands first and is cut off unseen."""
+
+    async def story() -> None:
+        stage = Stage()
+        pen = await stage.begin(owed)
+        await stage.desk.deliver(RUN, [receipt])
+        with suppress(Overtaken):
+            await pen.open_branch(3)
+        assert opened_by(pen.state) == []
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
     "events",
     [
         [e.OutboxSent(message="never-enqueued")],
