@@ -1,0 +1,207 @@
+"""What befalls steps and nodes."""
+
+from __future__ import annotations
+
+from outlast.errors import Illegal
+from outlast.history import events as e
+from outlast.lifecycle.handlers.registry import on
+from outlast.lifecycle.state import OPEN, NodeState, NodeStatus, State, Wait
+from outlast.lifecycle.status import Status
+
+
+@on(e.StepStarted)
+def _step_started(state: State, event: e.StepStarted, _seq: int) -> None:
+    if state.steps.get(event.step) is None:
+        state.steps[event.step] = False
+
+
+@on(e.StepCompleted)
+def _step_completed(state: State, event: e.StepCompleted, seq: int) -> None:
+    if state.steps.get(event.step) is None:
+        raise Illegal("V3", f"step {event.step} completes without having started", seq=seq)
+    state.steps[event.step] = True
+
+
+@on(e.NodeScheduled)
+def _node_scheduled(state: State, event: e.NodeScheduled, seq: int) -> None:
+    node = state.nodes.get(event.node)
+    if node is None:
+        if event.attempt != 1:
+            raise Illegal("V9", f"the first attempt of node {event.node} is 1, not {event.attempt}", seq=seq)
+        state.nodes[event.node] = NodeState(NodeStatus.SCHEDULED, 1, seq)
+        state.outline.open_nodes += 1
+        return
+    _node_scheduled_again(state, event, node, seq)
+
+
+_AGAIN = {
+    NodeStatus.RETRYING: ("retry",),
+    NodeStatus.STARTED: ("crash", "pause"),
+    NodeStatus.FAILED: ("reset",),
+}
+
+
+def _node_scheduled_again(state: State, event: e.NodeScheduled, node: NodeState, seq: int) -> None:
+    if node.status not in _AGAIN:
+        raise Illegal("V4", f"node {event.node} is {node.status.name.lower()} and not to be done again", seq=seq)
+    if event.cause not in _AGAIN[node.status]:
+        raise Illegal(
+            "V9",
+            f"node {event.node} is {node.status.name.lower()}, which is no case of {event.cause}",
+            seq=seq,
+        )
+    if event.attempt != node.attempt + 1:
+        raise Illegal("V9", f"attempt {event.attempt} of node {event.node} follows attempt {node.attempt}", seq=seq)
+    if node.status is not NodeStatus.STARTED:
+        state.outline.open_nodes += 1
+    state.waits.pop(f"timer:retry:{event.node}", None)
+    fresh = event.cause == "reset"
+    state.nodes[event.node] = NodeState(
+        NodeStatus.SCHEDULED,
+        event.attempt,
+        seq,
+        checkpoint=None if fresh else node.checkpoint,
+        crashes=0 if fresh else node.crashes + (event.cause == "crash"),
+        retries=0 if fresh else node.retries + (event.cause == "retry"),
+    )
+
+
+@on(e.NodeStarted)
+def _node_started(state: State, event: e.NodeStarted, seq: int) -> None:
+    node = state.nodes.get(event.node)
+    if node is None or node.status is not NodeStatus.SCHEDULED or node.attempt != event.attempt:
+        raise Illegal("V3", f"attempt {event.attempt} of node {event.node} starts unscheduled", seq=seq)
+    state.nodes[event.node] = NodeState(
+        NodeStatus.STARTED,
+        node.attempt,
+        seq,
+        e.NULL,
+        None,
+        event.hash,
+        event.code,
+        node.checkpoint,
+        node.crashes,
+        node.retries,
+    )
+
+
+@on(e.NodeCheckpointed)
+def _node_checkpointed(state: State, event: e.NodeCheckpointed, seq: int) -> None:
+    node = _started(state, event.node, event.attempt, "checkpoints", seq)
+    state.nodes[event.node] = NodeState(
+        NodeStatus.STARTED,
+        node.attempt,
+        seq,
+        e.NULL,
+        None,
+        node.hash,
+        node.code,
+        event.data,
+        node.crashes,
+        node.retries,
+    )
+
+
+@on(e.NodeCompleted)
+def _node_completed(state: State, event: e.NodeCompleted, seq: int) -> None:
+    node = state.nodes.get(event.node)
+    if node is None or node.status is not NodeStatus.STARTED or node.attempt != event.attempt:
+        node = _may_complete(node, event, seq)
+    outline = state.outline
+    if node is not None and node.status in OPEN:
+        outline.open_nodes -= 1
+    outline.done_nodes += 1
+    state.nodes[event.node] = NodeState(
+        NodeStatus.COMPLETED,
+        event.attempt,
+        seq,
+        event.output,
+        None,
+        node.hash if node else "",
+        node.code if node else "",
+    )
+
+
+def _may_complete(node: NodeState | None, event: e.NodeCompleted, seq: int) -> NodeState | None:
+    """Only a node that takes over the parent branch's completion may skip being started here."""
+    if node is not None and node.status is NodeStatus.COMPLETED:
+        raise Illegal("V4", f"node {event.node} completes a second time", seq=seq)
+    if not event.adopted:
+        raise Illegal("V3", f"attempt {event.attempt} of node {event.node} completes without having started", seq=seq)
+    if node is not None and node.status not in OPEN:
+        raise Illegal("V3", f"node {event.node} is {node.status.name.lower()} and adopts a completion", seq=seq)
+    return node
+
+
+@on(e.NodeFailed)
+def _node_failed(state: State, event: e.NodeFailed, seq: int) -> None:
+    node = state.nodes.get(event.node)
+    if node is None or node.status not in OPEN or node.attempt != event.attempt:
+        raise Illegal("V3", f"attempt {event.attempt} of node {event.node} fails without being under way", seq=seq)
+    if node.status is NodeStatus.SCHEDULED and event.error.category != "cancelled":
+        raise Illegal("V3", f"attempt {event.attempt} of node {event.node} fails without having started", seq=seq)
+    status = NodeStatus.FAILED
+    if event.retry_at is not None:
+        status = NodeStatus.RETRYING
+        wait = Wait("timer", f"retry:{event.node}", event.node, event.retry_at, event.error.message[:200])
+        if state.waits.get(wait.name) is not None:
+            raise Illegal("V7", f"timer {wait.id} is set already", seq=seq)
+        state.waits[wait.name] = wait
+    state.outline.open_nodes -= 1
+    state.nodes[event.node] = NodeState(
+        status,
+        event.attempt,
+        seq,
+        e.NULL,
+        event.error,
+        node.hash,
+        node.code,
+        node.checkpoint,
+        node.crashes,
+        node.retries,
+    )
+
+
+@on(e.NodeSkipped)
+def _node_skipped(state: State, event: e.NodeSkipped, seq: int) -> None:
+    node = state.nodes.get(event.node)
+    if node is not None and node.status is not NodeStatus.SCHEDULED:
+        raise Illegal("V3", f"node {event.node} is {node.status.name.lower()} and cannot be skipped", seq=seq)
+    if node is not None:
+        state.outline.open_nodes -= 1
+    state.nodes[event.node] = NodeState(NodeStatus.SKIPPED, node.attempt if node else 0, seq)
+
+
+@on(e.CompensationStarted)
+def _compensation_started(state: State, event: e.CompensationStarted, seq: int) -> None:
+    node = state.nodes.get(event.node)
+    if node is None or node.status not in (NodeStatus.COMPLETED, NodeStatus.COMPENSATING):
+        raise Illegal("V3", f"node {event.node} did not complete and cannot be compensated", seq=seq)
+    state.outline.base = Status.COMPENSATING
+    state.nodes[event.node] = NodeState(NodeStatus.COMPENSATING, event.attempt, seq, node.output)
+
+
+@on(e.NodeCompensated)
+def _node_compensated(state: State, event: e.NodeCompensated, seq: int) -> None:
+    node = _compensating(state, event.node, seq)
+    state.nodes[event.node] = NodeState(NodeStatus.COMPENSATED, event.attempt, seq, node.output)
+
+
+@on(e.CompensationFailed)
+def _compensation_failed(state: State, event: e.CompensationFailed, seq: int) -> None:
+    node = _compensating(state, event.node, seq)
+    state.nodes[event.node] = NodeState(NodeStatus.COMPENSATING, event.attempt, seq, node.output, event.error)
+
+
+def _started(state: State, name: str, attempt: int, verb: str, seq: int) -> NodeState:
+    node = state.nodes.get(name)
+    if node is None or node.status is not NodeStatus.STARTED or node.attempt != attempt:
+        raise Illegal("V3", f"attempt {attempt} of node {name} {verb} without having started", seq=seq)
+    return node
+
+
+def _compensating(state: State, name: str, seq: int) -> NodeState:
+    node = state.nodes.get(name)
+    if node is None or node.status is not NodeStatus.COMPENSATING:
+        raise Illegal("V3", f"no compensation of node {name} has started", seq=seq)
+    return node

@@ -1,0 +1,130 @@
+"""What befalls the run as a whole, its branches included."""
+
+from __future__ import annotations
+
+from outlast.errors import Illegal
+from outlast.history import events as e
+from outlast.history.lineage import BEFORE_FIRST
+from outlast.lifecycle.handlers.registry import HANDLERS, on
+from outlast.lifecycle.state import Child, State, Wait
+from outlast.lifecycle.status import Status
+
+
+def _nothing_to_keep(_state: State, _event: e.Event, _seq: int) -> None:
+    """A fact for people and later drivers; the state does not depend on it."""
+
+
+for _kind in (e.RunTakenOver, e.RunRecovered, e.GraphExtended):
+    HANDLERS[_kind] = _nothing_to_keep
+
+
+@on(e.RunCreated)
+def _run_created(state: State, event: e.RunCreated, seq: int) -> None:
+    if seq != 1:
+        raise Illegal("V2", "RunCreated is the first event of the log", seq=seq)
+    outline = state.outline
+    outline.base = Status.CREATED
+    outline.workflow, outline.version, outline.kind = event.workflow, event.version, event.kind
+    outline.parent, outline.title, outline.tags = event.parent, event.title, event.tags
+    outline.on_restart = event.on_restart
+
+
+@on(e.RunStarted)
+def _run_started(state: State, event: e.RunStarted, seq: int) -> None:
+    outline = state.outline
+    if outline.base is Status.CREATED and event.resumed:
+        raise Illegal("V5", "a run that never started cannot be resumed", seq=seq)
+    if outline.base is not Status.CREATED and not event.resumed:
+        raise Illegal("V5", f"a run that is {outline.base} starts again only as resumed", seq=seq)
+    outline.base = Status.RUNNING
+    outline.recoverable = outline.held = outline.pause_requested = outline.cancel_requested = False
+    outline.reason, outline.error = "", None
+
+
+@on(e.RunPaused)
+def _run_paused(state: State, event: e.RunPaused, _seq: int) -> None:
+    outline = state.outline
+    outline.base, outline.reason, outline.pause_requested = Status.PAUSED, event.reason, False
+
+
+@on(e.PauseRequested)
+def _pause_requested(state: State, _event: e.PauseRequested, _seq: int) -> None:
+    state.outline.pause_requested = True
+
+
+@on(e.CancelRequested)
+def _cancel_requested(state: State, _event: e.CancelRequested, _seq: int) -> None:
+    state.outline.cancel_requested = True
+
+
+@on(e.RunCompleted)
+def _run_completed(state: State, event: e.RunCompleted, seq: int) -> None:
+    _end(state, Status.COMPLETED, seq)
+    state.outline.output = event.output
+
+
+@on(e.RunFailed)
+def _run_failed(state: State, event: e.RunFailed, seq: int) -> None:
+    outline = state.outline
+    if event.held:
+        outline.base = Status.FAILED
+    else:
+        _end(state, Status.FAILED, seq)
+    outline.held, outline.recoverable = event.held, event.recoverable or event.held
+    outline.reason, outline.error = event.error.message, event.error
+
+
+@on(e.RunCancelled)
+def _run_cancelled(state: State, event: e.RunCancelled, seq: int) -> None:
+    _end(state, Status.CANCELLED, seq)
+    state.outline.reason = event.reason
+
+
+@on(e.RunContinued)
+def _run_continued(state: State, event: e.RunContinued, seq: int) -> None:
+    _end(state, Status.COMPLETED, seq)
+    state.outline.successor = event.successor
+
+
+def _end(state: State, status: Status, seq: int) -> None:
+    outline = state.outline
+    if outline.open_nodes:
+        raise Illegal(
+            "V5",
+            f"the run ends with {outline.open_nodes} nodes in flight; their outcomes come first",
+            seq=seq,
+        )
+    outline.base, outline.open_nodes = status, 0
+    outline.held = outline.recoverable = outline.pause_requested = outline.cancel_requested = False
+    outline.jump_requested = None
+    if len(state.waits):
+        for wait in list(state.waits.values()):
+            if wait.kind == "child":
+                state.loose[wait.name] = wait
+        state.waits.clear()
+
+
+@on(e.VersionChanged)
+def _version_changed(state: State, event: e.VersionChanged, _seq: int) -> None:
+    state.outline.version = event.version
+
+
+@on(e.BranchOpened)
+def _branch_opened(state: State, event: e.BranchOpened, seq: int) -> None:
+    outline = state.outline
+    if event.branch <= outline.branch:
+        raise Illegal("V8", f"branch {event.branch} opens after branch {outline.branch}", seq=seq)
+    if max(event.cutoff, 1) != outline.seq:
+        place = "before the first event" if event.cutoff == BEFORE_FIRST else f"at event {event.cutoff}"
+        raise Illegal("V8", f"branch {event.branch} is cut {place}, the lineage ends at {outline.seq}", seq=seq)
+    outline.branch, outline.branch_first = event.branch, seq
+    outline.jump_requested = None
+    for child in event.detached:
+        if state.children.get(child) is None:
+            state.children[child] = Child("", True)
+            state.loose[f"child:{child}"] = Wait("child", child)
+
+
+@on(e.JumpRequested)
+def _jump_requested(state: State, event: e.JumpRequested, _seq: int) -> None:
+    state.outline.jump_requested = event.target
