@@ -427,7 +427,7 @@ def test_an_owner_that_was_taken_over_puts_no_older_summary_back() -> None:
     asyncio.run(story())
 
 
-@pytest.mark.parametrize(
+OWED = pytest.mark.parametrize(
     ("owed", "receipt"),
     [
         (e.OutboxEnqueued(message="m"), e.OutboxSent(message="m")),
@@ -435,8 +435,11 @@ def test_an_owner_that_was_taken_over_puts_no_older_summary_back() -> None:
     ],
     ids=["a message that was sent", "a child that ended"],
 )
+
+
+@OWED
 def test_a_receipt_on_the_part_that_is_cut_off_is_not_waited_for_again(owed: e.AnyEvent, receipt: e.AnyEvent) -> None:
-    """V7: it happens once in the whole log. The new branch shows it as open all the same, and takes a second one."""
+    """V7: it happens once in the whole log, so the new branch neither shows it as open nor takes a second one."""
 
     async def story() -> None:
         stage = Stage()
@@ -451,14 +454,7 @@ def test_a_receipt_on_the_part_that_is_cut_off_is_not_waited_for_again(owed: e.A
     asyncio.run(story())
 
 
-@pytest.mark.parametrize(
-    ("owed", "receipt"),
-    [
-        (e.OutboxEnqueued(message="m"), e.OutboxSent(message="m")),
-        (e.ChildStarted(child="c"), e.ChildEnded(child="c")),
-    ],
-    ids=["a message that was sent", "a child that ended"],
-)
+@OWED
 def test_a_receipt_that_arrives_while_a_branch_opens_is_not_waited_for_again(
     owed: e.AnyEvent, receipt: e.AnyEvent
 ) -> None:
@@ -471,6 +467,42 @@ def test_a_receipt_that_arrives_while_a_branch_opens_is_not_waited_for_again(
         with suppress(Overtaken):
             await pen.open_branch(3)
         assert opened_by(pen.state) == []
+
+    asyncio.run(story())
+
+
+@OWED
+def test_a_receipt_on_a_branch_left_long_ago_is_not_waited_for_again(owed: e.AnyEvent, receipt: e.AnyEvent) -> None:
+    """The same, when the branch in between knows neither what was owed nor that it came: the log does."""
+
+    async def story() -> None:
+        stage = Stage()
+        pen = await stage.begin(owed)
+        await stage.desk.deliver(RUN, [receipt])
+        await pen.catch_up()
+        await pen.open_branch(2)
+        await pen.open_branch(3)
+        assert opened_by(pen.state) == []
+        assert await stage.breaches() == []
+
+    asyncio.run(story())
+
+
+@OWED
+def test_what_is_asked_for_again_on_a_new_branch_leaves_the_log_sound(owed: e.AnyEvent, receipt: e.AnyEvent) -> None:
+    """W3: a node that is done again starts the same child and sends the same message, by ids that are derived. Whether the
+    second time is refused, adopts the receipt or gets its own, what the ledger wrote has no violations."""
+
+    async def story() -> None:
+        stage = Stage()
+        pen = await stage.begin(owed)
+        await stage.desk.deliver(RUN, [receipt])
+        await pen.catch_up()
+        await pen.open_branch(2)
+        with suppress(Refused):
+            await pen.append([owed])
+            await stage.desk.deliver(RUN, [receipt])
+        assert await stage.breaches() == []
 
     asyncio.run(story())
 
