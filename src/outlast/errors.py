@@ -6,6 +6,7 @@
     │   ├── NotFound           no such run, branch, event or blob
     │   ├── AlreadyExists      a run of that id is there already, and is another one
     │   ├── Gone               what it answers is over: finished, withdrawn, or on a dead branch
+    │   ├── NotDurable         workflow code asked for what would not happen again in the same way
     │   └── BadInput           an argument that cannot be meant
     │       └── NotStorable    a value that would not come back as it is (names the part of it)
     ├── Conflict               someone wrote first; read on and decide again
@@ -57,6 +58,10 @@ class AlreadyExists(Refused):
 
 class Gone(Refused):
     """What this answers is over: the run ended, the question was withdrawn or answered, the branch is dead."""
+
+
+class NotDurable(Refused):
+    """Workflow code asked for something that would not happen again in the same way after a crash: it belongs in a node."""
 
 
 class BadInput(Refused):

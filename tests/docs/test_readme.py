@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def commands() -> list[list[str]]:
-    """The commands of the console blocks, with the interpreter and the paths of this checkout; `make` is tested by itself."""
+    """The commands of the console blocks, with the interpreter and paths of this checkout; `make` is tested by itself."""
     blocks = re.findall(r"```console\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     lines = [line.removeprefix("$ ") for block in blocks for line in block.splitlines()]
     typed = [shlex.split(line) for line in lines if not line.startswith("make ")]

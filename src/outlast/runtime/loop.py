@@ -1,0 +1,179 @@
+"""The deterministic loop a workflow function will run on.
+
+Workflow code is deterministic because it cannot be otherwise: its tasks live on this loop, which knows no sockets, no
+threads and no clock of its own. What it waits for are durable things; a driver resolves them in the order of the log, live and in
+replay, and lets the code run until it is quiet before it resolves the next. Ready callbacks run first in, first out.
+
+`asyncio.gather`, `TaskGroup`, `wait`, `timeout` and `sleep` work here, because the time they ask for is asked of the driver,
+who makes it a durable timer. Everything else of an event loop is refused with "do this in a node".
+"""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import events as running
+from collections import deque
+from collections.abc import Callable
+from contextvars import Context
+from typing import Any, NoReturn, Protocol
+
+from outlast.errors import NotDurable
+
+_QUIET_AFTER = 1_000_000
+"""Turns without a durable wait after which workflow code counts as running in circles."""
+
+
+class Ready:
+    """A callback in the queue; the part of `asyncio.Handle` that asyncio itself uses."""
+
+    __slots__ = ("arguments", "callback", "context", "is_cancelled")
+
+    def __init__(self, callback: Callable[..., object], arguments: tuple[Any, ...], context: Context | None) -> None:
+        self.callback = callback
+        self.arguments = arguments
+        self.context = context
+        self.is_cancelled = False
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+    def cancelled(self) -> bool:
+        return self.is_cancelled
+
+
+class Alarm(Ready):
+    """A callback for a time; `cancel_timer` withdraws the durable timer behind it."""
+
+    __slots__ = ("cancel_timer", "moment")
+
+    def __init__(
+        self,
+        moment: float,
+        callback: Callable[..., object],
+        arguments: tuple[Any, ...],
+        context: Context | None,
+    ) -> None:
+        super().__init__(callback, arguments, context)
+        self.moment = moment
+        self.cancel_timer: Callable[[], None] | None = None
+
+    def when(self) -> float:
+        return self.moment
+
+    def cancel(self) -> None:
+        super().cancel()
+        if self.cancel_timer is not None:
+            self.cancel_timer()
+            self.cancel_timer = None
+
+
+class Timekeeping(Protocol):
+    """What the loop asks of the driver."""
+
+    def now(self) -> float:
+        """Seconds; the time of what was delivered last."""
+        ...
+
+    def set_alarm(self, alarm: Alarm) -> None:
+        """Make the alarm a durable timer; ring it by `WorkflowLoop.ring`."""
+        ...
+
+
+class WorkflowLoop(asyncio.AbstractEventLoop):
+    """An event loop that turns only when it is told to."""
+
+    def __init__(self, timekeeping: Timekeeping) -> None:
+        self._timekeeping = timekeeping
+        self._ready: deque[Ready] = deque()
+        self.complaints: list[dict[str, Any]] = []
+        """Errors nobody awaited, as asyncio reports them."""
+
+    def run_until_quiet(self) -> None:
+        """Run what is ready, and what that makes ready, until everything waits."""
+        ready = self._ready
+        if not ready:
+            return
+        outer = running._get_running_loop()
+        running._set_running_loop(None)
+        running._set_running_loop(self)
+        turns = 0
+        try:
+            while ready:
+                turns += 1
+                if turns > _QUIET_AFTER:
+                    raise NotDurable("the workflow runs in circles without waiting for anything durable")
+                each = ready.popleft()
+                if each.is_cancelled:
+                    continue
+                if each.context is None:
+                    each.callback(*each.arguments)
+                else:
+                    each.context.run(each.callback, *each.arguments)
+        finally:
+            running._set_running_loop(None)
+            running._set_running_loop(outer)
+
+    def ring(self, alarm: Alarm) -> None:
+        """The time of an alarm has come."""
+        alarm.cancel_timer = None
+        if not alarm.is_cancelled:
+            self._ready.append(alarm)
+
+    # --- what asyncio asks of a loop
+
+    def call_soon(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Ready:  # type: ignore[override]
+        ready = Ready(callback, args, context)
+        self._ready.append(ready)
+        return ready
+
+    def call_later(  # type: ignore[override]
+        self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> Ready:
+        return self.call_at(self.time() + delay, callback, *args, context=context)
+
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> Ready:
+        alarm = Alarm(when, callback, args, context)
+        self._timekeeping.set_alarm(alarm)
+        return alarm
+
+    def time(self) -> float:
+        return self._timekeeping.now()
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return asyncio.Future(loop=self)
+
+    def create_task(self, coro: Any, *, name: str | None = None, context: Context | None = None) -> asyncio.Task[Any]:
+        return asyncio.Task(coro, loop=self, name=name, context=context)
+
+    def get_debug(self) -> bool:
+        return False
+
+    def is_running(self) -> bool:
+        return True
+
+    def is_closed(self) -> bool:
+        return False
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        self.complaints.append(context)
+
+
+def _refusal(name: str) -> Callable[..., NoReturn]:
+    def refuse(*_: Any, **__: Any) -> NoReturn:
+        raise NotDurable(
+            f"a workflow cannot use {name}: it would not happen again in the same way after a crash. Do this in a node."
+        )
+
+    refuse.__name__ = name
+    return refuse
+
+
+_REFUSED = [
+    name
+    for name, method in vars(asyncio.AbstractEventLoop).items()
+    if callable(method) and not name.startswith("__") and name not in vars(WorkflowLoop)
+]
+for _name in _REFUSED:
+    setattr(WorkflowLoop, _name, _refusal(_name))

@@ -1,0 +1,235 @@
+"""Workflow code runs in one order only, and cannot reach past the loop it runs on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from outlast.errors import NotDurable
+from outlast.runtime.loop import Alarm, WorkflowLoop
+
+
+class Clock:
+    """A driver's part: time stands still until a test moves it, and alarms ring in the order of their moments."""
+
+    def __init__(self) -> None:
+        self.time = 1000.0
+        self.alarms: list[Alarm] = []
+        self.withdrawn: list[float] = []
+        self.loop = WorkflowLoop(self)
+
+    def now(self) -> float:
+        return self.time
+
+    def set_alarm(self, alarm: Alarm) -> None:
+        self.alarms.append(alarm)
+        alarm.cancel_timer = lambda: self._withdraw(alarm)
+
+    def _withdraw(self, alarm: Alarm) -> None:
+        self.alarms.remove(alarm)
+        self.withdrawn.append(alarm.when())
+
+    def start(self, code: Awaitable[Any]) -> asyncio.Task[Any]:
+        task = self.loop.create_task(code)
+        self.loop.run_until_quiet()
+        return task
+
+    def run(self, code: Awaitable[Any]) -> Any:
+        """Let the code run, ringing one alarm at a time."""
+        task = self.start(code)
+        while not task.done():
+            assert self.alarms, "the code waits for something that nobody will bring"
+            alarm = min(self.alarms, key=Alarm.when)
+            self.alarms.remove(alarm)
+            self.time = alarm.when()
+            self.loop.ring(alarm)
+            self.loop.run_until_quiet()
+        return task.result()
+
+
+def test_the_code_runs_until_it_waits_and_no_further() -> None:
+    clock, heard = Clock(), []
+
+    async def code(gate: asyncio.Future[str]) -> None:
+        heard.append("before")
+        heard.append(await gate)
+
+    gate = clock.loop.create_future()
+    task = clock.start(code(gate))
+    assert heard == ["before"]
+    gate.set_result("after")
+    assert heard == ["before"]
+    clock.loop.run_until_quiet()
+    assert heard == ["before", "after"]
+    assert task.done()
+
+
+def test_what_becomes_ready_first_runs_first() -> None:
+    clock, order = Clock(), []
+
+    async def helper(name: str, gates: list[asyncio.Future[None]]) -> None:
+        for gate in gates:
+            await gate
+            order.append(name)
+
+    gates = {name: [clock.loop.create_future() for _ in range(2)] for name in "abc"}
+
+    async def code() -> None:
+        await asyncio.gather(*(helper(name, mine) for name, mine in gates.items()))
+
+    clock.start(code())
+    for name in "cab":
+        gates[name][0].set_result(None)
+    clock.loop.run_until_quiet()
+    for name in "bca":
+        gates[name][1].set_result(None)
+        clock.loop.run_until_quiet()
+    assert order == [*"cab", *"bca"]
+
+
+def test_time_moves_only_when_something_is_delivered() -> None:
+    clock = Clock()
+
+    async def code() -> list[float]:
+        loop = asyncio.get_running_loop()
+        seen = [loop.time()]
+        await asyncio.sleep(30)
+        return [*seen, loop.time(), loop.time()]
+
+    assert clock.run(code()) == [1000.0, 1030.0, 1030.0]
+
+
+def test_sleep_gather_and_task_groups_work_on_durable_time() -> None:
+    clock, order = Clock(), []
+
+    async def nap(seconds: float) -> float:
+        await asyncio.sleep(seconds)
+        order.append(seconds)
+        return seconds
+
+    async def code() -> list[float]:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(nap(seconds)) for seconds in (3, 1, 2)]
+        return [task.result() for task in tasks] + list(await asyncio.gather(nap(5), nap(4)))
+
+    assert clock.run(code()) == [3, 1, 2, 5, 4]
+    assert order == [1, 2, 3, 4, 5]
+
+
+def test_a_timeout_that_is_not_needed_withdraws_its_timer() -> None:
+    clock = Clock()
+
+    async def code() -> str:
+        async with asyncio.timeout(60):
+            await asyncio.sleep(1)
+        return "in time"
+
+    assert clock.run(code()) == "in time"
+    assert clock.withdrawn == [1060.0]
+
+
+def test_a_timeout_that_is_needed_cuts_the_wait_short() -> None:
+    clock = Clock()
+
+    async def code() -> str:
+        try:
+            async with asyncio.timeout(5):
+                await asyncio.sleep(60)
+        except TimeoutError:
+            return f"too late at {asyncio.get_running_loop().time()}"
+        return "never"
+
+    assert clock.run(code()) == "too late at 1005.0"
+    assert clock.withdrawn == [1060.0]
+
+
+def test_an_alarm_that_was_cancelled_does_not_ring() -> None:
+    clock, heard = Clock(), []
+    alarm = clock.loop.call_later(1, heard.append, "rang")
+    assert isinstance(alarm, Alarm)
+    alarm.cancel()
+    clock.loop.ring(alarm)
+    clock.loop.run_until_quiet()
+    assert heard == []
+
+
+@pytest.mark.parametrize(
+    "reach",
+    [
+        lambda: asyncio.get_running_loop().run_in_executor(None, print),
+        lambda: asyncio.to_thread(print),
+        lambda: asyncio.open_connection("127.0.0.1", 9),
+        lambda: asyncio.create_subprocess_exec("true"),
+        lambda: asyncio.get_running_loop().create_server(asyncio.Protocol, "127.0.0.1", 0),
+    ],
+    ids=["an executor", "a thread", "a connection", "a process", "a server"],
+)
+def test_what_is_not_durable_is_refused_in_words(reach: Callable[[], Awaitable[Any]]) -> None:
+    clock = Clock()
+
+    async def code() -> None:
+        await reach()
+
+    with pytest.raises(NotDurable, match="in a node"):
+        clock.run(code())
+
+
+def test_code_that_runs_in_circles_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("outlast.runtime.loop._QUIET_AFTER", 1000)
+    clock = Clock()
+
+    async def code() -> None:
+        while True:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+
+    task = clock.loop.create_task(code())
+    with pytest.raises(NotDurable, match="circles"):
+        clock.loop.run_until_quiet()
+    task.cancel()
+    clock.loop.run_until_quiet()
+    assert task.cancelled()
+
+
+def test_the_loop_around_it_is_the_running_one_again_afterwards() -> None:
+    async def outer() -> None:
+        own = asyncio.get_running_loop()
+        clock = Clock()
+        inside: list[object] = []
+
+        async def code() -> None:
+            inside.append(asyncio.get_running_loop())
+
+        clock.start(code())
+        assert inside == [clock.loop]
+        assert asyncio.get_running_loop() is own
+        await asyncio.sleep(0)
+
+        async def failing() -> None:
+            raise ValueError("in a callback")
+
+        with pytest.raises(ValueError, match="in a callback"):
+            clock.start(failing()).result()
+        assert asyncio.get_running_loop() is own
+
+    asyncio.run(outer())
+
+
+def test_two_workflows_on_one_thread_do_not_meet() -> None:
+    one, other, order = Clock(), Clock(), []
+
+    async def code(name: str, gate: asyncio.Future[None]) -> None:
+        await gate
+        order.append((name, asyncio.get_running_loop()))
+
+    gates = [clock.loop.create_future() for clock in (one, other)]
+    one.start(code("one", gates[0]))
+    other.start(code("other", gates[1]))
+    gates[1].set_result(None)
+    other.loop.run_until_quiet()
+    one.loop.run_until_quiet()
+    gates[0].set_result(None)
+    one.loop.run_until_quiet()
+    assert order == [("other", other.loop), ("one", one.loop)]
