@@ -1,8 +1,8 @@
 """The deterministic loop a workflow function will run on.
 
 Workflow code is deterministic because it cannot be otherwise: its tasks live on this loop, which knows no sockets, no
-threads and no clock of its own. What it waits for are durable things; a driver resolves them in the order of the log, live and in
-replay, and lets the code run until it is quiet before it resolves the next. Ready callbacks run first in, first out.
+threads and no clock of its own. What it waits for are durable things; a driver resolves them in the order of the log, live
+and in replay, and lets the code run until it is quiet before it resolves the next. Ready callbacks run first in, first out.
 
 `asyncio.gather`, `TaskGroup`, `wait`, `timeout` and `sleep` work here, because the time they ask for is asked of the driver,
 who makes it a durable timer. Everything else of an event loop is refused with "do this in a node".
