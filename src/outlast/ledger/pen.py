@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from outlast.ledger.ledger import Ledger
 
 
+_OWNER = Kind.OWNER
+
+
 class Pen:
     """Writes one run's story under one epoch. Made by `Ledger.create` and `Ledger.take_over`; used by one task at a time.
 
@@ -69,7 +72,7 @@ class Pen:
 
         Raises `Illegal` if they may not follow, `Overtaken` if something arrived that they did not know of (the state then
         holds it: decide again), `Fenced` if the run has a newer owner. With `release` the claim is given up with them."""
-        return self._write(events, None, Kind.OWNER, release)
+        return self._write(events, None, _OWNER, release)
 
     def take_over(self, decision: Callable[[State], Sequence[e.AnyEvent]]) -> Coroutine[Any, Any, int]:
         """The first append of a new epoch. What others still wrote before it is taken in, and `decision` asked again. The

@@ -180,4 +180,5 @@ class State(Struct):
     @property
     def is_closed(self) -> bool:
         """Over, and not merely held: nothing but receipts is taken in."""
-        return self.outline.base in TERMINAL and not self.outline.held
+        outline = self.outline
+        return outline.base in TERMINAL and not outline.held

@@ -8,6 +8,9 @@ from outlast.lifecycle.handlers.registry import on
 from outlast.lifecycle.state import OPEN, NodeState, NodeStatus, State, Wait
 from outlast.lifecycle.status import Status
 
+# Names for the members: looking one up in its enum costs more than the rest of a comparison, in the hottest code there is.
+(SCHEDULED, STARTED, COMPLETED, FAILED, SKIPPED, RETRYING, COMPENSATING, COMPENSATED) = NodeStatus
+
 
 @on(e.StepStarted)
 def _step_started(state: State, event: e.StepStarted, _seq: int) -> None:
@@ -28,16 +31,16 @@ def _node_scheduled(state: State, event: e.NodeScheduled, seq: int) -> None:
     if node is None:
         if event.attempt != 1:
             raise Illegal("V9", f"the first attempt of node {event.node} is 1, not {event.attempt}", seq=seq)
-        state.nodes[event.node] = NodeState(NodeStatus.SCHEDULED, 1, seq)
+        state.nodes[event.node] = NodeState(SCHEDULED, 1, seq)
         state.outline.open_nodes += 1
         return
     _node_scheduled_again(state, event, node, seq)
 
 
 _AGAIN = {
-    NodeStatus.RETRYING: ("retry",),
-    NodeStatus.STARTED: ("crash", "pause"),
-    NodeStatus.FAILED: ("reset",),
+    RETRYING: ("retry",),
+    STARTED: ("crash", "pause"),
+    FAILED: ("reset",),
 }
 
 
@@ -52,12 +55,12 @@ def _node_scheduled_again(state: State, event: e.NodeScheduled, node: NodeState,
         )
     if event.attempt != node.attempt + 1:
         raise Illegal("V9", f"attempt {event.attempt} of node {event.node} follows attempt {node.attempt}", seq=seq)
-    if node.status is not NodeStatus.STARTED:
+    if node.status is not STARTED:
         state.outline.open_nodes += 1
     state.waits.pop(f"timer:retry:{event.node}", None)
     fresh = event.cause == "reset"
     state.nodes[event.node] = NodeState(
-        NodeStatus.SCHEDULED,
+        SCHEDULED,
         event.attempt,
         seq,
         checkpoint=None if fresh else node.checkpoint,
@@ -69,10 +72,10 @@ def _node_scheduled_again(state: State, event: e.NodeScheduled, node: NodeState,
 @on(e.NodeStarted)
 def _node_started(state: State, event: e.NodeStarted, seq: int) -> None:
     node = state.nodes.get(event.node)
-    if node is None or node.status is not NodeStatus.SCHEDULED or node.attempt != event.attempt:
+    if node is None or node.status is not SCHEDULED or node.attempt != event.attempt:
         raise Illegal("V3", f"attempt {event.attempt} of node {event.node} starts unscheduled", seq=seq)
     state.nodes[event.node] = NodeState(
-        NodeStatus.STARTED,
+        STARTED,
         node.attempt,
         seq,
         e.NULL,
@@ -89,7 +92,7 @@ def _node_started(state: State, event: e.NodeStarted, seq: int) -> None:
 def _node_checkpointed(state: State, event: e.NodeCheckpointed, seq: int) -> None:
     node = _started(state, event.node, event.attempt, "checkpoints", seq)
     state.nodes[event.node] = NodeState(
-        NodeStatus.STARTED,
+        STARTED,
         node.attempt,
         seq,
         e.NULL,
@@ -105,14 +108,14 @@ def _node_checkpointed(state: State, event: e.NodeCheckpointed, seq: int) -> Non
 @on(e.NodeCompleted)
 def _node_completed(state: State, event: e.NodeCompleted, seq: int) -> None:
     node = state.nodes.get(event.node)
-    if node is None or node.status is not NodeStatus.STARTED or node.attempt != event.attempt:
+    if node is None or node.status is not STARTED or node.attempt != event.attempt:
         node = _may_complete(node, event, seq)
     outline = state.outline
     if node is not None and node.status in OPEN:
         outline.open_nodes -= 1
     outline.done_nodes += 1
     state.nodes[event.node] = NodeState(
-        NodeStatus.COMPLETED,
+        COMPLETED,
         event.attempt,
         seq,
         event.output,
@@ -124,7 +127,7 @@ def _node_completed(state: State, event: e.NodeCompleted, seq: int) -> None:
 
 def _may_complete(node: NodeState | None, event: e.NodeCompleted, seq: int) -> NodeState | None:
     """Only a node that takes over the parent branch's completion may skip being started here."""
-    if node is not None and node.status is NodeStatus.COMPLETED:
+    if node is not None and node.status is COMPLETED:
         raise Illegal("V4", f"node {event.node} completes a second time", seq=seq)
     if not event.adopted:
         raise Illegal("V3", f"attempt {event.attempt} of node {event.node} completes without having started", seq=seq)
@@ -138,11 +141,11 @@ def _node_failed(state: State, event: e.NodeFailed, seq: int) -> None:
     node = state.nodes.get(event.node)
     if node is None or node.status not in OPEN or node.attempt != event.attempt:
         raise Illegal("V3", f"attempt {event.attempt} of node {event.node} fails without being under way", seq=seq)
-    if node.status is NodeStatus.SCHEDULED and event.error.category != "cancelled":
+    if node.status is SCHEDULED and event.error.category != "cancelled":
         raise Illegal("V3", f"attempt {event.attempt} of node {event.node} fails without having started", seq=seq)
-    status = NodeStatus.FAILED
+    status = FAILED
     if event.retry_at is not None:
-        status = NodeStatus.RETRYING
+        status = RETRYING
         wait = Wait("timer", f"retry:{event.node}", event.node, event.retry_at, event.error.message[:200])
         if state.waits.get(wait.name) is not None:
             raise Illegal("V7", f"timer {wait.id} is set already", seq=seq)
@@ -165,43 +168,43 @@ def _node_failed(state: State, event: e.NodeFailed, seq: int) -> None:
 @on(e.NodeSkipped)
 def _node_skipped(state: State, event: e.NodeSkipped, seq: int) -> None:
     node = state.nodes.get(event.node)
-    if node is not None and node.status is not NodeStatus.SCHEDULED:
+    if node is not None and node.status is not SCHEDULED:
         raise Illegal("V3", f"node {event.node} is {node.status.name.lower()} and cannot be skipped", seq=seq)
     if node is not None:
         state.outline.open_nodes -= 1
-    state.nodes[event.node] = NodeState(NodeStatus.SKIPPED, node.attempt if node else 0, seq)
+    state.nodes[event.node] = NodeState(SKIPPED, node.attempt if node else 0, seq)
 
 
 @on(e.CompensationStarted)
 def _compensation_started(state: State, event: e.CompensationStarted, seq: int) -> None:
     node = state.nodes.get(event.node)
-    if node is None or node.status not in (NodeStatus.COMPLETED, NodeStatus.COMPENSATING):
+    if node is None or node.status not in (COMPLETED, COMPENSATING):
         raise Illegal("V3", f"node {event.node} did not complete and cannot be compensated", seq=seq)
     state.outline.base = Status.COMPENSATING
-    state.nodes[event.node] = NodeState(NodeStatus.COMPENSATING, event.attempt, seq, node.output)
+    state.nodes[event.node] = NodeState(COMPENSATING, event.attempt, seq, node.output)
 
 
 @on(e.NodeCompensated)
 def _node_compensated(state: State, event: e.NodeCompensated, seq: int) -> None:
     node = _compensating(state, event.node, seq)
-    state.nodes[event.node] = NodeState(NodeStatus.COMPENSATED, event.attempt, seq, node.output)
+    state.nodes[event.node] = NodeState(COMPENSATED, event.attempt, seq, node.output)
 
 
 @on(e.CompensationFailed)
 def _compensation_failed(state: State, event: e.CompensationFailed, seq: int) -> None:
     node = _compensating(state, event.node, seq)
-    state.nodes[event.node] = NodeState(NodeStatus.COMPENSATING, event.attempt, seq, node.output, event.error)
+    state.nodes[event.node] = NodeState(COMPENSATING, event.attempt, seq, node.output, event.error)
 
 
 def _started(state: State, name: str, attempt: int, verb: str, seq: int) -> NodeState:
     node = state.nodes.get(name)
-    if node is None or node.status is not NodeStatus.STARTED or node.attempt != attempt:
+    if node is None or node.status is not STARTED or node.attempt != attempt:
         raise Illegal("V3", f"attempt {attempt} of node {name} {verb} without having started", seq=seq)
     return node
 
 
 def _compensating(state: State, name: str, seq: int) -> NodeState:
     node = state.nodes.get(name)
-    if node is None or node.status is not NodeStatus.COMPENSATING:
+    if node is None or node.status is not COMPENSATING:
         raise Illegal("V3", f"no compensation of node {name} has started", seq=seq)
     return node

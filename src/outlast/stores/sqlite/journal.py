@@ -43,6 +43,7 @@ _HAS_WAIT = "select 1 from wait where run = ? and name = ?"
 _TAKE = "insert or replace into claim (run, worker, epoch) values (?, ?, ?)"
 _GIVE_BACK = "delete from claim where run = ? and epoch = ?"
 
+_TAKEOVER = Kind.TAKEOVER
 _encode = msgspec.json.Encoder().encode
 
 
@@ -102,7 +103,7 @@ class _Batch:
                 return self._lost(append, id, "epoch")
             if append.release or record.epoch == 0:
                 db.execute(_READY, (append.head.ready, id))
-            if record.kind is Kind.TAKEOVER:
+            if record.kind is _TAKEOVER:
                 db.execute(_GOES_ON, (id,))
         self._rows.append(
             (
@@ -171,7 +172,7 @@ def _move(append: Append, id: int) -> tuple[Any, ...]:
         id,
         record.first - 1,
     )
-    return values if record.kind in (Kind.GUEST, Kind.CONTROL) else (*values, record.epoch)
+    return (*values, record.epoch) if record.epoch else values  # a guest's append carries no epoch
 
 
 def _new_head(db: apsw.Connection, head: Head) -> int:
