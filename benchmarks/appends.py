@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from pathlib import Path
 
@@ -29,9 +30,11 @@ def measure(rounds: int = 7, lone: int = 2000, runs: int = 1000, each: int = 20)
     """Raw and ours take turns, and raw is the mean of before and after: the disk's mood changes by the second."""
     found: list[Round] = []
     for _ in range(rounds):
+        gc.collect()  # what the round before left behind is not this one's to clear
         before = raw_lone(lone)
         ours = asyncio.run(lone_appends(lone))
         after = raw_lone(lone)
+        gc.collect()
         grouped = asyncio.run(grouped_appends(runs, each))
         found.append(Round((before + after) / 2, ours, raw_grouped(runs, each), grouped))
     return found

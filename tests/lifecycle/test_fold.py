@@ -10,7 +10,7 @@ from outlast.lifecycle.draft import Draft
 from outlast.lifecycle.fold import apply
 from outlast.lifecycle.state import NodeStatus, State
 from outlast.lifecycle.status import Status
-from outlast.lifecycle.summary import summarise
+from outlast.lifecycle.summary import is_changed, summarise
 from outlast.testing.histories import History
 
 NO = e.Failure("Error", "no")
@@ -178,6 +178,32 @@ def test_a_draft_says_which_waits_it_opens_and_which_it_ends() -> None:
         apply(draft.view, event, seq, 0)
     assert {wait.name for wait in draft.opened()} == {"outbox:m", "child:c"}
     assert set(draft.closed()) == {"timer:a", "child:c"}
+
+
+@pytest.mark.parametrize(
+    ("before", "event"),
+    [
+        ([e.RunFailed(error=NO, held=True)], e.RunFailed(error=e.Failure("Error", "another"), held=True)),
+        ([e.RunFailed(error=NO, held=True)], e.RunFailed(error=NO)),
+        ([], e.VersionChanged(version="2")),
+        ([], e.RunPaused()),
+        ([], e.TimerSet(timer="t", due=1)),
+        ([], e.OutboxEnqueued(message="m")),
+        ([e.TimerSet(timer="t", due=1)], e.NodeScheduled(node="a")),
+    ],
+    ids=["another reason", "no longer held", "another version", "paused", "a wait", "a loose end", "no longer waiting"],
+)
+def test_what_people_look_for_makes_a_new_summary(before: list[e.AnyEvent], event: e.AnyEvent) -> None:
+    draft = Draft(state(*before))
+    apply(draft.view, event, 9, 0)
+    assert is_changed(draft)
+
+
+def test_a_node_that_starts_in_a_run_that_waits_for_nothing_makes_no_new_summary() -> None:
+    """The catalogue is not written with every node."""
+    draft = Draft(state())
+    apply(draft.view, e.NodeScheduled(node="a"), 9, 0)
+    assert not is_changed(draft)
 
 
 def test_a_draft_that_adds_and_ends_a_wait_changes_nothing_that_is_shown() -> None:

@@ -14,7 +14,7 @@ from outlast.history.lineage import lineage
 from outlast.history.record import Entry, entries
 from outlast.lifecycle.draft import Draft
 from outlast.lifecycle.fold import apply, fold, fold_records
-from outlast.lifecycle.state import State
+from outlast.lifecycle.state import TABLES, State
 from outlast.lifecycle.summary import is_changed, summarise
 from outlast.testing.histories import History, events, histories
 
@@ -154,7 +154,7 @@ def refusal(state: State, event: e.AnyEvent, seq: int, time: int) -> tuple[str, 
 
 
 def as_dicts(state: State) -> dict[str, object]:
-    tables = {name: dict(getattr(state, name).items()) for name in State.__struct_fields__ if name != "outline"}
+    tables = {name: dict(getattr(state, name).items()) for name in TABLES}
     return {"outline": state.outline, **tables}
 
 

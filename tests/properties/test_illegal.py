@@ -502,6 +502,22 @@ def a_receipt_comes_again_on_another_branch(history: History, draw: st.DrawFn) -
     return told(history, pair[1])
 
 
+@breaks("V7")
+def a_receipt_comes_again_after_it_was_cut_off_and_not_adopted(history: History, draw: st.DrawFn) -> Broken:
+    pair: tuple[e.AnyEvent, e.AnyEvent] = draw(
+        st.sampled_from(
+            [
+                (e.OutboxEnqueued(message="z"), e.OutboxSent(message="z")),
+                (e.ChildStarted(child="z"), e.ChildEnded(child="z")),
+            ]
+        )
+    )
+    after(history, *pair)
+    opened, *_ = history.cut(history.seq - 1)
+    history.write([opened])
+    return told(history, pair[1])
+
+
 # --- V8: branches are numbered as they open, hold their cutoff, and only the newest is written to
 
 

@@ -31,7 +31,7 @@ from outlast.lifecycle.invariants import Violation, violations
 from outlast.lifecycle.state import State, Wait
 from outlast.lifecycle.status import Status
 from outlast.lifecycle.summary import Summary, summarise
-from outlast.store import Head
+from outlast.store import Claim, Head
 from outlast.stores.memory import MemoryStore
 from outlast.stores.sqlite import SqliteStore
 from outlast.testing.histories import Muse
@@ -255,8 +255,8 @@ class Crowd(RuleBasedStateMachine):
 
     # --- takeovers
 
-    @rule(hold=st.booleans(), in_vain=st.integers(0, 4))
-    def take_over(self, hold: bool, in_vain: int) -> None:
+    def claimed(self) -> tuple[Claim, Ledger]:
+        """A new worker has claimed the run, once nobody alive held it."""
         worker, ledger = self.new_worker()
         if self.do(self.store.holding(RUN)) is not None:
             assert self.do(self.store.claim(worker, runs=[RUN])) == []
@@ -264,11 +264,39 @@ class Crowd(RuleBasedStateMachine):
             self.do(self.store.renew(worker, TTL))
         (claim,) = self.do(self.store.claim(worker, runs=[RUN]))
         assert claim.epoch > self.head().epoch
+        return claim, ledger
+
+    @rule(hold=st.booleans(), in_vain=st.integers(0, 4))
+    def take_over(self, hold: bool, in_vain: int) -> None:
+        claim, ledger = self.claimed()
         if in_vain == 0:
             return  # it died before it said so: the old owner, if there is one, is still the owner
         if self.pen is not None:
             self.fenced.append(self.pen)
         self.pen = self.do(ledger.take_over(claim, hold=hold))
+        assert self.head().epoch == claim.epoch
+
+    @precondition(lambda self: self.pen is not None)
+    @rule(seed=SEEDS, hold=st.booleans(), owner_first=st.booleans())
+    def take_over_while_the_owner_writes(self, seed: int, hold: bool, owner_first: bool) -> None:
+        """The old owner is slow and not dead: what it says lands before the takeover, or not at all."""
+        assert self.pen is not None
+        old, events = self.pen, self.thought_out(self.pen, seed, 3) or [e.VersionChanged(version="9")]
+        claim, ledger = self.claimed()
+
+        async def at_once() -> tuple[object, object]:
+            writing, taking = old.append(events), ledger.take_over(claim, hold=hold)
+            if owner_first:
+                wrote, took = await asyncio.gather(writing, taking, return_exceptions=True)
+            else:
+                took, wrote = await asyncio.gather(taking, writing, return_exceptions=True)
+            return wrote, took
+
+        wrote, took = self.do(at_once())
+        assert isinstance(wrote, int | Overtaken | Fenced), wrote
+        assert isinstance(took, Pen), took
+        self.fenced.append(old)
+        self.pen = took
         assert self.head().epoch == claim.epoch
 
     @precondition(lambda self: self.fenced)

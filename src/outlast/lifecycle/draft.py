@@ -8,9 +8,9 @@ if it loses a race, the draft is dropped, what others wrote is folded, and a new
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from outlast.lifecycle.state import Outline, State, Table, Wait
+from outlast.lifecycle.state import Outline, State, Wait
 
 Part = TypeVar("Part")
 
@@ -91,49 +91,56 @@ class OrderedOverlay(Overlay[Part]):
         self.changes.clear()
 
 
+class View(State):
+    """A state over another one. An overlay begins when its table is first asked for: most appends touch only the nodes."""
+
+    __slots__ = ("overlays", "under")
+
+    overlays: dict[str, Overlay[Any]]
+    under: State
+
+    def __init__(self, under: State) -> None:
+        self.under = under
+        self.outline = _copy(under.outline)
+        self.overlays = {}
+
+    def _new_table(self, name: str) -> object:
+        kind = OrderedOverlay if name == "waits" else Overlay
+        self.overlays[name] = overlay = kind(getattr(self.under, name))
+        return overlay
+
+
 class Draft:
     """The state as it will be. Fold into `view`; then `absorb` or `drop`."""
 
-    __slots__ = ("_loose", "_overlays", "_waits", "state", "view")
+    __slots__ = ("state", "view")
 
     def __init__(self, state: State) -> None:
         self.state = state
-        self._waits = OrderedOverlay(_plain(state.waits))
-        self._loose = Overlay(_plain(state.loose))
-        self.view = State(
-            outline=_copy(state.outline),
-            nodes=Overlay(_plain(state.nodes)),
-            waits=self._waits,
-            loose=self._loose,
-            interactions=Overlay(_plain(state.interactions)),
-            signals=Overlay(_plain(state.signals)),
-            children=Overlay(_plain(state.children)),
-            sent=Overlay(_plain(state.sent)),
-            triggers=Overlay(_plain(state.triggers)),
-            steps=Overlay(_plain(state.steps)),
-            decisions=Overlay(_plain(state.decisions)),
-        )
-        tables = [getattr(self.view, name) for name in State.__struct_fields__]
-        self._overlays: list[Overlay[object]] = [table for table in tables if isinstance(table, Overlay)]
+        self.view = View(state)
 
     @property
     def has_new_ends(self) -> bool:
         """Whether waits or loose ends were added or ended."""
-        return bool(self._waits.changes or self._loose.changes)
+        overlays = self.view.overlays
+        waits, loose = overlays.get("waits"), overlays.get("loose")
+        return bool((waits is not None and waits.changes) or (loose is not None and loose.changes))
 
     def opened(self) -> tuple[Wait, ...]:
         """The waits and loose ends that the draft adds."""
-        tables = (self._waits.changes, self._loose.changes)
-        return tuple(wait for changes in tables for wait in changes.values() if wait is not None)
+        return tuple(wait for changes in self._ends() for wait in changes.values() if wait is not None)
 
     def closed(self) -> tuple[str, ...]:
         """The names of those it ends; one that only moved between the two tables is also among the opened."""
-        tables = (self._waits.changes, self._loose.changes)
-        return tuple(name for changes in tables for name, wait in changes.items() if wait is None)
+        return tuple(name for changes in self._ends() for name, wait in changes.items() if wait is None)
+
+    def _ends(self) -> list[dict[str, Wait | None]]:
+        overlays = self.view.overlays
+        return [overlays[name].changes for name in ("waits", "loose") if name in overlays]
 
     def absorb(self) -> None:
         """What was drafted has happened."""
-        for overlay in self._overlays:
+        for overlay in self.view.overlays.values():
             if overlay.changes:
                 overlay.absorb()
         self.state.outline = self.view.outline
@@ -141,12 +148,6 @@ class Draft:
 
     def drop(self) -> None:
         """What was drafted has not happened."""
-        for overlay in self._overlays:
-            if overlay.changes:
-                overlay.changes.clear()
+        for overlay in self.view.overlays.values():
+            overlay.changes.clear()
         self.view.outline = _copy(self.state.outline)
-
-
-def _plain(table: Table[Part]) -> dict[str, Part]:
-    assert isinstance(table, dict)
-    return table

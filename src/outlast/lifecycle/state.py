@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import IntEnum
-from typing import Literal, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from outlast.history.events import NULL, Cursor, Failure, Value
 from outlast.lifecycle.status import TERMINAL, Status
@@ -148,24 +148,67 @@ class Outline(Struct):
     jump_requested: int | None = None
 
 
-class State(Struct):
+class State:
     """Everything the fold knows of a run on one lineage.
 
     `waits` are what the run waits for; `loose` are ends that others may still tie without the run waiting: messages in the
     outbox, detached children, registered triggers. Both are shown to guests by the store. `sent` are the messages that went
-    out, with the place of the receipt."""
+    out, with the place of the receipt.
 
-    outline: Outline = field(default_factory=Outline)
-    nodes: Table[NodeState] = field(default_factory=dict[str, NodeState])
-    waits: Table[Wait] = field(default_factory=dict[str, Wait])
-    loose: Table[Wait] = field(default_factory=dict[str, Wait])
-    interactions: Table[Interaction] = field(default_factory=dict[str, Interaction])
-    signals: Table[Signal] = field(default_factory=dict[str, Signal])
-    children: Table[Child] = field(default_factory=dict[str, Child])
-    sent: Table[int] = field(default_factory=dict[str, int])
-    triggers: Table[Trigger] = field(default_factory=dict[str, Trigger])
-    steps: Table[bool] = field(default_factory=dict[str, bool])
-    decisions: Table[Value] = field(default_factory=dict[str, Value])
+    A table that nothing was ever put into does not exist: most runs have nodes and nothing else, and thousands of them are
+    in memory at once. Asking for it makes an empty one."""
+
+    __slots__ = (
+        "children",
+        "decisions",
+        "interactions",
+        "loose",
+        "nodes",
+        "outline",
+        "sent",
+        "signals",
+        "steps",
+        "triggers",
+        "waits",
+    )
+
+    outline: Outline
+    nodes: Table[NodeState]
+    waits: Table[Wait]
+    loose: Table[Wait]
+    interactions: Table[Interaction]
+    signals: Table[Signal]
+    children: Table[Child]
+    sent: Table[int]
+    triggers: Table[Trigger]
+    steps: Table[bool]
+    decisions: Table[Value]
+
+    def __init__(self) -> None:
+        self.outline = Outline()
+
+    if not TYPE_CHECKING:  # so that a misspelt table is still an error to the type checker
+
+        def __getattr__(self, name: str) -> Any:
+            if name not in TABLES:
+                raise AttributeError(name)
+            table = self._new_table(name)
+            setattr(self, name, table)
+            return table
+
+    def _new_table(self, _name: str) -> object:
+        return {}
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, State):
+            return NotImplemented
+        return self.outline == other.outline and all(getattr(self, name) == getattr(other, name) for name in TABLES)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        told = [f"{name}={getattr(self, name)!r}" for name in ("outline", *TABLES)]
+        return f"State({', '.join(told)})"
 
     @property
     def status(self) -> Status:
@@ -182,3 +225,6 @@ class State(Struct):
         """Over, and not merely held: nothing but receipts is taken in."""
         outline = self.outline
         return outline.base in TERMINAL and not outline.held
+
+
+TABLES = tuple(name for name in State.__slots__ if name != "outline")
