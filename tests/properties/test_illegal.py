@@ -503,19 +503,17 @@ def a_receipt_comes_again_on_another_branch(history: History, draw: st.DrawFn) -
 
 
 @breaks("V7")
-def a_receipt_comes_again_after_it_was_cut_off_and_not_adopted(history: History, draw: st.DrawFn) -> Broken:
-    pair: tuple[e.AnyEvent, e.AnyEvent] = draw(
+def a_receipt_adopts_one_that_never_came(history: History, draw: st.DrawFn) -> Broken:
+    owed, adopted = draw(
         st.sampled_from(
             [
-                (e.OutboxEnqueued(message="z"), e.OutboxSent(message="z")),
-                (e.ChildStarted(child="z"), e.ChildEnded(child="z")),
+                (e.OutboxEnqueued(message="z"), e.OutboxSent(message="z", adopted=1)),
+                (e.ChildStarted(child="z"), e.ChildEnded(child="z", adopted=1)),
             ]
         )
     )
-    after(history, *pair)
-    opened, *_ = history.cut(history.seq - 1)
-    history.write([opened])
-    return told(history, pair[1])
+    nowhere = draw(st.sampled_from([1, 1000]))
+    return told(after(history, owed), replace(adopted, adopted=nowhere))
 
 
 # --- V8: branches are numbered as they open, hold their cutoff, and only the newest is written to
@@ -751,6 +749,12 @@ def a_takeover_is_not_the_first_of_its_append(history: History, draw: st.DrawFn)
 def a_guest_says_what_is_the_owners_to_say(history: History, draw: st.DrawFn) -> Broken:
     owners = [e.NodeScheduled(node="z"), e.RunPaused(), e.RunFailed(error=failure(), held=True), e.PauseRequested()]
     return told(awake(history), draw(st.sampled_from(owners)), kind=Kind.GUEST)
+
+
+@breaks("V11")
+def a_guest_writes_under_an_epoch(history: History, draw: st.DrawFn) -> Broken:
+    awake(history).write([e.SignalReceived(signal="z", name="z")], Kind.GUEST)
+    return forged(history, -1, epoch=draw(st.integers(1, history.epoch + 1)))
 
 
 @breaks("V11")

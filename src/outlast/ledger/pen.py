@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 
 _OWNER = Kind.OWNER
+_TAKEN = e.RunTakenOver
+_FIRST_ONLY = frozenset({e.BranchOpened, e.RunTakenOver})
 
 
 class Pen:
@@ -112,6 +114,10 @@ class Pen:
                     return append.record.first
                 draft.drop()
                 overtaken += await self._give_way(outcome, kind)
+                if type(events[0]) is e.BranchOpened:
+                    raise Overtaken(
+                        f"{overtaken} events arrived while a branch opened: what it cuts off is not what it was"
+                    )
         except BaseException as error:
             self._draft.drop()
             if isinstance(error, StoreError) and not isinstance(error, OutcomeUnknown):
@@ -136,8 +142,10 @@ class Pen:
         try:
             for event in events:
                 last += 1
-                if type(event) is e.BranchOpened and event is not events[0]:
-                    raise Illegal("V8", "a branch opens with the first event of its append", seq=last)
+                if type(event) in _FIRST_ONLY and (
+                    event is not events[0] or (kind is _OWNER) is (type(event) is _TAKEN)
+                ):
+                    raise _out_of_turn(event, last)
                 apply(view, event, last, time)
         except Illegal as objection:
             if overtaken:
@@ -184,9 +192,15 @@ class Pen:
         """Leave what follows `cutoff` on its branch and go on beside it; nothing is deleted."""
         if not 0 <= cutoff <= self.head.version:
             raise Refused(f"event {cutoff} is not in the log of run {self.run}, which ends at {self.head.version}")
-        then, branches = await self.state_at(cutoff), await self.branches()
-        decision = decide.open_branch(self.state, then, branches.values(), cutoff, cause=cause, by=by, reason=reason)
-        return await self.append(decision)
+        while True:
+            then, known = await self.state_at(cutoff), await self.branches()
+            decision = decide.open_branch(self.state, then, known.values(), cutoff, cause=cause, by=by, reason=reason)
+            try:
+                return await self.append(decision)
+            except Overtaken:
+                outline = self.state.outline
+                if outline.pause_requested or outline.cancel_requested or outline.jump_requested is not None:
+                    raise  # not only data arrived: whoever opens the branch decides whether it still should
 
     async def _cut(self, event: e.AnyEvent) -> Draft:
         """A draft over the state at the cutoff of a branch that is about to open."""
@@ -294,6 +308,12 @@ class Pen:
         seen = stored.at if stored else 0
         if seen > self.head.version or await self.store.correct(summarise(self.run, self.state), seen):
             self._summary_behind = False
+
+
+def _out_of_turn(event: e.AnyEvent, seq: int) -> Illegal:
+    if isinstance(event, e.BranchOpened):
+        return Illegal("V8", "a branch opens with the first event of an owner's append", seq=seq)
+    return Illegal("V11", "RunTakenOver is the first word of a takeover and of nothing else", seq=seq)
 
 
 def _moved(old: State, new: State) -> tuple[tuple[Wait, ...], tuple[str, ...]]:

@@ -19,8 +19,8 @@ V3   NodeStarted follows NodeScheduled of the same attempt; an outcome follows N
 V4   A node completes at most once on a lineage.
 V5   An event follows only where the table allows it; after a terminal event nothing but receipts and what re-opens.
 V6   The cursor of a trigger never falls on a lineage.
-V7   An answer, a firing or a consumption has its antecedent pending in the lineage, and a receipt has its own anywhere
-     in the log; each happens at most once.
+V7   An answer, a firing, a consumption or a receipt has its antecedent pending in the lineage, and happens once on it. A
+     receipt that a new branch takes over names the place of the original.
 V8   Branches are numbered as they open; the parent of a branch holds its cutoff; only the newest branch is written to.
 V9   The attempts of a node count up by one.
 V10  A summary equals the fold of the lineage at the summary's version.

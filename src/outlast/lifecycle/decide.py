@@ -116,6 +116,11 @@ def resume(state: State, by: str = "") -> Decision:
         for name, node in state.nodes.items()
         if node.status is NodeStatus.STARTED
     ]
+    events += [
+        e.NodeScheduled(node=name, attempt=node.attempt + 1, cause="retry")
+        for name, node in state.nodes.items()
+        if node.status is NodeStatus.RETRYING and state.waits.get(f"timer:retry:{name}") is None
+    ]
     return events
 
 

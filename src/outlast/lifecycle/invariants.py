@@ -125,11 +125,19 @@ def _epochs(records: Sequence[Record], log: Sequence[Entry]) -> list[Violation]:
     found: list[Violation] = []
     told = _by_record(records, log)
     epoch = 0
+    takeovers = {record.first for record in records if record.kind is Kind.TAKEOVER}
+    found += [
+        Violation(entry.seq, "V11", "RunTakenOver is said by a takeover, as its first word")
+        for entry in log
+        if isinstance(entry.event, e.RunTakenOver) and entry.seq not in takeovers
+    ]
     for record in records:
         if record.kind in (Kind.GUEST, Kind.CONTROL):
             found += _overreaching(record, told.get(record.first, []))
             continue
-        if record.epoch < epoch:
+        if record.kind is Kind.TAKEOVER and record.epoch <= epoch:
+            found.append(Violation(record.first, "V11", f"a takeover under epoch {record.epoch}, after epoch {epoch}"))
+        elif record.epoch < epoch:
             found.append(Violation(record.first, "V11", f"epoch {record.epoch} after epoch {epoch}"))
         elif record.epoch > epoch and record.first > 1:
             opening = told[record.first][0].event if told.get(record.first) else None
@@ -155,6 +163,8 @@ def _by_record(records: Sequence[Record], log: Sequence[Entry]) -> dict[int, lis
 
 
 def _overreaching(record: Record, told: Sequence[Entry]) -> list[Violation]:
+    if record.epoch:
+        return [Violation(record.first, "V11", f"a guest writes under epoch {record.epoch}")]
     allowed: tuple[type[e.Event], ...] = CONTROL if record.kind is Kind.CONTROL else (*GUEST_DATA, e.RunCreated)
     return [
         Violation(entry.seq, "V11", f"{type(entry.event).__name__} is not for a guest to say")
@@ -164,23 +174,26 @@ def _overreaching(record: Record, told: Sequence[Entry]) -> list[Violation]:
 
 
 def _receipts(log: Sequence[Entry]) -> list[Violation]:
+    """A receipt has its antecedent anywhere before it (that it comes once per lineage, the fold sees); one that a new branch
+    takes over names the place of the original."""
     found: list[Violation] = []
-    owed: dict[str, bool] = {}
+    owed: set[str] = set()
+    originals: dict[int, str] = {}
     for entry in log:
         event = entry.event
         if isinstance(event, e.OutboxEnqueued):
-            owed.setdefault(f"message {event.message}", False)
+            owed.add(f"message {event.message}")
         elif isinstance(event, e.ChildStarted):
-            owed.setdefault(f"child {event.child}", False)
+            owed.add(f"child {event.child}")
         elif isinstance(event, e.OutboxSent | e.ChildEnded):
             name = f"message {event.message}" if isinstance(event, e.OutboxSent) else f"child {event.child}"
             if event.adopted:
+                if originals.get(event.adopted) != name:
+                    found.append(Violation(entry.seq, "V7", f"no receipt for {name} stands at event {event.adopted}"))
                 continue
+            originals[entry.seq] = name
             if name not in owed:
                 found.append(Violation(entry.seq, "V7", f"a receipt for {name}, which is nowhere in the log"))
-            elif owed[name]:
-                found.append(Violation(entry.seq, "V7", f"a second receipt for {name}"))
-            owed[name] = True
     return found
 
 

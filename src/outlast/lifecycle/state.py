@@ -139,6 +139,7 @@ class Outline(Struct):
     done_nodes: int = 0
     recoverable: bool = False
     held: bool = False
+    undoing: bool = False
     reason: str = ""
     error: Failure | None = None
     output: Value = NULL

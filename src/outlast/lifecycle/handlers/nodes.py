@@ -59,12 +59,13 @@ def _node_scheduled_again(state: State, event: e.NodeScheduled, node: NodeState,
         state.outline.open_nodes += 1
     state.waits.pop(f"timer:retry:{event.node}", None)
     fresh = event.cause == "reset"
+    patient = fresh or event.cause == "pause"  # a person looked at it: crashes are counted anew
     state.nodes[event.node] = NodeState(
         SCHEDULED,
         event.attempt,
         seq,
         checkpoint=None if fresh else node.checkpoint,
-        crashes=0 if fresh else node.crashes + (event.cause == "crash"),
+        crashes=0 if patient else node.crashes + (event.cause == "crash"),
         retries=0 if fresh else node.retries + (event.cause == "retry"),
     )
 
@@ -180,7 +181,7 @@ def _compensation_started(state: State, event: e.CompensationStarted, seq: int) 
     node = state.nodes.get(event.node)
     if node is None or node.status not in (COMPLETED, COMPENSATING):
         raise Illegal("V3", f"node {event.node} did not complete and cannot be compensated", seq=seq)
-    state.outline.base = Status.COMPENSATING
+    state.outline.base, state.outline.undoing = Status.COMPENSATING, True
     state.nodes[event.node] = NodeState(COMPENSATING, event.attempt, seq, node.output)
 
 

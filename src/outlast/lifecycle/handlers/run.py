@@ -6,7 +6,7 @@ from outlast.errors import Illegal
 from outlast.history import events as e
 from outlast.history.lineage import BEFORE_FIRST
 from outlast.lifecycle.handlers.registry import HANDLERS, on
-from outlast.lifecycle.state import Child, State, Wait
+from outlast.lifecycle.state import Child, Interaction, State, Wait
 from outlast.lifecycle.status import Status
 
 
@@ -36,9 +36,14 @@ def _run_started(state: State, event: e.RunStarted, seq: int) -> None:
         raise Illegal("V5", "a run that never started cannot be resumed", seq=seq)
     if outline.base is not Status.CREATED and not event.resumed:
         raise Illegal("V5", f"a run that is {outline.base} starts again only as resumed", seq=seq)
-    outline.base = Status.RUNNING
+    outline.base = Status.COMPENSATING if outline.undoing else Status.RUNNING
     outline.recoverable = outline.held = outline.pause_requested = outline.cancel_requested = False
     outline.reason, outline.error = "", None
+    for wait in [wait for wait in state.loose.values() if wait.kind == "child"] if event.resumed else ():
+        child = state.children.get(wait.id)
+        if child is not None and not child.detached:  # the end of the run had let go of it
+            state.loose.pop(wait.name, None)
+            state.waits[wait.name] = wait
 
 
 @on(e.RunPaused)
@@ -96,12 +101,20 @@ def _end(state: State, status: Status, seq: int) -> None:
         )
     outline.base, outline.open_nodes = status, 0
     outline.held = outline.recoverable = outline.pause_requested = outline.cancel_requested = False
-    outline.jump_requested = None
+    outline.jump_requested, outline.undoing = None, False
     if len(state.waits):
         for wait in list(state.waits.values()):
-            if wait.kind == "child":
-                state.loose[wait.name] = wait
+            _let_go(state, wait, seq)
         state.waits.clear()
+
+
+def _let_go(state: State, wait: Wait, seq: int) -> None:
+    """Nobody waits any more: a child may still tell its end, a question can no longer be answered."""
+    if wait.kind == "child":
+        state.loose[wait.name] = wait
+    asked = state.interactions.get(wait.id) if wait.kind == "interaction" else None
+    if asked is not None:
+        state.interactions[wait.id] = Interaction(asked.node, asked.key, asked.hash, seq, None, True)
 
 
 @on(e.VersionChanged)
