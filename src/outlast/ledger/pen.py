@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 
 _OWNER = Kind.OWNER
-_TAKEN = e.RunTakenOver
-_FIRST_ONLY = frozenset({e.BranchOpened, e.RunTakenOver})
+_BEGINS: dict[type[e.Event], Kind] = {e.BranchOpened: Kind.OWNER, e.RunTakenOver: Kind.TAKEOVER}
+"""Events that only begin an append, and of which kind."""
 
 
 class Pen:
@@ -142,9 +142,7 @@ class Pen:
         try:
             for event in events:
                 last += 1
-                if type(event) in _FIRST_ONLY and (
-                    event is not events[0] or (kind is _OWNER) is (type(event) is _TAKEN)
-                ):
+                if type(event) in _BEGINS and (event is not events[0] or _BEGINS[type(event)] is not kind):
                     raise _out_of_turn(event, last)
                 apply(view, event, last, time)
         except Illegal as objection:

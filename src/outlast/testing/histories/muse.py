@@ -1,34 +1,20 @@
-"""Random histories: any event of any type, and whole logs that are legal.
-
-`events` draws one event with any fields, by looking at what `EVENT_TYPES` says: a new type is drawn as soon as it is there.
-`histories` draws a log that breaks no invariant: several owners, guests and their requests, branches cut anywhere, holds,
-pauses, retries, compensation, endings and what re-opens them. A `Muse` suggests what may be said next in a state, asking
-the transition table; a `History` writes it down as append records and keeps the state. Neither needs Hypothesis but for
-the choices, which are a function from n to a number below n: a seeded generator serves as well.
-
-This is the only module that imports Hypothesis.
-"""
+"""What may be said next."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from itertools import count
-from random import Random
 from typing import Any, Literal, TypeAlias, TypeVar
 
-import msgspec
-from hypothesis import strategies as st
 from msgspec import Raw, Struct, field
 from msgspec.structs import replace
 
 from outlast.history import events as e
-from outlast.history.codec import encode
-from outlast.history.ids import AppendId, RunId
 from outlast.history.lineage import BEFORE_FIRST, ROOT, Branch, holder, lineage, opened
-from outlast.history.record import Entry, Kind, Record, chained, entries, genesis
+from outlast.history.record import Entry, Kind
 from outlast.lifecycle import decide
-from outlast.lifecycle.fold import apply, fold
+from outlast.lifecycle.fold import fold
 from outlast.lifecycle.state import NodeState, NodeStatus, Outline, State, Table, Wait
 from outlast.lifecycle.status import Status
 from outlast.lifecycle.transitions import CONTROL, GUEST_DATA, may_follow
@@ -39,188 +25,6 @@ Pick: TypeAlias = Callable[[int], int]
 
 Burst: TypeAlias = list[e.AnyEvent]
 """Events that are said in one breath."""
-
-# --- any event ---------------------------------------------------------------------------------------------------------
-
-LETTERS = st.text(st.characters(codec="utf-8"), max_size=12)
-NUMBERS = st.integers(-(2**63), 2**63 - 1)
-
-_json = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | LETTERS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(LETTERS, inner, max_size=3),
-    max_leaves=6,
-)
-_odd = st.sampled_from(
-    [b"[1, 2]", b'{ "a" : 1e400 }', b'"\\u00e9\\n"', b"-0", b"1E+5", b'{"a":1,"a":2}', b'""', b"[ ]"]
-)
-
-
-def values() -> st.SearchStrategy[Raw]:
-    """JSON in its exact bytes, also as other programs write it."""
-    return (_json.map(msgspec.json.encode) | _odd).map(Raw)
-
-
-def events(
-    *kinds: type[e.Event],
-    text: st.SearchStrategy[str] = LETTERS,
-    numbers: st.SearchStrategy[int] = NUMBERS,
-    newer: bool = True,
-) -> st.SearchStrategy[e.AnyEvent]:
-    """Any event, or any of these types, with any fields. Texts and numbers may be narrowed so that events meet; `newer`
-    adds fields that this version does not know."""
-    return st.sampled_from(kinds or tuple(e.EVENT_TYPES.values())).flatmap(
-        lambda kind: _event_of(kind, text, numbers, newer)
-    )
-
-
-@cache
-def _event_of(
-    kind: type[e.Event], text: st.SearchStrategy[str], numbers: st.SearchStrategy[int], newer: bool
-) -> st.SearchStrategy[Any]:
-    shape = msgspec.inspect.type_info(kind)
-    assert isinstance(shape, msgspec.inspect.StructType)
-    taken = {"type", *(each.encode_name for each in shape.fields)}
-    fields = {each.name: _any(each.type, text, numbers) for each in shape.fields if each.encode_name != "+"}
-    unknown = st.dictionaries(LETTERS.filter(lambda name: name not in taken), values(), min_size=1, max_size=3)
-    return st.builds(kind, more=st.none() | unknown if newer else st.none(), **fields)
-
-
-def _any(shape: msgspec.inspect.Type, text: st.SearchStrategy[str], numbers: st.SearchStrategy[int]) -> Any:
-    """A strategy for a field, from what msgspec knows of its type. An unforeseen type fails here, loudly."""
-    match shape:
-        case msgspec.inspect.StrType():
-            return text
-        case msgspec.inspect.IntType():
-            return numbers
-        case msgspec.inspect.FloatType():
-            return st.floats(allow_nan=False, allow_infinity=False)
-        case msgspec.inspect.BoolType():
-            return st.booleans()
-        case msgspec.inspect.NoneType():
-            return st.none()
-        case msgspec.inspect.RawType():
-            return values()
-        case msgspec.inspect.LiteralType():
-            return st.sampled_from(shape.values)
-        case msgspec.inspect.VarTupleType():
-            return st.lists(_any(shape.item_type, text, numbers), max_size=3).map(tuple)
-        case msgspec.inspect.UnionType():
-            return st.one_of(*(_any(each, text, numbers) for each in shape.types))
-        case msgspec.inspect.DictType(value_type=msgspec.inspect.RawType()):
-            return st.nothing()  # fields of a newer version: whoever wants them adds them
-        case msgspec.inspect.StructType():
-            return st.builds(shape.cls, **{each.name: _any(each.type, text, numbers) for each in shape.fields})
-        case _:
-            raise NotImplementedError(f"no strategy for {shape}")
-
-
-# --- a log that is being written ---------------------------------------------------------------------------------------
-
-
-class History:
-    """A legal log in the making: its records, its branches, what each branch has told, and the state of the newest.
-
-    `told` is kept the plain way, one list of entries per branch, so that it can judge `lineage`."""
-
-    def __init__(self, run: str = "run", *, key: bytes = b"") -> None:
-        self.run = RunId(run)
-        self.key = key
-        self.records: list[Record] = []
-        self.branches: dict[int, Branch] = {0: ROOT}
-        self.told: dict[int, list[Entry]] = {0: []}
-        self.state = State()
-        self.epoch = 0
-        self.time = 1_700_000_000_000_000
-        self._saying: list[e.AnyEvent] = []
-
-    @property
-    def seq(self) -> int:
-        """The place of the newest event, on whatever branch."""
-        return self.records[-1].last if self.records else 0
-
-    @property
-    def branch(self) -> int:
-        return max(self.branches)
-
-    @property
-    def lineage(self) -> list[Entry]:
-        """What the newest branch sees."""
-        return self.told[self.branch]
-
-    def write(
-        self,
-        events: Sequence[e.AnyEvent],
-        kind: Kind = Kind.OWNER,
-        *,
-        epoch: int | None = None,
-        time: int | None = None,
-    ) -> Record:
-        """One append more. Raises `Illegal` if it may not follow; the history is then of no further use."""
-        self.epoch = self.epoch if epoch is None else epoch
-        self.time = self.time + 1 if time is None else time
-        for event in events:
-            self.say(event)
-        return self.seal(kind)
-
-    def say(self, event: e.AnyEvent) -> Entry:
-        """One event of the append that is being written."""
-        if isinstance(event, e.BranchOpened):
-            self._open(event)
-        seq = self.seq + len(self._saying) + 1
-        apply(self.state, event, seq, self.time)
-        entry = Entry(seq, self.branch, self.time, event)
-        self.lineage.append(entry)
-        self._saying.append(event)
-        return entry
-
-    def seal(self, kind: Kind = Kind.OWNER) -> Record:
-        """What was said becomes an append record."""
-        record = self.sealed(self._saying, kind)
-        self.records.append(record)
-        self._saying = []
-        return record
-
-    def sealed(self, events: Sequence[e.AnyEvent], kind: Kind = Kind.OWNER, *, epoch: int | None = None) -> Record:
-        """The record that `events` would be, numbered and chained but neither checked nor written."""
-        if kind in (Kind.GUEST, Kind.CONTROL):
-            own = 0
-        else:
-            own = self.epoch if epoch is None else epoch
-        first, body = self.seq + 1, encode(events)
-        id = AppendId(first.to_bytes(16, "big"))
-        previous = self.records[-1].digest if self.records else genesis(self.run, self.key)
-        digest = chained(previous, first, len(events), self.branch, own, kind, self.time, id, body, self.key)
-        return Record(self.run, first, len(events), self.branch, own, kind, id, self.time, body, digest)
-
-    def state_at(self, cutoff: int) -> State:
-        """What the lineage that ends at `cutoff` amounts to."""
-        held = self.told[holder(self.branches.values(), cutoff).id]
-        return fold(State(), (entry for entry in held if entry.seq <= max(cutoff, 1)))
-
-    def cut(self, cutoff: int, *, by: str = "", reason: str = "") -> list[e.AnyEvent]:
-        """What opens a branch at `cutoff`: BranchOpened, and the receipts it takes over."""
-        then = self.state_at(cutoff)
-        return decide.open_branch(self.state, then, self.branches.values(), cutoff, by=by, reason=reason)
-
-    def _open(self, event: e.BranchOpened) -> None:
-        shared = [entry for entry in self.told[event.parent] if entry.seq <= max(event.cutoff, 1)]
-        self.branches[event.branch] = opened(event, self.seq + 1)
-        self.told[event.branch] = shared
-        self.state = fold(State(), shared)
-
-
-def rechained(records: Iterable[Record], run: RunId, *, key: bytes = b"") -> list[Record]:
-    """The same records with digests that chain, as someone who can write to the store could forge them."""
-    previous = genesis(run, key)
-    sound: list[Record] = []
-    for each in records:
-        header = (each.first, each.count, each.branch, each.epoch, each.kind, each.time, each.id)
-        previous = chained(previous, *header, each.body, key)
-        sound.append(replace(each, digest=previous))
-    return sound
-
-
-# --- what may be said next ---------------------------------------------------------------------------------------------
 
 _VALUES = tuple(map(Raw, (b"null", b"0", b'"text"', b"[1, 2]", b'{"a":{"b":null}}', b"true", b"-1.5e3")))
 _WORDS = ("", "ada", "because", "öß™", 'a "quoted"\nline')
@@ -659,77 +463,3 @@ def _offered(
     allowed = [each for each in sayable if may_follow(outline, each) and (branching or each is not e.BranchOpened)]
     allowed.sort(key=_weight, reverse=True)
     return tuple(each for each in allowed for _ in range(_weight(each)))
-
-
-# --- whole histories ---------------------------------------------------------------------------------------------------
-
-_TICKS = (1, 0, 1000, 60_000_000, -500)
-"""How the clock moves between appends; the clock of a guest may be behind."""
-
-
-class Author:
-    """Writes a random history, append after append."""
-
-    def __init__(self, pick: Pick, history: History | None = None) -> None:
-        self.history = History() if history is None else history
-        self.muse = Muse(pick)
-        for record in self.history.records:
-            self.muse.hear(entries(record))
-
-    def go_on(self) -> None:
-        """One append more, of whatever kind may come; the first one creates the run."""
-        history, muse = self.history, self.muse
-        kind = self._kind()
-        history.time += _TICKS[muse.pick(len(_TICKS))]
-        if kind is Kind.TAKEOVER:
-            history.epoch += 1 + muse.pick(2)  # a claim may have come to nothing
-            opening = muse.take_over(history.state, history.epoch)
-        else:
-            opening = muse.suggest(history.state, kind if history.records else Kind.OWNER, branching=True)
-        self._say(opening)
-        for _ in range(0 if history.state.is_closed else muse.pick(4)):
-            self._say(muse.suggest(history.state, kind))
-        if opening:
-            history.seal(kind)
-
-    def _kind(self) -> Kind:
-        history = self.history
-        if not history.records:
-            is_owned = not self.muse.chance(4)
-            history.epoch = int(is_owned)
-            return Kind.OWNER if is_owned else Kind.GUEST
-        kind = _WRITERS[self.muse.pick(len(_WRITERS))]
-        if kind is Kind.OWNER and not history.epoch:
-            return Kind.TAKEOVER
-        return Kind.OWNER if kind is Kind.CONTROL and history.state.is_closed else kind
-
-    def _say(self, burst: Burst) -> None:
-        for event in burst:
-            self.muse.hear([self.history.say(event)])
-
-
-_WRITERS = (Kind.OWNER,) * 8 + (Kind.GUEST,) * 2 + (Kind.TAKEOVER, Kind.CONTROL)
-"""Who writes how often."""
-
-
-@cache
-def _below(n: int) -> st.SearchStrategy[int]:
-    return st.integers(0, n - 1)
-
-
-@st.composite
-def histories(draw: st.DrawFn, appends: int = 25) -> History:
-    """A legal log of up to so many appends."""
-    author = Author(lambda n: draw(_below(n)) if n > 1 else 0)
-    for _ in range(1 + draw(_below(appends))):
-        author.go_on()
-    return author.history
-
-
-def written(seed: int, appends: int = 25) -> History:
-    """The legal log that belongs to this number, without Hypothesis: quick, but it does not shrink."""
-    random = Random(seed)
-    author = Author(random.randrange)
-    for _ in range(appends):
-        author.go_on()
-    return author.history

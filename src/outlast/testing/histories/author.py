@@ -1,0 +1,83 @@
+"""Whole histories."""
+
+from __future__ import annotations
+
+from functools import cache
+from random import Random
+
+from hypothesis import strategies as st
+
+from outlast.history.record import Kind, entries
+from outlast.testing.histories.log import History
+from outlast.testing.histories.muse import Burst, Muse, Pick
+
+_TICKS = (1, 0, 1000, 60_000_000, -500)
+"""How the clock moves between appends; the clock of a guest may be behind."""
+
+
+class Author:
+    """Writes a random history, append after append."""
+
+    def __init__(self, pick: Pick, history: History | None = None) -> None:
+        self.history = History() if history is None else history
+        self.muse = Muse(pick)
+        for record in self.history.records:
+            self.muse.hear(entries(record))
+
+    def go_on(self) -> None:
+        """One append more, of whatever kind may come; the first one creates the run."""
+        history, muse = self.history, self.muse
+        kind = self._kind()
+        history.time += _TICKS[muse.pick(len(_TICKS))]
+        if kind is Kind.TAKEOVER:
+            history.epoch += 1 + muse.pick(2)  # a claim may have come to nothing
+            opening = muse.take_over(history.state, history.epoch)
+        else:
+            opening = muse.suggest(history.state, kind if history.records else Kind.OWNER, branching=True)
+        self._say(opening)
+        for _ in range(0 if history.state.is_closed else muse.pick(4)):
+            self._say(muse.suggest(history.state, kind))
+        if opening:
+            history.seal(kind)
+
+    def _kind(self) -> Kind:
+        history = self.history
+        if not history.records:
+            is_owned = not self.muse.chance(4)
+            history.epoch = int(is_owned)
+            return Kind.OWNER if is_owned else Kind.GUEST
+        kind = _WRITERS[self.muse.pick(len(_WRITERS))]
+        if kind is Kind.OWNER and not history.epoch:
+            return Kind.TAKEOVER
+        return Kind.OWNER if kind is Kind.CONTROL and history.state.is_closed else kind
+
+    def _say(self, burst: Burst) -> None:
+        for event in burst:
+            self.muse.hear([self.history.say(event)])
+
+
+_WRITERS = (Kind.OWNER,) * 8 + (Kind.GUEST,) * 2 + (Kind.TAKEOVER, Kind.CONTROL)
+"""Who writes how often."""
+
+
+@cache
+def _below(n: int) -> st.SearchStrategy[int]:
+    return st.integers(0, n - 1)
+
+
+@st.composite
+def histories(draw: st.DrawFn, appends: int = 25) -> History:
+    """A legal log of up to so many appends."""
+    author = Author(lambda n: draw(_below(n)) if n > 1 else 0)
+    for _ in range(1 + draw(_below(appends))):
+        author.go_on()
+    return author.history
+
+
+def written(seed: int, appends: int = 25) -> History:
+    """The legal log that belongs to this number, without Hypothesis: quick, but it does not shrink."""
+    random = Random(seed)
+    author = Author(random.randrange)
+    for _ in range(appends):
+        author.go_on()
+    return author.history
