@@ -156,6 +156,15 @@ def fields_of_a_newer_version(story: Story) -> None:
     story.add(e.InteractionWithdrawn(interaction="q"), e.CancelRequested(), e.RunCancelled(reason="changed my mind"))
 
 
+def news_heard_and_nodes_retired(story: Story) -> None:
+    story.begin(*first("1/fetch"), e.InteractionRequested(interaction="ask", prompt="Go on?"))
+    story.add(e.InteractionAnswered(interaction="ask", answer=Raw(b"true"), by="ada"), kind=Kind.GUEST)
+    story.add(e.NodeCompleted(node="1/fetch", output=Raw(b"1")), *first("2/fetch"))
+    story.add(e.NewsHeard(upto=6), e.NodeScheduled(node="pay"), e.NodeStarted(node="pay", repeatable=False))
+    story.add(e.NodeCompleted(node="2/fetch", output=Raw(b"2")), e.NodesRetired(nodes=("1/fetch", "2/fetch")))
+    story.add(e.NodeCompleted(node="pay"), e.RunCompleted(output=Raw(b"3")))
+
+
 STORIES: list[Callable[[Story], None]] = [
     plain_success,
     retry_then_success,
@@ -166,6 +175,7 @@ STORIES: list[Callable[[Story], None]] = [
     saga_compensation,
     trigger_outbox_children,
     fields_of_a_newer_version,
+    news_heard_and_nodes_retired,
 ]
 
 
@@ -187,12 +197,12 @@ def expected(story: Story) -> str:
 def main() -> None:
     for tell in STORIES:
         name = tell.__name__.replace("_", "-")
-        story = Story(name)
-        tell(story)
         log, result = HERE / f"{name}.jsonl", HERE / f"{name}.expected.json"
         if log.exists() or result.exists():
             print(f"{name} is there already and stays as it is")
             continue
+        story = Story(name)
+        tell(story)
         log.write_text("".join(f"{line(record)}\n" for record in story.records))
         result.write_text(expected(story) + "\n")
         print(f"{name}: {story.seq} events in {len(story.records)} appends, {story.state.status}")

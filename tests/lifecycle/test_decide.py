@@ -259,7 +259,7 @@ def test_an_ending_closes_everything_that_is_open(ending: decide.Ending, status:
 
 
 def test_an_ending_says_what_became_of_each_node_and_wait_before_it_ends() -> None:
-    cancelled = e.Failure("Cancelled", "over", category="cancelled")
+    cancelled = e.Failure("RunEnded", "over", category="cancelled")
     assert decide.end(going(*OPEN).state, e.RunCompleted(), "over") == [
         e.NodeFailed(node="started", error=cancelled),
         e.NodeFailed(node="scheduled", error=cancelled),

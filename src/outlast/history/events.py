@@ -185,6 +185,7 @@ class NodeStarted(Event, frozen=True, kw_only=True):
     inputs: Value = NULL
     hash: str = ""
     code: str = ""
+    repeatable: bool = True
 
 
 class NodeCheckpointed(Event, frozen=True, kw_only=True):
@@ -209,6 +210,13 @@ class NodeFailed(Event, frozen=True, kw_only=True):
     attempt: int = 1
     ms: float = 0.0
     retry_at: int | None = None
+
+
+class NodesRetired(Event, frozen=True, kw_only=True):
+    """These nodes are over and nothing will ask for them again: the state forgets them, so that a run over a million items
+    does not carry all of them along."""
+
+    nodes: tuple[str, ...]
 
 
 class NodeSkipped(Event, frozen=True, kw_only=True):
@@ -297,6 +305,13 @@ class TimerCancelled(Event, frozen=True, kw_only=True):
     reason: str = ""
 
 
+class NewsHeard(Event, frozen=True, kw_only=True):
+    """The owner has heard what guests wrote up to this event. Guests write at any time, also in front of what an owner wrote
+    without knowing of it: this says in which order the run came to know of things, and replay keeps to it."""
+
+    upto: int
+
+
 class DecisionRecorded(Event, frozen=True, kw_only=True):
     key: str
     value: Value = NULL
@@ -344,6 +359,7 @@ class ChildStarted(Event, frozen=True, kw_only=True):
     workflow: str = ""
     node: str = ""
     detached: bool = False
+    hash: str = ""
 
 
 class ChildEnded(Event, frozen=True, kw_only=True):
@@ -376,6 +392,7 @@ AnyEvent: TypeAlias = (
     | NodeCheckpointed
     | NodeCompleted
     | NodeFailed
+    | NodesRetired
     | NodeSkipped
     | CompensationStarted
     | NodeCompensated
@@ -390,6 +407,7 @@ AnyEvent: TypeAlias = (
     | TimerSet
     | TimerFired
     | TimerCancelled
+    | NewsHeard
     | DecisionRecorded
     | TriggerRegistered
     | TriggerInputReceived

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-import time
+from time import time_ns
 from collections.abc import Awaitable, Callable, Sequence
 
 from outlast.errors import AlreadyExists, BadInput, Gone, NotFound
@@ -26,7 +26,7 @@ log = logging.getLogger("outlast.ledger")
 
 
 def system_clock() -> int:
-    return time.time_ns() // 1000
+    return time_ns() // 1000
 
 
 class Ledger:
@@ -58,16 +58,21 @@ class Ledger:
 
     # --- owners
 
-    async def create(self, run: RunId, events: Sequence[e.AnyEvent], worker: WorkerId) -> Pen:
+    async def create(
+        self,
+        run: RunId,
+        events: Sequence[e.AnyEvent],
+        worker: WorkerId,
+        *,
+        release: bool = False,
+        time: int | None = None,
+    ) -> Pen:
         """A new run, owned by `worker` from its first append on. The first event is RunCreated."""
         checked_run(run)
         pen = Pen(self, worker, 1, Head(run, 0, genesis(run, self.key), 1), State())
-        try:
-            await pen.append(events)
-        except Exception:
-            self.forget(pen)
-            raise
-        self._pens[run] = pen
+        await pen.append(events, release=release, time=time)
+        if not release:
+            self._pens[run] = pen
         return pen
 
     async def take_over(self, claim: Claim, *, hold: bool = False) -> Pen:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -52,10 +53,14 @@ class Pen:
         self.state = state
         self.news: Callable[[], None] | None = None
         """Called when a guest of this process has written to the run."""
+        self.arrived: deque[Entry] = deque()
+        """What guests wrote and the owner has not looked at yet, in the order of the log; whoever looks takes it out."""
         self._ledger = ledger
         self._draft = Draft(state)
         self._busy = False
         self._doubts: set[AppendId] = set()
+        self._doubtful: Sequence[e.AnyEvent] = ()
+        self._doubtful_at = 0
         self._summary_behind = False
 
     @property
@@ -69,18 +74,23 @@ class Pen:
 
     # --- writing
 
-    def append(self, events: Sequence[e.AnyEvent], *, release: bool = False) -> Coroutine[Any, Any, int]:
-        """Make these events the next of the run, durably; returns the seq of the first one.
+    def append(
+        self, events: Sequence[e.AnyEvent], *, release: bool = False, time: int | None = None
+    ) -> Coroutine[Any, Any, int]:
+        """Make these events the next of the run, durably; returns the seq of the first one. `time` is what the record is
+        dated with, now if it is not given.
+
+        After `OutcomeUnknown` the very same list may be given again: it is written only if it is not in the log.
 
         Raises `Illegal` if they may not follow, `Overtaken` if something arrived that they did not know of (the state then
         holds it: decide again), `Fenced` if the run has a newer owner. With `release` the claim is given up with them."""
-        return self._write(events, None, _OWNER, release)
+        return self._write(events, None, _OWNER, release, time)
 
     def take_over(self, decision: Callable[[State], Sequence[e.AnyEvent]]) -> Coroutine[Any, Any, int]:
         """The first append of a new epoch. What others still wrote before it is taken in, and `decision` asked again. The
         summary is written with it: guests may have told more since it was made."""
         self._summary_behind = True
-        return self._write((), decision, Kind.TAKEOVER, False)
+        return self._write((), decision, Kind.TAKEOVER, False, None)
 
     async def _write(
         self,
@@ -88,6 +98,7 @@ class Pen:
         decision: Callable[[State], Sequence[e.AnyEvent]] | None,
         kind: Kind,
         release: bool,
+        time: int | None,
     ) -> int:
         """Draft, commit, absorb; while the append loses to data, take the data in and try again. One coroutine on the hot
         path: every layer more is paid at every wake."""
@@ -97,6 +108,9 @@ class Pen:
         try:
             if self._doubts:
                 await self.catch_up()
+                if self._doubtful is events and self._doubtful_at:
+                    return self._settled(release)
+            self._doubtful, self._doubtful_at = events, 0
             id = self._ledger.new_append_id()
             overtaken = 0
             while True:
@@ -105,7 +119,7 @@ class Pen:
                 if not events:
                     raise BadInput("there is nothing to append")
                 draft = await self._cut(events[0]) if type(events[0]) is e.BranchOpened else self._draft
-                append = self._compose(draft, events, id, kind, release, overtaken)
+                append = self._compose(draft, events, id, kind, release, time, overtaken)
                 self._doubts.add(id)
                 outcome = await self._ledger.commit(append)
                 self._doubts.discard(id)
@@ -133,11 +147,13 @@ class Pen:
         id: AppendId,
         kind: Kind,
         release: bool,
+        time: int | None,
         overtaken: int,
     ) -> Append:
         """Check the events by folding them into the draft, and put together what the store is asked."""
         view, old, key = draft.view, self.head, self._ledger.key
-        time = max(self._ledger.clock(), self.state.outline.time)
+        if time is None:
+            time = max(self._ledger.clock(), self.state.outline.time)
         last = old.version
         try:
             for event in events:
@@ -173,6 +189,12 @@ class Pen:
             self.state, self._draft = draft.state, draft
         if append.release:
             self._ledger.forget(self)
+
+    def _settled(self, release: bool) -> int:
+        """What was in doubt had landed, as the log now told."""
+        if release:
+            self._ledger.forget(self)
+        return self._doubtful_at
 
     # --- branches
 
@@ -245,6 +267,8 @@ class Pen:
                 fold_within(self.state, record, record.first, record.last)
             self._move_to(record)
             taken += told
+            if record.epoch == 0:
+                self.arrived += told
         if taken:
             self._ledger.measures.taken_in += len(taken)
             self._draft.drop()
@@ -257,6 +281,7 @@ class Pen:
             return
         if record.id in self._doubts:
             self._doubts.discard(record.id)
+            self._doubtful_at = record.first
             return
         if kind is Kind.OWNER or record.epoch >= self.epoch:
             raise self._fenced(f"epoch {record.epoch} wrote event {record.first}")

@@ -13,11 +13,14 @@ from outlast.definition.retry import Retry
 from outlast.errors import Refused
 from outlast.history import events as e
 from outlast.history.lineage import Branch, holder
-from outlast.lifecycle.state import OPEN, Child, NodeStatus, State
+from outlast.lifecycle.state import OPEN, Child, NodeState, NodeStatus, State
 from outlast.lifecycle.status import Status
 
 CRASHES_BEFORE_HOLD = 5
 """A node that was interrupted this often holds its run for a person."""
+
+RUN_ENDED = "RunEnded"
+"""The kind of failure of a node that was in flight when its run ended: a resume does it again."""
 
 RESTARTED = "Server restarted while workflow was running"
 
@@ -42,8 +45,12 @@ def take_over(
         return events
     left = [(name, node) for name, node in state.nodes.items() if node.status is NodeStatus.STARTED]
     tired = [name for name, node in left if node.crashes + 1 >= CRASHES_BEFORE_HOLD]
+    unrepeatable = [name for name, node in left if not node.repeatable]
     if hold or state.outline.on_restart == "hold":
         events.append(_held(RESTARTED))
+    elif unrepeatable:
+        reason = f"node {unrepeatable[0]} was interrupted and is not to be repeated without a person's word"
+        events.append(_held(reason, node=unrepeatable[0]))
     elif tired:
         events.append(_held(f"node {tired[0]} was interrupted {CRASHES_BEFORE_HOLD} times", node=tired[0]))
     else:
@@ -82,7 +89,7 @@ def retry_node(state: State, node: str) -> Decision:
 
 def end(state: State, ending: Ending, reason: str = "the run ended") -> Decision:
     """The ending, after the outcome of everything that is still open: nothing is left hanging."""
-    cancelled = e.Failure("Cancelled", reason, category="cancelled")
+    cancelled = e.Failure(RUN_ENDED, reason, category="cancelled")
     events: Decision = [
         e.NodeFailed(node=name, attempt=node.attempt, error=cancelled)
         for name, node in state.nodes.items()
@@ -104,7 +111,8 @@ def pause(state: State, reason: str = "") -> Decision:
 
 
 def resume(state: State, by: str = "") -> Decision:
-    """Go on after a pause, a hold or a recoverable failure, on the same branch."""
+    """Go on after a pause, a hold or a recoverable failure, on the same branch: what was in flight, and the node that
+    failed, get another attempt."""
     outline = state.outline
     if outline.base is Status.FAILED and not outline.recoverable:
         raise Refused("the run failed for good: retry a node of it, or jump back to an earlier event")
@@ -121,7 +129,17 @@ def resume(state: State, by: str = "") -> Decision:
         for name, node in state.nodes.items()
         if node.status is NodeStatus.RETRYING and state.waits.get(f"timer:retry:{name}") is None
     ]
+    events += [
+        e.NodeScheduled(node=name, attempt=node.attempt + 1, cause="reset")
+        for name, node in state.nodes.items()
+        if node.status is NodeStatus.FAILED and (name == outline.failed_node or _was_cut_short(node))
+    ]
     return events
+
+
+def _was_cut_short(node: NodeState) -> bool:
+    """It failed only because its run ended."""
+    return node.error is not None and node.error.kind == RUN_ENDED
 
 
 def open_branch(

@@ -46,7 +46,8 @@ OPEN = frozenset({NodeStatus.SCHEDULED, NodeStatus.STARTED})
 
 
 class NodeState(Struct, frozen=True, gc=False):
-    """One node on this lineage. `seq` is the place of its newest event; `crashes` are counted apart from retries."""
+    """One node on this lineage. `seq` is the place of its newest event; `crashes` are counted apart from retries; outcomes
+    before `reset` no longer count."""
 
     status: NodeStatus
     attempt: int
@@ -58,6 +59,8 @@ class NodeState(Struct, frozen=True, gc=False):
     checkpoint: Value | None = None
     crashes: int = 0
     retries: int = 0
+    reset: int = 0
+    repeatable: bool = True
 
 
 WaitKind: TypeAlias = Literal["interaction", "signal", "timer", "child", "outbox", "trigger"]
@@ -142,6 +145,7 @@ class Outline(Struct):
     undoing: bool = False
     reason: str = ""
     error: Failure | None = None
+    failed_node: str = ""
     output: Value = NULL
     successor: str = ""
     pause_requested: bool = False

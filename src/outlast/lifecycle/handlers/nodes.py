@@ -11,6 +11,8 @@ from outlast.lifecycle.status import Status
 # Names for the members: looking one up in its enum costs more than the rest of a comparison, in the hottest code there is.
 (SCHEDULED, STARTED, COMPLETED, FAILED, SKIPPED, RETRYING, COMPENSATING, COMPENSATED) = NodeStatus
 
+_UNDER_WAY = OPEN | {RETRYING, COMPENSATING}
+
 
 @on(e.StepStarted)
 def _step_started(state: State, event: e.StepStarted, _seq: int) -> None:
@@ -67,6 +69,7 @@ def _node_scheduled_again(state: State, event: e.NodeScheduled, node: NodeState,
         checkpoint=None if fresh else node.checkpoint,
         crashes=0 if patient else node.crashes + (event.cause == "crash"),
         retries=0 if fresh else node.retries + (event.cause == "retry"),
+        reset=seq if fresh else node.reset,
     )
 
 
@@ -86,6 +89,8 @@ def _node_started(state: State, event: e.NodeStarted, seq: int) -> None:
         node.checkpoint,
         node.crashes,
         node.retries,
+        node.reset,
+        event.repeatable,
     )
 
 
@@ -103,6 +108,8 @@ def _node_checkpointed(state: State, event: e.NodeCheckpointed, seq: int) -> Non
         event.data,
         node.crashes,
         node.retries,
+        node.reset,
+        node.repeatable,
     )
 
 
@@ -123,6 +130,7 @@ def _node_completed(state: State, event: e.NodeCompleted, seq: int) -> None:
         None,
         node.hash if node else "",
         node.code if node else "",
+        reset=node.reset if node else 0,
     )
 
 
@@ -163,6 +171,8 @@ def _node_failed(state: State, event: e.NodeFailed, seq: int) -> None:
         node.checkpoint,
         node.crashes,
         node.retries,
+        node.reset,
+        node.repeatable,
     )
 
 
@@ -174,6 +184,16 @@ def _node_skipped(state: State, event: e.NodeSkipped, seq: int) -> None:
     if node is not None:
         state.outline.open_nodes -= 1
     state.nodes[event.node] = NodeState(SKIPPED, node.attempt if node else 0, seq)
+
+
+@on(e.NodesRetired)
+def _nodes_retired(state: State, event: e.NodesRetired, seq: int) -> None:
+    for name in event.nodes:
+        node = state.nodes.get(name)
+        if node is None or node.status in _UNDER_WAY:
+            raise Illegal("V3", f"node {name} is retired but not over", seq=seq)
+    for name in event.nodes:
+        state.nodes.pop(name, None)
 
 
 @on(e.CompensationStarted)

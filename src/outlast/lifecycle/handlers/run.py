@@ -14,7 +14,7 @@ def _nothing_to_keep(_state: State, _event: e.Event, _seq: int) -> None:
     """A fact for people and later drivers; the state does not depend on it."""
 
 
-for _kind in (e.RunTakenOver, e.RunRecovered, e.GraphExtended):
+for _kind in (e.RunTakenOver, e.RunRecovered, e.GraphExtended, e.NewsHeard):
     HANDLERS[_kind] = _nothing_to_keep
 
 
@@ -38,7 +38,7 @@ def _run_started(state: State, event: e.RunStarted, seq: int) -> None:
         raise Illegal("V5", f"a run that is {outline.base} starts again only as resumed", seq=seq)
     outline.base = Status.COMPENSATING if outline.undoing else Status.RUNNING
     outline.recoverable = outline.held = outline.pause_requested = outline.cancel_requested = False
-    outline.reason, outline.error = "", None
+    outline.reason, outline.error, outline.failed_node = "", None, ""
     for wait in [wait for wait in state.loose.values() if wait.kind == "child"] if event.resumed else ():
         child = state.children.get(wait.id)
         if child is not None and not child.detached:  # the end of the run had let go of it
@@ -76,7 +76,7 @@ def _run_failed(state: State, event: e.RunFailed, seq: int) -> None:
     else:
         _end(state, Status.FAILED, seq)
     outline.held, outline.recoverable = event.held, event.recoverable or event.held
-    outline.reason, outline.error = event.error.message, event.error
+    outline.reason, outline.error, outline.failed_node = event.error.message, event.error, event.node
 
 
 @on(e.RunCancelled)

@@ -244,6 +244,11 @@ def _node_failed(muse: Muse, state: State) -> Burst:
     return [e.NodeFailed(node=name, attempt=node.attempt, error=muse.error(), ms=2.0, retry_at=due)]
 
 
+def _nodes_retired(muse: Muse, state: State) -> Burst:
+    over = _nodes(state, NodeStatus.COMPLETED, NodeStatus.FAILED, NodeStatus.SKIPPED)
+    return [e.NodesRetired(nodes=(name,)) for name, _ in muse.some(over)] if muse.chance(3) else []
+
+
 def _node_skipped(muse: Muse, state: State) -> Burst:
     found = muse.one(_nodes(state, NodeStatus.SCHEDULED)) if muse.chance(2) else None
     return [e.NodeSkipped(node=found[0] if found else muse.fresh("n", state.nodes), reason=muse.word())]
@@ -399,6 +404,7 @@ _ideas: dict[type[e.Event], Idea] = {
     e.NodeCheckpointed: _node_checkpointed,
     e.NodeCompleted: _node_completed,
     e.NodeFailed: _node_failed,
+    e.NodesRetired: _nodes_retired,
     e.NodeSkipped: _node_skipped,
     e.CompensationStarted: _compensation_started,
     e.NodeCompensated: _node_compensated,
@@ -413,6 +419,7 @@ _ideas: dict[type[e.Event], Idea] = {
     e.TimerSet: _timer_set,
     e.TimerFired: _timer_fired,
     e.TimerCancelled: _timer_cancelled,
+    e.NewsHeard: lambda _, state: [e.NewsHeard(upto=state.outline.seq)],
     e.DecisionRecorded: lambda muse, state: [
         e.DecisionRecorded(key=muse.fresh("d", state.decisions), value=muse.value())
     ],
