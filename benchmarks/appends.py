@@ -10,7 +10,8 @@ from pathlib import Path
 import apsw
 from msgspec import Struct
 
-from benchmarks.workload import BIRTH, ROW, boundary, folder
+from benchmarks.measures import folder
+from benchmarks.workload import BIRTH, ROW, boundary
 from outlast.history.ids import RunId
 from outlast.ledger import Ledger, Pen
 from outlast.stores.sqlite import SqliteStore

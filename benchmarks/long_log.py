@@ -13,7 +13,8 @@ import sys
 import time
 from pathlib import Path
 
-from benchmarks.workload import BIRTH, boundary, folder
+from benchmarks.measures import folder
+from benchmarks.workload import BIRTH, boundary
 from outlast.client import Client
 from outlast.history.ids import RunId
 from outlast.history.record import Record, entries

@@ -1,12 +1,6 @@
-"""What is measured with: the trivial node boundary, and a place on the disk."""
+"""What the kernel is measured with: the trivial node boundary."""
 
 from __future__ import annotations
-
-import statistics
-import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
 
 from msgspec import Raw
 
@@ -33,16 +27,3 @@ def boundary(number: int) -> list[e.AnyEvent]:
 
 ROW = encode(boundary(12)).decode()
 """The same boundary as text, for the raw comparison."""
-
-
-@contextmanager
-def folder() -> Iterator[Path]:
-    """A fresh folder on the same disk for all, so that ratios compare like with like."""
-    with tempfile.TemporaryDirectory(prefix="outlast-bench-", dir=Path.cwd()) as name:
-        yield Path(name)
-
-
-def spread(values: Sequence[float], digits: int = 0) -> str:
-    """Median, and the range it was taken from."""
-    low, middle, high = min(values), statistics.median(values), max(values)
-    return f"{middle:,.{digits}f} ({low:,.{digits}f} to {high:,.{digits}f})"

@@ -1,92 +1,61 @@
-"""THE BUILDER: from an address to an open store and the desk over it; the only module that knows all the others.
+"""THE BUILDER: from what is set to an open store and the desk over it; the only module that knows all the others.
 
-An address is a path, `sqlite:///path` (three slashes and a relative path, four and an absolute one) or `memory:`. Drivers
-are imported when a store of their kind is opened, never before.
+Drivers are imported when a store of their kind is opened, never before.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
-import tomllib
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
+from typing import Any, Literal, ParamSpec, TypeVar
 
-from outlast.client import Client
-from outlast.errors import BadInput, StoreUnusable
+from outlast.address import blobs_beside, file_at
+from outlast.client import Blocking, Client
+from outlast.errors import BadInput, OutlastError, StoreUnusable
+from outlast.ledger import Ledger
+from outlast.runtime.finding import load_apps
+from outlast.runtime.functions import Workflow
+from outlast.runtime.worker import Worker
+from outlast.services import Claimer, Renewer, Timekeeper, Usher, serve
+from outlast.settings import Durability, Settings, read_settings
 from outlast.store import Store
 
-__all__ = ["default_store", "open_desk", "open_store", "project_root", "read_key"]
+__all__ = ["Opening", "default_store", "open", "open_desk", "open_settled", "open_store", "read_key", "run"]
 
-VARIABLE = "OUTLAST_STORE"
-DEFAULT = Path(".outlast", "runs.db")
-COMING = ("postgresql", "s3")
+P = ParamSpec("P")
+R = TypeVar("R")
+
 LONGEST_KEY = 64
 
 
 def default_store(given: str | None = None) -> str:
-    """Which store is meant: the one `given`, else the one OUTLAST_STORE names, else .outlast/runs.db of the project."""
-    if given is not None:
-        return given
-    return os.environ.get(VARIABLE) or str(project_root(Path.cwd()) / DEFAULT)
+    """Which store is meant: the one `given`, else the one that is set, else .outlast/runs.db of the project."""
+    return read_settings({"store": given}).store
 
 
-def project_root(start: Path) -> Path:
-    """The nearest folder upward from `start` that is set up for Outlast, else `start`."""
-    for folder in (start, *start.parents):
-        if (folder / "outlast.toml").is_file() or _is_ours(folder / "pyproject.toml"):
-            return folder
-    return start
+def open_settled(settings: Settings, *, readonly: bool = False) -> Store:
+    """The store that is set, as it is set."""
+    return open_store(settings.store, blobs=settings.blobs, durability=settings.durability, readonly=readonly)
 
 
-def _is_ours(pyproject: Path) -> bool:
-    try:
-        content = pyproject.read_bytes()
-    except OSError:
-        return False
-    if b"outlast" not in content:
-        return False
-    try:
-        return "outlast" in tomllib.loads(content.decode()).get("tool", {})
-    except ValueError as error:
-        raise BadInput(f"{pyproject} does not read, so it cannot say whether it names a store: {error}") from error
-
-
-def open_store(address: str | Path, *, readonly: bool = False) -> Store:
-    """The store at an address. With `readonly` it must be there; otherwise it is made."""
-    scheme, rest = _parted(address) if isinstance(address, str) else ("", str(address))
-    if scheme == "memory":
+def open_store(
+    address: str | Path, *, blobs: str | Path = "", durability: Durability = "full", readonly: bool = False
+) -> Store:
+    """The store at an address, its blobs beside it unless they have a folder elsewhere. With `readonly` it must be there;
+    otherwise it is made."""
+    path = file_at(address)
+    if path is None:
         from outlast.stores.memory import MemoryStore
 
         return MemoryStore()
-    if scheme == "sqlite":
-        if not rest.startswith("///") or "?" in rest:
-            raise BadInput(
-                f"{address!r} is not an SQLite address; write sqlite:///runs.db or sqlite:////folder/runs.db"
-            )
-        rest = rest[3:]
-    if not rest:
-        raise BadInput("the address of the store is empty; name a file, for instance .outlast/runs.db")
-    return _open_sqlite(Path(os.path.expanduser(rest)), readonly)
+    return _open_sqlite(path, blobs, durability, readonly)
 
 
-def _parted(address: str) -> tuple[str, str]:
-    """Scheme and rest; no scheme means a path. A single letter is a drive."""
-    scheme, colon, rest = address.partition(":")
-    if not colon or len(scheme) < 2 or not scheme.replace("+", "").isalnum():
-        return "", address
-    if scheme == "sqlite" or address == "memory:":
-        return scheme, rest
-    known = "a path, sqlite:///path and memory:"
-    if scheme in COMING:
-        raise BadInput(f"stores of the kind {scheme} are coming; this version opens {known}")
-    raise BadInput(
-        f"there is no kind of store called {scheme[:40]!r}: this version opens {known}; {' and '.join(COMING)} are coming. "
-        "A file with a colon in its name is written ./name"
-    )
-
-
-def _open_sqlite(path: Path, readonly: bool) -> Store:
+def _open_sqlite(path: Path, blobs: str | Path, durability: Durability, readonly: bool) -> Store:
     from outlast.stores.sqlite import SqliteStore
 
     try:
@@ -95,26 +64,132 @@ def _open_sqlite(path: Path, readonly: bool) -> Store:
             raise StoreUnusable(f"{place} is a folder; name the file in it, for instance {place / 'runs.db'}")
         if readonly and not place.exists():
             raise StoreUnusable(f"there is no store at {place}")
-        return SqliteStore(place, blobs=_blobs_of(place), readonly=readonly)
+        folder = Path(os.path.expanduser(blobs)).absolute() if blobs else blobs_beside(place)
+        return SqliteStore(place, blobs=folder, durability=durability, readonly=readonly)
     except (OSError, ValueError) as error:
         raise StoreUnusable(f"could not open {str(path)!r}: {error}") from error
 
 
-def _blobs_of(path: Path) -> Path:
-    """By the file's own name, so that the same file has the same blobs however it was named."""
-    if path.parts[-2:] == DEFAULT.parts:
-        return path.with_name("blobs")
-    return path.with_name(path.name + ".blobs")
+@asynccontextmanager
+async def open_desk(
+    given: Settings | str | None = None, *, key: bytes = b"", readonly: bool = False
+) -> AsyncIterator[Client]:
+    """The desk over the store that is meant, closed at the end. It advances no runs."""
+    settings = given if isinstance(given, Settings) else read_settings({"store": given})
+    async with _open(settings, key=key, worker=False, readonly=readonly) as client:
+        yield client
+
+
+class Opening:
+    """An engine that is about to be opened: `async with` gives its desk, `with` the same desk for code that does not await."""
+
+    def __init__(self, settings: Settings, *, key: bytes, worker: bool) -> None:
+        self._open: Callable[[], AbstractAsyncContextManager[Client]] = partial(_open, settings, key=key, worker=worker)
+        self._entered: AbstractAsyncContextManager[Client] | None = None
+        self._blocking: Blocking | None = None
+
+    async def __aenter__(self) -> Client:
+        self._entered = self._open()
+        return await self._entered.__aenter__()
+
+    async def __aexit__(self, *error: Any) -> None:
+        if self._entered is not None:
+            await self._entered.__aexit__(*error)
+
+    def __enter__(self) -> Blocking:
+        self._blocking = Blocking(self._open())
+        return self._blocking
+
+    def __exit__(self, *_: object) -> None:
+        if self._blocking is not None:
+            self._blocking.close()
+
+
+def open(
+    store: str | Path | None = None,
+    *,
+    worker: bool = True,
+    key: bytes = b"",
+    apps: Iterable[str] | None = None,
+    claim: float | None = None,
+    concurrency: int | None = None,
+    threads: int | None = None,
+    processes: int | None = None,
+    durability: Durability | None = None,
+    on_restart: Literal["resume", "hold"] | None = None,
+    capture_stdout: bool | None = None,
+) -> Opening:
+    """An engine over a store: `async with open("runs.db") as engine:`, or `with` in code that does not await.
+
+    While it is open it advances the runs of all workflows this process knows, those left behind by others included;
+    `worker=False` makes it a desk only. What is not given here comes from the settings."""
+    given = {
+        "store": None if store is None else str(store),
+        "apps": None if apps is None else tuple(apps),
+        "claim": claim,
+        "concurrency": concurrency,
+        "threads": threads,
+        "processes": processes,
+        "durability": durability,
+        "on_restart": on_restart,
+        "capture_stdout": capture_stdout,
+    }
+    return Opening(read_settings(given), key=key, worker=worker)
+
+
+def run(workflow: Workflow[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Run a workflow to its end on the project's own store, and return what it returns."""
+    with open() as engine:
+        return engine.start(workflow, *args, **kwargs).result()
 
 
 @asynccontextmanager
-async def open_desk(given: str | None = None, *, key: bytes = b"", readonly: bool = False) -> AsyncIterator[Client]:
-    """The desk over the store that is meant, closed at the end."""
-    store = open_store(default_store(given), readonly=readonly)
+async def _open(
+    settings: Settings, *, key: bytes = b"", worker: bool = True, readonly: bool = False
+) -> AsyncIterator[Client]:
+    async with AsyncExitStack() as open_now:
+        store = open_settled(settings, readonly=readonly)
+        open_now.push_async_callback(store.close)
+        ledger = Ledger(store, key=key)
+        open_now.push_async_callback(ledger.close)
+        hands = None
+        if worker:
+            load_apps(settings.apps)
+            hands = await open_now.enter_async_context(_working(ledger, settings))
+        client = Client(ledger, hands, root=str(settings.root), apps=settings.apps)
+        open_now.push_async_callback(client.leave)
+        yield client
+
+
+@asynccontextmanager
+async def _working(ledger: Ledger, settings: Settings) -> AsyncIterator[Worker]:
+    """A worker and its staff, for as long as the engine is open."""
+    worker = Worker(
+        ledger,
+        concurrency=settings.concurrency,
+        threads=settings.threads,
+        processes=settings.processes,
+        hold=settings.on_restart == "hold",
+        stdout=settings.capture_stdout,
+    )
+    await ledger.store.enrol(worker.id, settings.claim)
+    worker.listen()
+    staff = {
+        "claimer": Claimer(worker).run,
+        "timekeeper": Timekeeper(worker).run,
+        "renewer": Renewer(worker, settings.claim).run,
+        "usher": Usher(worker).run,
+    }
+    tasks = [asyncio.create_task(serve(name, service), name=f"outlast-{name}") for name, service in staff.items()]
     try:
-        yield Client(store, key=key)
+        yield worker
     finally:
-        await store.close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        await worker.close()
+        with suppress(OutlastError):  # its claims run out by themselves
+            await ledger.store.retire(worker.id)
 
 
 def read_key(path: Path) -> bytes:

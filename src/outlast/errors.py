@@ -7,6 +7,7 @@
     │   ├── AlreadyExists      a run of that id is there already, and is another one
     │   ├── Gone               what it answers is over: finished, withdrawn, or on a dead branch
     │   ├── NotDurable         workflow code asked for what would not happen again in the same way
+    │   ├── NotImportable      the code of a run is not found here
     │   └── BadInput           an argument that cannot be meant
     │       └── NotStorable    a value that would not come back as it is (names the part of it)
     ├── Conflict               someone wrote first; read on and decide again
@@ -14,6 +15,9 @@
     │   ├── Fenced             the claim on the run is lost; this owner must stop
     │   └── Claimed            another live worker holds the run
     ├── NodeFailure            a node failed with an error that cannot be rebuilt here
+    ├── Held                   the run waits for a person's decision
+    │   └── Diverged           the code no longer asks for what the log holds
+    ├── Cancelled              the run was cancelled
     ├── Damaged                the log does not say what it said when it was written
     │   └── UnknownEvent       an event type this version does not know
     └── StoreError             the cupboard itself failed
@@ -64,6 +68,10 @@ class NotDurable(Refused):
     """Workflow code asked for something that would not happen again in the same way after a crash: it belongs in a node."""
 
 
+class NotImportable(Refused):
+    """The code of a run cannot be imported here; the run is untouched."""
+
+
 class BadInput(Refused):
     """An argument that cannot be meant."""
 
@@ -96,6 +104,18 @@ class NodeFailure(OutlastError):
         self.kind = kind
         self.message = message
         super().__init__(f"{kind}: {message}" if message else kind)
+
+
+class Held(OutlastError):
+    """The run has stopped and waits for a person to decide: resume it, retry a node of it, or cancel it."""
+
+
+class Diverged(Held):
+    """The workflow's code no longer asks for what its log holds, so the run was held and nothing of it was changed."""
+
+
+class Cancelled(OutlastError):
+    """The run was cancelled."""
 
 
 class Damaged(OutlastError):

@@ -1,7 +1,7 @@
 """WHERE IT IS KEPT: the cupboard's contract.
 
-Five narrow protocols and the plain records they exchange. A store keeps bytes, versions, summaries, waits, claims and
-blobs; it never decodes an event, never folds, never decides. Whoever passes `outlast.testing.contract` is a store.
+Six narrow protocols and the plain records they exchange. A store keeps bytes, versions, summaries, waits, claims, blobs
+and lines; it never decodes an event, never folds, never decides. Whoever passes `outlast.testing.contract` is a store.
 
 What every store promises:
 
@@ -15,6 +15,8 @@ S5  An error that leaves the outcome open is `OutcomeUnknown`; every other `Stor
 S6  At most one worker holds a claim; every claim has a greater epoch than all before it; time is the store's own clock.
 S7  A list is never cut short in silence: it comes in pages, with a cursor to the next.
 S8  Every unfinished run is ready, claimed, or waiting for something the store can name.
+S9  Lines lie beside the log and are no facts: the last of them may be lost in a crash. Those that are kept are whole and
+    in order, the newest of each attempt, and which were dropped can be told.
 """
 
 from __future__ import annotations
@@ -288,7 +290,47 @@ class Blobs(Protocol):
         ...
 
 
-class Store(Journal, Catalog, Claims, Wakeups, Protocol):
+# --- lines: what attempts said while they ran --------------------------------------------------------------------------
+
+LINES_PER_ATTEMPT = 1000
+"""How many lines of an attempt are kept: the newest. Those before them are dropped."""
+
+
+class Line(Struct, frozen=True, gc=False):
+    """Something an attempt said while it ran: a log record, a line of its output. `time` is in microseconds; `text` is
+    cut by whoever brings it.
+
+    The store assigns the last two, from 1: `number` counts the lines of the run and is the cursor, `place` counts those of
+    the attempt. What is dropped has been counted: an attempt whose first line has place 201 said 200 more before it."""
+
+    run: RunId
+    node: str
+    attempt: int
+    time: int
+    level: str
+    logger: str
+    text: str
+    number: int = 0
+    place: int = 0
+
+
+class Lines(Protocol):
+    """What attempts said, bounded, for people to read (S9)."""
+
+    async def keep(self, lines: Sequence[Line]) -> None:
+        """Keep the lines of any number of runs, in order, in one transaction; those of a run that is not there are left
+        out. They survive the death of the process, but nobody waits for the disk."""
+        ...
+
+    async def lines(
+        self, run: RunId, *, node: str = "", attempt: int | None = None, after: int = 0, limit: int = 1000
+    ) -> list[Line]:
+        """The lines with a greater number than `after`, at most `limit`, in order: of all nodes and attempts, or of those
+        named. Fewer than `limit` means no more."""
+        ...
+
+
+class Store(Journal, Catalog, Claims, Wakeups, Lines, Protocol):
     """A cupboard. `skew` (microseconds) is added to its clock; only tests set it."""
 
     skew: int

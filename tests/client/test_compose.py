@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from outlast.client import Query
-from outlast.compose import default_store, open_desk, open_store, project_root, read_key
+from outlast.compose import default_store, open_desk, open_settled, open_store, read_key
 from outlast.errors import BadInput, StoreUnusable
+from outlast.settings import Settings
 from outlast.stores.memory import MemoryStore
 from outlast.stores.sqlite import SqliteStore
 
@@ -29,27 +30,6 @@ def test_the_one_given_goes_before_the_variable_and_that_before_the_default(
     monkeypatch.setenv("OUTLAST_STORE", "named.db")
     assert default_store() == "named.db"
     assert default_store("given.db") == "given.db"
-
-
-def test_the_project_is_the_nearest_folder_that_is_set_up(tmp_path: Path) -> None:
-    deep = tmp_path / "a" / "b" / "c"
-    deep.mkdir(parents=True)
-    assert project_root(deep) == deep
-    (tmp_path / "outlast.toml").touch()
-    assert project_root(deep) == tmp_path
-    (tmp_path / "a" / "pyproject.toml").write_text('[project]\nname = "outlast-user"\n')
-    assert project_root(deep) == tmp_path
-    (tmp_path / "a" / "b" / "pyproject.toml").write_text("[tool.outlast]\n")
-    assert project_root(deep) == tmp_path / "a" / "b"
-
-
-def test_a_project_file_that_does_not_read_is_named_if_it_may_be_ours(tmp_path: Path) -> None:
-    broken = tmp_path / "pyproject.toml"
-    broken.write_text("[tool.outlast\n")
-    with pytest.raises(BadInput, match=r"pyproject\.toml"):
-        project_root(tmp_path)
-    broken.write_text("[tool.other\n")
-    assert project_root(tmp_path) == tmp_path
 
 
 @pytest.mark.parametrize("address", ["x.db", "./x.db", "sqlite:///x.db", Path("x.db")])
@@ -86,6 +66,13 @@ def test_blobs_are_kept_beside_the_file(address: str, blobs: str, tmp_path: Path
     store = open_store(address)
     assert isinstance(store, SqliteStore)
     assert store.blobs.root == tmp_path / blobs
+    asyncio.run(store.close())
+
+
+def test_a_store_is_opened_as_it_is_set(tmp_path: Path) -> None:
+    store = open_settled(Settings(store="x.db", blobs="large", durability="relaxed"))
+    assert isinstance(store, SqliteStore)
+    assert (store.path, store.blobs.root) == (tmp_path / "x.db", tmp_path / "large")
     asyncio.run(store.close())
 
 

@@ -18,7 +18,22 @@ import pytest
 from outlast.history.ids import RunId, WorkerId
 from outlast.history.record import Kind, Record
 from outlast.lifecycle.state import Wait
-from outlast.store import LANDED, Append, Claim, Due, Head, Listed, Lost, Notify, Outcome, Page, Query, Store
+from outlast.store import (
+    LANDED,
+    LINES_PER_ATTEMPT,
+    Append,
+    Claim,
+    Due,
+    Head,
+    Line,
+    Listed,
+    Lost,
+    Notify,
+    Outcome,
+    Page,
+    Query,
+    Store,
+)
 from outlast.stores.memory import Memory, MemoryBlobs, MemoryStore
 from outlast.stores.sqlite import SqliteStore
 from outlast.testing.contract import StoreContract
@@ -386,6 +401,61 @@ class SaysNothing:
         return lambda: None
 
 
+# --- lines (S9)
+
+
+class KeepsTheOldestLines:
+    """An attempt that has said enough is not listened to."""
+
+    async def keep(self, lines: Sequence[Line]) -> None:
+        told: dict[tuple[RunId, str, int], list[Line]] = {}
+        for line in lines:
+            told.setdefault((line.run, line.node, line.attempt), []).append(line)
+        for (run, node, attempt), said in told.items():
+            room = LINES_PER_ATTEMPT - len(await self.lines(run, node=node, attempt=attempt))
+            await super().keep(said[:room])
+
+
+class HidesTheGap:
+    """Lines are counted as they are read."""
+
+    async def lines(self, run: RunId, **asked: Any) -> list[Line]:
+        found = await super().lines(run, **asked)
+        return [replace(line, place=place) for place, line in enumerate(found, start=1)]
+
+
+class CutsLinesShort:
+    """A page of lines is never large, however many were asked for."""
+
+    async def lines(self, run: RunId, *, limit: int = 1000, **asked: Any) -> list[Line]:
+        return await super().lines(run, limit=min(limit, 20), **asked)
+
+
+class MixesUpAttempts:
+    """A node's lines are those of all its attempts."""
+
+    async def lines(self, run: RunId, *, attempt: int | None = None, **asked: Any) -> list[Line]:
+        return await super().lines(run, **asked)
+
+
+class KeepsLinesToItself:
+    """Lines are in the memory of one process."""
+
+    def __init__(self, *where: Any) -> None:
+        super().__init__(*where)
+        self._own = MemoryStore()
+
+    async def append(self, batch: Sequence[Append]) -> list[Outcome]:
+        await self._own.append(batch)
+        return await super().append(batch)
+
+    async def keep(self, lines: Sequence[Line]) -> None:
+        await self._own.keep(lines)
+
+    async def lines(self, run: RunId, **asked: Any) -> list[Line]:
+        return await self._own.lines(run, **asked)
+
+
 LIES: Mapping[type, str] = {
     IgnoresTheVersion: "test_an_append_behind_the_log_is_lost_and_brought_what_is_there",
     LooksThenWrites: "test_of_two_doors_that_race_for_a_place_one_wins",
@@ -419,6 +489,11 @@ LIES: Mapping[type, str] = {
     NeverDue: "test_waits_come_due_by_the_stores_clock_oldest_first",
     MixesUpRuns: "test_waits_of_the_same_name_in_two_runs_are_two",
     SaysNothing: "test_an_append_at_another_door_is_announced_soon",
+    KeepsTheOldestLines: "test_the_newest_lines_of_an_attempt_are_kept_and_the_gap_shows",
+    HidesTheGap: "test_the_newest_lines_of_an_attempt_are_kept_and_the_gap_shows",
+    CutsLinesShort: "test_pages_hold_every_line_once",
+    MixesUpAttempts: "test_lines_are_found_by_node_and_attempt",
+    KeepsLinesToItself: "test_lines_are_there_for_other_doors_and_after_reopening",
 }
 CONTRACT = sorted(name for name in dir(StoreContract) if name.startswith("test_"))
 
@@ -456,21 +531,21 @@ def _tidy(record: Record) -> Record:
 
 
 def test_the_honest_store_passes_by_the_same_runner(tmp_path: Path) -> None:
-    """S1 to S8"""
+    """S1 to S9"""
     assert failures(MemoryStore, tmp_path) == {}
     assert len(CONTRACT) > 90
 
 
 @pytest.mark.parametrize("lie", LIES)
 def test_the_contract_catches_a_store_in_memory_that(lie: type, tmp_path: Path) -> None:
-    """S1 to S8"""
+    """S1 to S9"""
     suite = CONTRACT if lie is not SaysNothing else [LIES[lie]]  # each of its failures is a wait to the end of patience
     assert LIES[lie] in failures(telling(lie, MemoryStore), tmp_path, suite)
 
 
 @pytest.mark.parametrize("lie", LIES)
 def test_the_contract_catches_a_store_in_sqlite_that(lie: type, tmp_path: Path) -> None:
-    """S1 to S8"""
+    """S1 to S9"""
     honest, lying = tmp_path / "honest", tmp_path / "lying"
     honest.mkdir()
     lying.mkdir()
@@ -488,8 +563,8 @@ def test_a_store_that_answers_too_early_is_also_caught_by_opening_it_again(tmp_p
 
 
 def test_every_test_of_the_contract_cites_the_promise_it_protects() -> None:
-    """S1 to S8"""
-    cited = {name: re.match(r"S[1-8](, S[1-8])*(:|$)", getattr(StoreContract, name).__doc__ or "") for name in CONTRACT}
+    """S1 to S9"""
+    cited = {name: re.match(r"S[1-9](, S[1-9])*(:|$)", getattr(StoreContract, name).__doc__ or "") for name in CONTRACT}
     assert [name for name, citation in cited.items() if citation is None] == []
     promises = {promise for citation in cited.values() if citation for promise in re.findall(r"S\d", citation[0])}
-    assert promises == {f"S{number}" for number in range(1, 9)}
+    assert promises == {f"S{number}" for number in range(1, 10)}

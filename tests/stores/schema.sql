@@ -1,4 +1,4 @@
--- application_id 1333097548, user_version 1
+-- application_id 1333097548, user_version 2
 
 CREATE INDEX catalogue_created on catalogue (created, run);
 
@@ -11,6 +11,10 @@ CREATE INDEX catalogue_workflow on catalogue (workflow, created, run);
 CREATE INDEX claim_worker on claim (worker);
 
 CREATE INDEX head_ready on head (id) where ready = 1 and closed = 0;
+
+CREATE UNIQUE INDEX line_attempt on line (run, node, attempt, place);
+
+CREATE UNIQUE INDEX line_run_number on line (run, number);
 
 CREATE UNIQUE INDEX log_run_first on log (run, first);
 
@@ -50,6 +54,19 @@ CREATE TABLE head (
         ready integer not null,
         granted integer not null,
         interrupted text not null default ''
+    );
+
+CREATE TABLE line (
+        id integer primary key,
+        run integer not null,
+        number integer not null,
+        node text not null,
+        attempt integer not null,
+        place integer not null,
+        time integer not null,
+        level text not null,
+        logger text not null,
+        text text not null
     );
 
 CREATE TABLE log (

@@ -29,7 +29,7 @@ from outlast.errors import Damaged, StoreBusy, StoreReadOnly, StoreUnusable
 from outlast.history.ids import RunId
 from outlast.history.record import Kind
 from outlast.lifecycle.state import Wait
-from outlast.store import LANDED, Lost, Query
+from outlast.store import LANDED, Line, Lost, Query
 from outlast.stores.sqlite import SqliteStore
 from outlast.stores.sqlite.schema import VERSION
 from outlast.testing.contract.samples import ANN, BEN, A, B, begin, begin_ready, events, follow, land, summary, trace
@@ -333,6 +333,7 @@ def test_a_store_opened_for_reading_refuses_to_write(path: Path) -> None:
             lambda: store.append([begin(B)]),
             lambda: store.correct(summary(A, 2), 1),
             lambda: store.note({A: b"x"}),
+            lambda: store.keep([Line(A, "n", 1, 1, "INFO", "", "x")]),
             lambda: store.enrol(BEN, 60),
             lambda: store.renew(ANN, 60),
             lambda: store.claim(BEN, runs=[A]),

@@ -7,8 +7,10 @@ from typing import Annotated
 import typer
 
 from outlast import __version__
+from outlast.cli import config, db
 from outlast.cli.doorway import EXIT_CODES
 from outlast.cli.events import events
+from outlast.cli.init import init
 from outlast.cli.options import StoreOption
 from outlast.cli.ps import ps
 from outlast.cli.verify import verify
@@ -42,7 +44,8 @@ def outlast(
     """Look at workflows that cannot be lost.
 
     The store is the one that --store names, else the one in OUTLAST_STORE,
-    else .outlast/runs.db of the project you are in.
+    else the one in outlast.toml or pyproject.toml of the project you are in,
+    else .outlast/runs.db of that project.
     """
     ctx.obj = store
 
@@ -50,3 +53,6 @@ def outlast(
 app.command()(ps)
 app.command()(events)
 app.command()(verify)
+app.command()(init)
+app.add_typer(db.app, name="db")
+app.add_typer(config.app, name="config")

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from outlast.cli.doorway import SOUND, carry_out
-from outlast.cli.options import Output, OutputOption, StoreOption, store_of
+from outlast.cli.options import Output, OutputOption, StoreOption, settings_of
 from outlast.cli.screen import is_wide, screen, show_line, write_bytes, write_json
 from outlast.cli.shapes import event_shape
 from outlast.cli.telling import details, place
@@ -19,6 +19,7 @@ from outlast.client import Client, Entry, Interval
 from outlast.compose import open_desk
 from outlast.errors import Damaged
 from outlast.history.ids import RunId
+from outlast.settings import Settings
 
 LOOK_AHEAD = 200
 """Events whose width decides the columns; those that follow are printed as they are read."""
@@ -56,13 +57,13 @@ def events(
     outlast events 01a1e436-2c39 --everything
     outlast events 01a1e436-2c39 -o json | jq 'select(.type == "NodeFailed")'[/dim]
     """
-    carry_out(lambda: _events(store_of(ctx, store), run, branch, everything, after, output))
+    carry_out(lambda: _events(settings_of(ctx, store), run, branch, everything, after, output))
 
 
 async def _events(
-    store: str | None, name: str, branch: int | None, everything: bool, after: int, output: Output
+    settings: Settings, name: str, branch: int | None, everything: bool, after: int, output: Output
 ) -> int:
-    async with open_desk(store, readonly=True) as desk:
+    async with open_desk(settings, readonly=True) as desk:
         run = await desk.find(name)
         told = desk.events(run, branch=branch, everything=everything, after=after)
         if output is Output.TABLE:

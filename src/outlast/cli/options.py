@@ -7,11 +7,20 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from outlast.settings import Settings, read_settings
+
 
 class Output(StrEnum):
     TABLE = "table"
     JSON = "json"
     IDS = "ids"
+
+
+class Form(StrEnum):
+    """For answers that are no list."""
+
+    TEXT = "text"
+    JSON = "json"
 
 
 StoreOption: TypeAlias = Annotated[
@@ -22,9 +31,13 @@ OutputOption: TypeAlias = Annotated[
     Output,
     typer.Option("--output", "-o", help="For people, for programs, or for pipes."),
 ]
+FormOption: TypeAlias = Annotated[
+    Form,
+    typer.Option("--output", "-o", help="For people or for programs."),
+]
 
 
-def store_of(ctx: typer.Context, given: str | None) -> str | None:
-    """The store named after the command, else the one named before it."""
+def settings_of(ctx: typer.Context, store: str | None) -> Settings:
+    """What is in force, with the store that was named after the command, else the one named before it."""
     before: str | None = ctx.obj
-    return given if given is not None else before
+    return read_settings(flags={"store": store if store is not None else before})

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from outlast.cli.doorway import SOUND, carry_out
-from outlast.cli.options import Output, OutputOption, StoreOption, store_of
+from outlast.cli.options import Output, OutputOption, StoreOption, settings_of
 from outlast.cli.screen import notice, screen, show_columns, write_bytes, write_json
 from outlast.cli.shapes import run_shape
 from outlast.cli.when import parse_time, span
@@ -20,6 +20,7 @@ from outlast.client import Client, Page, Query, Summary
 from outlast.compose import open_desk
 from outlast.errors import BadInput
 from outlast.lifecycle.status import Status, parse_status
+from outlast.settings import Settings
 
 PAGE = 1000
 
@@ -61,11 +62,11 @@ def ps(
     """
     query = Query(workflow=workflow, tags=tuple(tag or ()), parent=parent, text=text, after=after)
     most = None if everything else limit
-    carry_out(lambda: _ps(store_of(ctx, store), query, status or (), (since, until), most, output))
+    carry_out(lambda: _ps(settings_of(ctx, store), query, status or (), (since, until), most, output))
 
 
 async def _ps(
-    store: str | None,
+    settings: Settings,
     query: Query,
     statuses: Sequence[str],
     times: tuple[str, str],
@@ -73,7 +74,7 @@ async def _ps(
     output: Output,
 ) -> int:
     wanted = _statuses(statuses)
-    async with open_desk(store, readonly=True) as desk:
+    async with open_desk(settings, readonly=True) as desk:
         now = await desk.now()
         created_from, created_until = (parse_time(time, now) if time else None for time in times)
         if created_from is not None and created_until is not None and created_from >= created_until:

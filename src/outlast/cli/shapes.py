@@ -10,6 +10,7 @@ from outlast.cli.when import iso
 from outlast.client import Entry, Summary, Verification
 from outlast.history.events import Event
 from outlast.lifecycle.state import Wait
+from outlast.upkeep import Copied, Info
 
 TIMES = frozenset({"due", "retry_at"})
 """Fields of events that are times."""
@@ -76,4 +77,31 @@ def verification_shape(verification: Verification) -> dict[str, Any]:
             {"invariant": found.invariant, "seq": found.seq, "message": found.message}
             for found in verification.violations
         ],
+    }
+
+
+def info_shape(info: Info) -> dict[str, Any]:
+    return {
+        "path": str(info.path),
+        "bytes": info.bytes,
+        "wal_bytes": info.wal_bytes,
+        "schema": info.schema,
+        "newest_schema": info.newest,
+        "sqlite": info.library,
+        "runs": info.runs,
+        "blobs": {"path": str(info.blobs), "count": info.blob_count, "bytes": info.blob_bytes},
+        "workers": [
+            {"worker": worker.id, "live": worker.is_live, "expires": iso(worker.expires), "runs": worker.runs}
+            for worker in info.workers
+        ],
+    }
+
+
+def copy_shape(copied: Copied) -> dict[str, Any]:
+    return {
+        "path": str(copied.path),
+        "bytes": copied.bytes,
+        "runs": copied.runs,
+        "blobs": {"path": str(copied.blobs), "count": copied.blob_count, "bytes": copied.blob_bytes},
+        "damaged": copied.damaged,
     }

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from outlast.cli.doorway import SOUND, VIOLATED, carry_out
-from outlast.cli.options import Output, OutputOption, StoreOption, store_of
+from outlast.cli.options import Output, OutputOption, StoreOption, settings_of
 from outlast.cli.progress import Ticker
 from outlast.cli.screen import is_wide, notice, screen, write_bytes, write_json
 from outlast.cli.shapes import verification_shape
@@ -20,6 +20,7 @@ from outlast.client import Client, Query, Verification
 from outlast.compose import open_desk, read_key
 from outlast.errors import BadInput, NotFound
 from outlast.history.ids import RunId
+from outlast.settings import Settings
 
 SHOWN = 20
 """Violations printed per run; JSON has all of them."""
@@ -51,13 +52,13 @@ def verify(
         if bool(runs) == everything:
             raise BadInput("name the runs to verify, or say --all")
         key = read_key(key_file) if key_file is not None else b""
-        return _verify(store_of(ctx, store), runs or [], key, output)
+        return _verify(settings_of(ctx, store), runs or [], key, output)
 
     carry_out(begin)
 
 
-async def _verify(store: str | None, names: list[str], key: bytes, output: Output) -> int:
-    async with open_desk(store, key=key, readonly=True) as desk:
+async def _verify(settings: Settings, names: list[str], key: bytes, output: Output) -> int:
+    async with open_desk(settings, key=key, readonly=True) as desk:
         wanted = [await desk.find(name) for name in names]
         return await _report(_verifications(desk, wanted or None), output)
 

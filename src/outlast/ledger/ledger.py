@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-from time import time_ns
 from collections.abc import Awaitable, Callable, Sequence
+from time import time_ns
 
 from outlast.errors import AlreadyExists, BadInput, Gone, NotFound
 from outlast.history import events as e
@@ -58,22 +58,19 @@ class Ledger:
 
     # --- owners
 
-    async def create(
-        self,
-        run: RunId,
-        events: Sequence[e.AnyEvent],
-        worker: WorkerId,
-        *,
-        release: bool = False,
-        time: int | None = None,
-    ) -> Pen:
+    def begin(self, run: RunId, worker: WorkerId) -> Pen:
+        """A pen for a run that does not exist yet; its first append, which begins with RunCreated, makes it."""
+        return Pen(self, worker, 1, Head(checked_run(run), 0, genesis(run, self.key), 1), State())
+
+    async def create(self, run: RunId, events: Sequence[e.AnyEvent], worker: WorkerId) -> Pen:
         """A new run, owned by `worker` from its first append on. The first event is RunCreated."""
-        checked_run(run)
-        pen = Pen(self, worker, 1, Head(run, 0, genesis(run, self.key), 1), State())
-        await pen.append(events, release=release, time=time)
-        if not release:
-            self._pens[run] = pen
+        pen = self.begin(run, worker)
+        await pen.append(events)
         return pen
+
+    def remember(self, pen: Pen) -> None:
+        """The pen owns its run: news of it go to this pen."""
+        self._pens[pen.run] = pen
 
     async def take_over(self, claim: Claim, *, hold: bool = False) -> Pen:
         """Become the owner of a claimed run: ownership begins when the takeover is in the log."""
@@ -85,7 +82,7 @@ class Ledger:
                 known, claim.epoch, claim.worker, previous=claim.previous, cause=claim.cause, hold=hold
             )
         )
-        self._pens[claim.run] = pen
+        self.remember(pen)
         return pen
 
     def forget(self, pen: Pen) -> None:

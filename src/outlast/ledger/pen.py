@@ -183,6 +183,8 @@ class Pen:
 
     def _landed(self, append: Append, draft: Draft) -> None:
         draft.absorb()
+        if self.head.version == 0:
+            self._ledger.remember(self)
         self.head = append.head
         self._summary_behind = False
         if draft is not self._draft:

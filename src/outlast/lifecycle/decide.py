@@ -137,6 +137,14 @@ def resume(state: State, by: str = "") -> Decision:
     return events
 
 
+def reopen(state: State, node: str | None = None, by: str = "") -> Decision:
+    """Go on with a run that stopped, and do a failed node of it again, if one is named."""
+    events = resume(state, by)
+    if node is None or any(isinstance(event, e.NodeScheduled) and event.node == node for event in events):
+        return events
+    return [*events, *retry_node(state, node)]
+
+
 def _was_cut_short(node: NodeState) -> bool:
     """It failed only because its run ended."""
     return node.error is not None and node.error.kind == RUN_ENDED

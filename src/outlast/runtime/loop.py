@@ -1,4 +1,4 @@
-"""The deterministic loop a workflow function will run on.
+"""The deterministic loop a workflow function runs on.
 
 Workflow code is deterministic because it cannot be otherwise: its tasks live on this loop, which knows no sockets, no
 threads and no clock of its own. What it waits for are durable things; a driver resolves them in the order of the log, live
@@ -11,13 +11,15 @@ who makes it a durable timer. Everything else of an event loop is refused with "
 from __future__ import annotations
 
 import asyncio
+import sys
 from asyncio import events as running
 from collections import deque
 from collections.abc import Callable
-from contextvars import Context
+from contextvars import Context, copy_context
 from typing import Any, NoReturn, Protocol
 
 from outlast.errors import NotDurable
+from outlast.runtime.scope import current
 
 _QUIET_AFTER = 1_000_000
 """Turns without a durable wait after which workflow code counts as running in circles."""
@@ -96,6 +98,8 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         outer = running._get_running_loop()
         running._set_running_loop(None)
         running._set_running_loop(self)
+        hooks = sys.get_asyncgen_hooks()
+        sys.set_asyncgen_hooks(None, self._finalize)
         turns = 0
         try:
             while ready:
@@ -110,8 +114,13 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
                 else:
                     each.context.run(each.callback, *each.arguments)
         finally:
+            sys.set_asyncgen_hooks(*hooks)
             running._set_running_loop(None)
             running._set_running_loop(outer)
+
+    def _finalize(self, generator: Any) -> None:
+        """An async generator that was left half-way ends on this loop, and not on the one around it."""
+        self.call_soon(self.create_task, generator.aclose())
 
     def ring(self, alarm: Alarm) -> None:
         """The time of an alarm has come."""
@@ -145,6 +154,11 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         return asyncio.Future(loop=self)
 
     def create_task(self, coro: Any, *, name: str | None = None, context: Context | None = None) -> asyncio.Task[Any]:
+        """A task with a scope of its own, so that what it calls is named apart from what others call."""
+        scope = current.get(None) if context is None else context.get(current)
+        if scope is not None:
+            context = copy_context() if context is None else context.copy()
+            context.run(current.set, scope.for_task())
         return asyncio.Task(coro, loop=self, name=name, context=context)
 
     def get_debug(self) -> bool:

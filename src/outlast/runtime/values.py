@@ -21,7 +21,18 @@ from outlast.runtime.refusals import name_of
 from outlast.runtime.shape import MARK, Snag, is_native
 from outlast.store import BlobRef, Blobs
 
-__all__ = ["INLINE_LIMIT", "Codec", "codec_for", "decode", "encode", "fetched", "hints_of", "input_hash", "stored"]
+__all__ = [
+    "INLINE_LIMIT",
+    "Codec",
+    "codec_for",
+    "decode",
+    "encode",
+    "fetched",
+    "hints_of",
+    "input_hash",
+    "is_elsewhere",
+    "stored",
+]
 
 INLINE_LIMIT = 1_000_000
 """The size in bytes up to which a value stands in the log itself."""
@@ -117,9 +128,14 @@ async def stored(raw: Value, blobs: Blobs) -> Value:
     return Raw(_encode({MARK: "blob", "hash": ref.hash, "size": ref.size}))
 
 
+def is_elsewhere(raw: Value) -> bool:
+    """Whether the log holds only a reference to the value."""
+    return bytes(memoryview(raw)[: len(_BLOB)]) == _BLOB
+
+
 async def fetched(raw: Value, blobs: Blobs) -> Value:
     """The value the log holds or refers to; `NotFound` names a blob that is not there."""
-    if bytes(memoryview(raw)[: len(_BLOB)]) != _BLOB:
+    if not is_elsewhere(raw):
         return raw
     reference = _decode_any(raw)
     ref = BlobRef(reference["hash"], reference["size"])

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from typing import Literal
+
+from msgspec.structs import replace
 
 from outlast.errors import BadInput, NotFound
 from outlast.history.ids import RunId, WorkerId
@@ -18,12 +21,14 @@ from outlast.lifecycle.state import Wait
 from outlast.lifecycle.summary import Summary
 from outlast.store import (
     LANDED,
+    LINES_PER_ATTEMPT,
     Append,
     BlobRef,
     Claim,
     Due,
     Head,
     Holding,
+    Line,
     Listed,
     Lost,
     Notify,
@@ -51,6 +56,8 @@ class Memory:
         self.interrupted: dict[RunId, WorkerId] = {}
         self.workers: dict[WorkerId, int] = {}
         self.blobs: dict[str, bytes] = {}
+        self.lines: dict[RunId, dict[tuple[str, int], deque[Line]]] = {}
+        self.numbers: dict[RunId, int] = {}
         self.listeners: list[tuple[MemoryStore, Notify]] = []
 
 
@@ -269,6 +276,32 @@ class MemoryStore:
         for run, waits in self.memory.waits.items():
             for wait in waits.values():
                 yield Due(run, wait)
+
+    # --- lines
+
+    async def keep(self, lines: Sequence[Line]) -> None:
+        for line in lines:
+            if line.run in self.memory.heads:
+                self._keep_one(line)
+
+    def _keep_one(self, line: Line) -> None:
+        attempts, numbers = self.memory.lines.setdefault(line.run, {}), self.memory.numbers
+        kept = attempts.setdefault((line.node, line.attempt), deque(maxlen=LINES_PER_ATTEMPT))
+        numbers[line.run] = numbers.get(line.run, 0) + 1
+        kept.append(replace(line, number=numbers[line.run], place=kept[-1].place + 1 if kept else 1))
+
+    async def lines(
+        self, run: RunId, *, node: str = "", attempt: int | None = None, after: int = 0, limit: int = 1000
+    ) -> list[Line]:
+        _must_hold_some(limit)
+        found = [
+            line
+            for (name, number), kept in self.memory.lines.get(run, {}).items()
+            if node in ("", name) and attempt in (None, number)
+            for line in kept
+            if line.number > after
+        ]
+        return sorted(found, key=lambda line: line.number)[:limit]
 
 
 class MemoryBlobs:

@@ -12,6 +12,7 @@ How it is kept:
 - A short commit is done on the caller's loop (a hop to a thread costs about as much as the flush); when commits turn out
   slow, a writer thread does them.
 - `begin immediate` never blocks the loop: if another process writes, we sleep and try again, up to `busy_timeout`.
+- Lines of attempts are written on the writer thread and without a flush of their own: the next append brings it.
 - Checkpoints are made by a thread of their own, off the commit path.
 - Other processes' appends are noticed by polling `data_version` on a reading connection.
 - A worker holds an operating-system lock on a file beside the database while it lives: who can take the lock has proof that
@@ -28,12 +29,13 @@ from outlast.stores.sqlite.catalog import CatalogRows
 from outlast.stores.sqlite.claims import ClaimRows
 from outlast.stores.sqlite.database import Database
 from outlast.stores.sqlite.journal import JournalRows
+from outlast.stores.sqlite.lines import LineRows
 from outlast.stores.sqlite.wakeups import WakeupRows
 
 __all__ = ["SqliteStore"]
 
 
-class SqliteStore(JournalRows, CatalogRows, ClaimRows, WakeupRows):
+class SqliteStore(JournalRows, CatalogRows, ClaimRows, WakeupRows, LineRows):
     """A store in the file `path`, with its blobs in a folder beside it."""
 
     def __init__(

@@ -52,13 +52,14 @@ class Database:
     ) -> None:
         self.path = path
         self.readonly = readonly
-        self._durability = durability
+        self._synchronous = "full" if durability == "full" else "normal"
         self._commit = commit
         self._busy_timeout = busy_timeout
         self._vfs = vfs
         self._writing = asyncio.Lock()
         self._writer_thread: ThreadPoolExecutor | None = None
         self._usual_commit = 0.0
+        self._flushes = True
         with _told(f"open {path}"):
             self._write = self._open_writer()
             self.read = self._patiently(lambda: self._connect(writable=False))
@@ -106,7 +107,7 @@ class Database:
         connection = apsw.Connection(str(self.path), flags=flags, vfs=self._vfs)
         connection.execute("pragma foreign_keys = off; pragma temp_store = memory; pragma cache_size = -16000")
         if writable:
-            connection.execute(f"pragma synchronous = {'full' if self._durability == 'full' else 'normal'}")
+            connection.execute(f"pragma synchronous = {self._synchronous}")
             connection.execute("pragma wal_autocheckpoint = 0")
             if sys.platform == "darwin":
                 connection.execute("pragma fullfsync = 1; pragma checkpoint_fullfsync = 1")
@@ -129,17 +130,18 @@ class Database:
         if self.readonly:
             raise StoreReadOnly(f"{self.path} was opened for reading only")
 
-    async def transact(self, act: Callable[[apsw.Connection], Result]) -> Result:
-        """Run `act` inside one write transaction and make it durable; on any error nothing of it remains."""
+    async def transact(self, act: Callable[[apsw.Connection], Result], *, flushed: bool = True) -> Result:
+        """Run `act` inside one write transaction and make it durable; on any error nothing of it remains. If it is not to
+        be `flushed`, a power cut may undo it until the next one that is, and it keeps off the loop."""
         self.must_be_writable()
         async with self._writing:
             give_up = 0.0
             pause = 0.0002
             while True:
                 try:
-                    if self._is_slow():
-                        return await self._in_thread(act)
-                    return self._transact_now(act)
+                    if self._is_slow() or not (flushed or self._commit == "inline"):
+                        return await self._in_thread(act, flushed)
+                    return self._transact_now(act, flushed)
                 except StoreBusy:
                     now = time.monotonic()
                     give_up = give_up or now + self._busy_timeout
@@ -148,18 +150,20 @@ class Database:
                     await asyncio.sleep(random.uniform(0.5, 1.5) * pause)
                     pause = min(pause * 2, 0.01)
 
-    async def _in_thread(self, act: Callable[[apsw.Connection], Result]) -> Result:
+    async def _in_thread(self, act: Callable[[apsw.Connection], Result], flushed: bool) -> Result:
         """Commit on the writer thread; if we are cancelled, hold the lock until the thread is done all the same."""
-        work = asyncio.get_running_loop().run_in_executor(self._thread(), self._transact_now, act)
+        work = asyncio.get_running_loop().run_in_executor(self._thread(), self._transact_now, act, flushed)
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
             await asyncio.wait([work])
             raise
 
-    def _transact_now(self, act: Callable[[apsw.Connection], Result]) -> Result:
+    def _transact_now(self, act: Callable[[apsw.Connection], Result], flushed: bool) -> Result:
         connection, committing = self._write, False
         try:
+            if flushed is not self._flushes:
+                self._choose_flushing(flushed)
             connection.execute("begin immediate")
             result = act(connection)
             committing, began = True, time.perf_counter()
@@ -170,8 +174,16 @@ class Database:
             if isinstance(error, apsw.Error):
                 raise _translated(error, f"write to {self.path}", committing=committing) from error
             raise
-        self._usual_commit += 0.05 * (time.perf_counter() - began - self._usual_commit)
+        if flushed:  # the others say nothing about how long an append takes
+            self._usual_commit += 0.05 * (time.perf_counter() - began - self._usual_commit)
         return result
+
+    def _choose_flushing(self, flushed: bool) -> None:
+        """Whether commits wait for the disk. Asked before a transaction rather than undone after one: if this fails, the
+        transaction does not begin, so an append can never be acknowledged without its flush."""
+        self._flushes = False  # until it is known: an interrupt may come between the next two lines
+        self._write.execute(f"pragma synchronous = {self._synchronous if flushed else 'normal'}")
+        self._flushes = flushed
 
     def _is_slow(self) -> bool:
         return self._commit == "thread" or (self._commit == "auto" and self._usual_commit > SLOW_COMMIT)

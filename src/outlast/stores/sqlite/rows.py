@@ -23,7 +23,7 @@ def bounded(number: int) -> int:
 
 
 class Rows:
-    """The ground the journal, the catalog, the claims and the wake-ups stand on."""
+    """The ground the journal, the catalog, the claims, the wake-ups and the lines stand on."""
 
     def __init__(self, database: Database) -> None:
         self._db = database

@@ -98,6 +98,22 @@ MIGRATIONS: tuple[str, ...] = (
                datetime(log.time / 1000000, 'unixepoch') as time, item.value as body
         from log join head on head.id = log.run, json_each(cast(log.body as text)) as item;
     """,
+    """
+    create table line (
+        id integer primary key,
+        run integer not null,
+        number integer not null,
+        node text not null,
+        attempt integer not null,
+        place integer not null,
+        time integer not null,
+        level text not null,
+        logger text not null,
+        text text not null
+    );
+    create unique index line_run_number on line (run, number);
+    create unique index line_attempt on line (run, node, attempt, place);
+    """,
 )
 
 VERSION = len(MIGRATIONS)

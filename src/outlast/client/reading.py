@@ -1,15 +1,4 @@
-"""THE FRONT DESK: what may be asked of runs, whoever asks.
-
-The windows (command line, HTTP) translate one outer language into these verbs and hold no store of their own. So far the
-desk only answers: it lists, finds, reads and proves, and nothing it does executes, repairs or changes a run.
-
-What holds here:
-
-D1  Reading changes nothing.
-D2  A list is never cut short in silence: it comes in pages, and events that are missing from a log are an error.
-D3  What a store cannot read is `Damaged` with its place; `verify` reports it beside everything else it finds.
-D4  What is being written meanwhile is no violation: `verify` judges the log as it was when it looked at the head.
-"""
+"""What may be read of runs: lists, summaries, events, proofs. Nothing here executes, repairs or changes a run (D1)."""
 
 from __future__ import annotations
 
@@ -24,11 +13,8 @@ from outlast.history.lineage import Interval, lineage
 from outlast.history.record import Entry
 from outlast.ledger.proof import STRANGE, Verification, verify
 from outlast.ledger.reading import branches_of, head_of, lineage_of, told
-from outlast.lifecycle.invariants import Violation
 from outlast.lifecycle.summary import Summary
-from outlast.store import Head, Listed, Page, Query, Store
-
-__all__ = ["Client", "Entry", "Interval", "Listed", "Page", "Query", "Summary", "Verification", "Violation"]
+from outlast.store import Head, Line, Listed, Page, Query, Store
 
 CANDIDATES = 5
 """How many runs an ambiguous beginning of an id is answered with."""
@@ -42,8 +28,8 @@ def _reading(run: RunId, seq: int, what: str) -> Iterator[None]:
         raise Damaged(f"{what}: {error!r}", run=run, seq=seq) from error
 
 
-class Client:
-    """The desk over one store. `key` is the one the log was written with, if it was."""
+class Reader:
+    """Reads what one store holds. `key` is the one the log was written with, if it was."""
 
     def __init__(self, store: Store, *, key: bytes = b"") -> None:
         self._store = store
@@ -161,6 +147,19 @@ class Client:
             raise Damaged(f"the stored bytes are not a list of events: {error}", run=run, seq=due) from error
         if due <= last:
             raise Damaged(f"this event and all to {last} are missing", run=run, seq=due)
+
+    async def lines(
+        self, run: RunId, *, node: str = "", attempt: int | None = None, after: int = 0
+    ) -> AsyncIterator[Line]:
+        """What the nodes of a run logged, after line number `after`; of one node or attempt, if it is named."""
+        await self._head(run)
+        while True:
+            page = await self._store.lines(run, node=node, attempt=attempt, after=after, limit=1000)
+            for line in page:
+                yield line
+            if len(page) < 1000:
+                return
+            after = page[-1].number
 
     # --- whether it can be believed
 

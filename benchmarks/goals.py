@@ -1,0 +1,163 @@
+"""The goals, and whether they were met. A goal that cannot be measured yet stands here all the same, and says why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from statistics import median
+from typing import Literal
+
+from msgspec import Struct
+
+from benchmarks.measures import spread
+from benchmarks.plan import Results
+
+LINEAR = 1.25
+"""How much more each node or event may cost in a run ten or more times as long before that is not linear: the noise."""
+
+
+class Goal(Struct, frozen=True):
+    """One line of the page. `program` is what measured it."""
+
+    measure: str
+    wanted: Literal["at least", "at most"]
+    number: float
+    program: str
+    values: Callable[[Results], Sequence[float]]
+    digits: int = 0
+    unit: str = ""
+    about: str = ""
+    """What the goal is called where its number alone would mislead."""
+
+    @property
+    def goal(self) -> str:
+        return self.about or f"{self.wanted} {self.number:,g}{self.unit}"
+
+    def found(self, results: Results) -> str:
+        values = self.values(results)
+        return f"{spread(values, self.digits)}{self.unit}" if values else "nothing"
+
+    def verdict(self, results: Results) -> str:
+        values = self.values(results)
+        if not values:
+            return "**not measured**: the program failed"
+        found = median(values)
+        if found >= self.number if self.wanted == "at least" else found <= self.number:
+            return "met"
+        if not self.number or not found:
+            return f"**missed**: {found:,g} instead of {self.number:,g}"
+        if self.wanted == "at least":
+            return f"**missed**: {found / self.number:.0%} of the goal"
+        return f"**missed**: {found / self.number:.2g} times the goal"
+
+
+class Unmeasured(Struct, frozen=True):
+    """A goal for something that is not there yet."""
+
+    measure: str
+    goal: str
+    reason: str
+
+
+def _of(job: str, measure: str) -> Callable[[Results], Sequence[float]]:
+    return lambda results: results.values(job, measure)
+
+
+def _times(job: str, measure: str, over: str) -> Callable[[Results], Sequence[float]]:
+    return lambda results: results.ratios(job, measure, over)
+
+
+def _nodes_left_or_twice(results: Results) -> Sequence[float]:
+    kinds = ("lost_nodes", "stuck_runs", "recorded_run_again", "begun_twice_after")
+    return [sum(counts) for counts in zip(*(results.values("w4", kind) for kind in kinds), strict=True)]
+
+
+def _events_per_s(results: Results) -> Sequence[float]:
+    pairs = zip(results.values("w5", "events"), results.values("w5", "resume_s"), strict=True)
+    return [events / taken for events, taken in pairs]
+
+
+def _growth(long: str, cost: str, per: str) -> Callable[[Results], Sequence[float]]:
+    """What one unit costs in a long run, over what it costs in the short one."""
+
+    def values(results: Results) -> Sequence[float]:
+        whole = [results.values(job, what) for job in (long, "w5") for what in (cost, per)]
+        if not all(whole):
+            return []
+        long_cost, long_units, short_cost, short_units = map(median, whole)
+        return [long_cost / long_units / (short_cost / short_units)]
+
+    return values
+
+
+def _start_up(job: str) -> Callable[[Results], Sequence[float]]:
+    def values(results: Results) -> Sequence[float]:
+        pairs = zip(results.values(job, "start_up_ms"), results.values(job, "start_up_empty_ms"), strict=True)
+        return [full / empty for full, empty in pairs]
+
+    return values
+
+
+GOALS: tuple[Goal | Unmeasured, ...] = (
+    Goal("W1, nodes/s as a share of raw inserts/s", "at least", 0.6, "w1", _times("w1", "nodes_per_s", "raw"), 2),
+    Goal("W1, nodes/s, times DBOS", "at least", 10, "w1", _times("w1", "nodes_per_s", "dbos"), 1, about="about 10"),
+    Goal(
+        "W1, flushes per node", "at most", 1.1, "w1 flushes", _of("w1-flushes", "flushes_per_node"), 2, about="about 1"
+    ),
+    Goal("W2, nodes/s", "at least", 25_000, "w2", _of("w2", "nodes_per_s")),
+    Goal("W2, nodes/s, times DBOS", "at least", 100, "w2", _times("w2", "nodes_per_s", "dbos")),
+    Unmeasured("W2 on PostgreSQL, nodes/s", "at least 12,000", "there is no PostgreSQL store yet"),
+    Goal("W3", "at most", 0.1, "w3", _of("w3", "s"), 3, " s"),
+    Goal("W4, until all runs go again", "at most", 0.5, "w4", _of("w4", "going_s"), 2, " s"),
+    Goal(
+        "W4, nodes lost, runs stuck, recorded nodes run again, nodes run twice",
+        "at most",
+        0,
+        "w4",
+        _nodes_left_or_twice,
+        about="none",
+    ),
+    Goal("W5, 10,000 nodes", "at most", 3, "w5", _of("w5", "run_s"), 2, " s"),
+    Goal("W5, resume once imports are done", "at most", 0.3, "w5", _of("w5", "resume_s"), 3, " s"),
+    Goal("W5, replay of functions, events/s", "at least", 200_000, "w5", _events_per_s),
+    Goal(
+        "W5, time per node, 100,000 nodes to 10,000",
+        "at most",
+        LINEAR,
+        "w5 --nodes 100000",
+        _growth("w5-long", "run_s", "nodes"),
+        2,
+        about=f"linear: at most {LINEAR}",
+    ),
+    Goal(
+        "W5, resume per event, 1,000,000 events to 30,000",
+        "at most",
+        LINEAR,
+        "w5 --nodes 333333 --width 1000",
+        _growth("w5-million", "resume_s", "events"),
+        2,
+        about=f"linear: at most {LINEAR}",
+    ),
+    Unmeasured("W5, a graph run of 1,000,000 events resumes", "about 1 s", "there are no graph runs yet"),
+    Goal("W6, `import outlast` over asyncio and msgspec", "at most", 40, "w6", _of("w6", "names_ms"), 0, " ms"),
+    Goal("W6, cold process to the first durable result", "at most", 250, "w6", _of("w6", "first_result_ms"), 0, " ms"),
+    Goal("W7, outputs of 10 KB, per node", "at most", 0.4, "w7", _of("w7", "small_ms_per_node"), 2, " ms"),
+    Goal("W7, an output of 20 MB", "at most", 0.15, "w7", _of("w7", "large_s"), 2, " s"),
+    Goal("disk, bytes per trivial node (the run of W5)", "at most", 300, "w5", _of("w5", "bytes_per_node")),
+    Goal(
+        "100,000 waiting runs, growth of resident memory, bytes per run",
+        "at most",
+        100,
+        "many_runs waiting --nodes 100000",
+        _of("waiting", "growth_bytes_per_run"),
+        about="none: under 100",
+    ),
+    Goal(
+        "100,000 finished runs, start-up time to that of an empty store",
+        "at most",
+        LINEAR,
+        "many_runs finished --nodes 100000",
+        _start_up("finished"),
+        2,
+        about=f"the same: at most {LINEAR}",
+    ),
+)

@@ -1,0 +1,106 @@
+"""The kernel by itself: appends through the ledger and one long log, and the part of the page that tells of them."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+
+from msgspec import Struct
+
+from benchmarks import appends, long_log
+from benchmarks.collect import say
+from benchmarks.measures import spread
+
+LENGTHS = (10_000, 100_000, 1_000_000)
+
+
+class Kernel(Struct):
+    """What was found."""
+
+    rounds: list[appends.Round]
+    size: float
+    flushes: float
+    lengths: list[dict[str, float]]
+
+
+def measure() -> Kernel:
+    gc.collect()
+    say("kernel: appends alone and in groups, against raw SQLite …")
+    rounds = appends.measure()
+    say("kernel: bytes and flushes per boundary …")
+    size = asyncio.run(appends.bytes_per_boundary())
+    flushes = asyncio.run(appends.flushes_per_append())
+    lengths = []
+    for events in LENGTHS:
+        say(f"kernel: a log of {events:,} events …")
+        lengths.append(long_log.measure(events))
+    return Kernel(rounds, size, flushes, lengths)
+
+
+def kernel_page(found: Kernel) -> str:
+    return f"""## The kernel: appends on SQLite, every one flushed to the disk
+
+A *boundary* is what one trivial node costs: NodeCompleted of one node, NodeScheduled and NodeStarted of the next, in one
+append. *Raw* is one plain insert of the same bytes per commit into SQLite with WAL and synchronous=FULL on the same disk.
+Median of {len(found.rounds)} rounds (`appends`).
+
+| measure | goal | found |
+| --- | --- | --- |
+{_appends(found)}
+
+## The kernel: one long log
+
+Written with `durability="relaxed"`, so that only the length of the log could slow the appends down. Loading is what a
+takeover does: read the lineage from the file, decode it, fold it. Memory is the growth of the process's largest resident
+set (`long_log`).
+
+| {" | ".join(_COLUMNS)} |
+| {" | ".join("---" for _ in _COLUMNS)} |
+{chr(10).join(_length(each) for each in found.lengths)}
+
+Goal for the fold: 500,000 events per second, linear to a million events. The time per event at {LENGTHS[-1]:,} events is
+{_per_event(found.lengths[-1]) / _per_event(found.lengths[0]):.2f} times that at {LENGTHS[0]:,}.
+"""
+
+
+def _appends(found: Kernel) -> str:
+    rounds = found.rounds
+    shares = [each.lone / each.raw_lone for each in rounds]
+    grouped = [each.grouped_events / 3 / each.raw_grouped for each in rounds]
+    rows = (
+        ("raw inserts, one per commit, per second", "", spread([each.raw_lone for each in rounds])),
+        ("lone boundaries per second", "", spread([each.lone for each in rounds])),
+        ("lone boundaries as a share of raw", "at least 0.70", spread(shares, 2)),
+        ("raw rows, 1,000 per commit, per second", "", spread([each.raw_grouped for each in rounds])),
+        (
+            "events per second through the ledger, 1,000 runs at once",
+            "at least 120,000",
+            spread([each.grouped_events for each in rounds]),
+        ),
+        ("boundaries through the ledger as a share of raw rows", "", spread(grouped, 2)),
+        ("bytes in the file per boundary", "at most 300", f"{found.size:.0f}"),
+        ("flushes per lone boundary, checkpoints included", "about 1", f"{found.flushes:.2f}"),
+    )
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+_COLUMNS = {
+    "events": ("events", 0),
+    "appends/s, first tenth": ("first_tenth_appends_per_s", 0),
+    "appends/s, last tenth": ("last_tenth_appends_per_s", 0),
+    "file, MB": ("file_mb", 1),
+    "load, s": ("load_s", 2),
+    "load, events/s": ("load_events_per_s", 0),
+    "load, MB": ("load_mb", 0),
+    "fold alone, events/s": ("fold_events_per_s", 0),
+    "verify, s": ("verify_s", 2),
+    "verify, MB": ("verify_mb", 0),
+}
+
+
+def _length(found: dict[str, float]) -> str:
+    return f"| {' | '.join(f'{found[key]:,.{digits}f}' for key, digits in _COLUMNS.values())} |"
+
+
+def _per_event(found: dict[str, float]) -> float:
+    return found["load_s"] / found["events"]

@@ -1,0 +1,79 @@
+"""Rulers that need nothing but the standard library, so that every peer's interpreter can hold them."""
+
+from __future__ import annotations
+
+import gc
+import os
+import resource
+import statistics
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+MADE = ROOT / ".make"
+"""Where environments and scratch folders live: ignored by git, removed by `make clean`."""
+
+
+@contextmanager
+def folder() -> Iterator[Path]:
+    """A fresh folder on the same disk for all, so that ratios compare like with like."""
+    MADE.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="bench-", dir=MADE, ignore_cleanup_errors=True) as name:
+        yield Path(name)
+
+
+def spread(values: Sequence[float], digits: int = 0) -> str:
+    """Median, and the range it was taken from; a single value stands alone."""
+    low, middle, high = min(values), statistics.median(values), max(values)
+    if len(values) == 1:
+        return f"{middle:,.{digits}f}"
+    return f"{middle:,.{digits}f} ({low:,.{digits}f} to {high:,.{digits}f})"
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """The value that `share` of all values do not exceed."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+
+
+def gaps(moments: Sequence[float]) -> list[float]:
+    """From each moment to the next."""
+    return [later - earlier for earlier, later in pairwise(moments)]
+
+
+def resident_mb() -> float:
+    """Memory that this process holds now; where the system does not say, the most it ever held."""
+    gc.collect()
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:
+        return peak_mb()
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def peak_mb() -> float:
+    """The most memory that this process ever held."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
+
+
+def device_flushes(place: Path) -> int | None:
+    """How often the device under `place` was told to flush since it started, by anybody; None where nobody counts."""
+    device = place.stat().st_dev
+    wanted = [str(os.major(device)), str(os.minor(device))]
+    try:
+        rows = [line.split() for line in Path("/proc/diskstats").read_text().splitlines()]
+    except OSError:
+        return None
+    return next((int(row[18]) for row in rows if row[:2] == wanted and len(row) > 18), None)
+
+
+def store_bytes(place: Path) -> int:
+    """All that the store `runs.db` takes: the file, those beside it that bear its name, and what such folders hold."""
+    beside = list(place.glob("runs.db*"))
+    inside = [path for folder in beside if folder.is_dir() for path in folder.rglob("*")]
+    return sum(path.stat().st_size for path in (*beside, *inside) if path.is_file())

@@ -1,0 +1,212 @@
+"""The page: from what was found to `docs/benchmarks.md`, misses and failures included."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+
+from benchmarks.goals import GOALS, Goal, Unmeasured
+from benchmarks.kernel import Kernel, kernel_page
+from benchmarks.measures import spread
+from benchmarks.plan import PLAN, Results
+
+
+class Machine(Struct):
+    """Where and when it was measured."""
+
+    day: str
+    seconds: float
+    cores: int | None
+    system: str
+    python: str
+    sqlite: str
+    dbos: str
+
+
+class Line(Struct, frozen=True):
+    """One measure, side by side."""
+
+    label: str
+    job: str
+    measure: str
+    digits: int = 0
+
+
+SIDE_BY_SIDE = (
+    Line("W1, p50 of a node, ms", "w1", "p50_ms", 2),
+    Line("W1, p99 of a node, ms", "w1", "p99_ms", 2),
+    Line("W1, nodes/s", "w1", "nodes_per_s"),
+    Line("W1, flushes of the device per node ¹", "w1", "device_flushes_per_node", 1),
+    Line("W1, flushes per node, counted in SQLite", "w1-flushes", "flushes_per_node", 2),
+    Line("W2, nodes/s", "w2", "nodes_per_s"),
+    Line("W2, most memory, MB", "w2", "peak_mb"),
+    Line("W3, s", "w3", "s", 3),
+    Line("W4, until all runs go again, s", "w4", "going_s", 2),
+    Line("W4, beyond the ideal, s", "w4", "beyond_s", 1),
+    Line("W4, ended nodes run again ²", "w4", "ended_run_again"),
+    Line("W4, recorded nodes run again", "w4", "recorded_run_again"),
+    Line("W4, nodes lost", "w4", "lost_nodes"),
+    Line("W5, 10,000 nodes, s", "w5", "run_s", 2),
+    Line("W5, resume once imports are done, s", "w5", "resume_s", 2),
+    Line("W5, resume from the start of the process, s", "w5", "resume_from_process_start_s", 2),
+    Line("W5, bytes of the store per node", "w5", "bytes_per_node"),
+    Line("W6, import of the package, ms", "w6", "import_ms"),
+    Line("W6, import of the names a program uses, ms", "w6", "names_ms"),
+    Line("W6, cold process to the first result, ms ³", "w6", "first_result_ms"),
+    Line("W7, 10 KB, ms per node", "w7", "small_ms_per_node", 2),
+    Line("W7, 20 MB, s", "w7", "large_s", 2),
+)
+
+
+def page(machine: Machine, results: Results, kernel: Kernel) -> str:
+    parts = (_top(machine), _goals(results), _beside(machine, results), _long(results), _many(results))
+    return "\n".join((*parts, _failures(results), kernel_page(kernel))).rstrip() + "\n"
+
+
+def _top(machine: Machine) -> str:
+    return f"""# Benchmarks
+
+Measured by `make bench` on {machine.day} in {machine.seconds:.0f} s: {machine.cores} cores, {machine.system},
+Python {machine.python}, SQLite {machine.sqlite}. Machines are noisy: compare within a run, read the ratios, and treat small
+gaps as ties. Systems take turns, round after round; a figure is the median of the rounds, with their range in brackets; a
+ratio is taken within each round. Each line names the program that measured it (`python -m benchmarks.…`).
+
+- W1: one run of 200 trivial nodes, one after the other.
+- W2: 1,000 runs of 5 trivial nodes at once.
+- W3: one run with 1,000 trivial nodes at once.
+- W4: 500 runs of 5 nodes of 2 s; `kill -9` when two fifths of the nodes have ended; a new process.
+- W5: one run of 10,000 trivial nodes; `kill -9` at its end; a new process goes through it again.
+- W6: importing, and a cold process up to its first durable result.
+- W7: 1,000 nodes that return 10 KB of JSON, and one that returns 20 MB.
+"""
+
+
+def _goals(results: Results) -> str:
+    rows = []
+    for goal in GOALS:
+        if isinstance(goal, Unmeasured):
+            rows.append((goal.measure, goal.goal, "", f"not measured: {goal.reason}", ""))
+        else:
+            rows.append((goal.measure, goal.goal, goal.found(results), goal.verdict(results), f"`{goal.program}`"))
+    measured = [goal.verdict(results) == "met" for goal in GOALS if isinstance(goal, Goal)]
+    return f"""## Goals
+
+{sum(measured)} of {len(measured)} that can be measured are met.
+
+{_table(("measure", "goal", "found", "", "program"), rows)}
+"""
+
+
+def _beside(machine: Machine, results: Results) -> str:
+    programs = {job.name: job.program for job in PLAN}
+    rows = [
+        (
+            line.label,
+            _figure(results.values(line.job, line.measure), line.digits),
+            _figure(results.values(line.job, line.measure, "dbos"), line.digits),
+            _figure(results.values(line.job, line.measure, "raw"), line.digits),
+            _figure(results.ratios(line.job, line.measure, "dbos"), 3),
+            _figure(results.ratios(line.job, line.measure, "raw"), 2),
+            f"`{programs[line.job]}`",
+        )
+        for line in SIDE_BY_SIDE
+    ]
+    heads = ("measure", "Outlast", "DBOS", "raw", "Outlast / DBOS", "Outlast / raw", "program")
+    return f"""## Beside DBOS and raw SQLite
+
+DBOS {machine.dbos} on SQLite, in an environment of its own, each workload in the way that is fastest for it. *Raw* is plain
+SQLite with WAL and synchronous=FULL: one row of the bytes of a boundary per node, one commit per row in W1, as many rows per
+commit as there are runs or nodes at once in W2 and W3; it keeps no history and finds nothing again.
+
+{_table(heads, rows)}
+
+¹ By anybody on the machine meanwhile. ² Their bodies had ended when the process was killed; the store did not hold it yet.
+³ {_figure(results.values("w6", "bare_ms"), 0)} ms of it for a Python program that does nothing.
+"""
+
+
+def _long(results: Results) -> str:
+    rows = []
+    for job, how in (
+        ("w5", "one after the other"),
+        ("w5-long", "one after the other"),
+        ("w5-million", "1,000 at once"),
+    ):
+        columns = ("nodes", "events", "run_s", "resume_s", "resume_peak_mb", "resume_growth_mb", "bytes_per_node")
+        values = {column: results.values(job, column) for column in columns}
+        if not all(values.values()):
+            continue
+        rate = [events / taken for events, taken in zip(values["events"], values["resume_s"], strict=True)]
+        rows.append(
+            (
+                f"{values['nodes'][0]:,.0f}",
+                how,
+                f"{values['events'][0]:,.0f}",
+                _figure(values["run_s"], 1),
+                _figure(values["resume_s"], 2),
+                _figure(rate, 0),
+                _figure(values["resume_peak_mb"], 0),
+                _figure(values["resume_growth_mb"], 0),
+                _figure(values["bytes_per_node"], 0),
+            )
+        )
+    heads = (
+        "nodes",
+        "",
+        "events",
+        "run, s",
+        "resume, s",
+        "resume, events/s",
+        "peak, MB",
+        "of it for the run, MB",
+        "bytes/node",
+    )
+    return f"""## Long runs
+
+The run of W5 at other lengths (`w5 --nodes 100000`, `w5 --nodes 333333 --width 1000`; one round each).
+
+{_table(heads, rows)}
+"""
+
+
+def _many(results: Results) -> str:
+    rows = [
+        (label, *(_figure(results.values(job, measure), digits) for job in ("waiting", "finished")))
+        for label, measure, digits in (
+            ("runs in the store", "runs", 0),
+            ("runs started per second", "started_per_s", 0),
+            ("runs finished per second (one node each)", "finished_per_s", 0),
+            ("growth of the process's memory from 2,000 runs on, MB", "growth_mb", 1),
+            ("memory of a fresh process on this store, MB", "fresh_mb", 1),
+            ("memory of a fresh process on an empty store, MB", "fresh_empty_mb", 1),
+            ("start-up to the first durable result on this store, ms", "start_up_ms", 0),
+            ("start-up to the first durable result on an empty store, ms", "start_up_empty_ms", 0),
+            ("bytes of the store per run", "bytes_per_run", 0),
+        )
+    ]
+    return f"""## Many runs
+
+Runs that wait in a question, and runs that are done (`many_runs waiting --nodes 100000`, `many_runs finished --nodes 100000`;
+one round each; start-up is the median of 5, imports not counted).
+
+{_table(("measure", "waiting", "finished"), rows)}
+"""
+
+
+def _failures(results: Results) -> str:
+    lines = [
+        f"- `{job}` on {system}: {reason}"
+        for job, systems in results.failures.items()
+        for system, reason in systems.items()
+    ]
+    return "\n".join(("## Not measured\n", *lines, "")) if lines else ""
+
+
+def _figure(values: Sequence[float], digits: int) -> str:
+    return spread(values, digits) if values else ""
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

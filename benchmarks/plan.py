@@ -1,0 +1,58 @@
+"""What is measured, on which systems, how often."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from benchmarks.program import Found
+
+ALL = ("dbos", "outlast", "raw")
+PEERS = ("dbos", "outlast")
+OURS = ("outlast",)
+
+
+class Job(Struct, frozen=True):
+    """One program on one or more systems; they take turns, round after round."""
+
+    name: str
+    program: str
+    systems: tuple[str, ...] = ALL
+    rounds: int = 3
+    seconds: float = 240.0
+    """How long one system may take in one round."""
+
+    def command(self, system: str) -> str:
+        return f"python -m benchmarks.{self.program} --system {system}"
+
+
+PLAN = (
+    Job("w1", "w1", rounds=7),
+    Job("w1-flushes", "w1 flushes", systems=("outlast", "raw")),
+    Job("w2", "w2"),
+    Job("w3", "w3", rounds=5),
+    Job("w4", "w4", systems=PEERS, seconds=400),
+    Job("w5", "w5 --nodes 10000", systems=PEERS),
+    Job("w5-long", "w5 --nodes 100000", systems=OURS, rounds=1, seconds=600),
+    Job("w5-million", "w5 --nodes 333333 --width 1000", systems=OURS, rounds=1, seconds=600),
+    Job("w6", "w6"),
+    Job("w7", "w7"),
+    Job("waiting", "many_runs waiting --nodes 100000", systems=OURS, rounds=1, seconds=900),
+    Job("finished", "many_runs finished --nodes 100000", systems=OURS, rounds=1, seconds=900),
+)
+
+
+class Results(Struct):
+    """What the programs found: by job and system, round after round; and why there is nothing where there is nothing."""
+
+    found: dict[str, dict[str, list[Found]]] = {}
+    failures: dict[str, dict[str, str]] = {}
+
+    def values(self, job: str, measure: str, system: str = "outlast") -> list[float]:
+        """One measure of one system in every round; empty where it was not found."""
+        rounds = self.found.get(job, {}).get(system, [])
+        return [found[measure] for found in rounds if measure in found]
+
+    def ratios(self, job: str, measure: str, over: str, system: str = "outlast") -> list[float]:
+        """Round by round, the one system's value over the other's."""
+        pairs = zip(self.values(job, measure, system), self.values(job, measure, over), strict=False)
+        return [ours / theirs for ours, theirs in pairs if theirs]

@@ -1,0 +1,221 @@
+"""Outlast on SQLite: coroutines, every append flushed to the disk before anything goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import outlast as ol
+from benchmarks.witness import Witness
+from outlast.client import Client, Query
+from outlast.compose import open_store
+from outlast.history.events import NodeCompleted
+from outlast.history.ids import RunId
+from outlast.lifecycle.status import Status
+
+_moments: list[float] = []
+_payloads: list[Any] = []
+_engines: list[Any] = []
+
+
+class _Told:
+    """What the functions below cannot be given as arguments, for those are stored."""
+
+    witness: Witness
+    is_restart = False
+    bodies = 0
+
+
+@asynccontextmanager
+async def opened(place: Path, *, is_restart: bool = False) -> AsyncIterator[None]:
+    _Told.witness, _Told.is_restart = Witness(place), is_restart
+    async with ol.open(str(place / "runs.db")) as engine:
+        _engines.append(engine)
+        try:
+            yield
+        finally:
+            _engines.remove(engine)
+
+
+# --- trivial nodes
+
+
+@ol.node
+async def trivial(number: int) -> int:
+    _Told.bodies += 1
+    return number
+
+
+@ol.workflow
+async def in_sequence(nodes: int) -> int:
+    _moments[:] = [time.perf_counter()]
+    for number in range(nodes):
+        await trivial(number)
+        _moments.append(time.perf_counter())
+    return nodes
+
+
+async def sequence(nodes: int) -> list[float]:
+    handle = await _engines[-1].start(in_sequence, nodes=nodes)
+    await handle.result()
+    return list(_moments)
+
+
+@ol.workflow
+async def few(nodes: int) -> int:
+    for number in range(nodes):
+        await trivial(number)
+    return nodes
+
+
+async def crowd(runs: int, nodes: int) -> None:
+    engine = _engines[-1]
+
+    async def one() -> None:
+        handle = await engine.start(few, nodes=nodes)
+        await handle.result()
+
+    await asyncio.gather(*(one() for _ in range(runs)))
+
+
+@ol.workflow
+async def in_fan(nodes: int) -> int:
+    return len(await ol.gather(*(trivial(number) for number in range(nodes))))
+
+
+async def fan(nodes: int) -> None:
+    handle = await _engines[-1].start(in_fan, nodes=nodes)
+    await handle.result()
+
+
+@ol.node
+async def returning() -> dict[str, Any]:
+    return _payloads[-1]
+
+
+@ol.workflow
+async def in_payloads(times: int) -> int:
+    for _ in range(times):
+        await returning()
+    return times
+
+
+async def payloads(payload: Any, times: int) -> None:
+    _payloads.append(payload)
+    handle = await _engines[-1].start(in_payloads, times=times)
+    await handle.result()
+
+
+# --- what is killed
+
+
+@ol.node
+async def slow(run: str, number: int, seconds: float) -> int:
+    _Told.witness.tell("begin", run, number)
+    await asyncio.sleep(seconds)
+    _Told.witness.tell("end", run, number)
+    return number
+
+
+@ol.workflow
+async def slowly(run: str, nodes: int, seconds: float) -> int:
+    for number in range(nodes):
+        await slow(run, number, seconds)
+    return nodes
+
+
+async def begin_slow(runs: int, nodes: int, seconds: float) -> None:
+    async def begin(run: str) -> None:
+        await _engines[-1].start(slowly.options(id=run), run=run, nodes=nodes, seconds=seconds)
+
+    await asyncio.gather(*(begin(f"run-{number}") for number in range(runs)))
+
+
+async def all_done(runs: int) -> None:
+    await asyncio.gather(*(_engines[-1].result(RunId(f"run-{number}")) for number in range(runs)))
+
+
+def recorded(place: Path) -> set[tuple[str, int]]:
+    return asyncio.run(_recorded(place))
+
+
+async def _recorded(place: Path) -> set[tuple[str, int]]:
+    store = open_store(str(place / "runs.db"))
+    desk = Client(store)
+    found: set[tuple[str, int]] = set()
+    async for listed in desk.all(Query(workflow="slowly", limit=1000)):
+        run = listed.summary.run
+        ended = [entry async for entry in desk.events(run) if isinstance(entry.event, NodeCompleted)]
+        found |= {(run, number) for number in range(len(ended))}
+    await store.close()
+    return found
+
+
+@ol.node
+async def last() -> None:
+    if not _Told.is_restart:
+        await asyncio.sleep(3600)
+
+
+@ol.workflow
+async def long(nodes: int, width: int) -> int:
+    _Told.witness.tell("began", "long")
+    if width == 1:
+        for number in range(nodes):
+            await trivial(number)
+    else:
+        for number in range(0, nodes, width):
+            await ol.gather(*(trivial(each) for each in range(number, min(nodes, number + width))))
+    _Told.witness.tell("passed", "long", _Told.bodies)
+    await last()
+    return nodes
+
+
+async def begin_long(nodes: int, width: int) -> None:
+    await _engines[-1].start(long.options(id="long"), nodes=nodes, width=width)
+
+
+async def long_done() -> None:
+    await _engines[-1].result(RunId("long"))
+
+
+def events_of_long(place: Path) -> int:
+    return asyncio.run(_events_of_long(place))
+
+
+async def _events_of_long(place: Path) -> int:
+    store = open_store(str(place / "runs.db"))
+    head = await store.head(RunId("long"))
+    await store.close()
+    assert head is not None
+    return head.version
+
+
+# --- what only Outlast is asked
+
+
+@ol.workflow
+async def waiting() -> str:
+    return await ol.ask("Who goes there?", str)
+
+
+async def wait_in_a_question(runs: int, at_a_time: int = 1000) -> None:
+    """Start that many runs, and return when all of them wait for an answer."""
+    engine = _engines[-1]
+    for _ in range(0, runs, at_a_time):
+        await asyncio.gather(*(engine.start(waiting) for _ in range(at_a_time)))
+    while True:
+        page = await engine.list(Query(statuses=(Status.CREATED, Status.RUNNING), limit=1))
+        if not page.items:
+            return
+        await asyncio.sleep(0.05)
+
+
+async def finish(runs: int, at_a_time: int = 1000) -> None:
+    """That many runs of one node, to their end."""
+    for _ in range(0, runs, at_a_time):
+        await crowd(at_a_time, 1)

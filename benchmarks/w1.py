@@ -1,0 +1,45 @@
+"""W1: one run of 200 trivial nodes, one after the other, every one durable before the next begins."""
+
+from __future__ import annotations
+
+from benchmarks.measures import device_flushes, gaps, quantile
+from benchmarks.program import Found, Stage, play
+
+NODES = 200
+REPEATS = 5
+"""Runs in one process, one after the other: one alone takes too short a time to be told from the disk's mood."""
+
+
+async def measure(stage: Stage) -> Found:
+    taken: list[float] = []
+    async with stage.system.opened(stage.place):
+        await stage.system.sequence(20)
+        before = device_flushes(stage.place)
+        for _ in range(REPEATS):
+            taken += gaps(await stage.system.sequence(NODES))
+        after = device_flushes(stage.place)
+    found = {
+        "p50_ms": quantile(taken, 0.5) * 1e3,
+        "p99_ms": quantile(taken, 0.99) * 1e3,
+        "nodes_per_s": len(taken) / sum(taken),
+    }
+    if before is not None and after is not None:
+        found["device_flushes_per_node"] = (after - before) / len(taken)
+    return found
+
+
+async def flushes(stage: Stage) -> Found:
+    """Those that SQLite asks for, counted between it and the file system; not with peers that bring their own SQLite."""
+    from benchmarks.flushes import counted
+
+    with counted() as counter:
+        async with stage.system.opened(stage.place):
+            await stage.system.sequence(20)
+            before = counter.flushes
+            await stage.system.sequence(NODES * REPEATS)
+            number = counter.flushes - before
+    return {"flushes_per_node": number / (NODES * REPEATS)}
+
+
+if __name__ == "__main__":
+    play({"measure": measure, "flushes": flushes})

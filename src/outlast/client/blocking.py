@@ -1,0 +1,189 @@
+"""The desk for code that does not await: scripts, notebooks, plain tests. The engine runs on a loop in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from concurrent.futures import Future
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Generic, ParamSpec, TypeVar
+
+from outlast.client.acting import Client
+from outlast.client.handle import Handle, page_of
+from outlast.client.reading import Entry, Listed, Page, Query, Summary, Verification
+from outlast.history.ids import RunId
+from outlast.runtime.functions import Workflow
+from outlast.store import Line
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+class LoopThread:
+    """An event loop in a thread of its own."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="outlast-engine", daemon=True)
+        self._thread.start()
+
+    def do(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """The result of a coroutine on that loop. Who is interrupted while waiting leaves it undone."""
+        future: Future[T] = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def stop(self) -> None:
+        self.do(self._loop.shutdown_asyncgens())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+class Blocking:
+    """The verbs of `Client`, each waiting until it is done."""
+
+    def __init__(self, opening: AbstractAsyncContextManager[Client]) -> None:
+        self._thread = LoopThread()
+        self._opening = opening
+        try:
+            self._client = self._thread.do(_entered(opening))
+        except BaseException:
+            self._thread.stop()
+            raise
+
+    def close(self) -> None:
+        """Stop advancing runs; others may go on with them."""
+        try:
+            self._thread.do(_exited(self._opening))
+        finally:
+            self._thread.stop()
+
+    def start(self, workflow: Workflow[P, R], *args: P.args, **kwargs: P.kwargs) -> BlockingHandle[R]:
+        """See `Client.start`."""
+        return BlockingHandle(self, self._thread.do(self._client.start(workflow, *args, **kwargs)))
+
+    def handle(self, run: str) -> BlockingHandle[Any]:
+        """See `Client.handle`."""
+        return BlockingHandle(self, self._thread.do(self._client.handle(run)))
+
+    def result(self, run: RunId, *, workflow: Workflow[..., Any] | None = None) -> Any:
+        """See `Client.result`."""
+        return self._thread.do(self._client.result(run, workflow=workflow))
+
+    def get(self, run: RunId) -> Summary:
+        """See `Client.get`."""
+        return self._thread.do(self._client.get(run))
+
+    def list(self, query: Query | None = None) -> Page:
+        """See `Client.list`."""
+        return self._thread.do(self._client.list(query or Query()))
+
+    def all(self, query: Query | None = None) -> Iterator[Listed]:
+        """See `Client.all`."""
+        return self._each(self._client.all(query or Query()))
+
+    def events(self, run: RunId, *, branch: int | None = None, after: int = 0) -> Iterator[Entry]:
+        """See `Client.events`."""
+        return self._each(self._client.events(run, branch=branch, after=after))
+
+    def watch(self, run: RunId, *, after: int = 0) -> Iterator[Entry]:
+        """See `Client.watch`."""
+        return self._each(self._client.watch(run, after=after))
+
+    def lines(self, run: RunId, *, node: str = "", attempt: int | None = None) -> Iterator[Line]:
+        """See `Client.lines`."""
+        return self._each(self._client.lines(run, node=node, attempt=attempt))
+
+    def answer(self, run: RunId, value: Any, *, interaction: str | None = None, by: str = "") -> None:
+        """See `Client.answer`."""
+        self._thread.do(self._client.answer(run, value, interaction=interaction, by=by))
+
+    def cancel(self, run: RunId, *, by: str = "", reason: str = "") -> None:
+        """See `Client.cancel`."""
+        self._thread.do(self._client.cancel(run, by=by, reason=reason))
+
+    def resume(self, run: RunId, *, by: str = "") -> BlockingHandle[Any]:
+        """See `Client.resume`."""
+        return BlockingHandle(self, self._thread.do(self._client.resume(run, by=by)))
+
+    def retry(self, run: RunId, node: str | None = None, *, by: str = "") -> BlockingHandle[Any]:
+        """See `Client.retry`."""
+        return BlockingHandle(self, self._thread.do(self._client.retry(run, node, by=by)))
+
+    def verify(self, run: RunId) -> Verification:
+        """See `Client.verify`."""
+        return self._thread.do(self._client.verify(run))
+
+    def do(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Anything else, on the engine's own loop."""
+        return self._thread.do(coroutine)
+
+    def _each(self, items: AsyncIterator[T]) -> Iterator[T]:
+        try:
+            while True:
+                try:
+                    yield self._thread.do(_next(items))
+                except StopAsyncIteration:
+                    return
+        finally:
+            self._thread.do(_closed(items))
+
+
+class BlockingHandle(Generic[R]):
+    """One run, for code that does not await."""
+
+    def __init__(self, engine: Blocking, handle: Handle[R]) -> None:
+        self.run = handle.run
+        self._engine = engine
+        self._handle = handle
+
+    def result(self) -> R:
+        """See `Handle.result`."""
+        return self._engine.do(self._handle.result())
+
+    def get(self) -> Summary:
+        """See `Handle.get`."""
+        return self._engine.do(self._handle.get())
+
+    def watch(self, after: int = 0) -> Iterator[Entry]:
+        """See `Handle.watch`."""
+        return self._engine.watch(self.run, after=after)
+
+    def cancel(self, *, by: str = "", reason: str = "") -> None:
+        """See `Handle.cancel`."""
+        self._engine.cancel(self.run, by=by, reason=reason)
+
+    def answer(self, value: Any, *, interaction: str | None = None, by: str = "") -> None:
+        """See `Handle.answer`."""
+        self._engine.answer(self.run, value, interaction=interaction, by=by)
+
+    def __repr__(self) -> str:
+        return repr(self._handle)
+
+    def _repr_html_(self) -> str:
+        summary = self.get()
+        return page_of(self.run, summary.workflow, summary)
+
+
+async def _entered(opening: AbstractAsyncContextManager[Client]) -> Client:
+    return await opening.__aenter__()
+
+
+async def _exited(opening: AbstractAsyncContextManager[Client]) -> None:
+    await opening.__aexit__(None, None, None)
+
+
+async def _next(items: AsyncIterator[T]) -> T:
+    return await anext(items)
+
+
+async def _closed(items: AsyncIterator[Any]) -> None:
+    close = getattr(items, "aclose", None)
+    if close is not None:
+        await close()

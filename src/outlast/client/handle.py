@@ -1,0 +1,68 @@
+"""A run as a caller sees it."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from outlast.history.ids import RunId
+from outlast.history.record import Entry
+from outlast.lifecycle.summary import Summary
+
+if TYPE_CHECKING:
+    from outlast.client.acting import Client
+    from outlast.runtime.functions import Workflow
+
+R = TypeVar("R")
+
+
+class Handle(Generic[R]):
+    """One run. `run` is its id, which is all that is needed to find it again."""
+
+    def __init__(self, client: Client, run: RunId, workflow: Workflow[..., Any] | None = None) -> None:
+        self.run = run
+        self._client = client
+        self._workflow = workflow
+        self._seen: Summary | None = None
+
+    async def result(self) -> R:
+        """What the workflow returned, once it has. What it raised is raised; `Held` if a person has to decide first."""
+        return await self._client.result(self.run, workflow=self._workflow)  # type: ignore[no-any-return]
+
+    async def get(self) -> Summary:
+        """Its summary now."""
+        self._seen = await self._client.get(self.run)
+        return self._seen
+
+    def watch(self, after: int = 0) -> AsyncIterator[Entry]:
+        """Its events, those to come included, until it is over."""
+        return self._client.watch(self.run, after=after)
+
+    async def cancel(self, *, by: str = "", reason: str = "") -> None:
+        """Ask it to stop."""
+        await self._client.cancel(self.run, by=by, reason=reason)
+
+    async def answer(self, value: Any, *, interaction: str | None = None, by: str = "") -> None:
+        """Answer what it asks."""
+        await self._client.answer(self.run, value, interaction=interaction, by=by)
+
+    def __repr__(self) -> str:
+        return f"<run {self.run}{f' of {self._workflow.spec.name}' if self._workflow else ''}>"
+
+    def _repr_html_(self) -> str:
+        return page_of(self.run, self._workflow.spec.name if self._workflow else "", self._seen)
+
+
+def page_of(run: RunId, workflow: str, seen: Summary | None) -> str:
+    """What a notebook shows of a run: what was seen of it last, or only its name."""
+    rows = {"run": run, "workflow": seen.workflow if seen else workflow}
+    if seen is not None:
+        rows |= {"status": str(seen.status), "nodes done": str(seen.done_nodes)}
+        waits = ", ".join(wait.text or wait.id for wait in seen.waits)
+        rows |= {name: text for name, text in (("waits for", waits), ("reason", seen.reason)) if text}
+    cells = "".join(
+        f"<tr><th style='text-align:left'>{html.escape(name)}</th><td>{html.escape(text)}</td></tr>"
+        for name, text in rows.items()
+    )
+    return f"<table>{cells}</table>"

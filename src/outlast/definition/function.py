@@ -1,0 +1,97 @@
+"""What a node and a workflow are, before anything runs: a function, a name, and how it wants to be treated."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import re
+from collections.abc import Callable
+from types import CodeType
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
+
+from outlast.definition.retry import NEVER, Retry
+from outlast.errors import BadInput
+
+Where: TypeAlias = Literal["loop", "thread", "process"]
+Errors: TypeAlias = tuple[type[BaseException], ...]
+
+_NAME = re.compile(r"[^\W\d][\w.-]{0,99}")
+
+
+class NodeSpec(Struct, frozen=True):
+    """One unit of work. `code` is the fingerprint of its function. A run that is interrupted inside a node that is not
+    `repeatable` holds. `retry_on` and `fail_on` say which errors another attempt may cure and which it cannot."""
+
+    fn: Callable[..., Any]
+    name: str
+    code: str
+    entry: str
+    retry: Retry = NEVER
+    timeout: float | None = None
+    run_in: Where = "loop"
+    repeatable: bool = True
+    retry_on: Errors = (Exception,)
+    fail_on: Errors = ()
+
+
+class WorkflowSpec(Struct, frozen=True):
+    """A durable function. `entry` says where its code is found again: `module:name`."""
+
+    fn: Callable[..., Any]
+    name: str
+    code: str
+    entry: str
+    on_restart: Literal["resume", "hold"] = "resume"
+
+
+def checked_name(name: str, what: str) -> str:
+    """A name that can stand in ids: those are made of names, `/`, `#` and `[`…`]`."""
+    if not _NAME.fullmatch(name):
+        raise BadInput(f"{name!r} cannot be the name of a {what}: use letters, digits, _ . - beginning with a letter")
+    return name
+
+
+def where_to_run(fn: Callable[..., Any], wanted: str | None) -> Where:
+    """Coroutine functions run on the loop, plain ones in threads, unless a plain one asks for a process."""
+    if wanted not in (None, "loop", "thread", "process"):
+        raise BadInput(f'run_in={wanted!r} is not a place to run; there are "loop", "thread" and "process"')
+    if inspect.iscoroutinefunction(fn):
+        if wanted not in (None, "loop"):
+            raise BadInput(f"{fn.__qualname__} is async and runs on the loop, not in a {wanted}")
+        return "loop"
+    if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
+        raise BadInput(f"{fn.__qualname__} is a generator: a node returns one value, so return a list instead")
+    if wanted == "loop":
+        raise BadInput(
+            f"{fn.__qualname__} is a plain function and would block the loop: make it async, or leave run_in out"
+        )
+    return "process" if wanted == "process" else "thread"
+
+
+def fingerprint(fn: Callable[..., Any]) -> str:
+    """Eight hex digits that change when the function's own code does, and not when it only moves in its file."""
+    code = getattr(inspect.unwrap(fn), "__code__", None)
+    if code is None:
+        return ""
+    hasher = hashlib.blake2b(digest_size=4)
+    _feed(hasher.update, code)
+    return hasher.hexdigest()
+
+
+def _feed(update: Callable[[bytes], None], code: CodeType) -> None:
+    update(code.co_code)
+    update(repr((code.co_names, code.co_varnames, code.co_freevars)).encode())
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            _feed(update, constant)
+        elif isinstance(constant, frozenset):  # its order differs from process to process
+            update(repr(sorted(map(repr, constant))).encode())
+        else:
+            update(repr(constant).encode())
+
+
+def entry_of(fn: Callable[..., Any]) -> str:
+    """Where the function is found again."""
+    return f"{fn.__module__}:{fn.__qualname__}"

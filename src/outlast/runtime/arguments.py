@@ -1,0 +1,117 @@
+"""The arguments of a call as JSON, and back: by the annotations of the function that is called."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from outlast.errors import BadInput
+from outlast.history.events import NULL, Value
+from outlast.runtime.values import Codec, codec_for, hints_of
+
+_SCALARS = frozenset({int, str, float, bool, bytes, type(None)})
+"""What nobody can change, and so need not be copied for whoever is called."""
+MORE = "*"
+"""The key under which the values of `*args` stand."""
+
+
+class Packed(Struct, frozen=True):
+    """A call's arguments: their JSON, and copies that whoever is called may change."""
+
+    inputs: Value
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+class Arguments:
+    """Packs and unpacks what one function is called with. Values that were left to their defaults are not written."""
+
+    def __init__(self, fn: Callable[..., Any]) -> None:
+        self.signature = inspect.signature(fn)
+        hints, returns = hints_of(fn)
+        self.returns: Codec = codec_for(returns)
+        self._hints = hints
+        self._codecs: dict[str, Codec] = {}
+        parameters = self.signature.parameters.values()
+        self._plain = tuple((each.name, f'"{each.name}":'.encode()) for each in parameters)
+        self._is_plain = all(each.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for each in parameters)
+
+    def pack(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Packed:
+        """`TypeError` if the function cannot be called so, `NotStorable` if an argument would not come back as it is."""
+        if self._is_plain and not kwargs and len(args) == len(self._plain):
+            return self._pack_quickly(args)
+        bound = self.signature.bind(*args, **kwargs)
+        return self._pack_bound(bound)
+
+    def _pack_quickly(self, args: tuple[Any, ...]) -> Packed:
+        if not args:
+            return _NOTHING
+        parts, copies = [], []
+        for (name, key), value in zip(self._plain, args, strict=True):
+            codec = self.codec(name)
+            raw = codec.encode(value, name)
+            parts.append(key + bytes(raw))
+            copies.append(value if type(value) in _SCALARS else codec.decode(raw))
+        return Packed(msgspec.Raw(b"{" + b",".join(parts) + b"}"), tuple(copies), {})
+
+    def _pack_bound(self, bound: inspect.BoundArguments) -> Packed:
+        written: dict[str, Any] = {}
+        for name, value in bound.arguments.items():
+            kind = self.signature.parameters[name].kind
+            codec = self.codec(name)
+            if kind is inspect.Parameter.VAR_POSITIONAL:
+                written[MORE] = [codec.encode(each, f"{name}[{place}]") for place, each in enumerate(value)]
+            elif kind is inspect.Parameter.VAR_KEYWORD:
+                written |= {key: codec.encode(each, key) for key, each in value.items()}
+            else:
+                written[name] = codec.encode(value, name)
+        inputs = msgspec.Raw(msgspec.json.encode(written)) if written else NULL
+        args, kwargs = self.unpack(inputs)
+        return Packed(inputs, args, kwargs)
+
+    def unpack(self, inputs: Value) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """What the function is to be called with; `BadInput` if these are not arguments of it."""
+        if bytes(inputs) == b"null":
+            return (), {}
+        told = msgspec.json.decode(inputs, type=dict[str, msgspec.Raw])
+        args: list[Any] = []
+        kwargs: dict[str, Any] = {}
+        in_order = MORE in told
+        for name, parameter in self.signature.parameters.items():
+            codec = self.codec(name)
+            if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+                more = msgspec.json.decode(told.pop(MORE), type=list[msgspec.Raw]) if in_order else []
+                args += [codec.decode(raw) for raw in more]
+            elif parameter.kind is inspect.Parameter.VAR_KEYWORD:
+                kwargs |= {key: codec.decode(told.pop(key)) for key in list(told)}
+            elif name in told or in_order or parameter.default is inspect.Parameter.empty:
+                value = codec.decode(told.pop(name)) if name in told else _default(parameter)
+                if parameter.kind is inspect.Parameter.KEYWORD_ONLY or not (
+                    in_order or parameter.kind is inspect.Parameter.POSITIONAL_ONLY
+                ):
+                    kwargs[name] = value
+                else:
+                    args.append(value)
+        if told:
+            raise BadInput(f"the stored arguments hold {', '.join(sorted(told))}, which is not known now")
+        return tuple(args), kwargs
+
+    def codec(self, name: str) -> Codec:
+        """The codec of a parameter, made when it is first needed: annotations may name what is defined later."""
+        codec = self._codecs.get(name)
+        if codec is None:
+            codec = self._codecs[name] = codec_for(self._hints.get(name, Any))
+        return codec
+
+
+def _default(parameter: inspect.Parameter) -> Any:
+    if parameter.default is inspect.Parameter.empty:
+        raise BadInput(f"the stored arguments lack {parameter.name!r}, which is needed now")
+    return parameter.default
+
+
+_NOTHING = Packed(NULL, (), {})

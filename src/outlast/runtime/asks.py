@@ -1,0 +1,268 @@
+"""What workflow code can ask for, and what the driver does about it.
+
+Every ask has a name that the code gives it, is said in the log once (`say`), has an effect after that has landed (`begin`),
+goes on after a replay that found it in the log (`go_on`), and is closed if the code or the run is done with it (`close`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from outlast.definition.function import NodeSpec
+from outlast.history import events as e
+from outlast.history.ids import RunId, derived_run
+from outlast.lifecycle.state import NodeStatus, State
+from outlast.runtime.arguments import Arguments
+from outlast.runtime.loop import Alarm
+from outlast.runtime.values import Codec, input_hash
+
+if TYPE_CHECKING:
+    from outlast.runtime.driver import Driver
+    from outlast.runtime.functions import Workflow
+    from outlast.runtime.inside import Inside
+
+SHOWN_INPUTS = 2_000
+"""Inputs up to this size stand in the log for people to read; of larger ones there is the hash."""
+
+CANCELLED = e.Failure("Cancelled", "the workflow no longer waits for it", category="cancelled")
+
+
+class Ask:
+    """The trunk. `key` is unique among what is open; `future` is what the code waits for."""
+
+    __slots__ = ("driver", "future", "key", "name")
+
+    driver: Driver
+    future: asyncio.Future[Any]
+
+    def __init__(self, name: str, key: str) -> None:
+        self.name = name
+        self.key = key
+
+    def say(self, pending: list[e.AnyEvent]) -> None:
+        """Put into words that this is asked for."""
+        raise NotImplementedError
+
+    def begin(self) -> None:
+        """That it was asked for is durable now."""
+
+    def go_on(self, state: State, pending: list[e.AnyEvent]) -> bool:
+        """A replay found it asked for and not settled. True if `begin` is to follow what is pending."""
+        return False
+
+    def close(self, pending: list[e.AnyEvent], reason: e.Failure) -> None:
+        """Nobody waits for it any more."""
+
+    def told(self) -> str:
+        """For people, in a message about what code asked for."""
+        return f"{self.key.partition(':')[0]} {self.name!r}"
+
+
+class NodeAsk(Ask):
+    """A node with its arguments. `attempt` is the one under way or the last one."""
+
+    __slots__ = ("alarm", "arguments", "attempt", "hash", "inside", "packed", "spec", "step", "task")
+
+    def __init__(
+        self,
+        name: str,
+        spec: NodeSpec,
+        arguments: Arguments,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        step: str,
+    ) -> None:
+        self.name = self.key = name
+        self.spec = spec
+        self.arguments = arguments
+        self.packed = arguments.pack(args, kwargs)
+        self.hash = input_hash((self.packed.inputs,))
+        self.step = step
+        self.attempt = 1
+        self.task: asyncio.Task[None] | None = None
+        self.inside: Inside | None = None
+        self.alarm: asyncio.TimerHandle | None = None
+
+    def say(self, pending: list[e.AnyEvent]) -> None:
+        pending.append(e.NodeScheduled(node=self.name, step=self.step))
+        pending.append(self.started())
+
+    def started(self) -> e.NodeStarted:
+        inputs, spec = self.packed.inputs, self.spec
+        return e.NodeStarted(
+            node=self.name,
+            attempt=self.attempt,
+            inputs=inputs if len(inputs) <= SHOWN_INPUTS else e.NULL,
+            hash=self.hash,
+            code=spec.code,
+            repeatable=spec.repeatable,
+        )
+
+    def begin(self) -> None:
+        self.driver.attempts.begin(self)
+
+    def go_on(self, state: State, pending: list[e.AnyEvent]) -> bool:
+        node = state.nodes.get(self.name)
+        assert node is not None, f"node {self.name} was found in the log and is not in the state"
+        self.attempt = node.attempt
+        if node.status is NodeStatus.RETRYING:
+            wait = state.waits.get(f"timer:retry:{self.name}")
+            self.wait_for_retry(wait.due if wait is not None and wait.due is not None else 0)
+            return False
+        if node.status is NodeStatus.STARTED:  # its owner let go of the run without being interrupted
+            self.attempt += 1
+            pending.append(e.NodeScheduled(node=self.name, attempt=self.attempt, cause="pause"))
+        pending.append(self.started())
+        self.driver.in_flight += 1
+        return True
+
+    def wait_for_retry(self, due: int) -> None:
+        self.alarm = self.driver.at(due, self._try_again)
+
+    def _try_again(self) -> None:
+        self.alarm = None
+        self.attempt += 1
+        again = e.NodeScheduled(node=self.name, attempt=self.attempt, cause="retry")
+        self.driver.in_flight += 1
+        self.driver.say_later([again, self.started()], self)
+
+    def close(self, pending: list[e.AnyEvent], reason: e.Failure) -> None:
+        if self.alarm is not None:  # between two attempts: what remains is a failed attempt that is not tried again
+            self.alarm.cancel()
+            self.attempt += 1
+            pending.append(e.NodeScheduled(node=self.name, attempt=self.attempt, cause="retry"))
+        else:
+            self.driver.in_flight -= 1
+        pending.append(e.NodeFailed(node=self.name, attempt=self.attempt, error=reason))
+        self.driver.attempts.stop(self)
+
+    def told(self) -> str:
+        return f"node {self.name!r}"
+
+
+class TimerAsk(Ask):
+    """A moment in time. With an `alarm` of the workflow's loop, that rings instead of a future being resolved."""
+
+    __slots__ = ("alarm", "due", "handle")
+
+    def __init__(self, name: str, due: int, alarm: Alarm | None = None) -> None:
+        super().__init__(name, f"timer:{name}")
+        self.due = due
+        self.alarm = alarm
+        self.handle: asyncio.TimerHandle | None = None
+
+    def say(self, pending: list[e.AnyEvent]) -> None:
+        pending.append(e.TimerSet(timer=self.name, due=self.due))
+
+    def begin(self) -> None:
+        self.handle = self.driver.at(self.due, lambda: self.driver.fired(self))
+
+    def go_on(self, state: State, pending: list[e.AnyEvent]) -> bool:
+        if state.waits.get(self.key) is None:  # the run had ended, and was taken up again
+            self.say(pending)
+            return True
+        self.begin()
+        return False
+
+    def close(self, pending: list[e.AnyEvent], reason: e.Failure) -> None:
+        if self.handle is not None:
+            self.handle.cancel()
+        pending.append(e.TimerCancelled(timer=self.name))
+
+
+class QuestionAsk(Ask):
+    """A question to a person. `interaction` is its id; asked anew, after it was withdrawn, it has another one."""
+
+    __slots__ = ("codec", "hash", "interaction", "is_stale", "kind", "prompt", "schema")
+
+    def __init__(self, name: str, kind: Literal["ask", "approve"], prompt: str, schema: e.Value, codec: Codec) -> None:
+        super().__init__(name, f"interaction:{name}")
+        self.kind: Literal["ask", "approve"] = kind
+        self.prompt = prompt
+        self.schema = schema
+        self.codec = codec
+        self.interaction = name
+        self.hash = hashlib.blake2b(prompt.encode() + b"\0" + bytes(schema), digest_size=8).hexdigest()
+        self.is_stale = False
+
+    def say(self, pending: list[e.AnyEvent]) -> None:
+        pending.append(
+            e.InteractionRequested(
+                interaction=self.interaction,
+                kind=self.kind,
+                prompt=self.prompt,
+                schema=self.schema,
+                hash=self.hash,
+            )
+        )
+
+    def go_on(self, state: State, pending: list[e.AnyEvent]) -> bool:
+        is_open = state.waits.get(f"interaction:{self.interaction}") is not None
+        if is_open and not self.is_stale:
+            return False
+        if is_open:
+            pending.append(e.InteractionWithdrawn(interaction=self.interaction, reason="it is asked differently now"))
+        base, _, number = self.interaction.partition("~")
+        self.interaction = f"{base}~{int(number or 1) + 1}"
+        self.say(pending)
+        return True
+
+    def close(self, pending: list[e.AnyEvent], reason: e.Failure) -> None:
+        pending.append(e.InteractionWithdrawn(interaction=self.interaction, reason=reason.message))
+
+
+class ChildAsk(Ask):
+    """A run of another workflow, started for this one. Its id follows from this run's and the name it is called by."""
+
+    __slots__ = ("child", "hash", "packed", "workflow")
+
+    child: RunId
+
+    def __init__(self, name: str, workflow: Workflow[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        super().__init__(name, f"child:{name}")
+        self.workflow = workflow
+        self.packed = workflow.arguments.pack(args, kwargs)
+        self.hash = input_hash((self.packed.inputs,))
+
+    def bound_to(self, run: RunId) -> None:
+        self.child = derived_run(run, self.name)
+        self.key = f"child:{self.child}"
+
+    def say(self, pending: list[e.AnyEvent]) -> None:
+        pending.append(
+            e.ChildStarted(child=self.child, workflow=self.workflow.spec.name, node=self.name, hash=self.hash)
+        )
+
+    def begin(self) -> None:
+        self.driver.start_child(self)
+
+    def go_on(self, state: State, pending: list[e.AnyEvent]) -> bool:
+        self.begin()  # it may not have been created, or may have ended without anybody telling
+        return False
+
+    def close(self, pending: list[e.AnyEvent], reason: e.Failure) -> None:
+        self.driver.cancel_child(self)
+
+    def told(self) -> str:
+        return f"child run {self.name!r}"
+
+
+class Note(Ask):
+    """Something the code merely states: a step begins or ends, a race was won, nodes are retired."""
+
+    __slots__ = ("event",)
+
+    def __init__(self, key: str, event: e.AnyEvent) -> None:
+        super().__init__(key.partition(":")[2], key)
+        self.event = event
+
+    def say(self, pending: list[e.AnyEvent]) -> None:
+        pending.append(self.event)
+
+
+def value_of(number: int) -> e.Value:
+    return msgspec.Raw(b"%d" % number)

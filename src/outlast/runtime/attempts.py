@@ -1,0 +1,274 @@
+"""Tries of nodes: on the loop, in a thread, in a process; timed, stopped, and brought home as a result or a failure.
+
+A node may raise anything, return anything, ignore being cancelled or die: whatever happens becomes an outcome of its attempt
+and nothing else. No second attempt begins while the one before still runs: one that does not stop when its time is up keeps
+its node waiting, unless it was the last.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from contextvars import copy_context
+from functools import partial
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Raw
+
+from outlast.history import events as e
+from outlast.runtime.asks import NodeAsk
+from outlast.runtime.capture import capture
+from outlast.runtime.failures import failure_of, kind_of
+from outlast.runtime.inside import Inside, inside, token_of
+from outlast.runtime.processes import AttemptInfo, PoolClosed, ProcessDied, ProcessPool
+from outlast.runtime.threads import Threads
+from outlast.runtime.values import INLINE_LIMIT, fetched, stored
+from outlast.store import Line
+
+if TYPE_CHECKING:
+    from outlast.runtime.lines import LineKeeper
+    from outlast.runtime.worker import Worker
+
+GRACE = 5.0
+"""Seconds a node has to end after it was told to stop, before the run goes on without it."""
+_SCALARS = frozenset({int, str, float, bool, bytes, type(None)})
+
+
+class Attempts:
+    """All attempts of a worker."""
+
+    def __init__(self, worker: Worker, *, threads: int, processes: int, keeper: LineKeeper, stdout: bool) -> None:
+        self._worker = worker
+        self._threads = Threads(threads)
+        self._size = processes or None
+        self._pool: ProcessPool | None = None
+        self._keeper = keeper
+        self._stdout = stdout
+        self._running: set[asyncio.Task[None]] = set()
+        self._clean = copy_context()
+
+    def begin(self, ask: NodeAsk) -> None:
+        """Begin the attempt that the log says has started."""
+        task = asyncio.get_running_loop().create_task(self._attempt(ask), context=self._clean.copy())
+        ask.task = task
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    def stop(self, ask: NodeAsk) -> None:
+        """Nobody waits for this attempt any more: tell it. What it still brings home is dropped."""
+        if ask.inside is not None:
+            ask.inside.is_stopped = True
+        if ask.task is not None and ask.task is not asyncio.current_task():
+            ask.task.cancel()
+
+    async def stop_all(self, asks: Sequence[NodeAsk]) -> None:
+        """Tell these to stop and give them some time for it. What they bring home within it counts."""
+        own = asyncio.current_task()
+        tasks = [ask.task for ask in asks if ask.task is not None and ask.task is not own and not ask.task.done()]
+        for ask in asks:
+            self.stop(ask)
+        if tasks:
+            await asyncio.wait(tasks, timeout=GRACE)
+
+    async def close(self) -> None:
+        """Stop everything; what does not stop is left behind."""
+        tasks = [task for task in self._running if task is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=GRACE)
+        self._threads.close()
+        if self._pool is not None:
+            await self._pool.close()
+
+    # --- one attempt
+
+    async def _attempt(self, ask: NodeAsk) -> None:
+        driver, attempt, spec = ask.driver, ask.attempt, ask.spec
+        own = Inside(ask, asyncio.get_running_loop(), is_threaded=spec.run_in == "thread")
+        ask.inside = own
+        inside.set(own)
+        began = perf_counter()
+        try:
+            await self._find_checkpoint(own)
+            with self._captured(ask):
+                if spec.run_in == "loop" and spec.timeout is None:
+                    args, kwargs = self._arguments(ask)
+                    value = await spec.fn(*args, **kwargs)
+                else:
+                    value = await self._elsewhere(ask, own)
+            output, value = await self._brought_home(ask, value)
+        except (ProcessDied, PoolClosed) as death:
+            if not isinstance(death, PoolClosed):
+                await driver.crashed(ask, attempt, str(death))
+            return
+        except BaseException as error:
+            if own.is_stopped or driver.is_over:
+                return
+            if isinstance(error, asyncio.CancelledError) and self._is_told_to_stop():
+                raise
+            failure = _failure(ask, error)
+            await driver.failed(ask, attempt, failure, _ms(began))
+            return
+        await driver.completed(ask, attempt, output, value, _ms(began))
+
+    def _captured(self, ask: NodeAsk) -> AbstractContextManager[None]:
+        if ask.spec.run_in == "process":
+            return nullcontext()
+        return capture(self._keeper, ask.driver.run, ask.name, ask.attempt, stdout=self._stdout)
+
+    def _is_told_to_stop(self) -> bool:
+        task = asyncio.current_task()
+        return task is not None and task.cancelling() > 0
+
+    def _arguments(self, ask: NodeAsk) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Those of the call; for a further attempt fresh copies, because the one before may have changed its own."""
+        if ask.attempt == 1:
+            return ask.packed.args, ask.packed.kwargs
+        return ask.arguments.unpack(ask.packed.inputs)
+
+    async def _find_checkpoint(self, own: Inside) -> None:
+        pen = own.ask.driver.pen
+        node = pen.state.nodes.get(own.ask.name) if pen is not None else None
+        if node is not None and node.checkpoint is not None:
+            own.kept = await fetched(node.checkpoint, self._worker.store.blobs)
+
+    async def _brought_home(self, ask: NodeAsk, value: Any) -> tuple[e.Value, Any]:
+        """The result as the log is to hold it, and as the code is to see it: what a replay would read."""
+        if isinstance(value, _Encoded):
+            raw: e.Value = value.raw
+            value = ask.arguments.returns.decode(raw)
+        else:
+            raw = ask.arguments.returns.encode(value, "result")
+            if type(value) not in _SCALARS:
+                value = ask.arguments.returns.decode(raw)
+        if len(raw) > INLINE_LIMIT:
+            raw = await stored(raw, self._worker.store.blobs)
+        return raw, value
+
+    # --- not simply on the loop
+
+    async def _elsewhere(self, ask: NodeAsk, own: Inside) -> Any:
+        """Run it where it belongs, for as long as it may."""
+        work = asyncio.ensure_future(self._work(ask, own))
+        try:
+            done, _ = await asyncio.wait({work}, timeout=ask.spec.timeout)
+        except asyncio.CancelledError:
+            work.cancel()
+            if ask.spec.run_in != "thread":
+                await asyncio.wait({work}, timeout=GRACE)
+            raise
+        if not done:
+            await self._time_is_up(ask, own, work)
+        return work.result()
+
+    async def _work(self, ask: NodeAsk, own: Inside) -> Any:
+        if ask.spec.run_in == "process":
+            return await self._in_process(ask, own)
+        args, kwargs = self._arguments(ask)
+        if ask.spec.run_in == "loop":
+            return await ask.spec.fn(*args, **kwargs)
+        call: Callable[[], Any] = partial(copy_context().run, ask.spec.fn, *args, **kwargs)
+        value, error = await self._threads.run(call)
+        if error is not None:
+            raise _not_stopping(error)
+        return value
+
+    async def _time_is_up(self, ask: NodeAsk, own: Inside, work: asyncio.Future[Any]) -> None:
+        """Tell it to stop. If there is to be another attempt, this one has to have ended first."""
+        own.is_stopped = True
+        is_thread = ask.spec.run_in == "thread"
+        if not is_thread:
+            work.cancel()
+        error = TimeoutError(f"it took longer than {ask.spec.timeout:g} s")
+        has_more = ask.spec.retry.wait_us(failure_of(error), self._failed_attempts(ask) + 1, 0.5) is not None
+        if has_more or not is_thread:
+            await asyncio.wait({work}, timeout=None if has_more else GRACE)
+        own.is_stopped = False
+        if work.done():
+            work.cancelled() or work.exception()  # looked at, so that nobody complains
+        raise error
+
+    def _failed_attempts(self, ask: NodeAsk) -> int:
+        pen = ask.driver.pen
+        node = pen.state.nodes.get(ask.name) if pen is not None else None
+        return node.retries if node is not None else 0
+
+    async def _in_process(self, ask: NodeAsk, own: Inside) -> Any:
+        if self._pool is None:
+            self._pool = ProcessPool(self._size)
+        spec = ask.spec
+        info = AttemptInfo(
+            run=ask.driver.run,
+            node=ask.name,
+            attempt=ask.attempt,
+            token=token_of(ask),
+            checkpoint=None if own.kept is None else bytes(own.kept),
+            transient=tuple(map(kind_of, spec.retry_on)),
+            permanent=tuple(map(kind_of, spec.fail_on)),
+        )
+        main = getattr(sys.modules.get("__main__"), "__file__", None) or ""
+        on_message = partial(self._heard, ask, own)
+        answer = await self._pool.run(spec.entry, main, bytes(ask.packed.inputs), info, on_message=on_message)
+        if isinstance(answer, e.Failure):
+            raise _Told(answer)
+        return _Encoded(Raw(answer))
+
+    async def _heard(self, ask: NodeAsk, own: Inside, kind: str, content: Any) -> None:
+        """What the helper process says while it works."""
+        if kind == "checkpoint":
+            await own.keep(Raw(content))
+        elif kind == "progress":
+            self._worker.progress.tell(ask.driver.run, {"node": ask.name, **content})
+        elif kind == "line":
+            time = int(content["time"] * 1e6)
+            line = Line(
+                ask.driver.run, ask.name, own.attempt, time, content["level"], content["logger"], content["text"]
+            )
+            self._keeper.add(line)
+
+
+class _Encoded:
+    """A result that a helper process has encoded already."""
+
+    __slots__ = ("raw",)
+
+    def __init__(self, raw: Raw) -> None:
+        self.raw = raw
+
+
+class _Told(Exception):
+    """A failure that a helper process has made already."""
+
+    def __init__(self, failure: e.Failure) -> None:
+        self.failure = failure
+
+
+class _Raised(Exception):
+    """Carries what a plain function raised over an await that must not take it for its own."""
+
+
+def _not_stopping(error: BaseException) -> BaseException:
+    """What a thread raised, fit to be raised on the loop: there, some errors would be taken for orders."""
+    if isinstance(error, asyncio.CancelledError | StopIteration | GeneratorExit | KeyboardInterrupt | SystemExit):
+        carrier = _Raised()
+        carrier.__cause__ = error
+        return carrier
+    return error
+
+
+def _failure(ask: NodeAsk, error: BaseException) -> e.Failure:
+    if isinstance(error, _Told):
+        return error.failure
+    if isinstance(error, _Raised) and error.__cause__ is not None:
+        error = error.__cause__
+    spec = ask.spec
+    category = "permanent" if isinstance(error, asyncio.CancelledError) else None
+    return failure_of(error, transient=spec.retry_on, permanent=spec.fail_on, category=category)  # type: ignore[arg-type]
+
+
+def _ms(began: float) -> float:
+    return round((perf_counter() - began) * 1000, 3)

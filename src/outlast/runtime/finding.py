@@ -1,0 +1,107 @@
+"""Where the code of a run is found: in the apps that are named, or where its start was recorded."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from outlast.errors import BadInput, NotImportable
+from outlast.history import events as e
+from outlast.runtime import registry
+from outlast.runtime.functions import Workflow
+
+
+def entry_of(workflow: Workflow[..., Any]) -> str:
+    """`module:name`, or the file and the name if the module was run as a script."""
+    module, _, name = workflow.spec.entry.partition(":")
+    if module == "__main__":
+        file = getattr(sys.modules.get("__main__"), "__file__", None)
+        if file:
+            return f"{Path(file).resolve()}:{name}"
+    return workflow.spec.entry
+
+
+def load_apps(apps: Iterable[str]) -> None:
+    """Import these modules or files, whose workflows are known from then on."""
+    for app in apps:
+        load(app.partition(":")[0] if not app.endswith(".py") else app)
+
+
+def load(place: str) -> ModuleType:
+    """A module by its name, or a file by its path; `NotImportable` says why it could not be."""
+    try:
+        return _load_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
+    except NotImportable:
+        raise
+    except BadInput:
+        raise
+    except ModuleNotFoundError as error:
+        if error.name and (place == error.name or place.startswith(f"{error.name}.")):
+            raise NotImportable(f"there is no module {place} here; looked in: {', '.join(sys.path[:3])} …") from error
+        raise NotImportable(f"{place} could not be imported: it needs {error.name}, which is not installed") from error
+    except Exception as error:
+        raise NotImportable(f"{place} could not be imported: {type(error).__name__}: {error}") from error
+
+
+def _load_file(path: Path) -> ModuleType:
+    path = path.resolve()
+    if not path.is_file():
+        raise NotImportable(f"there is no file {path}")
+    main = sys.modules.get("__main__")
+    if getattr(main, "__file__", None) and Path(str(main.__file__)).resolve() == path:  # type: ignore[union-attr]
+        return main  # type: ignore[return-value]
+    for module in list(sys.modules.values()):
+        if getattr(module, "__file__", None) == str(path) and module.__name__ != "__main__":
+            return module
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    sys.path.insert(0, str(path.parent))
+    spec.loader.exec_module(module)
+    return module
+
+
+def find_workflow(created: e.RunCreated, apps: Iterable[str] = ()) -> Workflow[..., Any]:
+    """The workflow of a run, from what is known, then the apps, then the recorded entry. The run is not touched."""
+    found = registry.known(created.workflow)
+    if found is None:
+        load_apps(apps)
+        found = registry.known(created.workflow)
+    if found is None and created.entry:
+        found = _from_entry(created)
+    if found is None:
+        raise NotImportable(
+            f"workflow {created.workflow} is not known here: name the module or file that defines it with --app, "
+            "in the setting `apps`, or import it first"
+        )
+    return found
+
+
+def _from_entry(created: e.RunCreated) -> Workflow[..., Any] | None:
+    place = created.entry.rpartition(":")[0]
+    if created.root and created.root not in sys.path:
+        sys.path.insert(0, created.root)
+    load(place)
+    return registry.known(created.workflow)
+
+
+def named(entry: str) -> Workflow[..., Any]:
+    """The workflow that `module:name`, `file.py:name` or, if a module has only one, `module` names."""
+    place, colon, name = entry.rpartition(":") if ":" in entry else (entry, "", "")
+    module = load(place)
+    workflows = {key: value for key, value in vars(module).items() if isinstance(value, Workflow)}
+    if not colon and len(workflows) == 1:
+        return next(iter(workflows.values()))
+    known = ", ".join(sorted(workflows)) or "none"
+    if not colon:
+        raise BadInput(f"say which workflow of {place} is meant, as {place}:name; there are: {known}")
+    for key, value in workflows.items():
+        if name in (key, value.spec.name):
+            return value
+    raise BadInput(f"{place} has no workflow {name!r}; there are: {known}")

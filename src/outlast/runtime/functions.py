@@ -1,0 +1,252 @@
+"""`@node` and `@workflow`: functions that the engine runs, and what can be done with them in code."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Coroutine
+from typing import Any, Generic, Literal, ParamSpec, TypeVar, overload
+
+from msgspec.structs import replace
+
+from outlast.definition.function import (
+    Errors,
+    NodeSpec,
+    WorkflowSpec,
+    checked_name,
+    entry_of,
+    fingerprint,
+    where_to_run,
+)
+from outlast.definition.retry import NEVER, Retry
+from outlast.errors import BadInput, NotDurable
+from outlast.runtime.arguments import Arguments
+from outlast.runtime.asks import ChildAsk, NodeAsk
+from outlast.runtime.call import Call
+from outlast.runtime.registry import register
+from outlast.runtime.scope import Scope, current
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Node(Generic[P, R]):
+    """A unit of work. Called inside a workflow it gives a `Call`; `fn` is the bare function."""
+
+    def __init__(self, spec: NodeSpec, *, key: str | None = None) -> None:
+        functools.update_wrapper(self, spec.fn)
+        self.fn: Callable[P, Any] = spec.fn
+        self.spec = spec
+        self._key = key
+
+    @functools.cached_property
+    def arguments(self) -> Arguments:
+        return Arguments(self.fn)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
+        """Ask for this node to be done with these arguments. It begins when the call is awaited."""
+        scope = current.get(None)
+        if scope is None:
+            raise NotDurable(
+                f"node {self.spec.name} is called outside a workflow: call {self.spec.name}.fn(...) for the bare function, "
+                "or call it from a function decorated with @workflow"
+            )
+        return self.called_as(scope.node(self.spec.name, self._key), scope, args, kwargs)
+
+    def called_as(self, name: str, scope: Scope, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call[R]:
+        """The call under a name that is already given."""
+        return Call(scope.driver, NodeAsk(name, self.spec, self.arguments, args, kwargs, scope.step))
+
+    def options(
+        self,
+        *,
+        key: str | None = None,
+        retry: Retry | None = None,
+        timeout: float | None = None,
+        repeatable: bool | None = None,
+    ) -> Node[P, R]:
+        """The same node, treated otherwise in the calls made through what this returns. `key` names one call among
+        many, for instance by what it works on, so that the order of calls may change."""
+        changes: dict[str, Any] = {"retry": retry, "timeout": _checked_timeout(timeout), "repeatable": repeatable}
+        spec = replace(self.spec, **{name: value for name, value in changes.items() if value is not None})
+        other = Node[P, R](spec, key=_checked_key(key))
+        other.__dict__["arguments"] = self.arguments
+        return other
+
+    def __repr__(self) -> str:
+        return f"<node {self.spec.name}>"
+
+
+class StartOptions(dict[str, Any]):
+    """What a run is started with besides its parameters."""
+
+
+class Workflow(Generic[P, R]):
+    """A durable function. `start` or `run` it; called inside another workflow it is a child run."""
+
+    def __init__(self, spec: WorkflowSpec, start: StartOptions | None = None) -> None:
+        functools.update_wrapper(self, spec.fn)
+        self.fn: Callable[P, Any] = spec.fn
+        self.spec = spec
+        self.start = start or StartOptions()
+
+    @functools.cached_property
+    def arguments(self) -> Arguments:
+        return Arguments(self.fn)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
+        """Inside a workflow: a child run with these parameters, and its result."""
+        scope = current.get(None)
+        name = self.spec.name
+        if scope is None:
+            raise NotDurable(
+                f"workflow {name} is called outside a workflow: use outlast.run({name}, ...) or engine.start({name}, ...), "
+                f"or {name}.fn(...) for the bare function"
+            )
+        return Call(scope.driver, ChildAsk(scope.node(name, self.start.get("key")), self, args, kwargs))
+
+    def options(
+        self, *, id: str | None = None, key: str | None = None, title: str = "", tags: tuple[str, ...] = ()
+    ) -> Workflow[P, R]:
+        """The same workflow, for a start under an id or a key of your choice: started twice it is one run."""
+        if id is not None and key is not None:
+            raise BadInput("give an id or a key, not both: either alone makes the start idempotent")
+        given = {"id": id, "key": _checked_key(key), "title": title, "tags": tuple(tags)}
+        return Workflow(self.spec, StartOptions({name: value for name, value in given.items() if value}))
+
+    def __repr__(self) -> str:
+        return f"<workflow {self.spec.name}>"
+
+
+class _NodeMaker:
+    """What `@node(...)` gives: a decorator for async and for plain functions."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self._options = options
+
+    @overload
+    def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]]) -> Node[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[P, R]) -> Node[P, R]: ...
+    def __call__(self, fn: Any) -> Any:
+        return _node(fn, **self._options)
+
+
+class _WorkflowMaker:
+    """What `@workflow(...)` gives: a decorator for async and for plain functions."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self._options = options
+
+    @overload
+    def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]]) -> Workflow[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[P, R]) -> Workflow[P, R]: ...
+    def __call__(self, fn: Any) -> Any:
+        return _workflow(fn, **self._options)
+
+
+@overload
+def node(fn: Callable[P, Coroutine[Any, Any, R]], /) -> Node[P, R]: ...
+@overload
+def node(fn: Callable[P, R], /) -> Node[P, R]: ...
+@overload
+def node(
+    *,
+    name: str | None = None,
+    retry: Retry | int = NEVER,
+    timeout: float | None = None,
+    run_in: Literal["loop", "thread", "process"] | None = None,
+    repeatable: bool = True,
+    retry_on: type[BaseException] | Errors = (Exception,),
+    fail_on: type[BaseException] | Errors = (),
+) -> _NodeMaker: ...
+def node(fn: Any = None, /, **options: Any) -> Any:
+    """Make a function a node: a unit of work whose result is kept, so that it is never done again once it is done.
+
+    `retry` is a policy, or a number of attempts. `timeout` is in seconds and per attempt. `run_in` is where a plain function
+    runs: in a thread, or with "process" in a process of its own, for work that keeps the processor busy or must be killable.
+    `repeatable=False` holds the run for a person if it is interrupted inside this node. Errors of the classes `retry_on` are
+    worth another attempt, those of `fail_on` are not."""
+    return _NodeMaker(options) if fn is None else _node(fn, **options)
+
+
+def _node(
+    fn: Any,
+    *,
+    name: str | None = None,
+    retry: Retry | int = NEVER,
+    timeout: float | None = None,
+    run_in: str | None = None,
+    repeatable: bool = True,
+    retry_on: Any = (Exception,),
+    fail_on: Any = (),
+) -> Node[..., Any]:
+    _must_be_function(fn, "node")
+    spec = NodeSpec(
+        fn=fn,
+        name=checked_name(name or fn.__name__.lstrip("_"), "node"),
+        code=fingerprint(fn),
+        entry=entry_of(fn),
+        retry=Retry(attempts=retry) if isinstance(retry, int) else retry,
+        timeout=_checked_timeout(timeout),
+        run_in=where_to_run(fn, run_in),
+        repeatable=repeatable,
+        retry_on=_classes(retry_on),
+        fail_on=_classes(fail_on),
+    )
+    return Node(spec)
+
+
+@overload
+def workflow(fn: Callable[P, Coroutine[Any, Any, R]], /) -> Workflow[P, R]: ...
+@overload
+def workflow(fn: Callable[P, R], /) -> Workflow[P, R]: ...
+@overload
+def workflow(*, name: str | None = None, on_restart: Literal["resume", "hold"] = "resume") -> _WorkflowMaker: ...
+def workflow(fn: Any = None, /, **options: Any) -> Any:
+    """Make a function a workflow: plain Python that goes on after a crash from what its log holds.
+
+    What it does that must not be done twice belongs in nodes. `on_restart="hold"` lets a person decide after a crash."""
+    return _WorkflowMaker(options) if fn is None else _workflow(fn, **options)
+
+
+def _workflow(
+    fn: Any, *, name: str | None = None, on_restart: Literal["resume", "hold"] = "resume"
+) -> Workflow[..., Any]:
+    _must_be_function(fn, "workflow")
+    if on_restart not in ("resume", "hold"):
+        raise BadInput(f'on_restart={on_restart!r} is not known; there are "resume" and "hold"')
+    if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
+        raise BadInput(f"{fn.__qualname__} is a generator: a workflow returns one result")
+    called = checked_name(name or fn.__name__, "workflow")
+    made: Workflow[..., Any] = Workflow(WorkflowSpec(fn, called, fingerprint(fn), entry_of(fn), on_restart))
+    register(called, made)
+    return made
+
+
+def _must_be_function(fn: Any, what: str) -> None:
+    if isinstance(fn, Node | Workflow):
+        raise BadInput(f"{fn!r} is decorated already; one function is either a node or a workflow")
+    if not inspect.isfunction(fn):
+        raise BadInput(f"only a function can be a {what}, not {type(fn).__name__}")
+
+
+def _checked_timeout(timeout: float | None) -> float | None:
+    if timeout is not None and not timeout > 0:
+        raise BadInput(f"a timeout is a positive number of seconds, not {timeout!r}")
+    return timeout
+
+
+def _checked_key(key: str | None) -> str | None:
+    if key is not None and (not isinstance(key, str) or not 0 < len(key) <= 200 or not key.isprintable()):
+        raise BadInput(f"a key is a text of 1 to 200 printable characters, not {key!r}")
+    return key
+
+
+def _classes(given: Any) -> Errors:
+    classes = (given,) if isinstance(given, type) else tuple(given)
+    for each in classes:
+        if not (isinstance(each, type) and issubclass(each, BaseException)):
+            raise BadInput(f"{each!r} is not a class of errors")
+    return classes

@@ -1,0 +1,137 @@
+"""What is heard: the two places where a process listens to what is logged and printed in it.
+
+Both are put in place by the first who listens and taken away with the last. They ask `capture` whose words they hear, and
+let everything through that belongs to nobody.
+
+Logging is heard where a logger hands a record to its handlers (`logging.Logger.callHandlers`), after the levels and filters
+of the program have had their say: they decide what is logged, and so what is kept. A handler on the root logger would be
+the obvious place, but it is not as innocent as it looks: with one there, `logging.basicConfig` does nothing, warnings of a
+program without any handler no longer reach stderr, and loggers that do not propagate are not heard. And no handler or filter
+could silence a replay, which has to hold for the handlers of every logger. So there is one hook, which changes no
+configuration and that no configuration takes away.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Protocol, TextIO, cast
+
+from outlast.runtime.capture import is_silent, speaker
+
+LEAST = logging.INFO
+"""Records below this level are not kept, even if the program logs them."""
+
+_formatter = logging.Formatter()
+
+
+class LogHook:
+    """Hears every record on its way to the handlers, or stops it there if it is one of a replay."""
+
+    def __init__(self) -> None:
+        beneath = self._beneath = logging.Logger.callHandlers
+
+        def call_handlers(logger: logging.Logger, record: logging.LogRecord) -> None:
+            if self._is_on:
+                if is_silent():
+                    return
+                with suppress(Exception):  # whatever is wrong with the record is between the program and its handlers
+                    _overhear(record)
+            beneath(logger, record)
+
+        self._is_on = True
+        self._over = call_handlers
+        logging.Logger.callHandlers = call_handlers  # type: ignore[method-assign, assignment]
+
+    def remove(self) -> None:
+        self._is_on = False  # somebody may have put a hook over this one: then it stays, and does nothing
+        if logging.Logger.callHandlers is self._over:
+            logging.Logger.callHandlers = self._beneath  # type: ignore[method-assign]
+
+
+def _overhear(record: logging.LogRecord) -> None:
+    speaking = speaker()
+    if speaking is None or record.levelno < LEAST or record.name.partition(".")[0] == "outlast":
+        return
+    speaking.say(record.levelname, record.name, _told(record))
+
+
+def _told(record: logging.LogRecord) -> str:
+    """All that a record says. It is formatted here, because a handler's formatter leaves its marks on the record."""
+    try:
+        parts = [record.getMessage()]
+    except Exception as broken:  # arguments that do not fit, or that cannot be shown
+        parts = [f"<{type(broken).__qualname__} in a record of {record.pathname}, line {record.lineno}>"]
+    if isinstance(record.exc_info, tuple) and record.exc_info[0] is not None:
+        parts.append(_formatter.formatException(record.exc_info))
+    elif record.exc_text:
+        parts.append(record.exc_text)
+    if record.stack_info:
+        parts.append(record.stack_info)
+    return "\n".join(parts)
+
+
+class StdoutTee:
+    """Stands in for `sys.stdout`, and hears what is written in a context that wants it heard. A log handler that writes to
+    stdout is heard as well, and its records are then two lines."""
+
+    def __init__(self) -> None:
+        self._beneath = sys.stdout
+        self._is_on = True
+        sys.stdout = cast("TextIO", self)
+
+    def remove(self) -> None:
+        self._is_on = False  # whoever kept a reference goes on writing to what is beneath
+        if cast("object", sys.stdout) is self:
+            sys.stdout = self._beneath
+
+    def write(self, text: str) -> int:
+        written = self._beneath.write(text)
+        speaking = speaker() if self._is_on else None
+        if speaking is not None and speaking.prints:
+            with suppress(Exception):  # who prints is never told that nobody could take it down
+                speaking.print(text)
+        return written
+
+    def writelines(self, lines: Any) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._beneath, name)
+
+
+class _Removable(Protocol):
+    def remove(self) -> None: ...
+
+
+class _Shared:
+    """A hook that is there while somebody wants it."""
+
+    def __init__(self, put: Callable[[], _Removable]) -> None:
+        self._put = put
+        self._hook: _Removable | None = None
+        self._wanted = 0
+        self._turn = threading.Lock()
+
+    def want(self) -> Callable[[], None]:
+        """Put it in place, if it is not; what is returned, called once, gives it back."""
+        with self._turn:
+            self._wanted += 1
+            if self._hook is None:
+                self._hook = self._put()
+        return self._give_back
+
+    def _give_back(self) -> None:
+        with self._turn:
+            self._wanted -= 1
+            if self._wanted == 0 and self._hook is not None:
+                self._hook.remove()
+                self._hook = None
+
+
+listen_to_logging = _Shared(LogHook).want
+listen_to_stdout = _Shared(StdoutTee).want

@@ -1,0 +1,122 @@
+"""What a node can do and ask while it runs: keep a checkpoint, tell its progress, know who it is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Generator
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+from outlast.errors import NotDurable
+from outlast.history import events as e
+from outlast.history.ids import RunId
+from outlast.runtime import process_child
+from outlast.runtime.values import codec_for, encode, stored
+
+if TYPE_CHECKING:
+    from outlast.runtime.asks import NodeAsk
+
+
+class Inside:
+    """One attempt of a node, seen from inside. `kept` is what an earlier attempt kept by a checkpoint."""
+
+    __slots__ = ("ask", "attempt", "is_stopped", "is_threaded", "kept", "loop")
+
+    def __init__(self, ask: NodeAsk, loop: asyncio.AbstractEventLoop, *, is_threaded: bool) -> None:
+        self.ask = ask
+        self.attempt = ask.attempt
+        self.loop = loop
+        self.is_threaded = is_threaded
+        self.is_stopped = False
+        self.kept: e.Value | None = None
+
+    @property
+    def run(self) -> RunId:
+        return self.ask.driver.run
+
+    @property
+    def token(self) -> str:
+        return token_of(self.ask)
+
+    async def keep(self, raw: e.Value) -> None:
+        driver = self.ask.driver
+        data = await stored(raw, driver.worker.store.blobs)
+        self.kept = raw
+        await driver.record(e.NodeCheckpointed(node=self.ask.name, attempt=self.attempt, data=data))
+
+
+inside: ContextVar[Inside] = ContextVar("outlast_inside")
+
+
+def token_of(ask: NodeAsk) -> str:
+    """The same for every attempt of a node on a branch."""
+    pen = ask.driver.pen
+    branch = pen.head.branch if pen is not None else 0
+    return f"{ask.driver.run}/{ask.name}/{branch}"
+
+
+class Kept(Awaitable[None]):
+    """What `checkpoint` gives: in an async node, await it."""
+
+    def __init__(self, saving: Any = None) -> None:
+        self._saving = saving
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        if self._saving is not None:
+            yield from self._saving.__await__()
+
+
+def checkpoint(value: Any) -> Kept:
+    """Keep how far this node has come, durably: after a crash its next attempt finds it by `last_checkpoint`.
+
+    Await it in an async node; in a plain one it returns when the value is kept."""
+    raw = encode(value, where="checkpoint")
+    if process_child.current is not None:
+        process_child.on_checkpoint(bytes(raw))
+        return Kept()
+    attempt = _here("checkpoint()")
+    if not attempt.is_threaded:
+        return Kept(attempt.keep(raw))
+    asyncio.run_coroutine_threadsafe(attempt.keep(raw), attempt.loop).result()
+    return Kept()
+
+
+def last_checkpoint(default: Any = None) -> Any:
+    """What this node last kept by `checkpoint`, in this attempt or an earlier one, else `default`."""
+    far = process_child.current
+    kept = far.checkpoint if far is not None else _here("last_checkpoint()").kept
+    return default if kept is None else codec_for(Any).decode(kept)
+
+
+def progress(done: float, total: float | None = None, text: str = "") -> None:
+    """Tell how far this node is. It is shown while the run goes on, and is not a fact: a crash may lose it."""
+    if process_child.current is not None:
+        process_child.on_progress({"done": done, "total": total, "text": text})
+        return
+    attempt = _here("progress()")
+    told = {"node": attempt.ask.name, "done": done, "total": total, "text": text}
+    attempt.loop.call_soon_threadsafe(attempt.ask.driver.worker.progress.tell, attempt.run, told)
+
+
+def token() -> str:
+    """A text that is the same for every attempt of this node: give it to services that can tell a repeated request."""
+    far = process_child.current
+    return far.token if far is not None else _here("token()").token
+
+
+def attempt() -> int:
+    """Which attempt of the node this is, counted from 1."""
+    far = process_child.current
+    return far.attempt if far is not None else _here("attempt()").attempt
+
+
+def is_stopping() -> bool:
+    """Whether nobody waits for this attempt any more: a plain node that works in a loop should look, and return."""
+    return process_child.current is None and _here("is_stopping()").is_stopped
+
+
+def _here(what: str) -> Inside:
+    found = inside.get(None)
+    if found is None:
+        raise NotDurable(f"{what} only means something inside a node while a workflow runs it")
+    return found

@@ -1,0 +1,261 @@
+"""Replay: the log of a run told again to its code.
+
+Events are gone through in the order of the log. What is an outcome is told to the code, which runs until it is quiet; what
+the code had asked for must be found among its asks, under the same name and with the same inputs. News of guests are told
+where NewsHeard stands, which is where the code heard of them. If code and log do not agree, nothing is guessed: `Divergence`
+says what the log has and what the code asked for, and the run is held.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from typing import Any, TypeAlias
+
+from outlast.errors import BadInput
+from outlast.history import events as e
+from outlast.history.record import Entry, Kind, Record
+from outlast.ledger import Pen
+from outlast.ledger.reading import lineage_of, records
+from outlast.runtime.asks import Ask, ChildAsk, NodeAsk, Note, QuestionAsk, TimerAsk
+from outlast.runtime.driver import Driver
+from outlast.runtime.values import fetched, is_elsewhere
+from outlast.store import Journal
+
+_GUESTS = (Kind.GUEST, Kind.CONTROL)
+SHOWN = 5
+"""How many asks a message about a divergence names."""
+
+
+class Divergence(Exception):
+    """The code does not ask for what the log holds."""
+
+
+class Replay:
+    """Takes the code of one driver through the log of its run, up to the pen's head."""
+
+    def __init__(self, driver: Driver, pen: Pen) -> None:
+        self._driver = driver
+        self._pen = pen
+        self._blobs = pen.store.blobs
+        self.news: deque[Entry] = deque()
+        """What guests wrote and the code has not heard of."""
+        self.has_begun = False
+        self.args: tuple[Any, ...] = ()
+        self.kwargs: dict[str, Any] = {}
+
+    async def run(self) -> None:
+        """Raises `Divergence`; afterwards the driver can go on live."""
+        self._pen.arrived.clear()  # it is all in the log, up to the head
+        await self._find_arguments()
+        async for record, first, last in _lineage_records(self._pen):
+            if record.kind in _GUESTS:
+                self._keep_news(record, first, last)
+                continue
+            time = record.time
+            for seq, event in enumerate(record.events(), record.first):
+                answer = _ANSWERS.get(type(event))
+                if answer is not None and first <= seq <= last:
+                    pending = answer(self, event, seq, time)
+                    if pending is not None:
+                        await pending
+
+    async def _find_arguments(self) -> None:
+        driver = self._driver
+        params = await fetched(driver.created.params, self._blobs)
+        try:
+            self.args, self.kwargs = driver.workflow.arguments.unpack(params)
+        except BadInput as error:
+            raise Divergence(f"the parameters the run was started with do not fit the code: {error}") from error
+
+    def _keep_news(self, record: Record, first: int, last: int) -> None:
+        for seq, event in enumerate(record.events(), record.first):
+            if first <= seq <= last and not isinstance(event, e.RunCreated | e.CancelRequested | e.PauseRequested):
+                self.news.append(Entry(seq, record.branch, record.time, event))
+
+    # --- outcomes, which the code is told
+
+    def started(self, event: e.RunStarted, seq: int, time: int) -> None:
+        if event.resumed or self.has_begun:
+            return
+        self.has_begun = True
+        self._driver.now_us = time
+        self._driver.run_code(self.args, self.kwargs)
+
+    def completed(self, event: e.NodeCompleted, seq: int, time: int) -> Any:
+        ask = self._outcome_of(event.node, f"the result of node {event.node!r}", seq, time)
+        if is_elsewhere(event.output):
+            return self._completed_slowly(ask, event)
+        self._tell(ask, ask.arguments.returns.decode(event.output))
+        return None
+
+    async def _completed_slowly(self, ask: NodeAsk, event: e.NodeCompleted) -> None:
+        self._tell(ask, ask.arguments.returns.decode(await fetched(event.output, self._blobs)))
+
+    def failed(self, event: e.NodeFailed, seq: int, time: int) -> None:
+        if event.retry_at is not None:
+            return
+        node = self._pen.state.nodes.get(event.node)
+        if node is not None and node.reset > seq:
+            return  # a person had it done again: this outcome no longer counts
+        if event.error.category == "cancelled":
+            self._driver.closing.pop(event.node, None)
+            return
+        ask = self._outcome_of(event.node, f"the failure of node {event.node!r}", seq, time)
+        self._driver.tell_failure(ask, event.error)
+        self._driver.turn()
+
+    def fired(self, event: e.TimerFired, seq: int, time: int) -> None:
+        self._must_have_been_logged(f"timer {event.timer!r} fired", seq)
+        ask = self._driver.open.pop(f"timer:{event.timer}", None)
+        if not isinstance(ask, TimerAsk):
+            raise self._not_asked(f"timer {event.timer!r} firing", seq)
+        self._driver.now_us = time
+        self._driver.tell_fired(ask)
+        self._driver.turn()
+
+    async def heard(self, event: e.NewsHeard, seq: int, time: int) -> None:
+        while self.news and self.news[0].seq <= event.upto:
+            entry = self.news.popleft()
+            telling = await self._driver.understand(entry.event)
+            if telling is None:
+                continue
+            self._must_have_been_logged(f"news of event {entry.seq}", seq)
+            self._driver.now_us = time
+            telling()
+            self._driver.turn()
+
+    def child_ended(self, event: e.ChildEnded, seq: int, time: int) -> Any:
+        """Written by an owner: taken over from the branch that was left."""
+        self.news.append(Entry(seq, 0, time, event))
+        return self.heard(e.NewsHeard(upto=seq), seq, time)
+
+    def _outcome_of(self, node: str, what: str, seq: int, time: int) -> NodeAsk:
+        self._must_have_been_logged(what, seq)
+        ask = self._driver.open.pop(node, None)
+        if not isinstance(ask, NodeAsk):
+            raise self._not_asked(what, seq)
+        self._driver.now_us = time
+        return ask
+
+    def _tell(self, ask: Ask, value: Any) -> None:
+        self._driver.tell(ask, value)
+        self._driver.turn()
+
+    def _must_have_been_logged(self, what: str, seq: int) -> None:
+        """Before an outcome is told, everything the code has asked for so far stands in the log."""
+        fresh = self._driver.fresh
+        if fresh:
+            asked = ", ".join(ask.told() for ask in list(fresh.values())[:SHOWN])
+            raise Divergence(
+                f"at event {seq} the log has {what}; the code asked before that for {asked}, which the log does not have there"
+            )
+        if not self.has_begun:
+            raise Divergence(f"at event {seq} the log has {what}, before the run started")
+
+    # --- asks, which the code must have made
+
+    def scheduled(self, event: e.NodeScheduled, seq: int, time: int) -> None:
+        if event.cause == "first" and not isinstance(self._driver.fresh.pop(event.node, None), NodeAsk):
+            raise self._not_asked(f"node {event.node!r}", seq)
+
+    def node_started(self, event: e.NodeStarted, seq: int, time: int) -> None:
+        ask = self._driver.open.get(event.node) or self._driver.closing.get(event.node)
+        if isinstance(ask, NodeAsk) and event.hash != ask.hash:
+            inputs = f" ({_shown(event.inputs)})" if len(event.inputs) > 4 else ""
+            raise Divergence(
+                f"at event {seq} the log has node {event.node!r} with other inputs{inputs} than the code asks it with now "
+                f"({_shown(ask.packed.inputs)})"
+            )
+
+    def timer_set(self, event: e.TimerSet, seq: int, time: int) -> None:
+        key = f"timer:{event.timer}"
+        ask = self._driver.fresh.pop(key, None) or self._driver.open.get(key)
+        if not isinstance(ask, TimerAsk):
+            raise self._not_asked(f"timer {event.timer!r}", seq)
+        ask.due = event.due
+
+    def asked(self, event: e.InteractionRequested, seq: int, time: int) -> None:
+        key = f"interaction:{event.interaction.partition('~')[0]}"
+        ask = self._driver.fresh.pop(key, None) or self._driver.open.get(key)
+        if not isinstance(ask, QuestionAsk):
+            raise self._not_asked(f"the question {event.prompt!r}", seq)
+        ask.interaction = event.interaction
+        ask.is_stale = event.hash != ask.hash
+        known = self._pen.state.interactions.get(event.interaction)
+        if ask.is_stale and known is not None and known.answer is not None:
+            raise Divergence(
+                f"at event {seq} the log has the question {event.prompt!r}, which was answered; "
+                f"the code asks {ask.prompt!r} there, or wants another kind of answer"
+            )
+
+    def child_started(self, event: e.ChildStarted, seq: int, time: int) -> None:
+        ask = self._driver.fresh.pop(f"child:{event.child}", None)
+        if not isinstance(ask, ChildAsk):
+            raise self._not_asked(f"child run {event.node!r}", seq)
+        if event.hash and event.hash != ask.hash:
+            raise Divergence(
+                f"at event {seq} the log has child run {event.node!r} with other parameters than the code gives it now "
+                f"({_shown(ask.packed.inputs)})"
+            )
+
+    def stated(self, key: str, what: str, seq: int) -> None:
+        if not isinstance(self._driver.fresh.pop(key, None), Note):
+            raise self._not_asked(what, seq)
+
+    def closed(self, key: str) -> None:
+        """The code closed it, or the end of the run did; then it is open again for code that goes on."""
+        self._driver.closing.pop(key, None)
+
+    def _not_asked(self, what: str, seq: int) -> Divergence:
+        driver = self._driver
+        waiting = [*driver.fresh.values(), *(ask for key, ask in driver.open.items() if key not in driver.fresh)]
+        if driver.main is not None and driver.main.done():
+            return Divergence(f"at event {seq} the log has {what}; the code has ended before that")
+        asked = ", ".join(ask.told() for ask in waiting[:SHOWN]) or "nothing"
+        more = f" and {len(waiting) - SHOWN} more" if len(waiting) > SHOWN else ""
+        return Divergence(f"at event {seq} the log has {what}; the code asked for {asked}{more}")
+
+
+Answer: TypeAlias = Callable[[Replay, Any, int, int], Any]
+
+_ANSWERS: dict[type[e.Event], Answer] = {
+    e.RunStarted: Replay.started,
+    e.NodeScheduled: Replay.scheduled,
+    e.NodeStarted: Replay.node_started,
+    e.NodeCompleted: Replay.completed,
+    e.NodeFailed: Replay.failed,
+    e.NodesRetired: lambda self, event, seq, _: self.stated(
+        f"retired:{event.nodes[0]}", "the retirement of nodes", seq
+    ),
+    e.TimerSet: Replay.timer_set,
+    e.TimerFired: Replay.fired,
+    e.TimerCancelled: lambda self, event, _, __: self.closed(f"timer:{event.timer}"),
+    e.InteractionRequested: Replay.asked,
+    e.InteractionWithdrawn: lambda self, event, _, __: self.closed(
+        f"interaction:{event.interaction.partition('~')[0]}"
+    ),
+    e.NewsHeard: Replay.heard,
+    e.ChildStarted: Replay.child_started,
+    e.ChildEnded: Replay.child_ended,
+    e.StepStarted: lambda self, event, seq, _: self.stated(f"step:{event.step}", f"step {event.step!r}", seq),
+    e.StepCompleted: lambda self, event, seq, _: self.stated(
+        f"step end:{event.step}", f"the end of step {event.step!r}", seq
+    ),
+    e.DecisionRecorded: lambda self, event, seq, _: self.stated(
+        f"decision:{event.key}", f"decision {event.key!r}", seq
+    ),
+}
+"""What each event of an owner means to a replay; those that are not here mean nothing."""
+
+
+async def _lineage_records(pen: Pen) -> AsyncIterator[tuple[Record, int, int]]:
+    store: Journal = pen.store
+    for first, last in await lineage_of(store, pen.head):
+        async for record in records(store, pen.run, first, last):
+            yield record, first, last
+
+
+def _shown(raw: e.Value) -> str:
+    text = bytes(raw).decode()
+    return text if len(text) <= 200 else f"{text[:199]}…"

@@ -1,0 +1,82 @@
+"""Names for what workflow code asks for: the same code asks under the same names, in replay as live.
+
+A name is given when something is called, counted per base name within a scope. Every task that workflow code starts (a
+helper in a gather, a side of a race) has a scope of its own, numbered within the scope that started it, and so has every
+step: what one helper calls does not rename what another calls.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+from outlast.errors import NotDurable
+
+if TYPE_CHECKING:
+    from outlast.runtime.driver import Driver
+
+
+class Scope:
+    """One line of workflow code. `step` is the step it is in; `made` lists the nodes named here and below, if anybody
+    wants to know."""
+
+    __slots__ = ("_counts", "_tasks", "driver", "made", "path", "step")
+
+    def __init__(self, driver: Driver, path: str = "", step: str = "", made: list[str] | None = None) -> None:
+        self.driver = driver
+        self.path = path
+        self.step = step
+        self.made = made
+        self._counts: dict[str, int] = {}
+        self._tasks = 0
+
+    def named(self, base: str) -> str:
+        """`fetch`, `fetch#2`, … and `1/fetch` in the first task that this one started."""
+        count = self._counts.get(base, 0) + 1
+        self._counts[base] = count
+        return f"{self.path}{base}" if count == 1 else f"{self.path}{base}#{count}"
+
+    def keyed(self, base: str, key: str) -> str:
+        """`fetch[key]`: a name of the caller's own choice; used twice it is a mistake."""
+        name = f"{base}[{key}]"
+        if name in self._counts:
+            raise NotDurable(f"{self.path}{name} is asked for twice: the keys of one node must differ within a scope")
+        self._counts[name] = 1
+        return f"{self.path}{name}"
+
+    def node(self, base: str, key: str | None) -> str:
+        """The name of a node that is called here."""
+        name = self.named(base) if key is None else self.keyed(base, key)
+        if self.made is not None:
+            self.made.append(name)
+        return name
+
+    def count(self) -> int:
+        """1, 2, 3 …: for what has no name."""
+        count = self._counts.get("", 0) + 1
+        self._counts[""] = count
+        return count
+
+    def for_task(self) -> Scope:
+        """The scope of a task started here."""
+        self._tasks += 1
+        return Scope(self.driver, f"{self.path}{self._tasks}/", self.step, self.made)
+
+    def for_step(self, step: str) -> Scope:
+        """The scope inside a step, whose name is whole."""
+        return Scope(self.driver, f"{step}/", step, self.made)
+
+    def for_item(self, name: str, made: list[str]) -> Scope:
+        """The scope of one item of a map, whose nodes are listed in `made`."""
+        return Scope(self.driver, f"{name}/", self.step, made)
+
+
+current: ContextVar[Scope] = ContextVar("outlast_scope")
+
+
+def here(what: str) -> Scope:
+    """The scope of the workflow code that is running, or a refusal that says where `what` belongs."""
+    scope = current.get(None)
+    if scope is None:
+        raise NotDurable(f"{what} only means something inside a workflow")
+    return scope

@@ -1,0 +1,206 @@
+"""What workflow code says besides calling nodes: together, first of, one after another, later, ask, now."""
+
+from __future__ import annotations
+
+import asyncio
+import random as chances
+import uuid as uuids
+from collections.abc import Awaitable
+from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
+from typing import Any, Generic, NoReturn, TypeVar, overload
+
+import msgspec
+
+from outlast.errors import BadInput
+from outlast.history import events as e
+from outlast.runtime.asks import Note, QuestionAsk, TimerAsk, value_of
+from outlast.runtime.call import Awaited, Call, Joint, begun
+from outlast.runtime.driver import Continue
+from outlast.runtime.scope import Scope, current, here
+from outlast.runtime.values import codec_for
+
+R = TypeVar("R")
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+D = TypeVar("D")
+Many = Awaitable[R] | Awaited[R]
+
+# --- together ----------------------------------------------------------------------------------------------------------
+
+
+@overload
+def gather(a: Many[A], b: Many[B], /) -> Awaited[tuple[A, B]]: ...
+@overload
+def gather(a: Many[A], b: Many[B], c: Many[C], /) -> Awaited[tuple[A, B, C]]: ...
+@overload
+def gather(a: Many[A], b: Many[B], c: Many[C], d: Many[D], /) -> Awaited[tuple[A, B, C, D]]: ...
+@overload
+def gather(*calls: Many[R]) -> Awaited[list[R]]: ...
+@overload
+def gather(*calls: Many[Any], return_exceptions: bool) -> Awaited[list[Any]]: ...
+def gather(*calls: Any, return_exceptions: bool = False) -> Any:
+    """All of these at once; their results in the order given. The first failure is raised while the others go on, unless
+    `return_exceptions` puts failures among the results."""
+    here("gather()")
+    return Joint(_gathered(calls, return_exceptions))
+
+
+async def _gathered(calls: tuple[Any, ...], return_exceptions: bool) -> list[Any]:
+    return list(await asyncio.gather(*begun(calls), return_exceptions=return_exceptions))
+
+
+class Won(msgspec.Struct, Generic[R], frozen=True):
+    """Who won a race, counted from 0, and with what."""
+
+    index: int
+    value: R
+
+
+def race(*calls: Many[R]) -> Awaited[Won[R]]:
+    """Whichever of these ends first, well or badly; the others are cancelled. The winner is recorded."""
+    scope = here("race()")
+    if not calls:
+        raise BadInput("a race needs at least one call")
+    return Joint(_raced(scope, scope.named("race"), calls))
+
+
+async def _raced(scope: Scope, name: str, calls: tuple[Any, ...]) -> Won[Any]:
+    futures = begun(calls)
+    try:
+        await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
+        index = next(place for place, each in enumerate(futures) if each.done())
+    finally:
+        for each in futures:
+            each.cancel()
+    scope.driver.note(Note(f"decision:{name}", e.DecisionRecorded(key=name, value=value_of(index))))
+    return Won(index, futures[index].result())
+
+
+# --- in time -----------------------------------------------------------------------------------------------------------
+
+
+def sleep(
+    seconds: float | timedelta = 0,
+    /,
+    *,
+    minutes: float = 0,
+    hours: float = 0,
+    days: float = 0,
+    until: datetime | None = None,
+) -> Call[None]:
+    """Go on after this time, or at `until`; the process need not be there meanwhile."""
+    scope = here("sleep()")
+    if until is not None:
+        if until.tzinfo is None:
+            raise BadInput("until needs a time zone: without one nobody knows when it is")
+        due = round(until.timestamp() * 1e6)
+    else:
+        span = seconds if isinstance(seconds, timedelta) else timedelta(seconds=seconds)
+        span += timedelta(minutes=minutes, hours=hours, days=days)
+        due = scope.driver.now_us + max(0, span // timedelta(microseconds=1))
+    return Call(scope.driver, TimerAsk(scope.named("sleep"), due))
+
+
+def now() -> datetime:
+    """The time of what this workflow was told last; the same in a replay."""
+    return datetime.fromtimestamp(here("now()").driver.now(), UTC)
+
+
+def random() -> float:
+    """A number from 0 up to 1, the same in a replay."""
+    return chances.Random(_seed(here("random()"), "random")).random()
+
+
+def uuid() -> uuids.UUID:
+    """A UUID that no other call gives, the same in a replay."""
+    return uuids.UUID(bytes=_seed(here("uuid()"), "uuid"), version=4)
+
+
+def _seed(scope: Scope, what: str) -> bytes:
+    text = f"{scope.driver.run}\0{scope.path}\0{what}\0{scope.count()}"
+    return blake2b(text.encode(), digest_size=16).digest()
+
+
+# --- steps -------------------------------------------------------------------------------------------------------------
+
+
+class step:
+    """`async with step("publish"):` (or `with`, in a plain workflow): the nodes called inside belong to that step."""
+
+    def __init__(self, name: str) -> None:
+        if not name or not name.isprintable() or name.isdigit() or set("/#[]:") & set(name) or len(name) > 100:
+            raise BadInput(
+                f"{name!r} cannot be the name of a step: it is a short text, not a number, without / # [ ] :"
+            )
+        self._base = name
+
+    async def __aenter__(self) -> None:
+        self.__enter__()
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.__exit__(kind)
+
+    def __enter__(self) -> None:
+        scope = here("step()")
+        self._name, self._driver = scope.named(self._base), scope.driver
+        self._driver.note(Note(f"step:{self._name}", e.StepStarted(step=self._name)))
+        self._token = current.set(scope.for_step(self._name))
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not GeneratorExit:
+            current.reset(self._token)
+        if kind is None:
+            self._driver.note(Note(f"step end:{self._name}", e.StepCompleted(step=self._name)))
+
+
+# --- people ------------------------------------------------------------------------------------------------------------
+
+
+@overload
+def ask(prompt: str) -> Call[str]: ...
+@overload
+def ask(prompt: str, type: type[R], *, key: str | None = None) -> Call[R]: ...
+@overload
+def ask(prompt: str, type: Any = ..., *, key: str | None = None) -> Call[Any]: ...
+def ask(prompt: str, type: Any = str, *, key: str | None = None) -> Call[Any]:
+    """Put a question to a person and wait for the answer, which is of the type given: a text unless said otherwise."""
+    scope = here("ask()")
+    name = scope.named("ask") if key is None else scope.keyed("ask", key)
+    return Call(scope.driver, QuestionAsk(name, "ask", _checked_prompt(prompt), _schema(type), codec_for(type)))
+
+
+def approve(prompt: str, *, key: str | None = None) -> Call[bool]:
+    """Ask a person for a yes or a no."""
+    scope = here("approve()")
+    name = scope.named("approve") if key is None else scope.keyed("approve", key)
+    return Call(scope.driver, QuestionAsk(name, "approve", _checked_prompt(prompt), _schema(bool), codec_for(bool)))
+
+
+def _checked_prompt(prompt: str) -> str:
+    if not isinstance(prompt, str) or not prompt.strip():
+        raise BadInput("a question needs a text that people can read")
+    return prompt
+
+
+def _schema(kind: Any) -> e.Value:
+    if kind is Any:
+        return e.NULL
+    try:
+        return msgspec.Raw(msgspec.json.encode(msgspec.json.schema(kind)))
+    except TypeError as error:
+        raise BadInput(f"an answer cannot be of type {kind!r}: {error}") from error
+
+
+# --- going on as another run -------------------------------------------------------------------------------------------
+
+
+async def continue_as(*args: Any, **params: Any) -> NoReturn:
+    """End this run; its successor, a new run of the same workflow with these parameters, goes on with a log of its own."""
+    scope = here("continue_as()")
+    try:
+        packed = scope.driver.workflow.arguments.pack(args, params)
+    except TypeError as error:
+        raise BadInput(f"{scope.driver.workflow.spec.name} cannot go on with these parameters: {error}") from error
+    raise Continue(packed.inputs)

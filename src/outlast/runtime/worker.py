@@ -1,0 +1,295 @@
+"""The runs that this process advances.
+
+A worker has an incarnation (its id), which lives as long as it is renewed, and a driver for each run it holds. It starts new
+runs, adopts runs it has claimed, and gives back those that only wait when there are many. It holds nothing that the log does
+not hold: whatever is lost with it is found again by whoever claims its runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Coroutine
+from contextlib import suppress
+from contextvars import Context
+from typing import Any
+
+from outlast.errors import AlreadyExists, Conflict, Damaged, Gone, Held, NotFound, OutlastError, StoreError
+from outlast.history import events as e
+from outlast.history.ids import RunId, WorkerId
+from outlast.ledger import Ledger, Pen
+from outlast.runtime import registry
+from outlast.runtime.asks import ChildAsk
+from outlast.runtime.attempts import Attempts
+from outlast.runtime.driver import Driver, Ending
+from outlast.runtime.ends import created_of, ending_of, settle
+from outlast.runtime.failures import kind_of
+from outlast.runtime.functions import Workflow
+from outlast.runtime.lines import LineKeeper
+from outlast.runtime.progress import Progress
+from outlast.runtime.replay import Divergence, Replay
+from outlast.runtime.values import stored
+from outlast.store import Claim, Store
+
+log = logging.getLogger("outlast.runtime")
+
+WARM = 200
+"""Runs that may stay in memory while they only wait."""
+FALLS_BEFORE_HOLD = 3
+"""How often a driver may fail over one run before a person is asked."""
+DIVERGED = "outlast.errors:Diverged"
+
+
+class Worker:
+    """One incarnation of a worker. `hold` also holds interrupted runs that would resume."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        *,
+        concurrency: int = 2000,
+        threads: int = 32,
+        processes: int = 0,
+        hold: bool = False,
+        stdout: bool = False,
+    ) -> None:
+        self.ledger = ledger
+        self.id: WorkerId = ledger.new_worker_id()
+        self.drivers: dict[RunId, Driver] = {}
+        self.progress = Progress(ledger.store)
+        self.lines = LineKeeper(ledger.store, ledger.clock)
+        self.attempts = Attempts(self, threads=threads, processes=processes, keeper=self.lines, stdout=stdout)
+        self.wanted = asyncio.Event()
+        """Set when there may be runs to claim."""
+        self._concurrency = concurrency
+        self._hold = hold
+        self._stdout = stdout
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._falls: dict[RunId, int] = {}
+        self._adopting: set[RunId] = set()
+        self.is_closing = False
+
+    @property
+    def store(self) -> Store:
+        return self.ledger.store
+
+    @property
+    def room(self) -> int:
+        """How many more runs it would take."""
+        return 0 if self.is_closing else max(0, self._concurrency - len(self.drivers) - len(self._adopting))
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether runs that only wait should be given back at once."""
+        return len(self.drivers) > WARM
+
+    def chance(self) -> float:
+        return random.random()
+
+    def listen(self) -> None:
+        """Begin to hear what nodes log."""
+        self.lines.install(stdout=self._stdout)
+
+    # --- new runs
+
+    async def start(
+        self,
+        run: RunId,
+        workflow: Workflow[..., Any],
+        created: e.RunCreated,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Driver:
+        """A new run, advanced here. Returns when it is durable; `AlreadyExists` if there is one of that id."""
+        if run in self.drivers:
+            raise AlreadyExists(f"there is a run {run} already")
+        driver = Driver(self, run, workflow, created)
+        self.drivers[run] = driver
+        await driver.start(args, kwargs)
+        return driver
+
+    async def start_child(self, parent: RunId, ask: ChildAsk) -> None:
+        """See that a child is there, and if it has ended already, that its parent hears of it."""
+        try:
+            await self._create_child(parent, ask)
+        except AlreadyExists:
+            await self._look_after(ask.child)
+        except OutlastError as error:
+            log.warning("child run %s of %s could not be started now: %s", ask.child, parent, error)
+            self.take_up_again(parent, error)
+
+    async def _create_child(self, parent: RunId, ask: ChildAsk) -> None:
+        spec, options = ask.workflow.spec, ask.workflow.start
+        params = await stored(ask.packed.inputs, self.store.blobs)
+        created = e.RunCreated(
+            workflow=spec.name,
+            version=spec.code,
+            params=params,
+            parent=parent,
+            parent_node=ask.name,
+            on_restart=spec.on_restart,
+            entry=spec.entry,
+            title=options.get("title", ""),
+            tags=options.get("tags", ()),
+        )
+        if self.room and registry.known(spec.name) is not None:
+            await self.start(ask.child, ask.workflow, created, ask.packed.args, ask.packed.kwargs)
+        else:
+            await self.ledger.create_ready(ask.child, created)
+            self.wanted.set()
+
+    async def _look_after(self, child: RunId) -> None:
+        """A child that ended while nobody could be told is claimed, and its end told."""
+        head = await self.store.head(child)
+        if head is not None and head.closed and child not in self.drivers:
+            for claim in await self.store.claim(self.id, runs=[child]):
+                await self.adopt(claim)
+
+    async def cancel_child(self, child: RunId) -> None:
+        with suppress(Gone, NotFound):
+            await self.ledger.deliver(child, [e.CancelRequested(reason="its parent no longer waits for it")])
+        self.wanted.set()
+
+    # --- runs of others
+
+    async def adopt(self, claim: Claim) -> None:
+        """Take over a claimed run and go on with it."""
+        if claim.run in self._adopting:
+            return
+        self._adopting.add(claim.run)
+        try:
+            old = self.drivers.get(claim.run)
+            if old is not None:
+                old.leave()
+            pen = await self.ledger.take_over(claim, hold=self._hold)
+            await self._go_on(pen)
+        except Conflict as error:
+            log.info("run %s is another worker's now: %s", claim.run, error)
+        except Damaged as error:
+            log.error("run %s cannot be taken over: %s", claim.run, error)
+            await self.store.release(claim.run, claim.worker, error.seq)
+        except StoreError as error:
+            log.warning("run %s could not be taken over now: %s", claim.run, error)
+            self.take_up_again(claim.run, error)
+        finally:
+            self._adopting.discard(claim.run)
+
+    async def _go_on(self, pen: Pen) -> None:
+        state = pen.state
+        created = await created_of(self.store, pen.run)
+        workflow = registry.known(created.workflow)
+        if state.is_closed:
+            await settle(self.ledger, created, await ending_of(self.store, pen.head))
+            while not await pen.let_go():
+                pass
+        elif state.outline.held or state.outline.base in ("paused", "failed") or workflow is None:
+            while not await pen.let_go(ready=workflow is None):
+                pass
+        else:
+            await self._replay(pen, workflow, created)
+
+    async def _replay(self, pen: Pen, workflow: Workflow[..., Any], created: e.RunCreated) -> None:
+        driver = Driver(self, pen.run, workflow, created)
+        driver.pen = pen
+        self.drivers[pen.run] = driver
+        replay = Replay(driver, pen)
+        falls = self._falls.get(pen.run, 0)
+        try:
+            await replay.run()
+            if falls >= FALLS_BEFORE_HOLD:
+                self._falls.pop(pen.run, None)
+                await driver.hold(e.Failure(kind_of(Held), f"it could not be driven, {falls} times in a row"))
+                return
+            await driver.go_on(replay.news, is_new=not replay.has_begun, args=replay.args, kwargs=replay.kwargs)
+        except Divergence as difference:
+            log.error("run %s is held, its code has changed: %s", pen.run, difference)
+            said = f"the workflow's code no longer does what its log holds: {difference}"
+            await driver.hold(e.Failure(DIVERGED, said, category="permanent"))
+        except (NotFound, Damaged) as error:
+            await driver.hold(e.Failure(kind_of(type(error)), str(error), category="permanent"))
+        except BaseException:
+            driver.leave()
+            raise
+
+    def take_up_again(self, run: RunId, error: BaseException) -> None:
+        """Something went wrong with a run that is still ours: after a while it is claimed anew and replayed."""
+        if self.is_closing:
+            return
+        self._falls[run] = self._falls.get(run, 0) + (not isinstance(error, StoreError))
+        self.spawn(self._take_up_later(run, min(5.0, 0.1 * 2 ** self._falls[run])))
+
+    async def _take_up_later(self, run: RunId, delay: float) -> None:
+        await asyncio.sleep(delay)
+        if run in self.drivers or self.is_closing:
+            return
+        try:
+            claims = await self.store.claim(self.id, runs=[run])
+        except StoreError as error:
+            self.take_up_again(run, error)
+            return
+        for claim in claims:
+            await self.adopt(claim)
+
+    async def in_trouble(self, run: RunId, error: StoreError, pause: float) -> None:
+        """The store does not take what there is to write: wait, and let people know."""
+        log.warning("run %s waits for its store, next try in %.2g s: %s", run, pause, error)
+        await asyncio.sleep(pause)
+
+    # --- ends
+
+    async def finish(self, driver: Driver, ending: Ending, *, is_released: bool) -> None:
+        """The last word of a run has landed. Who has to hear of it hears of it before the run is given back."""
+        self._falls.pop(driver.run, None)
+        if not is_released and not isinstance(ending, e.RunPaused):
+            try:
+                await settle(self.ledger, driver.created, ending)
+                if driver.pen is not None:
+                    while not await driver.pen.let_go():
+                        pass
+            except OutlastError as error:
+                log.warning("the end of run %s could not be told yet: %s", driver.run, error)
+                self.take_up_again(driver.run, error)
+        self.progress.forget(driver.run)
+        driver.leave(ending)
+        self.wanted.set()
+
+    def forget(self, driver: Driver) -> None:
+        if self.drivers.get(driver.run) is driver:
+            del self.drivers[driver.run]
+
+    # --- staying and leaving
+
+    def knows(self, run: RunId) -> bool:
+        """Whether it has this run in hand."""
+        return run in self.drivers or run in self._adopting or run in self._falls
+
+    def begin_anew(self) -> None:
+        """Others have taken this worker for dead: leave the runs to them and be another one."""
+        for driver in list(self.drivers.values()):
+            driver.leave()
+        self.id = self.ledger.new_worker_id()
+
+    def spawn(self, coroutine: Coroutine[Any, Any, Any]) -> None:
+        """Do this in the background, in a context of its own."""
+        if self.is_closing:
+            coroutine.close()
+            return
+        task = asyncio.get_running_loop().create_task(coroutine, context=Context())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """Stop all nodes and let others go on with the runs: what is written stays written."""
+        for driver in list(self.drivers.values()):
+            await driver.stop()
+        self.is_closing = True
+        for driver in list(self.drivers.values()):
+            driver.leave()
+        await self.attempts.close()
+        for task in list(self._tasks):
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=5)
+        await self.progress.close()
+        await self.lines.close()

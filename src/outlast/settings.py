@@ -1,0 +1,241 @@
+"""WHAT IS SET: where the runs are kept, how much is done at once, and who said so.
+
+A setting is looked for in five places, and the nearest that names it wins: an argument in Python, a flag of the command
+line, a variable of the environment (`OUTLAST_STORE`), the project's file (`outlast.toml`, or `[tool.outlast]` in a
+`pyproject.toml`), the default. The project is the nearest folder upward with such a file; if it has both, outlast.toml
+counts.
+
+What holds here:
+
+G1  Every value remembers where it came from.
+G2  What cannot be meant is refused and never replaced by a default: the refusal names the place, the setting and what is
+    allowed there, also if a nearer place has another value.
+G3  A name that nobody knows is refused with the nearest one that is known. Variables that resemble no setting belong to
+    others: a cluster gives every process OUTLAST_PORT and the like for a service called outlast.
+G4  Paths in the project's file are relative to the project, wherever a command is given.
+G5  Blobs go with the store they were named for: another store, named nearer, has its own beside it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
+
+import msgspec
+from msgspec import Meta, Struct
+
+from outlast.address import DEFAULT, KINDS, file_at
+from outlast.errors import BadInput
+
+__all__ = ["KEYS", "Durability", "OnRestart", "Settings", "project_root", "read_settings"]
+
+PREFIX = "OUTLAST_"
+OWN_FILE = "outlast.toml"
+SHARED_FILE = "pyproject.toml"
+RESEMBLES = 0.75
+"""How alike two names are, from 0 to 1, if one is meant to be the other."""
+
+Durability: TypeAlias = Literal["full", "relaxed"]
+OnRestart: TypeAlias = Literal["resume", "hold"]
+
+
+class Settings(Struct, frozen=True):
+    """What is in force. `blobs` is empty where they lie beside the store; 0 `processes` are as many as there are cores.
+    `claim` is how many seconds a worker's claim lasts, `concurrency` how many runs one process advances at once."""
+
+    store: str
+    blobs: str = ""
+    apps: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
+    claim: Annotated[float, Meta(gt=0, le=86_400)] = 30.0
+    concurrency: Annotated[int, Meta(ge=1, le=1_000_000)] = 2000
+    threads: Annotated[int, Meta(ge=1, le=10_000)] = 32
+    processes: Annotated[int, Meta(ge=0, le=10_000)] = 0
+    durability: Durability = "full"
+    on_restart: OnRestart = "resume"
+    capture_stdout: bool = False
+    root: Path = Path()
+    sources: Mapping[str, str] = {}
+
+
+ALLOWED = {
+    "store": KINDS,
+    "blobs": "the path of a folder",
+    "apps": "modules that hold workflows: a list of names, or one text with commas between them",
+    "claim": "a number of seconds above 0, at most 86400",
+    "concurrency": "a whole number from 1 to 1000000",
+    "threads": "a whole number from 1 to 10000",
+    "processes": "a whole number from 0 (one for each core) to 10000",
+    "durability": "full or relaxed",
+    "on_restart": "resume or hold",
+    "capture_stdout": "true or false",
+}
+KEYS = tuple(ALLOWED)
+_FIELDS = {field.name: field for field in msgspec.structs.fields(Settings) if field.name in ALLOWED}
+
+
+class _Place(NamedTuple):
+    """One of the places: what it calls a setting, and what it says."""
+
+    name: Callable[[str], str]
+    values: Mapping[str, Any]
+
+
+class _Project(NamedTuple):
+    root: Path
+    file: Path | None = None
+    table: Mapping[str, Any] = {}
+
+
+def read_settings(
+    given: Mapping[str, Any] | None = None,
+    *,
+    flags: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
+    start: Path | None = None,
+) -> Settings:
+    """What is in force for a process that begins in the folder `start` (the current one) and was `given` these arguments
+    and `flags`; in both, None means not given (G1 to G5)."""
+    project = _project(start if start is not None else _here())
+    defaults = {"store": str(project.root / DEFAULT)} | {key: _FIELDS[key].default for key in KEYS[1:]}
+    places = [
+        _proved(lambda _: "argument", given or {}),
+        _proved(lambda key: f"flag --{key.replace('_', '-')}", flags or {}),
+        _environment(os.environ if environment is None else environment),
+        _proved(lambda _: f"file {project.file}", project.table, root=project.root),
+        _Place(lambda _: "default", defaults),
+    ]
+    chosen = {key: next(place for place in places if key in place.values) for key in KEYS}
+    values = {key: place.values[key] for key, place in chosen.items()}
+    sources = {key: place.name(key) for key, place in chosen.items()}
+    if values["blobs"] and not _is_same(values["store"], _store_named_with("blobs", places)):
+        values["blobs"], sources["blobs"] = "", f"default ({sources['blobs']} goes with another store)"
+    return Settings(**values, root=project.root, sources=sources)
+
+
+def _store_named_with(key: str, places: list[_Place]) -> str:
+    """The store that whoever set `key` had in mind: the nearest that is not nearer than that."""
+    theirs = next(at for at, place in enumerate(places) if key in place.values)
+    store: str = next(place.values["store"] for place in places[theirs:] if "store" in place.values)
+    return store
+
+
+def _is_same(one: str, other: str) -> bool:
+    files = file_at(one), file_at(other)
+    return len({file and os.path.abspath(file) for file in files}) == 1
+
+
+# --- what each place says
+
+
+def _proved(
+    name: Callable[[str], str], said: Mapping[str, Any], *, root: Path | None = None, is_text: bool = False
+) -> _Place:
+    """What a place says, each value proved and of its own type; with `root`, paths are relative to it."""
+    for key in said:
+        if key not in ALLOWED:
+            raise BadInput(f"{name(key)}: there is no setting {key!r}{_meant(key)}")
+    proved = {key: _value(name(key), key, value, is_text) for key, value in said.items() if value is not None}
+    if root is not None:
+        proved |= {key: _below(root, key, proved[key]) for key in ("store", "blobs") if proved.get(key)}
+    return _Place(name, proved)
+
+
+def _value(source: str, key: str, value: Any, is_text: bool) -> Any:
+    typed = str(value) if isinstance(value, Path) else value
+    if key == "apps" and isinstance(value, str):
+        typed = [name.strip() for name in value.split(",") if name.strip()]
+    try:
+        typed = msgspec.convert(typed, _FIELDS[key].type, strict=not is_text)
+        if key == "store":
+            file_at(typed)
+    except msgspec.ValidationError:
+        raise BadInput(f"{source}: {key} cannot be {repr(value)[:80]}; allowed is {ALLOWED[key]}") from None
+    except BadInput as error:
+        raise BadInput(f"{source}: {error}") from None
+    return typed
+
+
+def _below(root: Path, key: str, value: str) -> str:
+    path = file_at(value) if key == "store" else Path(os.path.expanduser(value))
+    return value if path is None else str(root / path)
+
+
+def _environment(variables: Mapping[str, str]) -> _Place:
+    """An empty variable is one that is not set."""
+    known = {PREFIX + key.upper(): key for key in KEYS}
+    for name in variables:
+        if name.startswith(PREFIX) and name not in known and (meant := _nearest(name.removeprefix(PREFIX))):
+            raise BadInput(f"environment {name}: there is no such setting; did you mean {PREFIX}{meant.upper()}?")
+    said = {key: variables[name] for name, key in known.items() if variables.get(name)}
+    return _proved(lambda key: f"environment {PREFIX}{key.upper()}", said, is_text=True)
+
+
+def _meant(name: str) -> str:
+    meant = _nearest(name)
+    return f"; did you mean {meant}?" if meant else f"; the settings are {', '.join(KEYS)}"
+
+
+def _nearest(name: str) -> str:
+    """The setting that a name resembles, if it does."""
+    import difflib
+
+    return next(iter(difflib.get_close_matches(name.lower().replace("-", "_"), KEYS, 1, RESEMBLES)), "")
+
+
+# --- which project
+
+
+def project_root(start: Path) -> Path:
+    """The nearest folder upward from `start` that is set up for Outlast, else `start`."""
+    return _project(start).root
+
+
+def _here() -> Path:
+    try:
+        return Path.cwd()
+    except OSError as error:
+        raise BadInput(f"the current folder is gone, so there is no project: {error}") from error
+
+
+def _project(start: Path) -> _Project:
+    start = start.absolute()
+    for folder in (start, *start.parents):
+        if os.path.isfile(own := folder / OWN_FILE):
+            return _Project(folder, own, _toml(own, _read(own)))
+        if os.path.isfile(shared := folder / SHARED_FILE) and (table := _ours_in(shared)) is not None:
+            return _Project(folder, shared, table)
+    return _Project(start)
+
+
+def _ours_in(shared: Path) -> Mapping[str, Any] | None:
+    """Our table in a file that belongs to many. Unless it may hold one, it need not even read."""
+    try:
+        content = shared.read_bytes()
+    except OSError:
+        return None
+    if b"outlast" not in content:
+        return None
+    tools = _toml(shared, content).get("tool", {})
+    if "outlast" not in tools:
+        return None
+    if not isinstance(tools["outlast"], dict):
+        raise BadInput(f"file {shared}: tool.outlast is no table; write [tool.outlast] and the settings below it")
+    return tools["outlast"]
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise BadInput(f"file {file} does not read: {error}") from error
+
+
+def _toml(file: Path, content: bytes) -> dict[str, Any]:
+    import tomllib
+
+    try:
+        return tomllib.loads(content.decode())
+    except ValueError as error:
+        raise BadInput(f"file {file} does not read, so it cannot say what is set: {error}") from error

@@ -1,0 +1,20 @@
+"""THE CARETAKER: what is done for a store as a whole, whatever the runs in it do meanwhile.
+
+It tells how a store stands, brings its file to this version's tables, and makes a copy. So far it knows stores in an SQLite
+file; one in memory ends with its process and needs no care.
+
+What holds here:
+
+U1  Looking changes nothing, and nothing is made where no store was.
+U2  A copy is whole: the database first, as it was at one moment, then the blobs. A blob is durable before an event names it,
+    so whatever the copied log names was there to be copied.
+U3  A copy replaces nothing. It stands at its place only when all of it is durable and was opened again; a copy that fails
+    leaves nothing there.
+"""
+
+from __future__ import annotations
+
+from outlast.upkeep.copying import Copied, Tell, back_up
+from outlast.upkeep.standing import Info, Migrated, Worker, inspect, migrate
+
+__all__ = ["Copied", "Info", "Migrated", "Tell", "Worker", "back_up", "inspect", "migrate"]

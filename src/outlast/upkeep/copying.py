@@ -1,0 +1,133 @@
+"""A copy of a store while others write to it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import TypeAlias, TypeVar
+
+from msgspec import Struct
+
+from outlast.address import blobs_beside, file_at
+from outlast.errors import BadInput, StoreError
+from outlast.settings import Settings
+from outlast.upkeep.standing import blobs_of, file_of, size_of
+
+Tell: TypeAlias = Callable[[str, int, int], None]
+"""Is told what is copied, how much of it is done, and how much there is."""
+Piece = TypeVar("Piece")
+Result = TypeVar("Result")
+
+
+class Copied(Struct, frozen=True, kw_only=True):
+    """A copy that is there. In `damaged` are the hashes of blobs that do not hold what they did when they were written."""
+
+    path: Path
+    bytes: int
+    runs: int
+    blobs: Path
+    blob_count: int
+    blob_bytes: int
+    damaged: tuple[str, ...]
+
+
+async def back_up(settings: Settings, target: str, tell: Tell = lambda _what, _done, _of: None) -> Copied:
+    """Copy the store that is set, database and blobs, to the file `target` and the folder beside it (U2, U3). It works in
+    small pieces and gives the loop its turn between them."""
+    path = file_of(settings)
+    wanted = file_at(target)
+    if wanted is None:
+        raise BadInput("a copy in memory would be gone at once; name a file")
+    place = Path(os.path.abspath(wanted))
+    try:
+        _must_be_free(place)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        staging = Path(tempfile.mkdtemp(prefix=f".{place.name[:100]}.part-", dir=place.parent))
+        try:
+            copied = await _copy(path, blobs_of(settings, path), staging, place, tell)
+            _put_in_place(staging, place)
+            return copied
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+    except (OSError, ValueError) as error:
+        raise StoreError(
+            f"the copy at {str(place)[:200]!r} could not be made: {error}; nothing is left of it"
+        ) from error
+
+
+def _must_be_free(place: Path) -> None:
+    for taken in (place, place.with_name(f"{place.name}-wal"), blobs_beside(place)):
+        try:
+            taken.lstat()
+        except FileNotFoundError:
+            continue
+        raise BadInput(f"{taken} is there already, and a copy replaces nothing; name another place")
+
+
+async def _copy(path: Path, blobs: Path, staging: Path, place: Path, tell: Tell) -> Copied:
+    from outlast.stores.sqlite.upkeep import check, copy, look
+
+    database = staging / "database"
+    await _driven(copy(path, database), lambda pages: tell("database", *pages))
+    with database.open("rb") as file:
+        os.fsync(file.fileno())
+    count, size, damaged = await _copy_blobs(blobs, staging / "blobs", tell)
+    check(database)
+    return Copied(
+        path=place,
+        bytes=size_of(database),
+        runs=sum(look(database).runs.values()),
+        blobs=blobs_beside(place),
+        blob_count=count,
+        blob_bytes=size,
+        damaged=damaged,
+    )
+
+
+async def _copy_blobs(blobs: Path, target: Path, tell: Tell) -> tuple[int, int, tuple[str, ...]]:
+    from outlast.stores.blobfiles import blob_files, copy_blob, flush_folders
+
+    pieces: list[int] = []
+    damaged: list[str] = []
+    files = sorted(blob_files(blobs))  # one that is gone before its turn fails the copy: the copied log may name it
+    for number, file in enumerate(files):
+        tell("blobs", number, len(files))
+        if not await _driven(copy_blob(file, target), pieces.append):
+            damaged.append(file.parent.name + file.name)
+    if files:
+        flush_folders(target)
+    return len(files), sum(pieces), tuple(damaged)
+
+
+def _put_in_place(staging: Path, place: Path) -> None:
+    """The database last: where it stands, its blobs stand too."""
+    from outlast.stores.folder import flush_folder
+
+    _must_be_free(place)  # someone may have come first
+    blobs = staging / "blobs"
+    if blobs.is_dir():
+        blobs = blobs.rename(blobs_beside(place))
+        flush_folder(place.parent)
+    try:
+        (staging / "database").rename(place)
+    except OSError:
+        shutil.rmtree(blobs, ignore_errors=True)
+        raise
+    flush_folder(place.parent)
+
+
+async def _driven(steps: Generator[Piece, None, Result], heard: Callable[[Piece], object]) -> Result:
+    """Go through all the steps, with a turn of the loop after each, and return what they come to."""
+    try:
+        while True:
+            heard(next(steps))
+            await asyncio.sleep(0)
+    except StopIteration as end:
+        result: Result = end.value
+        return result
+    finally:
+        steps.close()

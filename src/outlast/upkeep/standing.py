@@ -1,0 +1,126 @@
+"""How a store stands, and which version its tables are of."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from outlast.address import blobs_beside, file_at
+from outlast.errors import BadInput, StoreUnusable
+from outlast.settings import Settings
+
+if TYPE_CHECKING:
+    from outlast.stores.sqlite.upkeep import Enrolled
+
+
+class Worker(Struct, frozen=True):
+    """A worker that the store knows; `is_live` as others judge it."""
+
+    id: str
+    is_live: bool
+    expires: int
+    runs: int
+
+
+class Info(Struct, frozen=True, kw_only=True):
+    """How a store stands. While `schema` is older than `newest` it does not tell its runs and workers."""
+
+    path: Path
+    bytes: int
+    wal_bytes: int
+    schema: int
+    newest: int
+    library: str
+    runs: dict[str, int]
+    workers: tuple[Worker, ...]
+    blobs: Path
+    blob_count: int
+    blob_bytes: int
+
+
+class Migrated(Struct, frozen=True):
+    """From which version of the tables a file was brought to which; the same if there was nothing to do."""
+
+    path: Path
+    before: int
+    after: int
+
+
+def file_of(settings: Settings) -> Path:
+    """The file of the store that is set; it has to be there."""
+    path = file_at(settings.store)
+    if path is None:
+        raise BadInput("a store in memory ends with its process; there is no file to look after")
+    place = Path(os.path.abspath(path))
+    if not os.path.isfile(place):
+        raise StoreUnusable(f"there is no store at {place}")
+    return place
+
+
+def blobs_of(settings: Settings, path: Path) -> Path:
+    """Where the blobs of that file are."""
+    return Path(os.path.abspath(os.path.expanduser(settings.blobs))) if settings.blobs else blobs_beside(path)
+
+
+async def inspect(settings: Settings) -> Info:
+    """How the store stands that is set (U1)."""
+    from outlast.stores.blobfiles import sizes
+    from outlast.stores.sqlite.upkeep import look
+
+    path = file_of(settings)
+    blobs = blobs_of(settings, path)
+    contents = look(path)
+    count, size = sizes(blobs)
+    return Info(
+        path=path,
+        bytes=size_of(path),
+        wal_bytes=size_of(path.with_name(f"{path.name}-wal")),
+        schema=contents.version,
+        newest=contents.newest,
+        library=contents.library,
+        runs=contents.runs,
+        workers=await _workers(path, contents.workers) if contents.workers else (),
+        blobs=blobs,
+        blob_count=count,
+        blob_bytes=size,
+    )
+
+
+async def _workers(path: Path, enrolled: Iterable[Enrolled]) -> tuple[Worker, ...]:
+    """A worker's claims tell more than its time: a lock that nobody has proves that it died before its time ran out."""
+    from outlast.stores.sqlite import SqliteStore
+
+    store = SqliteStore(path, readonly=True)
+    try:
+        now = await store.now()
+        found = []
+        for each in enrolled:
+            held = await store.holdings(each.worker, limit=1)
+            is_live = held[0].is_live if held else each.expires > now
+            found.append(Worker(each.worker, is_live, each.expires, each.runs))
+        return tuple(found)
+    finally:
+        await store.close()
+
+
+def size_of(path: Path) -> int:
+    """The bytes of a file, 0 if it is not there."""
+    try:
+        return path.stat().st_size
+    except OSError:  # the WAL comes and goes
+        return 0
+
+
+async def migrate(settings: Settings) -> Migrated:
+    """Bring the store's file to this version's tables; several may try at once."""
+    from outlast.stores.sqlite import SqliteStore
+    from outlast.stores.sqlite.upkeep import look
+
+    path = file_of(settings)
+    before = look(path).version
+    await SqliteStore(path).close()
+    return Migrated(path, before, look(path).version)

@@ -1,0 +1,286 @@
+"""What is set and who said so (G1 to G5)."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outlast.errors import BadInput
+from outlast.settings import ALLOWED, KEYS, Settings, project_root, read_settings
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "outlast.toml").touch()
+    return tmp_path
+
+
+def read(start: Path, text: str | None = None, **places: Any) -> Settings:
+    """What is in force in a project whose file says `text`, in an environment that says nothing else."""
+    if text is not None:
+        (start / "outlast.toml").write_text(text)
+    return read_settings(start=start, **{"environment": {}, **places})
+
+
+# --- where values come from
+
+
+def test_what_nobody_set_is_the_default(tmp_path: Path) -> None:
+    settings = read(tmp_path)
+    assert settings == Settings(
+        store=str(tmp_path / ".outlast" / "runs.db"), root=tmp_path, sources=dict.fromkeys(KEYS, "default")
+    )
+    assert (settings.blobs, settings.apps, settings.claim, settings.concurrency) == ("", (), 30.0, 2000)
+    assert (settings.threads, settings.processes, settings.durability) == (32, 0, "full")
+    assert (settings.on_restart, settings.capture_stdout) == ("resume", False)
+
+
+def test_the_nearest_place_wins_and_is_remembered(project: Path) -> None:
+    """G1"""
+    places: dict[str, Any] = {"text": "threads = 1"}
+    assert _threads(read(project, **places)) == (1, f"file {project / 'outlast.toml'}")
+    places["environment"] = {"OUTLAST_THREADS": "2"}
+    assert _threads(read(project, **places)) == (2, "environment OUTLAST_THREADS")
+    places["flags"] = {"threads": 3}
+    assert _threads(read(project, **places)) == (3, "flag --threads")
+    places["given"] = {"threads": 4}
+    assert _threads(read(project, **places)) == (4, "argument")
+
+
+def _threads(settings: Settings) -> tuple[int, str]:
+    return settings.threads, settings.sources["threads"]
+
+
+def test_what_is_none_or_an_empty_variable_is_not_given(project: Path) -> None:
+    settings = read(project, given={"store": None}, flags={"claim": None}, environment={"OUTLAST_APPS": ""})
+    assert set(settings.sources.values()) == {"default"}
+
+
+def test_every_setting_can_be_given_in_every_place(project: Path) -> None:
+    said = {
+        "store": "/data/runs.db",
+        "blobs": "/data/blobs",
+        "apps": ("flows", "jobs.nightly"),
+        "claim": 2.5,
+        "concurrency": 7,
+        "threads": 8,
+        "processes": 9,
+        "durability": "relaxed",
+        "on_restart": "hold",
+        "capture_stdout": True,
+    }
+    assert tuple(said) == KEYS
+    text = "\n".join(f"{key} = {_toml(value)}" for key, value in said.items())
+    variables = {f"OUTLAST_{key.upper()}": _variable(value) for key, value in said.items()}
+    expected = tuple(said.values())
+    for place in ({"given": said}, {"flags": said}, {"environment": variables}, {"text": text}):
+        (project / "outlast.toml").write_text("")
+        settings = read(project, **place)
+        assert tuple(getattr(settings, key) for key in KEYS) == expected
+        assert "default" not in settings.sources.values()
+
+
+def _toml(value: Any) -> str:
+    return repr(list(value)) if isinstance(value, tuple) else str(value).lower() if value is True else repr(value)
+
+
+def _variable(value: Any) -> str:
+    return ", ".join(value) if isinstance(value, tuple) else str(value)
+
+
+def test_a_flag_and_a_variable_are_named_as_they_are_typed(project: Path) -> None:
+    settings = read(project, flags={"on_restart": "hold"}, environment={"OUTLAST_CAPTURE_STDOUT": "true"})
+    assert settings.sources["on_restart"] == "flag --on-restart"
+    assert settings.sources["capture_stdout"] == "environment OUTLAST_CAPTURE_STDOUT"
+
+
+# --- what cannot be meant
+
+BAD: dict[str, list[Any]] = {
+    "store": ["", "ftp://there/x", "sqlite:runs.db", 3],
+    "blobs": [3],
+    "apps": [3, [3], [""]],
+    "claim": ["soon", 0, -1, float("nan"), float("inf"), True, 86_401],
+    "concurrency": [0, 1.5, "many", True, 10**30],
+    "threads": [0, -1, "8"],
+    "processes": [-1, None.__class__],
+    "durability": ["none", "FULL", 1],
+    "on_restart": ["restart"],
+    "capture_stdout": ["yes", 1],
+}
+
+
+@pytest.mark.parametrize(("key", "value"), [(key, value) for key, values in BAD.items() for value in values])
+def test_what_cannot_be_meant_is_refused_with_its_place_and_what_is_allowed(
+    key: str, value: Any, project: Path
+) -> None:
+    """G2"""
+    with pytest.raises(BadInput) as refusal:
+        read(project, given={key: value})
+    assert str(refusal.value).startswith("argument: ")
+    if key != "store" or value == 3:
+        assert f"{key} cannot be" in str(refusal.value)
+        assert ALLOWED[key] in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("OUTLAST_CLAIM", "soon"),
+        ("OUTLAST_THREADS", "1.5"),
+        ("OUTLAST_CAPTURE_STDOUT", "maybe"),
+        ("OUTLAST_CLAIM", "nan"),
+    ],
+)
+def test_a_bad_variable_is_named(name: str, value: str, project: Path) -> None:
+    with pytest.raises(BadInput, match=f"^environment {name}: .*{value}.*allowed is"):
+        read(project, environment={name: value})
+
+
+def test_a_bad_value_in_the_file_is_refused_even_where_a_nearer_place_has_another(project: Path) -> None:
+    """G2"""
+    with pytest.raises(BadInput, match=r"^file .*outlast\.toml: threads cannot be 'eight'; allowed is a whole number"):
+        read(project, 'threads = "eight"', given={"threads": 8})
+
+
+def test_an_unknown_key_is_refused_with_the_nearest_known_one(project: Path) -> None:
+    """G3"""
+    with pytest.raises(
+        BadInput, match=r"^file .*outlast\.toml: there is no setting 'concurency'; did you mean concurrency\?"
+    ):
+        read(project, "concurency = 5")
+    with pytest.raises(BadInput, match="no setting 'on-restart'; did you mean on_restart"):
+        read(project, 'on-restart = "hold"')
+    with pytest.raises(BadInput, match="no setting 'frobnicate'; the settings are store, blobs"):
+        read(project, "frobnicate = 5")
+    with pytest.raises(BadInput, match=r"^argument: .*did you mean claim"):
+        read(project, "", given={"claims": 5})
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("OUTLAST_STOR", "STORE"),
+        ("OUTLAST_STROE", "STORE"),
+        ("OUTLAST_APP", "APPS"),
+        ("OUTLAST_THREAD", "THREADS"),
+        ("OUTLAST_ONRESTART", "ON_RESTART"),
+    ],
+)
+def test_a_misspelt_variable_is_refused_with_the_one_that_is_meant(name: str, meant: str, project: Path) -> None:
+    """G3"""
+    with pytest.raises(BadInput, match=rf"^environment {name}: .*did you mean OUTLAST_{meant}\?"):
+        read(project, environment={name: "x"})
+
+
+def test_variables_of_others_are_left_alone(project: Path) -> None:
+    """G3: what a cluster sets for services called outlast and outlast-store."""
+    names = ["PORT", "PORT_80_TCP", "SERVICE_HOST", "STORE_PORT", "STORE_SERVICE_HOST", "STORE_PORT_5432_TCP_ADDR"]
+    settings = read(project, environment={f"OUTLAST_{name}": "x" for name in names})
+    assert set(settings.sources.values()) == {"default"}
+
+
+# --- paths
+
+
+def test_paths_in_the_file_are_relative_to_the_project(project: Path) -> None:
+    """G4"""
+    deep = project / "a" / "b"
+    deep.mkdir(parents=True)
+    text = 'store = "data/runs.db"\nblobs = "data/large"'
+    (project / "outlast.toml").write_text(text)
+    settings = read(deep)
+    assert settings.store == str(project / "data" / "runs.db")
+    assert settings.blobs == str(project / "data" / "large")
+    assert settings.root == project
+
+
+@pytest.mark.parametrize(
+    ("address", "store"),
+    [("sqlite:///x.db", "{root}/x.db"), ("sqlite:////x.db", "/x.db"), ("/x.db", "/x.db"), ("memory:", "memory:")],
+)
+def test_addresses_in_the_file_may_be_of_any_kind(address: str, store: str, project: Path) -> None:
+    assert read(project, f'store = "{address}"').store == store.format(root=project)
+
+
+def test_a_tilde_in_the_file_is_the_home_folder(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/ann")
+    settings = read(project, 'store = "~/runs.db"\nblobs = "~/large"')
+    assert (settings.store, settings.blobs) == ("/home/ann/runs.db", "/home/ann/large")
+
+
+def test_blobs_go_with_the_store_they_were_named_for(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """G5: another store's blobs must not end up among them."""
+    monkeypatch.chdir(project)
+    text = 'store = "runs.db"\nblobs = "large"'
+    large = str(project / "large")
+    assert read(project, text).blobs == large
+    other = read(project, text, flags={"store": "other.db"})
+    assert other.blobs == ""
+    assert other.sources["blobs"] == f"default (file {project / 'outlast.toml'} goes with another store)"
+    for same in ("runs.db", "./runs.db", f"sqlite:///{project / 'runs.db'}"):
+        assert read(project, text, environment={"OUTLAST_STORE": same}).blobs == large
+    assert read(project, text, environment={"OUTLAST_BLOBS": "elsewhere"}).blobs == "elsewhere"
+    assert read(project, text, given={"store": "other.db", "blobs": "elsewhere"}).blobs == "elsewhere"
+
+
+# --- which project
+
+
+def test_the_project_is_the_nearest_folder_that_is_set_up(tmp_path: Path) -> None:
+    deep = tmp_path / "a" / "b" / "c"
+    deep.mkdir(parents=True)
+    assert project_root(deep) == deep
+    (tmp_path / "outlast.toml").touch()
+    assert project_root(deep) == tmp_path
+    (tmp_path / "a" / "pyproject.toml").write_text('[project]\nname = "outlast-user"\n')
+    assert project_root(deep) == tmp_path
+    (tmp_path / "a" / "b" / "pyproject.toml").write_text("[tool.outlast]\n")
+    assert project_root(deep) == tmp_path / "a" / "b"
+
+
+def test_a_project_file_that_does_not_read_is_named_if_it_may_be_ours(tmp_path: Path) -> None:
+    broken = tmp_path / "pyproject.toml"
+    broken.write_text("[tool.outlast\n")
+    with pytest.raises(BadInput, match=r"pyproject\.toml"):
+        project_root(tmp_path)
+    broken.write_text("[tool.other\n")
+    assert project_root(tmp_path) == tmp_path
+
+
+def test_the_settings_may_stand_in_pyproject(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[tool.outlast]\nthreads = 3\n")
+    assert _threads(read(tmp_path)) == (3, f"file {tmp_path / 'pyproject.toml'}")
+    (tmp_path / "outlast.toml").write_text("claim = 5\n")
+    assert _threads(read(tmp_path)) == (32, "default")
+
+
+@pytest.mark.parametrize("content", [b"threads = ", b"\xff\xfe", b"[a]\n[a]\n"])
+def test_a_file_that_does_not_read_is_named(content: bytes, project: Path) -> None:
+    (project / "outlast.toml").write_bytes(content)
+    with pytest.raises(BadInput, match=r"outlast\.toml does not read"):
+        read(project)
+
+
+def test_what_is_no_table_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("tool.outlast = 3\n")
+    with pytest.raises(BadInput, match=r"tool\.outlast is no table"):
+        read(tmp_path)
+
+
+def test_a_folder_called_like_the_file_is_no_project(tmp_path: Path) -> None:
+    (tmp_path / "outlast.toml").mkdir()
+    assert read(tmp_path).root == tmp_path
+
+
+def test_without_a_file_nothing_is_imported_to_read_one(tmp_path: Path) -> None:
+    code = """
+import sys, outlast.settings
+outlast.settings.read_settings()
+print(*[name for name in ("tomllib", "difflib", "apsw", "asyncio", "typer") if name in sys.modules])"""
+    ran = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=30)
+    assert (ran.stdout.strip(), ran.stderr) == ("", "")
