@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test faults bench lock clean
+.PHONY: help setup check test faults bench wheel lock clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -34,6 +34,10 @@ faults: $(READY)  ## Run every fault crossing and the soaks, with counts and tim
 
 bench: $(READY)  ## Measure, and write docs/benchmarks.md
 	$(BIN)/python -m benchmarks
+
+wheel: $(READY)  ## Build the wheel into dist/ with the locked tools
+	$(BIN)/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+	@ls dist/*.whl
 
 lock: requirements/dev.in pyproject.toml  ## Renew the locked dependencies
 	$(PYTHON) -m venv --clear .make/lock

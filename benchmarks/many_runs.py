@@ -12,8 +12,8 @@ from statistics import median
 from benchmarks.measures import resident_mb, store_bytes
 from benchmarks.program import Found, Stage, play
 
-WARM = 2000
-"""Runs before the first look at the memory: what any use allocates is not growth."""
+WARM = 20_000
+"""Runs before the first look at the memory: what any use allocates, and SQLite's caches fill, is not growth."""
 REPEATS = 5
 
 

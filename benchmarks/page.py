@@ -177,7 +177,7 @@ def _many(results: Results) -> str:
             ("runs in the store", "runs", 0),
             ("runs started per second", "started_per_s", 0),
             ("runs finished per second (one node each)", "finished_per_s", 0),
-            ("growth of the process's memory from 2,000 runs on, MB", "growth_mb", 1),
+            ("growth of the process's memory from 20,000 runs on, MB", "growth_mb", 1),
             ("memory of a fresh process on this store, MB", "fresh_mb", 1),
             ("memory of a fresh process on an empty store, MB", "fresh_empty_mb", 1),
             ("start-up to the first durable result on this store, ms", "start_up_ms", 0),
@@ -187,8 +187,8 @@ def _many(results: Results) -> str:
     ]
     return f"""## Many runs
 
-Runs that wait in a question, and runs that are done (`many_runs waiting --nodes 100000`, `many_runs finished --nodes 100000`;
-one round each; start-up is the median of 5, imports not counted).
+Runs that wait in a question, and runs that are done; one round each, start-up is the median of 5, imports not counted
+(`many_runs waiting --nodes 100000`, `many_runs finished --nodes 100000`).
 
 {_table(("measure", "waiting", "finished"), rows)}
 """

@@ -11,15 +11,12 @@ from typing import Any
 
 import outlast as ol
 from benchmarks.witness import Witness
-from outlast.client import Client, Query
-from outlast.compose import open_store
 from outlast.history.events import NodeCompleted
 from outlast.history.ids import RunId
-from outlast.lifecycle.status import Status
 
 _moments: list[float] = []
 _payloads: list[Any] = []
-_engines: list[Any] = []
+_engines: list[ol.Client] = []
 
 
 class _Told:
@@ -30,10 +27,14 @@ class _Told:
     bodies = 0
 
 
+def _store(place: Path) -> Path:
+    return place / "runs.db"
+
+
 @asynccontextmanager
 async def opened(place: Path, *, is_restart: bool = False) -> AsyncIterator[None]:
     _Told.witness, _Told.is_restart = Witness(place), is_restart
-    async with ol.open(str(place / "runs.db")) as engine:
+    async with ol.open(_store(place)) as engine:
         _engines.append(engine)
         try:
             yield
@@ -144,14 +145,12 @@ def recorded(place: Path) -> set[tuple[str, int]]:
 
 
 async def _recorded(place: Path) -> set[tuple[str, int]]:
-    store = open_store(str(place / "runs.db"))
-    desk = Client(store)
     found: set[tuple[str, int]] = set()
-    async for listed in desk.all(Query(workflow="slowly", limit=1000)):
-        run = listed.summary.run
-        ended = [entry async for entry in desk.events(run) if isinstance(entry.event, NodeCompleted)]
-        found |= {(run, number) for number in range(len(ended))}
-    await store.close()
+    async with ol.open(_store(place), worker=False) as desk:
+        async for listed in desk.all(ol.Query(workflow="slowly", limit=1000)):
+            run = listed.summary.run
+            ended = [entry async for entry in desk.events(run) if isinstance(entry.event, NodeCompleted)]
+            found |= {(run, number) for number in range(len(ended))}
     return found
 
 
@@ -188,11 +187,8 @@ def events_of_long(place: Path) -> int:
 
 
 async def _events_of_long(place: Path) -> int:
-    store = open_store(str(place / "runs.db"))
-    head = await store.head(RunId("long"))
-    await store.close()
-    assert head is not None
-    return head.version
+    async with ol.open(_store(place), worker=False) as desk:
+        return (await desk.get(RunId("long"))).at
 
 
 # --- what only Outlast is asked
@@ -209,7 +205,7 @@ async def wait_in_a_question(runs: int, at_a_time: int = 1000) -> None:
     for _ in range(0, runs, at_a_time):
         await asyncio.gather(*(engine.start(waiting) for _ in range(at_a_time)))
     while True:
-        page = await engine.list(Query(statuses=(Status.CREATED, Status.RUNNING), limit=1))
+        page = await engine.list(ol.Query(statuses=(ol.Status.CREATED, ol.Status.RUNNING), limit=1))
         if not page.items:
             return
         await asyncio.sleep(0.05)

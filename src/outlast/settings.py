@@ -62,7 +62,7 @@ class Settings(Struct, frozen=True):
 ALLOWED = {
     "store": KINDS,
     "blobs": "the path of a folder",
-    "apps": "modules that hold workflows: a list of names, or one text with commas between them",
+    "apps": "modules or .py files that hold workflows: a list, or one text with commas between them",
     "claim": "a number of seconds above 0, at most 86400",
     "concurrency": "a whole number from 1 to 1000000",
     "threads": "a whole number from 1 to 10000",
@@ -138,7 +138,7 @@ def _proved(
             raise BadInput(f"{name(key)}: there is no setting {key!r}{_meant(key)}")
     proved = {key: _value(name(key), key, value, is_text) for key, value in said.items() if value is not None}
     if root is not None:
-        proved |= {key: _below(root, key, proved[key]) for key in ("store", "blobs") if proved.get(key)}
+        proved |= {key: _below(root, key, proved[key]) for key in ("store", "blobs", "apps") if proved.get(key)}
     return _Place(name, proved)
 
 
@@ -157,7 +157,9 @@ def _value(source: str, key: str, value: Any, is_text: bool) -> Any:
     return typed
 
 
-def _below(root: Path, key: str, value: str) -> str:
+def _below(root: Path, key: str, value: Any) -> Any:
+    if key == "apps":  # `jobs.py`, `jobs.py:nightly`; a module has no place
+        return tuple(str(root / app) if app.partition(":")[0].endswith(".py") else app for app in value)
     path = file_at(value) if key == "store" else Path(os.path.expanduser(value))
     return value if path is None else str(root / path)
 

@@ -176,11 +176,6 @@ def process_left() -> int:
     return subprocess.Popen(["sleep", "1000"]).pid
 
 
-def kept(marker: str) -> bool:
-    process_child.on_checkpoint(b"here")
-    return os.path.exists(marker)
-
-
 def word_left() -> None:
     """A thread has begun to speak when the call ends, and is done before the next."""
     helper = process_child._helper

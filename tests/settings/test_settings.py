@@ -199,6 +199,13 @@ def test_paths_in_the_file_are_relative_to_the_project(project: Path) -> None:
     assert settings.root == project
 
 
+def test_files_among_the_apps_are_relative_to_the_project_too(project: Path) -> None:
+    """G4"""
+    settings = read(project, 'apps = ["flows", "jobs/nightly.py", "jobs/hourly.py:tidy"]')
+    assert settings.apps == ("flows", f"{project}/jobs/nightly.py", f"{project}/jobs/hourly.py:tidy")
+    assert read(project, "", environment={"OUTLAST_APPS": "jobs.py"}).apps == ("jobs.py",)
+
+
 @pytest.mark.parametrize(
     ("address", "store"),
     [("sqlite:///x.db", "{root}/x.db"), ("sqlite:////x.db", "/x.db"), ("/x.db", "/x.db"), ("memory:", "memory:")],
@@ -281,6 +288,6 @@ def test_without_a_file_nothing_is_imported_to_read_one(tmp_path: Path) -> None:
     code = """
 import sys, outlast.settings
 outlast.settings.read_settings()
-print(*[name for name in ("tomllib", "difflib", "apsw", "asyncio", "typer") if name in sys.modules])"""
+print(*[name for name in ("tomllib", "difflib", "apsw", "typer") if name in sys.modules])"""
     ran = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=30)
     assert (ran.stdout.strip(), ran.stderr) == ("", "")

@@ -16,6 +16,8 @@ from outlast.ledger.reading import branches_of, head_of, lineage_of, told
 from outlast.lifecycle.summary import Summary
 from outlast.store import Head, Line, Listed, Page, Query, Store
 
+__all__ = ["Entry", "Interval", "Listed", "Page", "Query", "Reader", "Summary", "Verification"]
+
 CANDIDATES = 5
 """How many runs an ambiguous beginning of an id is answered with."""
 

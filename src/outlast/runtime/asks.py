@@ -57,6 +57,9 @@ class Ask:
     def close(self, pending: list[e.AnyEvent], reason: e.Failure) -> None:
         """Nobody waits for it any more."""
 
+    def let_go(self) -> None:
+        """This process no longer drives the run; somebody else may."""
+
     def told(self) -> str:
         """For people, in a message about what code asked for."""
         return f"{self.key.partition(':')[0]} {self.name!r}"
@@ -65,7 +68,7 @@ class Ask:
 class NodeAsk(Ask):
     """A node with its arguments. `attempt` is the one under way or the last one."""
 
-    __slots__ = ("alarm", "arguments", "attempt", "hash", "inside", "packed", "spec", "step", "task")
+    __slots__ = ("alarm", "arguments", "attempt", "hash", "inside", "is_waiting", "packed", "spec", "step", "task")
 
     def __init__(
         self,
@@ -85,6 +88,8 @@ class NodeAsk(Ask):
         self.attempt = 1
         self.task: asyncio.Task[None] | None = None
         self.inside: Inside | None = None
+        self.is_waiting = False
+        """Whether an attempt failed and the next one is not due yet."""
         self.alarm: asyncio.TimerHandle | None = None
 
     def say(self, pending: list[e.AnyEvent]) -> None:
@@ -110,6 +115,7 @@ class NodeAsk(Ask):
         assert node is not None, f"node {self.name} was found in the log and is not in the state"
         self.attempt = node.attempt
         if node.status is NodeStatus.RETRYING:
+            self.is_waiting = True
             wait = state.waits.get(f"timer:retry:{self.name}")
             self.wait_for_retry(wait.due if wait is not None and wait.due is not None else 0)
             return False
@@ -124,21 +130,28 @@ class NodeAsk(Ask):
         self.alarm = self.driver.at(due, self._try_again)
 
     def _try_again(self) -> None:
-        self.alarm = None
+        self.alarm, self.is_waiting = None, False
         self.attempt += 1
         again = e.NodeScheduled(node=self.name, attempt=self.attempt, cause="retry")
         self.driver.in_flight += 1
         self.driver.say_later([again, self.started()], self)
 
     def close(self, pending: list[e.AnyEvent], reason: e.Failure) -> None:
-        if self.alarm is not None:  # between two attempts: what remains is a failed attempt that is not tried again
-            self.alarm.cancel()
+        if self.is_waiting:
             self.attempt += 1
             pending.append(e.NodeScheduled(node=self.name, attempt=self.attempt, cause="retry"))
         else:
             self.driver.in_flight -= 1
         pending.append(e.NodeFailed(node=self.name, attempt=self.attempt, error=reason))
-        self.driver.attempts.stop(self)
+        self.let_go()
+
+    def let_go(self) -> None:
+        if self.alarm is not None:
+            self.alarm.cancel()
+        if self.inside is not None:
+            self.inside.is_stopped = True
+        if self.task is not None and self.task is not asyncio.current_task():
+            self.task.cancel()
 
     def told(self) -> str:
         return f"node {self.name!r}"
@@ -169,9 +182,12 @@ class TimerAsk(Ask):
         return False
 
     def close(self, pending: list[e.AnyEvent], reason: e.Failure) -> None:
+        self.let_go()
+        pending.append(e.TimerCancelled(timer=self.name))
+
+    def let_go(self) -> None:
         if self.handle is not None:
             self.handle.cancel()
-        pending.append(e.TimerCancelled(timer=self.name))
 
 
 class QuestionAsk(Ask):

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from contextvars import copy_context
 from functools import partial
 from time import perf_counter
@@ -20,7 +19,7 @@ from msgspec import Raw
 
 from outlast.history import events as e
 from outlast.runtime.asks import NodeAsk
-from outlast.runtime.capture import capture
+from outlast.runtime.capture import hush, speak
 from outlast.runtime.failures import failure_of, kind_of
 from outlast.runtime.inside import Inside, inside, token_of
 from outlast.runtime.processes import AttemptInfo, PoolClosed, ProcessDied, ProcessPool
@@ -47,37 +46,24 @@ class Attempts:
         self._pool: ProcessPool | None = None
         self._keeper = keeper
         self._stdout = stdout
-        self._running: set[asyncio.Task[None]] = set()
-        self._clean = copy_context()
+        self._context = copy_context()
 
     def begin(self, ask: NodeAsk) -> None:
         """Begin the attempt that the log says has started."""
-        task = asyncio.get_running_loop().create_task(self._attempt(ask), context=self._clean.copy())
-        ask.task = task
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
-
-    def stop(self, ask: NodeAsk) -> None:
-        """Nobody waits for this attempt any more: tell it. What it still brings home is dropped."""
-        if ask.inside is not None:
-            ask.inside.is_stopped = True
-        if ask.task is not None and ask.task is not asyncio.current_task():
-            ask.task.cancel()
+        loop = asyncio.get_running_loop()
+        ask.task = asyncio.Task(self._attempt(ask, loop), loop=loop, context=self._context.copy())
 
     async def stop_all(self, asks: Sequence[NodeAsk]) -> None:
         """Tell these to stop and give them some time for it. What they bring home within it counts."""
         own = asyncio.current_task()
         tasks = [ask.task for ask in asks if ask.task is not None and ask.task is not own and not ask.task.done()]
         for ask in asks:
-            self.stop(ask)
+            ask.let_go()
         if tasks:
             await asyncio.wait(tasks, timeout=GRACE)
 
-    async def close(self) -> None:
-        """Stop everything; what does not stop is left behind."""
-        tasks = [task for task in self._running if task is not asyncio.current_task()]
-        for task in tasks:
-            task.cancel()
+    async def close(self, tasks: Sequence[asyncio.Task[None]]) -> None:
+        """Wait for attempts that were told to stop; those that do not are left behind."""
         if tasks:
             await asyncio.wait(tasks, timeout=GRACE)
         self._threads.close()
@@ -86,22 +72,26 @@ class Attempts:
 
     # --- one attempt
 
-    async def _attempt(self, ask: NodeAsk) -> None:
+    async def _attempt(self, ask: NodeAsk, loop: asyncio.AbstractEventLoop) -> None:
+        """One try, from the call to what follows from its outcome having been written."""
         driver, attempt, spec = ask.driver, ask.attempt, ask.spec
-        own = Inside(ask, asyncio.get_running_loop(), is_threaded=spec.run_in == "thread")
-        ask.inside = own
+        own = ask.inside = Inside(ask, loop, is_threaded=spec.run_in == "thread")
         inside.set(own)
         began = perf_counter()
         try:
-            await self._find_checkpoint(own)
-            with self._captured(ask):
-                if spec.run_in == "loop" and spec.timeout is None:
-                    args, kwargs = self._arguments(ask)
-                    value = await spec.fn(*args, **kwargs)
-                else:
-                    value = await self._elsewhere(ask, own)
-            output, value = await self._brought_home(ask, value)
-        except (ProcessDied, PoolClosed) as death:
+            if attempt > 1:
+                await self._find_checkpoint(own)
+            if spec.run_in != "process":
+                speak(self._keeper, driver.code.run, ask.name, attempt, stdout=self._stdout)
+            if spec.run_in == "loop" and spec.timeout is None:
+                args, kwargs = self._arguments(ask)
+                value = await spec.fn(*args, **kwargs)
+            else:
+                value = await self._elsewhere(ask, own)
+            output, value = self._as_told(ask, value)
+            if len(output) > INLINE_LIMIT:
+                output = await stored(output, self._worker.store.blobs)
+        except ProcessDied as death:
             if not isinstance(death, PoolClosed):
                 await driver.crashed(ask, attempt, str(death))
             return
@@ -110,15 +100,13 @@ class Attempts:
                 return
             if isinstance(error, asyncio.CancelledError) and self._is_told_to_stop():
                 raise
-            failure = _failure(ask, error)
-            await driver.failed(ask, attempt, failure, _ms(began))
-            return
-        await driver.completed(ask, attempt, output, value, _ms(began))
-
-    def _captured(self, ask: NodeAsk) -> AbstractContextManager[None]:
-        if ask.spec.run_in == "process":
-            return nullcontext()
-        return capture(self._keeper, ask.driver.run, ask.name, ask.attempt, stdout=self._stdout)
+            driver.failed(ask, attempt, _failure(ask, error), _ms(began))
+        else:
+            driver.completed(ask, attempt, output, value, _ms(began))
+        finally:
+            if spec.run_in != "process":
+                hush()
+        await driver.write()
 
     def _is_told_to_stop(self) -> bool:
         task = asyncio.current_task()
@@ -136,18 +124,13 @@ class Attempts:
         if node is not None and node.checkpoint is not None:
             own.kept = await fetched(node.checkpoint, self._worker.store.blobs)
 
-    async def _brought_home(self, ask: NodeAsk, value: Any) -> tuple[e.Value, Any]:
-        """The result as the log is to hold it, and as the code is to see it: what a replay would read."""
+    def _as_told(self, ask: NodeAsk, value: Any) -> tuple[e.Value, Any]:
+        """The result as JSON, and as the code is to see it: what a replay would read."""
+        codec = ask.arguments.returns
         if isinstance(value, _Encoded):
-            raw: e.Value = value.raw
-            value = ask.arguments.returns.decode(raw)
-        else:
-            raw = ask.arguments.returns.encode(value, "result")
-            if type(value) not in _SCALARS:
-                value = ask.arguments.returns.decode(raw)
-        if len(raw) > INLINE_LIMIT:
-            raw = await stored(raw, self._worker.store.blobs)
-        return raw, value
+            return value.raw, codec.decode(value.raw)
+        raw = codec.encode(value, "result")
+        return raw, value if type(value) in _SCALARS else codec.decode(raw)
 
     # --- not simply on the loop
 

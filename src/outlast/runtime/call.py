@@ -16,7 +16,7 @@ from outlast.runtime.threaded import waited
 
 if TYPE_CHECKING:
     from outlast.runtime.asks import Ask
-    from outlast.runtime.driver import Driver
+    from outlast.runtime.code import Code
 
 R = TypeVar("R")
 
@@ -57,11 +57,11 @@ class Awaited(Coroutine[Any, Any, R], Generic[R]):
 class Call(Awaited[R]):
     """One durable thing that workflow code asks for: a node, a child run, a timer, a question."""
 
-    __slots__ = ("_ask", "_driver", "_future")
+    __slots__ = ("_ask", "_code", "_future")
 
-    def __init__(self, driver: Driver, ask: Ask) -> None:
+    def __init__(self, code: Code, ask: Ask) -> None:
         self._steps = None
-        self._driver = driver
+        self._code = code
         self._ask = ask
         self._future: asyncio.Future[R] | None = None
 
@@ -72,7 +72,7 @@ class Call(Awaited[R]):
 
     def begun(self) -> asyncio.Future[R]:
         if self._future is None:
-            self._future = self._driver.ask(self._ask)
+            self._future = self._code.ask(self._ask)
         return self._future
 
     def __await__(self) -> Generator[Any, Any, R]:

@@ -43,6 +43,8 @@ class ReplaySilencer:
         self.on = on
 
 
+_turn = threading.RLock()
+"""Who prints, prints alone. Reentrant: a collection of garbage may print in the midst of it."""
 is_replaying: ContextVar[ReplaySilencer | None] = ContextVar("outlast_is_replaying", default=None)
 _speaking: ContextVar[Speaker | None] = ContextVar("outlast_speaking", default=None)
 
@@ -72,15 +74,28 @@ def capture(keeper: Keeper, run: RunId, node: str, attempt: int, *, stdout: bool
         speaking.end()
 
 
+def speak(keeper: Keeper, run: RunId, node: str, attempt: int, *, stdout: bool = False) -> None:
+    """`capture` without an end, for a context that belongs to the attempt alone; `hush` tells what is left to say."""
+    _speaking.set(Speaker(keeper, run, node, attempt, stdout=stdout))
+    is_replaying.set(None)
+
+
+def hush() -> None:
+    """The attempt of the current context is over."""
+    speaking = _speaking.get()
+    if speaking is not None:
+        speaking.end()
+
+
 class Speaker:
     """An attempt that speaks, on any thread."""
+
+    __slots__ = ("_attempt", "_begun", "_keeper", "_node", "_run", "prints")
 
     def __init__(self, keeper: Keeper, run: RunId, node: str, attempt: int, *, stdout: bool) -> None:
         self._keeper = keeper
         self._run, self._node, self._attempt = run, node, attempt
         self._begun = ""
-        # Reentrant: a collection of garbage may print in the midst of it.
-        self._turn = threading.RLock()
         self.prints = stdout
 
     def say(self, level: str, logger: str, text: str) -> None:
@@ -90,7 +105,7 @@ class Speaker:
 
     def print(self, text: str) -> None:
         """A piece of what is printed: lines are said when they are complete, or too long to wait for."""
-        with self._turn:
+        with _turn:
             *complete, self._begun = (self._begun + text).split("\n")
             for line in complete:
                 self.say(STDOUT, "", line)
@@ -99,7 +114,9 @@ class Speaker:
 
     def end(self) -> None:
         """Say what was printed without an end of line."""
-        with self._turn:
+        if not self._begun:
+            return
+        with _turn:
             begun, self._begun = self._begun, ""
             if begun:
                 self.say(STDOUT, "", begun)

@@ -55,7 +55,7 @@ class Node(Generic[P, R]):
 
     def called_as(self, name: str, scope: Scope, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call[R]:
         """The call under a name that is already given."""
-        return Call(scope.driver, NodeAsk(name, self.spec, self.arguments, args, kwargs, scope.step))
+        return Call(scope.code, NodeAsk(name, self.spec, self.arguments, args, kwargs, scope.step))
 
     def options(
         self,
@@ -103,7 +103,7 @@ class Workflow(Generic[P, R]):
                 f"workflow {name} is called outside a workflow: use outlast.run({name}, ...) or engine.start({name}, ...), "
                 f"or {name}.fn(...) for the bare function"
             )
-        return Call(scope.driver, ChildAsk(scope.node(name, self.start.get("key")), self, args, kwargs))
+        return Call(scope.code, ChildAsk(scope.node(name, self.start.get("key")), self, args, kwargs))
 
     def options(
         self, *, id: str | None = None, key: str | None = None, title: str = "", tags: tuple[str, ...] = ()
@@ -238,7 +238,7 @@ def _checked_timeout(timeout: float | None) -> float | None:
     return timeout
 
 
-def _checked_key(key: str | None) -> str | None:
+def _checked_key(key: Any) -> str | None:
     if key is not None and (not isinstance(key, str) or not 0 < len(key) <= 200 or not key.isprintable()):
         raise BadInput(f"a key is a text of 1 to 200 printable characters, not {key!r}")
     return key

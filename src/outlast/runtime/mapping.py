@@ -120,11 +120,11 @@ class Mapped(Generic[R]):
 
     def _retire(self, made: list[str]) -> None:
         """Forget the nodes of an item that is over, some at a time; one that still runs is kept in mind by its run."""
-        open_now = self._scope.driver.open
+        open_now = self._scope.code.open
         self._retiring += [name for name in made if not isinstance(open_now.get(name), NodeAsk)]
         if len(self._retiring) >= RETIRED_AT_ONCE:
             names, self._retiring = tuple(self._retiring), []
-            self._scope.driver.note(Note(f"retired:{names[0]}", e.NodesRetired(nodes=names)))
+            self._scope.code.note(Note(f"retired:{names[0]}", e.NodesRetired(nodes=names)))
 
 
 @overload

@@ -18,7 +18,8 @@ from outlast.history.record import Entry, Kind, Record
 from outlast.ledger import Pen
 from outlast.ledger.reading import lineage_of, records
 from outlast.runtime.asks import Ask, ChildAsk, NodeAsk, Note, QuestionAsk, TimerAsk
-from outlast.runtime.driver import Driver
+from outlast.runtime.code import Code
+from outlast.runtime.news import understood
 from outlast.runtime.values import fetched, is_elsewhere
 from outlast.store import Journal
 
@@ -32,15 +33,15 @@ class Divergence(Exception):
 
 
 class Replay:
-    """Takes the code of one driver through the log of its run, up to the pen's head."""
+    """Takes the code of a run through its log, up to the pen's head."""
 
-    def __init__(self, driver: Driver, pen: Pen) -> None:
-        self._driver = driver
+    def __init__(self, code: Code, created: e.RunCreated, pen: Pen) -> None:
+        self._code = code
+        self._created = created
         self._pen = pen
         self._blobs = pen.store.blobs
         self.news: deque[Entry] = deque()
         """What guests wrote and the code has not heard of."""
-        self.has_begun = False
         self.args: tuple[Any, ...] = ()
         self.kwargs: dict[str, Any] = {}
 
@@ -61,10 +62,9 @@ class Replay:
                         await pending
 
     async def _find_arguments(self) -> None:
-        driver = self._driver
-        params = await fetched(driver.created.params, self._blobs)
+        params = await fetched(self._created.params, self._blobs)
         try:
-            self.args, self.kwargs = driver.workflow.arguments.unpack(params)
+            self.args, self.kwargs = self._code.workflow.arguments.unpack(params)
         except BadInput as error:
             raise Divergence(f"the parameters the run was started with do not fit the code: {error}") from error
 
@@ -76,21 +76,19 @@ class Replay:
     # --- outcomes, which the code is told
 
     def started(self, event: e.RunStarted, seq: int, time: int) -> None:
-        if event.resumed or self.has_begun:
-            return
-        self.has_begun = True
-        self._driver.now_us = time
-        self._driver.run_code(self.args, self.kwargs)
+        if not event.resumed and self._code.main is None:
+            self._code.now_us = time
+            self._code.begin(self.args, self.kwargs)
 
     def completed(self, event: e.NodeCompleted, seq: int, time: int) -> Any:
         ask = self._outcome_of(event.node, f"the result of node {event.node!r}", seq, time)
         if is_elsewhere(event.output):
             return self._completed_slowly(ask, event)
-        self._tell(ask, ask.arguments.returns.decode(event.output))
+        self._code.tell(ask, ask.arguments.returns.decode(event.output))
         return None
 
     async def _completed_slowly(self, ask: NodeAsk, event: e.NodeCompleted) -> None:
-        self._tell(ask, ask.arguments.returns.decode(await fetched(event.output, self._blobs)))
+        self._code.tell(ask, ask.arguments.returns.decode(await fetched(event.output, self._blobs)))
 
     def failed(self, event: e.NodeFailed, seq: int, time: int) -> None:
         if event.retry_at is not None:
@@ -99,31 +97,28 @@ class Replay:
         if node is not None and node.reset > seq:
             return  # a person had it done again: this outcome no longer counts
         if event.error.category == "cancelled":
-            self._driver.closing.pop(event.node, None)
+            self._code.closing.pop(event.node, None)
             return
         ask = self._outcome_of(event.node, f"the failure of node {event.node!r}", seq, time)
-        self._driver.tell_failure(ask, event.error)
-        self._driver.turn()
+        self._code.tell_failure(ask, event.error)
 
     def fired(self, event: e.TimerFired, seq: int, time: int) -> None:
         self._must_have_been_logged(f"timer {event.timer!r} fired", seq)
-        ask = self._driver.open.pop(f"timer:{event.timer}", None)
+        ask = self._code.open.pop(f"timer:{event.timer}", None)
         if not isinstance(ask, TimerAsk):
             raise self._not_asked(f"timer {event.timer!r} firing", seq)
-        self._driver.now_us = time
-        self._driver.tell_fired(ask)
-        self._driver.turn()
+        self._code.now_us = time
+        self._code.tell_fired(ask)
 
     async def heard(self, event: e.NewsHeard, seq: int, time: int) -> None:
         while self.news and self.news[0].seq <= event.upto:
             entry = self.news.popleft()
-            telling = await self._driver.understand(entry.event)
+            telling = await understood(self._code, entry.event, self._blobs)
             if telling is None:
                 continue
             self._must_have_been_logged(f"news of event {entry.seq}", seq)
-            self._driver.now_us = time
+            self._code.now_us = time
             telling()
-            self._driver.turn()
 
     def child_ended(self, event: e.ChildEnded, seq: int, time: int) -> Any:
         """Written by an owner: taken over from the branch that was left."""
@@ -132,35 +127,31 @@ class Replay:
 
     def _outcome_of(self, node: str, what: str, seq: int, time: int) -> NodeAsk:
         self._must_have_been_logged(what, seq)
-        ask = self._driver.open.pop(node, None)
+        ask = self._code.open.pop(node, None)
         if not isinstance(ask, NodeAsk):
             raise self._not_asked(what, seq)
-        self._driver.now_us = time
+        self._code.now_us = time
         return ask
-
-    def _tell(self, ask: Ask, value: Any) -> None:
-        self._driver.tell(ask, value)
-        self._driver.turn()
 
     def _must_have_been_logged(self, what: str, seq: int) -> None:
         """Before an outcome is told, everything the code has asked for so far stands in the log."""
-        fresh = self._driver.fresh
+        fresh = self._code.fresh
         if fresh:
             asked = ", ".join(ask.told() for ask in list(fresh.values())[:SHOWN])
             raise Divergence(
                 f"at event {seq} the log has {what}; the code asked before that for {asked}, which the log does not have there"
             )
-        if not self.has_begun:
+        if self._code.main is None:
             raise Divergence(f"at event {seq} the log has {what}, before the run started")
 
     # --- asks, which the code must have made
 
     def scheduled(self, event: e.NodeScheduled, seq: int, time: int) -> None:
-        if event.cause == "first" and not isinstance(self._driver.fresh.pop(event.node, None), NodeAsk):
+        if event.cause == "first" and not isinstance(self._code.fresh.pop(event.node, None), NodeAsk):
             raise self._not_asked(f"node {event.node!r}", seq)
 
     def node_started(self, event: e.NodeStarted, seq: int, time: int) -> None:
-        ask = self._driver.open.get(event.node) or self._driver.closing.get(event.node)
+        ask = self._code.open.get(event.node) or self._code.closing.get(event.node)
         if isinstance(ask, NodeAsk) and event.hash != ask.hash:
             inputs = f" ({_shown(event.inputs)})" if len(event.inputs) > 4 else ""
             raise Divergence(
@@ -170,14 +161,14 @@ class Replay:
 
     def timer_set(self, event: e.TimerSet, seq: int, time: int) -> None:
         key = f"timer:{event.timer}"
-        ask = self._driver.fresh.pop(key, None) or self._driver.open.get(key)
+        ask = self._code.fresh.pop(key, None) or self._code.open.get(key)
         if not isinstance(ask, TimerAsk):
             raise self._not_asked(f"timer {event.timer!r}", seq)
         ask.due = event.due
 
     def asked(self, event: e.InteractionRequested, seq: int, time: int) -> None:
         key = f"interaction:{event.interaction.partition('~')[0]}"
-        ask = self._driver.fresh.pop(key, None) or self._driver.open.get(key)
+        ask = self._code.fresh.pop(key, None) or self._code.open.get(key)
         if not isinstance(ask, QuestionAsk):
             raise self._not_asked(f"the question {event.prompt!r}", seq)
         ask.interaction = event.interaction
@@ -190,7 +181,7 @@ class Replay:
             )
 
     def child_started(self, event: e.ChildStarted, seq: int, time: int) -> None:
-        ask = self._driver.fresh.pop(f"child:{event.child}", None)
+        ask = self._code.fresh.pop(f"child:{event.child}", None)
         if not isinstance(ask, ChildAsk):
             raise self._not_asked(f"child run {event.node!r}", seq)
         if event.hash and event.hash != ask.hash:
@@ -200,17 +191,17 @@ class Replay:
             )
 
     def stated(self, key: str, what: str, seq: int) -> None:
-        if not isinstance(self._driver.fresh.pop(key, None), Note):
+        if not isinstance(self._code.fresh.pop(key, None), Note):
             raise self._not_asked(what, seq)
 
     def closed(self, key: str) -> None:
         """The code closed it, or the end of the run did; then it is open again for code that goes on."""
-        self._driver.closing.pop(key, None)
+        self._code.closing.pop(key, None)
 
     def _not_asked(self, what: str, seq: int) -> Divergence:
-        driver = self._driver
-        waiting = [*driver.fresh.values(), *(ask for key, ask in driver.open.items() if key not in driver.fresh)]
-        if driver.main is not None and driver.main.done():
+        code = self._code
+        waiting: list[Ask] = [*code.fresh.values(), *(ask for key, ask in code.open.items() if key not in code.fresh)]
+        if code.is_done:
             return Divergence(f"at event {seq} the log has {what}; the code has ended before that")
         asked = ", ".join(ask.told() for ask in waiting[:SHOWN]) or "nothing"
         more = f" and {len(waiting) - SHOWN} more" if len(waiting) > SHOWN else ""

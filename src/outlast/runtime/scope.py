@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING
 from outlast.errors import NotDurable
 
 if TYPE_CHECKING:
-    from outlast.runtime.driver import Driver
+    from outlast.runtime.code import Code
 
 
 class Scope:
     """One line of workflow code. `step` is the step it is in; `made` lists the nodes named here and below, if anybody
     wants to know."""
 
-    __slots__ = ("_counts", "_tasks", "driver", "made", "path", "step")
+    __slots__ = ("_counts", "_tasks", "code", "made", "path", "step")
 
-    def __init__(self, driver: Driver, path: str = "", step: str = "", made: list[str] | None = None) -> None:
-        self.driver = driver
+    def __init__(self, code: Code, path: str = "", step: str = "", made: list[str] | None = None) -> None:
+        self.code = code
         self.path = path
         self.step = step
         self.made = made
@@ -60,15 +60,15 @@ class Scope:
     def for_task(self) -> Scope:
         """The scope of a task started here."""
         self._tasks += 1
-        return Scope(self.driver, f"{self.path}{self._tasks}/", self.step, self.made)
+        return Scope(self.code, f"{self.path}{self._tasks}/", self.step, self.made)
 
     def for_step(self, step: str) -> Scope:
         """The scope inside a step, whose name is whole."""
-        return Scope(self.driver, f"{step}/", step, self.made)
+        return Scope(self.code, f"{step}/", step, self.made)
 
     def for_item(self, name: str, made: list[str]) -> Scope:
         """The scope of one item of a map, whose nodes are listed in `made`."""
-        return Scope(self.driver, f"{name}/", self.step, made)
+        return Scope(self.code, f"{name}/", self.step, made)
 
 
 current: ContextVar[Scope] = ContextVar("outlast_scope")

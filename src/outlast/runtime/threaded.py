@@ -53,9 +53,9 @@ class Baton:
         finally:
             if self._ended is None:
                 self._dismiss()
-        value, error = self._ended
-        if error is not None:
-            raise error
+        value, raised = self._ended
+        if raised is not None:
+            raise raised
         return value
 
     def _pass(self) -> None:

@@ -16,7 +16,7 @@ from outlast.errors import BadInput
 from outlast.history import events as e
 from outlast.runtime.asks import Note, QuestionAsk, TimerAsk, value_of
 from outlast.runtime.call import Awaited, Call, Joint, begun
-from outlast.runtime.driver import Continue
+from outlast.runtime.endings import Continue
 from outlast.runtime.scope import Scope, current, here
 from outlast.runtime.values import codec_for
 
@@ -74,7 +74,7 @@ async def _raced(scope: Scope, name: str, calls: tuple[Any, ...]) -> Won[Any]:
     finally:
         for each in futures:
             each.cancel()
-    scope.driver.note(Note(f"decision:{name}", e.DecisionRecorded(key=name, value=value_of(index))))
+    scope.code.note(Note(f"decision:{name}", e.DecisionRecorded(key=name, value=value_of(index))))
     return Won(index, futures[index].result())
 
 
@@ -99,13 +99,13 @@ def sleep(
     else:
         span = seconds if isinstance(seconds, timedelta) else timedelta(seconds=seconds)
         span += timedelta(minutes=minutes, hours=hours, days=days)
-        due = scope.driver.now_us + max(0, span // timedelta(microseconds=1))
-    return Call(scope.driver, TimerAsk(scope.named("sleep"), due))
+        due = scope.code.now_us + max(0, span // timedelta(microseconds=1))
+    return Call(scope.code, TimerAsk(scope.named("sleep"), due))
 
 
 def now() -> datetime:
     """The time of what this workflow was told last; the same in a replay."""
-    return datetime.fromtimestamp(here("now()").driver.now(), UTC)
+    return datetime.fromtimestamp(here("now()").code.now(), UTC)
 
 
 def random() -> float:
@@ -119,7 +119,7 @@ def uuid() -> uuids.UUID:
 
 
 def _seed(scope: Scope, what: str) -> bytes:
-    text = f"{scope.driver.run}\0{scope.path}\0{what}\0{scope.count()}"
+    text = f"{scope.code.run}\0{scope.path}\0{what}\0{scope.count()}"
     return blake2b(text.encode(), digest_size=16).digest()
 
 
@@ -144,15 +144,15 @@ class step:
 
     def __enter__(self) -> None:
         scope = here("step()")
-        self._name, self._driver = scope.named(self._base), scope.driver
-        self._driver.note(Note(f"step:{self._name}", e.StepStarted(step=self._name)))
+        self._name, self._code = scope.named(self._base), scope.code
+        self._code.note(Note(f"step:{self._name}", e.StepStarted(step=self._name)))
         self._token = current.set(scope.for_step(self._name))
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not GeneratorExit:
             current.reset(self._token)
         if kind is None:
-            self._driver.note(Note(f"step end:{self._name}", e.StepCompleted(step=self._name)))
+            self._code.note(Note(f"step end:{self._name}", e.StepCompleted(step=self._name)))
 
 
 # --- people ------------------------------------------------------------------------------------------------------------
@@ -168,17 +168,17 @@ def ask(prompt: str, type: Any = str, *, key: str | None = None) -> Call[Any]:
     """Put a question to a person and wait for the answer, which is of the type given: a text unless said otherwise."""
     scope = here("ask()")
     name = scope.named("ask") if key is None else scope.keyed("ask", key)
-    return Call(scope.driver, QuestionAsk(name, "ask", _checked_prompt(prompt), _schema(type), codec_for(type)))
+    return Call(scope.code, QuestionAsk(name, "ask", _checked_prompt(prompt), _schema(type), codec_for(type)))
 
 
 def approve(prompt: str, *, key: str | None = None) -> Call[bool]:
     """Ask a person for a yes or a no."""
     scope = here("approve()")
     name = scope.named("approve") if key is None else scope.keyed("approve", key)
-    return Call(scope.driver, QuestionAsk(name, "approve", _checked_prompt(prompt), _schema(bool), codec_for(bool)))
+    return Call(scope.code, QuestionAsk(name, "approve", _checked_prompt(prompt), _schema(bool), codec_for(bool)))
 
 
-def _checked_prompt(prompt: str) -> str:
+def _checked_prompt(prompt: Any) -> str:
     if not isinstance(prompt, str) or not prompt.strip():
         raise BadInput("a question needs a text that people can read")
     return prompt
@@ -200,7 +200,7 @@ async def continue_as(*args: Any, **params: Any) -> NoReturn:
     """End this run; its successor, a new run of the same workflow with these parameters, goes on with a log of its own."""
     scope = here("continue_as()")
     try:
-        packed = scope.driver.workflow.arguments.pack(args, params)
+        packed = scope.code.workflow.arguments.pack(args, params)
     except TypeError as error:
-        raise BadInput(f"{scope.driver.workflow.spec.name} cannot go on with these parameters: {error}") from error
+        raise BadInput(f"{scope.code.workflow.spec.name} cannot go on with these parameters: {error}") from error
     raise Continue(packed.inputs)

@@ -20,8 +20,9 @@ from outlast.history import events as e
 from outlast.history.ids import RunId, WorkerId
 from outlast.ledger import Ledger, Pen
 from outlast.runtime import registry
-from outlast.runtime.asks import ChildAsk
+from outlast.runtime.asks import ChildAsk, NodeAsk
 from outlast.runtime.attempts import Attempts
+from outlast.runtime.code import Code
 from outlast.runtime.driver import Driver, Ending
 from outlast.runtime.ends import created_of, ending_of, settle
 from outlast.runtime.failures import kind_of
@@ -104,7 +105,7 @@ class Worker:
         """A new run, advanced here. Returns when it is durable; `AlreadyExists` if there is one of that id."""
         if run in self.drivers:
             raise AlreadyExists(f"there is a run {run} already")
-        driver = Driver(self, run, workflow, created)
+        driver = Driver(self, Code(run, workflow), created, self.ledger.begin(run, self.id))
         self.drivers[run] = driver
         await driver.start(args, kwargs)
         return driver
@@ -190,10 +191,10 @@ class Worker:
             await self._replay(pen, workflow, created)
 
     async def _replay(self, pen: Pen, workflow: Workflow[..., Any], created: e.RunCreated) -> None:
-        driver = Driver(self, pen.run, workflow, created)
-        driver.pen = pen
+        code = Code(pen.run, workflow)
+        driver = Driver(self, code, created, pen)
         self.drivers[pen.run] = driver
-        replay = Replay(driver, pen)
+        replay = Replay(code, created, pen)
         falls = self._falls.get(pen.run, 0)
         try:
             await replay.run()
@@ -201,7 +202,7 @@ class Worker:
                 self._falls.pop(pen.run, None)
                 await driver.hold(e.Failure(kind_of(Held), f"it could not be driven, {falls} times in a row"))
                 return
-            await driver.go_on(replay.news, is_new=not replay.has_begun, args=replay.args, kwargs=replay.kwargs)
+            await driver.go_on(replay.news, replay.args, replay.kwargs)
         except Divergence as difference:
             log.error("run %s is held, its code has changed: %s", pen.run, difference)
             said = f"the workflow's code no longer does what its log holds: {difference}"
@@ -244,9 +245,8 @@ class Worker:
         if not is_released and not isinstance(ending, e.RunPaused):
             try:
                 await settle(self.ledger, driver.created, ending)
-                if driver.pen is not None:
-                    while not await driver.pen.let_go():
-                        pass
+                while not await driver.pen.let_go():
+                    pass
             except OutlastError as error:
                 log.warning("the end of run %s could not be told yet: %s", driver.run, error)
                 self.take_up_again(driver.run, error)
@@ -284,9 +284,10 @@ class Worker:
         for driver in list(self.drivers.values()):
             await driver.stop()
         self.is_closing = True
+        attempts = [ask.task for driver in self.drivers.values() for ask in driver.code.open.values() if isinstance(ask, NodeAsk)]
         for driver in list(self.drivers.values()):
             driver.leave()
-        await self.attempts.close()
+        await self.attempts.close([task for task in attempts if task is not None])
         for task in list(self._tasks):
             task.cancel()
         if self._tasks:

@@ -62,7 +62,7 @@ def copy(path: Path, target: Path) -> Generator[tuple[int, int], None, None]:
     with told(f"copy {path} to {target}"), closing(_reader(path)) as old, closing(apsw.Connection(str(target))) as new:
         version_of(old)
         # Held to the end: without a transaction of its own, a copy starts over whenever somebody else has written.
-        old.execute("select count(*) from sqlite_schema").fetchall()
+        old.execute("begin; select count(*) from sqlite_schema").fetchall()
         new.pragma("synchronous", "off")
         with new.backup("main", old, "main") as backup:
             while not backup.done:

@@ -1,0 +1,36 @@
+"""A node that fails now and then is tried again, by the rules you give it.
+
+`retry` says how often and how soon; `fail_on` names errors that no further attempt would cure. `ol.attempt()` tells a
+node which attempt it is, `ol.token()` is the same for all of them: services that know it can tell a repeated request.
+"""
+
+import outlast as ol
+
+
+class OutOfPaper(Exception):
+    """Comes and goes."""
+
+
+class NoSuchPrinter(Exception):
+    """Stays."""
+
+
+@ol.node(retry=ol.Retry(attempts=4, delay=0.05, factor=2), fail_on=NoSuchPrinter)
+async def send_to_printer(printer: str, page: str) -> str:
+    if printer != "hall":
+        raise NoSuchPrinter(printer)
+    if ol.attempt() < 3:
+        raise OutOfPaper(f"{printer}, attempt {ol.attempt()}")
+    return f"{page} lies in the {printer}"
+
+
+@ol.workflow
+async def print_page(page: str) -> str:
+    try:
+        return await send_to_printer("cellar", page)  # fails at once, for good
+    except NoSuchPrinter as error:
+        return f"no {error}, but {await send_to_printer('hall', page)}"  # the third attempt succeeds
+
+
+if __name__ == "__main__":
+    print(ol.run(print_page, "the timetable"))

@@ -1,0 +1,31 @@
+"""Parts with names: `async with ol.step("...")` says which part of a workflow nodes belong to.
+
+Steps show in the log and in the names of nodes (`check/measure`), and keep those names apart: what is called in one
+step does not rename what is called in another. `options(key=...)` names one call among many by what it works on.
+"""
+
+import outlast as ol
+
+
+@ol.node
+async def measure(part: str) -> int:
+    return len(part)
+
+
+@ol.node
+async def join(parts: list[str]) -> str:
+    return "-".join(parts)
+
+
+@ol.workflow
+async def build(parts: list[str]) -> str:
+    async with ol.step("check"):
+        lengths = [await measure.options(key=part)(part) for part in parts]
+    async with ol.step("assemble"):
+        whole = await join([part for part, length in zip(parts, lengths, strict=True) if length > 2])
+        length = await measure(whole)
+    return f"{whole}: {length} long"
+
+
+if __name__ == "__main__":
+    print(ol.run(build, ["oak", "ox", "elm", "ash"]))

@@ -1,0 +1,185 @@
+"""The code of one run: a workflow's function on its deterministic loop, and what it waits for.
+
+It does not know whether it lives or is being replayed. It asks; it is told outcomes, one at a time; after each it runs until
+it is quiet. What it asked for since is `fresh`, what it waits for is `open`. Whoever drives it (`driver` live, `replay` from
+the log) says what becomes of that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from contextlib import suppress
+from contextvars import copy_context
+from typing import TYPE_CHECKING, Any
+
+from outlast.errors import NotDurable
+from outlast.history import events as e
+from outlast.history.ids import RunId
+from outlast.runtime.asks import Ask, ChildAsk, Note, TimerAsk
+from outlast.runtime.capture import ReplaySilencer, is_replaying
+from outlast.runtime.failures import error_from
+from outlast.runtime.loop import Alarm, WorkflowLoop
+from outlast.runtime.scope import Scope, current
+from outlast.runtime.threaded import Baton, Dismissed
+
+if TYPE_CHECKING:
+    from outlast.runtime.functions import Workflow
+
+REMEMBERED_FAILURES = 100
+"""How many of the newest failures are known by the node they came from."""
+
+
+class Pending(asyncio.Future[Any]):
+    """An outcome that workflow code waits for. To cancel it withdraws what was asked."""
+
+    ask: Ask
+    code: Code
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        if not super().cancel(msg):
+            return False
+        self.code.withdraw(self.ask)
+        return True
+
+
+class Code:
+    """The code of one run. `close` is called with what it no longer waits for; without it, that gathers in `closing`."""
+
+    def __init__(self, run: RunId, workflow: Workflow[..., Any]) -> None:
+        self.run = run
+        self.workflow = workflow
+        self.open: dict[str, Ask] = {}
+        self.fresh: dict[str, Ask] = {}
+        self.closing: dict[str, Ask] = {}
+        self.close: Callable[[Ask], None] | None = None
+        self.main: asyncio.Task[Any] | None = None
+        self.broken: NotDurable | None = None
+        """Why it cannot go on, if it runs in circles."""
+        self.now_us = 0
+        self.silencer = ReplaySilencer(on=True)
+        self._loop = WorkflowLoop(self)
+        self._failures: dict[int, tuple[BaseException, str]] = {}
+        self._is_dismissed = False
+
+    # --- its life
+
+    def begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Set it going, up to where it first waits."""
+        context = copy_context()
+        context.run(current.set, Scope(self))
+        context.run(is_replaying.set, self.silencer)
+        fn = self.workflow.fn
+        if inspect.iscoroutinefunction(fn):
+            coroutine = context.run(fn, *args, **kwargs)
+        else:
+            coroutine = _in_thread(fn, args, kwargs)
+        self.main = asyncio.Task(coroutine, loop=self._loop, context=context)
+        self.turn()
+
+    def turn(self) -> None:
+        """Let it run until it is quiet."""
+        try:
+            self._loop.run_until_quiet()
+        except NotDurable as error:
+            self.broken = error
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it has returned or raised, or cannot go on."""
+        return self.broken is not None or (self.main is not None and self.main.done())
+
+    def dismiss(self) -> None:
+        """Nobody drives it any more."""
+        self._is_dismissed = True
+        if self.main is not None and not self.main.done():
+            coroutine: Any = self.main.get_coro()
+            with suppress(BaseException):  # it may do anything in its `finally`, and nobody listens
+                coroutine.close()
+
+    # --- what it asks
+
+    def ask(self, ask: Ask) -> asyncio.Future[Any]:
+        """Take note of what it asks for; the outcome will be told to what this returns."""
+        self._must_be_driven()
+        if isinstance(ask, ChildAsk):
+            ask.bound_to(self.run)
+        if ask.key in self.open:
+            raise NotDurable(f"{ask.told()} is asked for twice at once")
+        self.open[ask.key] = self.fresh[ask.key] = ask
+        ask.future = future = Pending(loop=self._loop)
+        future.ask, future.code = ask, self
+        return future
+
+    def note(self, note: Note) -> None:
+        """Take note of what it states."""
+        self._must_be_driven()
+        self.fresh[note.key] = note
+
+    def now(self) -> float:
+        return self.now_us / 1e6
+
+    def set_alarm(self, alarm: Alarm) -> None:
+        ask = TimerAsk(current.get().named("timer"), round(alarm.moment * 1e6), alarm)
+        self.ask(ask)
+        alarm.cancel_timer = lambda: self.withdraw(ask)
+
+    def withdraw(self, ask: Ask) -> None:
+        """It no longer waits for this."""
+        if self.open.pop(ask.key, None) is None or self._is_dismissed:
+            return
+        if self.fresh.pop(ask.key, None) is not None:
+            return  # nobody has heard of it yet
+        if self.close is not None:
+            self.close(ask)
+        else:
+            self.closing[ask.key] = ask
+
+    def _must_be_driven(self) -> None:
+        if self._is_dismissed:
+            raise Dismissed("this process no longer drives the workflow")
+
+    # --- what it is told
+
+    def tell(self, ask: Ask, value: Any) -> None:
+        """An outcome, which it hears at once."""
+        if not ask.future.done():
+            ask.future.set_result(value)
+            self.turn()
+
+    def tell_failure(self, ask: Ask, failure: e.Failure) -> None:
+        """A failure, which it hears at once."""
+        if ask.future.done():
+            return
+        error = error_from(failure)
+        self._failures[id(error)] = (error, ask.name)
+        if len(self._failures) > REMEMBERED_FAILURES:
+            del self._failures[next(iter(self._failures))]
+        ask.future.set_exception(error)
+        ask.future.exception()  # nobody has to look at it
+        self.turn()
+
+    def tell_fired(self, ask: TimerAsk) -> None:
+        """That a time has come, which it hears at once."""
+        if ask.alarm is not None:
+            self._loop.ring(ask.alarm)
+            self.turn()
+        else:
+            self.tell(ask, None)
+
+    def node_behind(self, error: BaseException | None) -> str:
+        """The node whose failure an error is, or came from."""
+        seen: set[int] = set()
+        while error is not None and id(error) not in seen:
+            seen.add(id(error))
+            if id(error) in self._failures:
+                return self._failures[id(error)][1]
+            if isinstance(error, BaseExceptionGroup):
+                return next(filter(None, map(self.node_behind, error.exceptions)), "")
+            error = error.__cause__ or error.__context__
+        return ""
+
+
+async def _in_thread(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return await Baton(fn, args, kwargs).run()

@@ -1,0 +1,103 @@
+"""What is released, as a stranger gets it: the wheel in an empty environment with the locked dependencies."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import venv
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+from outlast import __version__
+
+ROOT = Path(__file__).parents[2]
+PATIENCE = 300
+FIRST_PAGES = ["README.md"]
+"""Pages whose commands are typed in the new environment. The first page of the tutorial belongs here once it exists."""
+BUILD = ["wheel", "--quiet", "--no-deps", "--no-build-isolation"]
+"""As `make wheel` builds it: with the build tools that are locked and installed, never with others from the network."""
+
+
+def sh(*command: str | Path, cwd: Path) -> str:
+    """What a command says in a folder that knows nothing of this checkout."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("OUTLAST_", "PYTHON", "PYTEST_"))}
+    ran = subprocess.run(command, cwd=cwd, env=kept, capture_output=True, text=True, timeout=PATIENCE)
+    assert ran.returncode == 0, (command, ran.stdout, ran.stderr)
+    return ran.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dist")
+    sh(sys.executable, "-m", "pip", *BUILD, "--wheel-dir", folder, ROOT, cwd=folder)
+    (built,) = folder.iterdir()
+    return built
+
+
+@pytest.fixture(scope="module")
+def bin(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The programs of an environment that holds the wheel and what is locked for it."""
+    home = tmp_path_factory.mktemp("stranger") / "venv"
+    venv.create(home, with_pip=True)
+    programs = home / ("Scripts" if os.name == "nt" else "bin")
+    pip = [programs / "python", "-m", "pip", "install", "--quiet"]
+    sh(*pip, "--require-hashes", "-r", ROOT / "requirements" / "runtime.txt", cwd=home)
+    sh(*pip, "--no-deps", "--no-index", wheel, cwd=home)
+    return programs
+
+
+def test_the_wheel_is_pure_python_typed_and_complete(wheel: Path) -> None:
+    assert wheel.name == f"outlast-{__version__}-py3-none-any.whl"
+    held = set(ZipFile(wheel).namelist())
+    ours = {
+        f"outlast/{path.relative_to(ROOT / 'src' / 'outlast')}" for path in (ROOT / "src" / "outlast").rglob("*.py")
+    }
+    assert ours - held == set()
+    assert "outlast/py.typed" in held
+    assert {name.split("/")[0] for name in held} == {"outlast", f"outlast-{__version__}.dist-info"}
+
+
+def test_the_make_verb_builds_it_the_same_way() -> None:
+    assert f"pip {' '.join(BUILD)} --wheel-dir dist ." in (ROOT / "Makefile").read_text()
+
+
+def test_it_is_imported_and_says_its_version(bin: Path, tmp_path: Path) -> None:
+    assert sh(bin / "outlast", "--version", cwd=tmp_path) == f"outlast {__version__}\n"
+    said = sh(
+        bin / "python", "-c", "import outlast; print(outlast.__version__, outlast.__file__)", cwd=tmp_path
+    ).split()
+    assert said[0] == __version__
+    assert Path(said[1]).is_relative_to(bin.parent)
+
+
+def test_what_is_locked_is_all_that_it_needs(bin: Path, tmp_path: Path) -> None:
+    sh(bin / "python", "-m", "pip", "check", cwd=tmp_path)
+
+
+@pytest.mark.parametrize("page", FIRST_PAGES)
+def test_what_a_newcomer_is_told_to_type_runs(page: str, bin: Path, tmp_path: Path) -> None:
+    typed = _typed(ROOT / page)
+    assert typed
+    for program, *arguments in typed:
+        here = [str(ROOT / word) if word.startswith("examples/") else word for word in arguments]
+        sh(bin / program, *here, cwd=tmp_path)
+    assert (tmp_path / ".outlast" / "runs.db").is_file()
+
+
+def test_a_new_project_runs(bin: Path, tmp_path: Path) -> None:
+    sh(bin / "outlast", "init", "my-project", cwd=tmp_path)
+    sh(bin / "python", "flows.py", cwd=tmp_path / "my-project")
+    assert len(sh(bin / "outlast", "ps", "-o", "ids", cwd=tmp_path / "my-project").split()) == 1
+
+
+def _typed(page: Path) -> list[list[str]]:
+    """The commands of a page's console blocks, without the folder their program lies in; `make` is for a checkout."""
+    blocks = re.findall(r"```console\n(.*?)```", page.read_text(), re.DOTALL)
+    lines = [line.removeprefix("$ ") for block in blocks for line in block.splitlines() if line.startswith("$ ")]
+    typed = [shlex.split(line) for line in lines]
+    return [[words[0].removeprefix(".venv/bin/"), *words[1:]] for words in typed if words[0] != "make"]
