@@ -26,7 +26,7 @@ class Job(Struct, frozen=True):
 
 
 PLAN = (
-    Job("w1", "w1", rounds=7),
+    Job("w1", "w1", rounds=5),
     Job("w1-flushes", "w1 flushes", systems=("outlast", "raw")),
     Job("w2", "w2"),
     Job("w3", "w3", rounds=5),

@@ -15,7 +15,7 @@ from statistics import median
 from benchmarks.measures import folder
 from benchmarks.program import Found, Stage, play
 
-REPEATS = 7
+REPEATS = 5
 OVER = {"outlast": "asyncio, msgspec", "raw": "asyncio, msgspec", "dbos": "asyncio"}
 NAMES = {
     "outlast": "from outlast import node, open, run, workflow",

@@ -6,6 +6,7 @@ Drivers are imported when a store of their kind is opened, never before.
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
@@ -30,6 +31,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 LONGEST_KEY = 64
+PYTHONS_THRESHOLD = (700, 10, 10)
+CALM_THRESHOLD = (10_000, 20, 20)
 
 
 def default_store(given: str | None = None) -> str:
@@ -154,7 +157,7 @@ async def _open(
         open_now.push_async_callback(ledger.close)
         hands = None
         if worker:
-            load_apps(settings.apps)
+            load_apps(settings.apps, str(settings.root) if settings.apps else "")
             hands = await open_now.enter_async_context(_working(ledger, settings))
         client = Client(ledger, hands, root=str(settings.root), apps=settings.apps)
         open_now.push_async_callback(client.leave)
@@ -174,6 +177,7 @@ async def _working(ledger: Ledger, settings: Settings) -> AsyncIterator[Worker]:
     )
     await ledger.store.enrol(worker.id, settings.claim)
     worker.listen()
+    calm = _calm_collector()
     staff = {
         "claimer": Claimer(worker).run,
         "timekeeper": Timekeeper(worker).run,
@@ -188,8 +192,19 @@ async def _working(ledger: Ledger, settings: Settings) -> AsyncIterator[Worker]:
             task.cancel()
         await asyncio.wait(tasks)
         await worker.close()
+        calm()
         with suppress(OutlastError):  # its claims run out by themselves
             await ledger.store.retire(worker.id)
+
+
+def _calm_collector() -> Callable[[], None]:
+    """Let the garbage collector run less often while runs are advanced, if nobody has set it: thousands of runs are alive at
+    once, nothing of them is left in rings, and to go through them all again and again took a third of the time."""
+    before = gc.get_threshold()
+    if before != PYTHONS_THRESHOLD:
+        return lambda: None
+    gc.set_threshold(*CALM_THRESHOLD)
+    return lambda: gc.set_threshold(*before)
 
 
 def read_key(path: Path) -> bytes:

@@ -17,7 +17,7 @@ from rich.console import Console
 from outlast.cli.events import show_lines
 from outlast.cli.shapes import TIMES, event_shape
 from outlast.cli.telling import details, place
-from outlast.client import Client
+from outlast.client import Reader
 from outlast.history import events as e
 from outlast.history.codec import decode
 from outlast.history.record import Entry
@@ -91,7 +91,7 @@ def _event(shape: dict[str, Any]) -> e.AnyEvent:
 
 async def _events(path: Any, run: Any) -> list[e.AnyEvent]:
     store = SqliteStore(path, readonly=True)
-    found = [entry.event async for entry in Client(store).events(run, everything=True)]
+    found = [entry.event async for entry in Reader(store).events(run, everything=True)]
     await store.close()
     return [_compact(event) for event in found]
 

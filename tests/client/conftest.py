@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from outlast.client import Client
+from outlast.client import Reader
 from outlast.history.ids import RunId
 from outlast.stores.memory import MemoryStore
 from outlast.stores.sqlite import SqliteStore
@@ -33,7 +33,7 @@ class House:
     def __init__(self, store: Any) -> None:
         self.made = _load("made_runs")
         self.store = store
-        self.desk = Client(store)
+        self.desk = Reader(store)
         self.maker = self.made.Maker(store)
 
     @property

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from outlast.client import Client, Verification
+from outlast.client import Reader, Verification
 from outlast.errors import NotFound
 from outlast.history import events as e
 from outlast.history.ids import RunId
@@ -173,9 +173,9 @@ def test_a_key_proves_what_was_written_with_it_and_only_that(play_in_memory: Any
         maker = house.made.Maker(store, key=b"secret")
         await house.made.make_all(maker)
         run = maker.runs["report"]
-        assert (await Client(store, key=b"secret").verify(run)).is_sound
-        assert ("V1", 1) in places(await Client(store).verify(run))
-        assert ("V1", 1) in places(await Client(store, key=b"other").verify(run))
+        assert (await Reader(store, key=b"secret").verify(run)).is_sound
+        assert ("V1", 1) in places(await Reader(store).verify(run))
+        assert ("V1", 1) in places(await Reader(store, key=b"other").verify(run))
 
     play_in_memory(scene)
 
@@ -192,7 +192,7 @@ def test_what_is_written_while_verify_looks_is_no_violation(moment: str, play_in
             await pen.append([e.NodeCompleted(node=name), e.SignalAwaited(wait=name, name=name)])
 
         store.meanwhile = write
-        found = await Client(store).verify(pen.run)
+        found = await Reader(store).verify(pen.run)
         assert found.is_sound, found.violations
         assert store.interruptions
 

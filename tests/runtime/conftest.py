@@ -41,7 +41,13 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
             if stage is not None:
                 await stage.clear()
 
-    asyncio.run(whole())
+    with asyncio.Runner() as runner:
+        try:
+            runner.run(whole())
+        except (SystemExit, KeyboardInterrupt) as error:
+            if runner._interrupt_count:  # a person's
+                raise
+            pytest.fail(f"the loop of the engine was ended by {error!r}")
     return True
 
 

@@ -32,6 +32,7 @@ _Work: TypeAlias = (
     | e.NodeCheckpointed
     | e.NodeCompleted
     | e.NodeFailed
+    | e.NodesRetired
     | e.NodeSkipped
     | e.CompensationStarted
     | e.NodeCompensated
@@ -48,6 +49,7 @@ _People: TypeAlias = (
     | e.TimerSet
     | e.TimerFired
     | e.TimerCancelled
+    | e.NewsHeard
     | e.DecisionRecorded
 )
 _Outside: TypeAlias = (
@@ -141,6 +143,8 @@ def _of_work(event: _Work, time: int) -> tuple[str, ...]:
         case e.NodeFailed():
             again = "" if event.retry_at is None else f"again in {span(event.retry_at - time)}"
             return _failure(event.error) + _took("after", event.ms), again
+        case e.NodesRetired():
+            return (f"{counted(len(event.nodes), 'node')}, from {event.nodes[0]}" if event.nodes else "none",)
         case e.NodeSkipped():
             return (event.reason,)
         case e.CompensationStarted() | e.NodeCompensated():
@@ -172,6 +176,8 @@ def _of_people(event: _People, time: int) -> tuple[str, ...]:
             return (event.timer,)
         case e.TimerCancelled():
             return event.timer, event.reason
+        case e.NewsHeard():
+            return (f"up to event {event.upto}",)
         case e.DecisionRecorded():
             return event.key, _value(event.value)
 

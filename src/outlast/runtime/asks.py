@@ -21,6 +21,7 @@ from outlast.runtime.loop import Alarm
 from outlast.runtime.values import Codec, input_hash
 
 if TYPE_CHECKING:
+    from outlast.runtime.code import Pending
     from outlast.runtime.driver import Driver
     from outlast.runtime.functions import Workflow
     from outlast.runtime.inside import Inside
@@ -37,7 +38,7 @@ class Ask:
     __slots__ = ("driver", "future", "key", "name")
 
     driver: Driver
-    future: asyncio.Future[Any]
+    future: Pending
 
     def __init__(self, name: str, key: str) -> None:
         self.name = name

@@ -104,6 +104,7 @@ class Attempts:
         else:
             driver.completed(ask, attempt, output, value, _ms(began))
         finally:
+            ask.task = ask.inside = None  # or the task, its context and the ask would be a ring for the collector
             if spec.run_in != "process":
                 hush()
         await driver.write()
@@ -119,8 +120,7 @@ class Attempts:
         return ask.arguments.unpack(ask.packed.inputs)
 
     async def _find_checkpoint(self, own: Inside) -> None:
-        pen = own.ask.driver.pen
-        node = pen.state.nodes.get(own.ask.name) if pen is not None else None
+        node = own.ask.driver.pen.state.nodes.get(own.ask.name)
         if node is not None and node.checkpoint is not None:
             own.kept = await fetched(node.checkpoint, self._worker.store.blobs)
 
@@ -176,8 +176,7 @@ class Attempts:
         raise error
 
     def _failed_attempts(self, ask: NodeAsk) -> int:
-        pen = ask.driver.pen
-        node = pen.state.nodes.get(ask.name) if pen is not None else None
+        node = ask.driver.pen.state.nodes.get(ask.name)
         return node.retries if node is not None else 0
 
     async def _in_process(self, ask: NodeAsk, own: Inside) -> Any:

@@ -34,6 +34,8 @@ REMEMBERED_FAILURES = 100
 class Pending(asyncio.Future[Any]):
     """An outcome that workflow code waits for. To cancel it withdraws what was asked."""
 
+    __slots__ = ("ask", "code")
+
     ask: Ask
     code: Code
 
@@ -41,11 +43,33 @@ class Pending(asyncio.Future[Any]):
         if not super().cancel(msg):
             return False
         self.code.withdraw(self.ask)
+        del self.ask, self.code
         return True
+
+    def settled(self) -> Pending:
+        """Itself, no longer tied to what it was the outcome of: thousands of rings of objects would be left to collect."""
+        del self.ask.future, self.ask, self.code
+        return self
 
 
 class Code:
     """The code of one run. `close` is called with what it no longer waits for; without it, that gathers in `closing`."""
+
+    __slots__ = (
+        "_failures",
+        "_is_dismissed",
+        "_loop",
+        "broken",
+        "close",
+        "closing",
+        "fresh",
+        "main",
+        "now_us",
+        "open",
+        "run",
+        "silencer",
+        "workflow",
+    )
 
     def __init__(self, run: RunId, workflow: Workflow[..., Any]) -> None:
         self.run = run
@@ -59,7 +83,7 @@ class Code:
         """Why it cannot go on, if it runs in circles."""
         self.now_us = 0
         self.silencer = ReplaySilencer(on=True)
-        self._loop = WorkflowLoop(self)
+        self._loop = WorkflowLoop(self)  # type: ignore[abstract]  # see its last lines
         self._failures: dict[int, tuple[BaseException, str]] = {}
         self._is_dismissed = False
 
@@ -91,12 +115,17 @@ class Code:
         return self.broken is not None or (self.main is not None and self.main.done())
 
     def dismiss(self) -> None:
-        """Nobody drives it any more."""
+        """Nobody drives it any more. It is taken apart, so that nothing of it is left for the collector of garbage."""
         self._is_dismissed = True
         if self.main is not None and not self.main.done():
             coroutine: Any = self.main.get_coro()
             with suppress(BaseException):  # it may do anything in its `finally`, and nobody listens
                 coroutine.close()
+        self.close = self.main = None
+        self.open.clear()
+        self.fresh.clear()
+        self._failures.clear()
+        self._loop.forget()
 
     # --- what it asks
 
@@ -144,25 +173,24 @@ class Code:
 
     def tell(self, ask: Ask, value: Any) -> None:
         """An outcome, which it hears at once."""
-        if not ask.future.done():
-            ask.future.set_result(value)
-            self.turn()
+        ask.future.settled().set_result(value)
+        self.turn()
 
     def tell_failure(self, ask: Ask, failure: e.Failure) -> None:
         """A failure, which it hears at once."""
-        if ask.future.done():
-            return
         error = error_from(failure)
         self._failures[id(error)] = (error, ask.name)
         if len(self._failures) > REMEMBERED_FAILURES:
             del self._failures[next(iter(self._failures))]
-        ask.future.set_exception(error)
-        ask.future.exception()  # nobody has to look at it
+        future = ask.future.settled()
+        future.set_exception(error)
+        future.exception()  # nobody has to look at it
         self.turn()
 
     def tell_fired(self, ask: TimerAsk) -> None:
         """That a time has come, which it hears at once."""
         if ask.alarm is not None:
+            ask.future.settled()
             self._loop.ring(ask.alarm)
             self.turn()
         else:

@@ -93,7 +93,9 @@ class Driver:
         self._date()
         if state.outline.version != spec.code:
             self._pending.append(
-                e.VersionChanged(version=spec.code, previous=state.outline.version, reason="it replayed without a difference")
+                e.VersionChanged(
+                    version=spec.code, previous=state.outline.version, reason="it replayed without a difference"
+                )
             )
         if code.main is None:
             self._pending.append(e.RunStarted())
@@ -134,9 +136,7 @@ class Driver:
         self.in_flight -= 1
         self._date()
         chance = self.worker.chance()
-        said = decide.fail_node(
-            self.pen.state, ask.name, failure, ask.spec.retry, now=self._time, chance=chance, ms=ms
-        )
+        said = decide.fail_node(self.pen.state, ask.name, failure, ask.spec.retry, now=self._time, chance=chance, ms=ms)
         self._pending += said
         due = next((event.retry_at for event in said if isinstance(event, e.NodeFailed)), None)
         if due is not None:
@@ -182,7 +182,8 @@ class Driver:
         self._pending.append(event)
         self._then.append(lambda: None if landed.done() else landed.set_result(None))
         await self.write()
-        await asyncio.wait([landed, self.ended], return_when=asyncio.FIRST_COMPLETED)
+        either: list[asyncio.Future[Any]] = [landed, self.ended]
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if not landed.done():
             raise Fenced(f"run {self.run} is no longer driven here")
 
@@ -454,6 +455,7 @@ class Driver:
         for ask in self.code.open.values():
             ask.let_go()
         self.code.dismiss()
+        self.pen.news = None
         self.worker.forget(self)
         if not self.ended.done():
             self.ended.set_result(ending)

@@ -26,8 +26,10 @@ def entry_of(workflow: Workflow[..., Any]) -> str:
     return workflow.spec.entry
 
 
-def load_apps(apps: Iterable[str]) -> None:
-    """Import these modules or files, whose workflows are known from then on."""
+def load_apps(apps: Iterable[str], root: str = "") -> None:
+    """Import these modules or files, whose workflows are known from then on. Modules are found from `root` too."""
+    if root and root not in sys.path:
+        sys.path.insert(0, root)
     for app in apps:
         load(app.partition(":")[0] if not app.endswith(".py") else app)
 

@@ -50,9 +50,7 @@ inside: ContextVar[Inside] = ContextVar("outlast_inside")
 
 def token_of(ask: NodeAsk) -> str:
     """The same for every attempt of a node on a branch."""
-    pen = ask.driver.pen
-    branch = pen.head.branch if pen is not None else 0
-    return f"{ask.driver.run}/{ask.name}/{branch}"
+    return f"{ask.driver.run}/{ask.name}/{ask.driver.pen.head.branch}"
 
 
 class Kept(Awaitable[None]):

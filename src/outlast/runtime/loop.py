@@ -122,6 +122,11 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         """An async generator that was left half-way ends on this loop, and not on the one around it."""
         self.call_soon(self.create_task, generator.aclose())
 
+    def forget(self) -> None:
+        """It will not turn any more."""
+        self._ready.clear()
+        del self._timekeeping
+
     def ring(self, alarm: Alarm) -> None:
         """The time of an alarm has come."""
         alarm.cancel_timer = None

@@ -284,7 +284,12 @@ class Worker:
         for driver in list(self.drivers.values()):
             await driver.stop()
         self.is_closing = True
-        attempts = [ask.task for driver in self.drivers.values() for ask in driver.code.open.values() if isinstance(ask, NodeAsk)]
+        attempts = [
+            ask.task
+            for driver in self.drivers.values()
+            for ask in driver.code.open.values()
+            if isinstance(ask, NodeAsk)
+        ]
         for driver in list(self.drivers.values()):
             driver.leave()
         await self.attempts.close([task for task in attempts if task is not None])
