@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test faults bench wheel lock clean
+.PHONY: help setup demo check test faults bench wheel lock clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -25,6 +25,16 @@ check: $(READY)  ## Format, lint, types, doors between rooms, no registry named
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python tests/house/no_hosts.py
+
+DEMO := .make/runtime
+$(DEMO)/.ready: requirements/runtime.txt
+	@$(PYTHON) -c 'import sys; sys.exit("Outlast needs Python 3.11 or newer, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv --clear $(DEMO)
+	$(DEMO)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/runtime.txt
+	@touch $@
+
+demo: $(DEMO)/.ready  ## Kill a workflow half-way, start it again, and see what was recovered
+	PYTHONPATH=src $(DEMO)/bin/python -m demo
 
 test: $(READY)  ## Run the test suite
 	$(BIN)/pytest

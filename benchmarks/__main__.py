@@ -9,6 +9,7 @@ import argparse
 import os
 import platform
 import re
+import subprocess
 import sys
 import time
 from datetime import UTC, datetime
@@ -17,10 +18,11 @@ import apsw
 import msgspec
 
 from benchmarks import kernel
-from benchmarks.collect import collect, say
+from benchmarks.collect import collect, note, say
 from benchmarks.measures import MADE, ROOT
 from benchmarks.page import Machine, page
 from benchmarks.plan import PLAN, Job, Results
+from outlast.errors import OutlastError
 
 PAGE = ROOT / "docs" / "benchmarks.md"
 KEPT = MADE / "bench.json"
@@ -29,15 +31,15 @@ KEPT = MADE / "bench.json"
 class Everything(msgspec.Struct):
     machine: Machine
     results: Results
-    kernel: kernel.Kernel
+    kernel: kernel.Kernel | None
 
 
 def main() -> int:
     asked = _asked()
     if asked.only:
-        return _some([job for job in PLAN if job.name in asked.only], asked.rounds)
+        return _some([job for job in _plan(asked.rounds) if job.name in asked.only])
     if not asked.page:
-        _measure()
+        _measure(_plan(asked.rounds))
     found = msgspec.json.decode(KEPT.read_bytes(), type=Everything)
     text = page(found.machine, found.results, found.kernel)
     PAGE.write_text(text)
@@ -49,21 +51,30 @@ def main() -> int:
 def _asked() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--only", nargs="+", choices=[job.name for job in PLAN], help="measure these, write no page")
-    parser.add_argument("--rounds", type=int, help="with --only: as many rounds instead of the planned ones")
+    parser.add_argument("--rounds", type=int, help="as many rounds instead of the planned ones")
     parser.add_argument("--page", action="store_true", help="write the page from what was found last")
     return parser.parse_args()
 
 
-def _some(jobs: list[Job], rounds: int | None) -> int:
-    results = collect([msgspec.structs.replace(job, rounds=rounds or job.rounds) for job in jobs])
+def _plan(rounds: int | None) -> list[Job]:
+    return [msgspec.structs.replace(job, rounds=rounds or job.rounds) for job in PLAN]
+
+
+def _some(jobs: list[Job]) -> int:
+    results = collect(jobs, Results())
     print(msgspec.json.format(msgspec.json.encode(results.found), indent=1).decode())
     return 1 if results.failures else 0
 
 
-def _measure() -> None:
+def _measure(jobs: list[Job]) -> None:
     began = time.perf_counter()
-    of_kernel = kernel.measure()
-    results = collect(PLAN)
+    results = Results()
+    try:
+        of_kernel = kernel.measure()
+    except (OutlastError, subprocess.SubprocessError) as error:
+        of_kernel = None
+        note(results, "kernel", "outlast", str(error))
+    collect(jobs, results)
     machine = _machine(time.perf_counter() - began)
     KEPT.write_bytes(msgspec.json.encode(Everything(machine, results, of_kernel)))
 

@@ -25,14 +25,13 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def collect(jobs: Iterable[Job]) -> Results:
-    results = Results()
+def collect(jobs: Iterable[Job], results: Results) -> Results:
     missing = _set_up()
     for job in jobs:
         for number in range(job.rounds):
             for system in job.systems:
                 if system in missing:
-                    _note(results, job, system, missing[system])
+                    note(results, job.name, system, missing[system])
                 elif system not in results.failures.get(job.name, {}):
                     _round(results, job, system, number)
     return results
@@ -54,15 +53,17 @@ def _round(results: Results, job: Job, system: str, number: int) -> None:
     try:
         found = _run(job, system)
     except Failed as failure:
-        _note(results, job, system, str(failure))
+        note(results, job.name, system, str(failure))
         return
     results.found.setdefault(job.name, {}).setdefault(system, []).append(found)
     say(f"{job.name}, {system}, round {number + 1} of {job.rounds}: {time.perf_counter() - began:.1f} s")
 
 
-def _note(results: Results, job: Job, system: str, reason: str) -> None:
-    results.failures.setdefault(job.name, {})[system] = reason
-    say(f"{job.name}, {system}: failed: {reason}")
+def note(results: Results, job: str, system: str, reason: str) -> None:
+    """Why there is nothing; the page says so too."""
+    if system not in results.failures.setdefault(job, {}):
+        say(f"{job}, {system}: failed: {reason}")
+    results.failures[job][system] = reason
 
 
 def _run(job: Job, system: str) -> Found:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from statistics import median
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
 from benchmarks.measures import spread
 from benchmarks.plan import Results
+
+Wanted: TypeAlias = Literal["at least", "at most"]
 
 LINEAR = 1.25
 """How much more each node or event may cost in a run ten or more times as long before that is not linear: the noise."""
@@ -19,7 +21,7 @@ class Goal(Struct, frozen=True):
     """One line of the page. `program` is what measured it."""
 
     measure: str
-    wanted: Literal["at least", "at most"]
+    wanted: Wanted
     number: float
     program: str
     values: Callable[[Results], Sequence[float]]
@@ -37,17 +39,21 @@ class Goal(Struct, frozen=True):
         return f"{spread(values, self.digits)}{self.unit}" if values else "nothing"
 
     def verdict(self, results: Results) -> str:
-        values = self.values(results)
-        if not values:
-            return "**not measured**: the program failed"
-        found = median(values)
-        if found >= self.number if self.wanted == "at least" else found <= self.number:
-            return "met"
-        if not self.number or not found:
-            return f"**missed**: {found:,g} instead of {self.number:,g}"
-        if self.wanted == "at least":
-            return f"**missed**: {found / self.number:.0%} of the goal"
-        return f"**missed**: {found / self.number:.2g} times the goal"
+        return verdict(self.wanted, self.number, self.values(results))
+
+
+def verdict(wanted: Wanted, number: float, values: Sequence[float]) -> str:
+    """By the median of what was found: met, or by how much not."""
+    if not values:
+        return "**not measured**: the program failed"
+    found = median(values)
+    if found >= number if wanted == "at least" else found <= number:
+        return "met"
+    if not number or not found:
+        return f"**missed**: {found:,g} instead of {number:,g}"
+    if wanted == "at least":
+        return f"**missed**: {found / number:.0%} of the goal"
+    return f"**missed**: {found / number:.3g} times the goal"
 
 
 class Unmeasured(Struct, frozen=True):
@@ -98,7 +104,7 @@ def _start_up(job: str) -> Callable[[Results], Sequence[float]]:
 
 
 GOALS: tuple[Goal | Unmeasured, ...] = (
-    Goal("W1, nodes/s as a share of raw inserts/s", "at least", 0.6, "w1", _times("w1", "nodes_per_s", "raw"), 2),
+    Goal("W1, nodes/s as a share of raw inserts/s", "at least", 0.6, "w1 share", _of("w1-share", "of_raw"), 2),
     Goal("W1, nodes/s, times DBOS", "at least", 10, "w1", _times("w1", "nodes_per_s", "dbos"), 1, about="about 10"),
     Goal(
         "W1, flushes per node", "at most", 1.1, "w1 flushes", _of("w1-flushes", "flushes_per_node"), 2, about="about 1"
@@ -138,15 +144,8 @@ GOALS: tuple[Goal | Unmeasured, ...] = (
         about=f"linear: at most {LINEAR}",
     ),
     Unmeasured("W5, a graph run of 1,000,000 events resumes", "about 1 s", "there are no graph runs yet"),
-    Goal(
-        "W6, `import outlast` and names of it, over asyncio and msgspec",
-        "at most",
-        40,
-        "w6",
-        _of("w6", "names_ms"),
-        0,
-        " ms",
-    ),
+    Goal("W6, `import outlast` over asyncio and msgspec", "at most", 40, "w6", _of("w6", "import_ms"), 0, " ms"),
+    Goal("W6, the same with the names a program uses", "at most", 40, "w6", _of("w6", "names_ms"), 0, " ms"),
     Goal("W6, cold process to the first durable result", "at most", 250, "w6", _of("w6", "first_result_ms"), 0, " ms"),
     Goal("W7, outputs of 10 KB, per node", "at most", 0.4, "w7", _of("w7", "small_ms_per_node"), 2, " ms"),
     Goal("W7, an output of 20 MB", "at most", 0.15, "w7", _of("w7", "large_s"), 2, " s"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from statistics import median
 
 from msgspec import Struct
 
@@ -59,9 +60,9 @@ SIDE_BY_SIDE = (
 )
 
 
-def page(machine: Machine, results: Results, kernel: Kernel) -> str:
+def page(machine: Machine, results: Results, kernel: Kernel | None) -> str:
     parts = (_top(machine), _goals(results), _beside(machine, results), _long(results), _many(results))
-    return "\n".join((*parts, _failures(results), kernel_page(kernel))).rstrip() + "\n"
+    return "\n".join((*parts, _failures(results), kernel_page(kernel) if kernel else "")).rstrip() + "\n"
 
 
 def _top(machine: Machine) -> str:
@@ -70,7 +71,8 @@ def _top(machine: Machine) -> str:
 Measured by `make bench` on {machine.day} in {machine.seconds:.0f} s: {machine.cores} cores, {machine.system},
 Python {machine.python}, SQLite {machine.sqlite}. Machines are noisy: compare within a run, read the ratios, and treat small
 gaps as ties. Systems take turns, round after round; a figure is the median of the rounds, with their range in brackets; a
-ratio is taken within each round. Each line names the program that measured it (`python -m benchmarks.…`).
+ratio is taken within each round. Each line names the program that measured it: `w1` is `python -m benchmarks.w1 --system
+outlast`, or `dbos`, or `raw`.
 
 - W1: one run of 200 trivial nodes, one after the other.
 - W2: 1,000 runs of 5 trivial nodes at once.
@@ -106,8 +108,8 @@ def _beside(machine: Machine, results: Results) -> str:
             _figure(results.values(line.job, line.measure), line.digits),
             _figure(results.values(line.job, line.measure, "dbos"), line.digits),
             _figure(results.values(line.job, line.measure, "raw"), line.digits),
-            _figure(results.ratios(line.job, line.measure, "dbos"), 3),
-            _figure(results.ratios(line.job, line.measure, "raw"), 2),
+            _ratio(results.ratios(line.job, line.measure, "dbos")),
+            _ratio(results.ratios(line.job, line.measure, "raw")),
             f"`{programs[line.job]}`",
         )
         for line in SIDE_BY_SIDE
@@ -205,6 +207,12 @@ def _failures(results: Results) -> str:
 
 def _figure(values: Sequence[float], digits: int) -> str:
     return spread(values, digits) if values else ""
+
+
+def _ratio(values: Sequence[float]) -> str:
+    """With about three digits that say something."""
+    middle = median(values) if values else 0
+    return _figure(values, 0 if middle >= 100 else 1 if middle >= 10 else 2 if middle >= 1 else 3)
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

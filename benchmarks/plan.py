@@ -27,6 +27,7 @@ class Job(Struct, frozen=True):
 
 PLAN = (
     Job("w1", "w1", rounds=5),
+    Job("w1-share", "w1 share", systems=OURS, rounds=5),
     Job("w1-flushes", "w1 flushes", systems=("outlast", "raw")),
     Job("w2", "w2"),
     Job("w3", "w3", rounds=5),

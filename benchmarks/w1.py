@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from statistics import median
+
 from benchmarks.measures import device_flushes, gaps, quantile
 from benchmarks.program import Found, Stage, play
+from benchmarks.systems import system_of
 
 NODES = 200
 REPEATS = 5
@@ -28,6 +31,24 @@ async def measure(stage: Stage) -> Found:
     return found
 
 
+async def share(stage: Stage) -> Found:
+    """Raw SQLite and the system take turns in one process, and raw is the mean of before and after: the disk's mood changes
+    by the second."""
+    raw = system_of("raw")
+    beside = stage.place / "raw"
+    beside.mkdir()
+    shares: list[float] = []
+    async with stage.system.opened(stage.place), raw.opened(beside):
+        await stage.system.sequence(20)
+        before = sum(gaps(await raw.sequence(NODES)))
+        for _ in range(2 * REPEATS):
+            taken = sum(gaps(await stage.system.sequence(NODES)))
+            after = sum(gaps(await raw.sequence(NODES)))
+            shares.append((before + after) / 2 / taken)
+            before = after
+    return {"of_raw": median(shares)}
+
+
 async def flushes(stage: Stage) -> Found:
     """Those that SQLite asks for, counted between it and the file system; not with peers that bring their own SQLite."""
     from benchmarks.flushes import counted
@@ -42,4 +63,4 @@ async def flushes(stage: Stage) -> Found:
 
 
 if __name__ == "__main__":
-    play({"measure": measure, "flushes": flushes})
+    play({"measure": measure, "share": share, "flushes": flushes})

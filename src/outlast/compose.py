@@ -84,7 +84,7 @@ async def open_desk(
 
 
 class Opening:
-    """An engine that is about to be opened: `async with` gives its desk, `with` the same desk for code that does not await."""
+    """An engine about to be opened: `async with` gives its desk, `with` the same desk for code that does not await."""
 
     def __init__(self, settings: Settings, *, key: bytes, worker: bool) -> None:
         self._open: Callable[[], AbstractAsyncContextManager[Client]] = partial(_open, settings, key=key, worker=worker)

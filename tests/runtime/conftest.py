@@ -41,13 +41,15 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
             if stage is not None:
                 await stage.clear()
 
+    ended_by = ""
     with asyncio.Runner() as runner:
         try:
             runner.run(whole())
         except (SystemExit, KeyboardInterrupt) as error:
             if runner._interrupt_count:  # a person's
                 raise
-            pytest.fail(f"the loop of the engine was ended by {error!r}")
+            ended_by = repr(error)
+    assert not ended_by, f"the loop of the engine was ended by {ended_by}"
     return True
 
 

@@ -113,7 +113,7 @@ UNSTORABLE: dict[str, Any] = {
 STORABLE: dict[str, Any] = {
     "30 MB": lambda: "x" * 30_000_000,
     "30 MB of bytes": lambda: b"\xff" * 30_000_000,
-    "nested": lambda: _nested(100),
+    "100 deep": lambda: _nested(100),
     "infinity": lambda: [float("inf"), float("-inf")],
     "nul": lambda: {"a\0b": "c\0d"},
     "set": lambda: {1, 2, 3},

@@ -52,7 +52,8 @@ def play(scene: Scene, size: int = 1) -> Any:
             async with asyncio.timeout(PATIENCE):
                 return await scene(pool)
         finally:
-            await pool.close()
+            async with asyncio.timeout(PATIENCE):
+                await pool.close()
 
     threads, fds = set(threading.enumerate()), _fds()
     result = asyncio.run(whole())

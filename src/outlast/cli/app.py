@@ -13,6 +13,7 @@ from outlast.cli.events import events
 from outlast.cli.init import init
 from outlast.cli.options import StoreOption
 from outlast.cli.ps import ps
+from outlast.cli.run import run
 from outlast.cli.verify import verify
 
 app = typer.Typer(
@@ -50,6 +51,7 @@ def outlast(
     ctx.obj = store
 
 
+app.command()(run)
 app.command()(ps)
 app.command()(events)
 app.command()(verify)

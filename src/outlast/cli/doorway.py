@@ -15,12 +15,16 @@ from outlast.cli.screen import notice
 from outlast.errors import Damaged, NotFound, OutlastError, StoreError, StoreUnusable
 
 SOUND, VIOLATED, MISUSED, FAILED, INTERRUPTED, UNHEARD = 0, 1, 2, 3, 130, 141
+RUN_FAILED, RUN_HELD, RUN_CANCELLED = 4, 5, 6
 
 EXIT_CODES = {
     SOUND: "all is well",
     VIOLATED: "a log is damaged or breaks an invariant",
     MISUSED: "a mistake in the command, or no such run",
     FAILED: "the store could not be opened or read",
+    RUN_FAILED: "the run that was waited for failed",
+    RUN_HELD: "the run that was waited for is held: a person has to decide",
+    RUN_CANCELLED: "the run that was waited for was cancelled",
     INTERRUPTED: "interrupted by Ctrl+C",
     UNHEARD: "the program that read the output went away",
 }

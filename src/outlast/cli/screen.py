@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 import msgspec
@@ -32,12 +32,25 @@ def screen() -> Console:
 
 def show_columns(console: Console, rows: Sequence[Sequence[Text]]) -> None:
     """Rows of cells below each other; what does not fit on the screen is cut off at the end of the line."""
+    for line in columns(rows):
+        show_line(console, line)
+
+
+def columns(rows: Sequence[Sequence[Text]]) -> Iterator[Text]:
+    """Rows of cells as lines, each cell as wide as the widest of its column."""
     widths = [max(cell.cell_len for cell in column) for column in zip(*rows, strict=True)]
     for row in rows:
         line = Text()
         for cell, width in zip(row, widths, strict=True):
             line.append_text(cell).append(" " * (width - cell.cell_len + 2))
-        show_line(console, line)
+        line.rstrip()
+        yield line
+
+
+def show_text(console: Console, text: str) -> None:
+    """All lines of a text from anywhere, with their indents and without effect on the terminal."""
+    for line in text.split("\n"):
+        console.print(Text(plain(line.expandtabs(), keep_indent=True)), soft_wrap=True)
 
 
 def show_line(console: Console, line: Text) -> None:

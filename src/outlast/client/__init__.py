@@ -1,8 +1,8 @@
 """THE FRONT DESK: what may be asked of runs, whoever asks.
 
-The windows (command line, HTTP) translate one outer language into these verbs and hold no store of their own. `reading` holds
-the verbs that only look, `acting` those that start, answer and steer, `results` and `watching` wait for what a run does,
-`handle` is a run as a caller sees it, and `blocking` is the same desk for code that does not await.
+The windows (command line, HTTP) translate one outer language into these verbs and hold no store of their own. `reading`
+has the verbs that only look, `acting` those that start, wait, answer and steer, `handle` is a run as a caller sees it, and
+`blocking` is the same desk for code that does not await.
 
 What holds here:
 

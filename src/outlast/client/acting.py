@@ -22,7 +22,7 @@ from outlast.lifecycle import decide
 from outlast.lifecycle.state import Wait
 from outlast.runtime.ends import Ended, created_of, ending_of, settle
 from outlast.runtime.failures import error_from
-from outlast.runtime.finding import entry_of, find_workflow
+from outlast.runtime.finding import find_workflow, found_at
 from outlast.runtime.functions import Workflow
 from outlast.runtime.values import Codec, codec_for, encode, fetched, stored
 from outlast.runtime.worker import Worker
@@ -69,7 +69,7 @@ class Client(Reader):
             title=options.get("title", ""),
             tags=options.get("tags", ()),
             on_restart=spec.on_restart,
-            entry=entry_of(workflow),
+            entry=found_at(spec.entry),
             root=self._root,
         )
         try:

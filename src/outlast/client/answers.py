@@ -18,8 +18,8 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 
 def must_fit(tree: Any, schema: Any, where: str = "the answer") -> None:
-    """`BadInput` says which part of an answer, as plain JSON, does not fit its JSON schema. What it does not know in a schema
-    it lets pass: the run reads the answer by its own type."""
+    """`BadInput` says which part of an answer, as plain JSON, does not fit its JSON schema. What it does not know in a
+    schema it lets pass: the run reads the answer by its own type."""
     _Fitting(schema if isinstance(schema, dict) else {}).check(tree, schema, where)
 
 

@@ -1,4 +1,4 @@
-"""The desk for code that does not await: scripts, notebooks, plain tests. The engine runs on a loop in a thread of its own."""
+"""The desk for code that does not await: scripts, notebooks, plain tests. Its engine has a loop and a thread of its own."""
 
 from __future__ import annotations
 

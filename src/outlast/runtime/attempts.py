@@ -8,7 +8,6 @@ its node waiting, unless it was the last.
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from functools import partial
@@ -22,6 +21,7 @@ from outlast.runtime.asks import NodeAsk
 from outlast.runtime.capture import hush, speak
 from outlast.runtime.failures import failure_of, kind_of
 from outlast.runtime.inside import Inside, inside, token_of
+from outlast.runtime.process_entry import main_of_this_process
 from outlast.runtime.processes import AttemptInfo, PoolClosed, ProcessDied, ProcessPool
 from outlast.runtime.threads import Threads
 from outlast.runtime.values import INLINE_LIMIT, fetched, stored
@@ -192,9 +192,13 @@ class Attempts:
             transient=tuple(map(kind_of, spec.retry_on)),
             permanent=tuple(map(kind_of, spec.fail_on)),
         )
-        main = getattr(sys.modules.get("__main__"), "__file__", None) or ""
-        on_message = partial(self._heard, ask, own)
-        answer = await self._pool.run(spec.entry, main, bytes(ask.packed.inputs), info, on_message=on_message)
+        answer = await self._pool.run(
+            spec.entry,
+            main_of_this_process(),
+            bytes(ask.packed.inputs),
+            info,
+            on_message=partial(self._heard, ask, own),
+        )
         if isinstance(answer, e.Failure):
             raise _Told(answer)
         return _Encoded(Raw(answer))

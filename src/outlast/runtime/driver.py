@@ -1,8 +1,8 @@
 """Drives one run of a durable function: from what its code asks to the log, and from outcomes back to the code.
 
 What the code asked for becomes events; they are appended together with the outcome that set the code going, one append per
-boundary; nothing that was asked for begins before that append has landed. Outcomes are told to the code one at a time, in the
-order in which they stand in the log, so that a replay of the log takes the code the same way.
+boundary; nothing that was asked for begins before that append has landed. Outcomes are told to the code one at a time, in
+the order in which they stand in the log, so that a replay of the log takes the code the same way.
 
 Whoever brings an outcome carries it to the log: the task of the attempt that ended goes on to append what follows from it.
 At most one append of a run is under way; what happens meanwhile goes into the next one. All of it is dated alike, and `now`
@@ -36,6 +36,8 @@ log = logging.getLogger("outlast.runtime")
 
 Ending: TypeAlias = e.RunCompleted | e.RunFailed | e.RunCancelled | e.RunContinued | e.RunPaused
 Request: TypeAlias = e.CancelRequested | e.PauseRequested
+PATIENCE = 2_000
+"""Milliseconds that an engine which closes waits for an append that a troubled store does not take."""
 NEAR = 2_000_000
 """Microseconds: a run that waits for less than this keeps its place in memory."""
 
@@ -62,6 +64,7 @@ class Driver:
         self._is_stopping = False
         self._has_news = False
         self._request: Request | None = None
+        self._held: e.RunFailed | None = None
 
     @property
     def run(self) -> RunId:
@@ -226,7 +229,12 @@ class Driver:
 
     def _has_more(self) -> bool:
         return not self.is_over and bool(
-            self._pending or self._has_news or self._request or self.pen.arrived or self.code.is_done
+            self._pending
+            or self._has_news
+            or self._request
+            or self.pen.arrived
+            or self.code.is_done
+            or self._held
         )
 
     def _write_soon(self) -> None:
@@ -240,7 +248,9 @@ class Driver:
         self._is_writing = True
         try:
             while self._has_more():
-                if self._has_news or self.pen.arrived:
+                if self._held is not None:
+                    await self._hold(self._held)
+                elif self._has_news or self.pen.arrived:
                     await self._hear()
                 elif self._request is not None and not self._is_stopping:
                     await self._obey(self._request)
@@ -257,8 +267,8 @@ class Driver:
 
     async def _commit(self, ending: Ending | None = None) -> None:
         """One append, and what follows from its having landed."""
-        if self.in_flight and ending is None:
-            await asyncio.sleep(0)  # other nodes may be about to end: their outcomes can share the append
+        if self.in_flight > len(self._begins) and ending is None:
+            await asyncio.sleep(0)  # nodes that run may be about to end: their outcomes can share the append
         code = self.code
         self._ask_aloud()
         if ending is None and (code.is_done or not code.open):
@@ -390,25 +400,19 @@ class Driver:
     async def hold(self, failure: e.Failure, node: str = "") -> None:
         """Stop here and let a person decide. Nothing of what there is changes."""
         self._is_stopping = True
-        self._pending, self._begins, self._then = [], [], []
-        self._date()
-        was_writing, self._is_writing = self._is_writing, True
-        try:
-            await self._hold(e.RunFailed(error=failure, node=node, recoverable=True, held=True))
-        finally:
-            self._is_writing = was_writing
+        self._held = e.RunFailed(error=failure, node=node, recoverable=True, held=True)
+        await self.write()
 
     async def _hold(self, ending: e.RunFailed) -> None:
-        events: list[e.AnyEvent] = [ending]
-        try:
-            await self.pen.append(events, release=True, time=self._time)
-        except (Overtaken, StoreError) as error:
-            await self._append_again(error, events, True, self._time)
-        await self.worker.finish(self, ending, is_released=True)
+        self._pending, self._begins, self._then = [], [], []
+        self._date()
+        await self._commit(ending)
 
     def _has_duties(self, ending: Ending) -> bool:
         """Whether others have to be told before the run is given back."""
-        return isinstance(ending, e.RunContinued) or (bool(self.created.parent) and not isinstance(ending, e.RunPaused))
+        if isinstance(ending, e.RunPaused) or (isinstance(ending, e.RunFailed) and ending.held):
+            return False  # held is not over
+        return bool(self.created.parent) or isinstance(ending, e.RunContinued)
 
     def _wants_to_rest(self, begins: list[Ask]) -> bool:
         """Whether the run is to be given back with this append, because it only waits and there is no room to keep it."""
@@ -444,7 +448,9 @@ class Driver:
     async def stop(self) -> None:
         """Let the code come no further, and wait until nothing is being written."""
         self._is_stopping = True
-        while self._is_writing:
+        for _ in range(PATIENCE):  # once, at the end of an engine: not worth an event at every append
+            if not self._is_writing:
+                break
             await asyncio.sleep(0.001)
 
     def leave(self, ending: Ending | None = None) -> None:

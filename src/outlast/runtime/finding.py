@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,14 +17,15 @@ from outlast.runtime import registry
 from outlast.runtime.functions import Workflow
 
 
-def entry_of(workflow: Workflow[..., Any]) -> str:
-    """`module:name`, or the file and the name if the module was run as a script."""
-    module, _, name = workflow.spec.entry.partition(":")
+@cache
+def found_at(entry: str) -> str:
+    """Where code is found again, from `module:name`: the file and the name if the module was run as a script."""
+    module, _, name = entry.partition(":")
     if module == "__main__":
         file = getattr(sys.modules.get("__main__"), "__file__", None)
         if file:
             return f"{Path(file).resolve()}:{name}"
-    return workflow.spec.entry
+    return entry
 
 
 def load_apps(apps: Iterable[str], root: str = "") -> None:
@@ -61,7 +63,8 @@ def _load_file(path: Path) -> ModuleType:
         if getattr(module, "__file__", None) == str(path) and module.__name__ != "__main__":
             return module
     spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
     sys.path.insert(0, str(path.parent))

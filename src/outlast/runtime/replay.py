@@ -139,7 +139,7 @@ class Replay:
         if fresh:
             asked = ", ".join(ask.told() for ask in list(fresh.values())[:SHOWN])
             raise Divergence(
-                f"at event {seq} the log has {what}; the code asked before that for {asked}, which the log does not have there"
+                f"at event {seq} the log has {what}; before that the code asked for {asked}, which the log does not have"
             )
         if self._code.main is None:
             raise Divergence(f"at event {seq} the log has {what}, before the run started")

@@ -26,6 +26,7 @@ from outlast.runtime.code import Code
 from outlast.runtime.driver import Driver, Ending
 from outlast.runtime.ends import created_of, ending_of, settle
 from outlast.runtime.failures import kind_of
+from outlast.runtime.finding import found_at
 from outlast.runtime.functions import Workflow
 from outlast.runtime.lines import LineKeeper
 from outlast.runtime.progress import Progress
@@ -69,6 +70,7 @@ class Worker:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._falls: dict[RunId, int] = {}
         self._adopting: set[RunId] = set()
+        self._waiting: set[RunId] = set()
         self.is_closing = False
 
     @property
@@ -130,7 +132,7 @@ class Worker:
             parent=parent,
             parent_node=ask.name,
             on_restart=spec.on_restart,
-            entry=spec.entry,
+            entry=found_at(spec.entry),
             title=options.get("title", ""),
             tags=options.get("tags", ()),
         )
@@ -169,12 +171,18 @@ class Worker:
             log.info("run %s is another worker's now: %s", claim.run, error)
         except Damaged as error:
             log.error("run %s cannot be taken over: %s", claim.run, error)
-            await self.store.release(claim.run, claim.worker, error.seq)
+            await self._give_back(claim)
         except StoreError as error:
             log.warning("run %s could not be taken over now: %s", claim.run, error)
             self.take_up_again(claim.run, error)
         finally:
             self._adopting.discard(claim.run)
+
+    async def _give_back(self, claim: Claim) -> None:
+        """Nobody can advance a log that does not read: it is left for people to look at."""
+        head = await self.store.head(claim.run)
+        if head is not None:
+            await self.store.release(claim.run, claim.worker, head.version)
 
     async def _go_on(self, pen: Pen) -> None:
         state = pen.state
@@ -218,10 +226,12 @@ class Worker:
         if self.is_closing:
             return
         self._falls[run] = self._falls.get(run, 0) + (not isinstance(error, StoreError))
+        self._waiting.add(run)
         self.spawn(self._take_up_later(run, min(5.0, 0.1 * 2 ** self._falls[run])))
 
     async def _take_up_later(self, run: RunId, delay: float) -> None:
         await asyncio.sleep(delay)
+        self._waiting.discard(run)
         if run in self.drivers or self.is_closing:
             return
         try:
@@ -262,7 +272,7 @@ class Worker:
 
     def knows(self, run: RunId) -> bool:
         """Whether it has this run in hand."""
-        return run in self.drivers or run in self._adopting or run in self._falls
+        return run in self.drivers or run in self._adopting or run in self._waiting
 
     def begin_anew(self) -> None:
         """Others have taken this worker for dead: leave the runs to them and be another one."""

@@ -1,0 +1,128 @@
+"""Waiting for a run: showing how far it is, putting its questions to whoever is there, and telling how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from outlast.cli import asking
+from outlast.cli.display import Display, Said, said_by_nodes
+from outlast.cli.questions import how_to_answer
+from outlast.cli.screen import notice
+from outlast.cli.tally import Tally, caught_up
+from outlast.client import Client, Query
+from outlast.errors import BadInput, Gone, NotFound
+from outlast.history.ids import RunId
+from outlast.lifecycle.state import Wait
+
+if TYPE_CHECKING:
+    from outlast.runtime.functions import Workflow
+
+EVERY = 0.1
+"""Seconds between two looks at a run."""
+EVERY_SCRATCH = 5
+"""So many looks are taken for one at what nodes say of their progress."""
+
+
+class Attendant:
+    """Attends one run, and its successors if it has some. `where` names the store in commands that are told to people."""
+
+    def __init__(self, desk: Client, run: RunId, *, is_shown: bool, by: str, where: str) -> None:
+        self.tally = Tally(run)
+        self._desk = desk
+        self._by = by
+        self._where = where
+        self._display = Display(is_on=is_shown)
+        self._may_ask = is_shown and asking.is_anyone_there()
+        self._told: set[str] = set()
+        self._said: list[Said] = []
+        self._looks = 0
+
+    async def result(self, workflow: Workflow[..., Any]) -> Any:
+        """What the run returned; what it raised is raised. Then `tally` tells how it ended."""
+        result = asyncio.create_task(self._desk.result(self.tally.run, workflow=workflow))
+        attending = asyncio.create_task(self._attend())
+        try:
+            await asyncio.wait({result, attending}, return_when=asyncio.FIRST_COMPLETED)
+            if attending.done():  # it never ends by itself
+                attending.result()
+        finally:
+            for task in (result, attending):
+                task.cancel()
+            await asyncio.gather(result, attending, return_exceptions=True)
+            self._display.close()
+        await self._look()
+        return result.result()
+
+    async def _attend(self) -> None:
+        while True:
+            await self._look()
+            await self._look_at_questions()
+            if self._display.is_on:
+                await self._show()
+            await asyncio.sleep(EVERY)
+
+    async def _look(self) -> None:
+        self.tally = await caught_up(self.tally, self._desk)
+        while successor := self.tally.state.outline.successor:
+            following = Tally(RunId(successor))
+            with suppress(NotFound):  # it is about to be created
+                self.tally = await caught_up(following, self._desk)
+                continue
+            return
+
+    async def _show(self) -> None:
+        now = await self._desk.now()
+        if self._looks % EVERY_SCRATCH == 0:
+            created = self.tally.state.outline.created
+            query = Query(created_from=created, created_until=created + 1, text=self.tally.run, limit=1)
+            page = await self._desk.list(query)
+            self._said = said_by_nodes(page.items[0].scratch) if page.items else []
+        self._looks += 1
+        self._display.show(self.tally, self._said, now)
+
+    # --- questions
+
+    async def _look_at_questions(self) -> None:
+        for question in self.tally.questions:
+            if self._name(question) in self._told:
+                continue
+            self._told.add(self._name(question))
+            with self._display.hidden():
+                if not (self._may_ask and await self._ask(question)):
+                    self._tell(question)
+
+    def _name(self, question: Wait) -> str:
+        return f"{self.tally.run} {question.id}"
+
+    def _tell(self, question: Wait) -> None:
+        is_only = len(self.tally.questions) == 1
+        command = how_to_answer(self.tally.run, question, self._where, is_only=is_only)
+        notice(f"run {self.tally.run} asks: {question.text or question.id}", f"Answer with: {command}", style="yellow")
+
+    async def _ask(self, question: Wait) -> bool:
+        """Ask here, until it is answered here or elsewhere; False if nobody wants to answer here."""
+        run = self.tally.run
+        asked = asyncio.create_task(asking.ask(question))
+        try:
+            while not asked.done():
+                await asyncio.wait({asked}, timeout=EVERY)
+                await self._look()
+                if not asked.done() and not _is_among(question, self.tally.questions):
+                    notice("", "answered elsewhere, or no longer asked")
+                    return True
+            await self._desk.answer(run, asked.result(), interaction=question.id, by=self._by)
+        except EOFError:
+            return False
+        except (Gone, BadInput) as refusal:
+            notice(str(refusal), style="red")
+            return isinstance(refusal, Gone)
+        finally:
+            asked.cancel()
+        return True
+
+
+def _is_among(question: Wait, questions: Iterable[Wait]) -> bool:
+    return any(each.id == question.id for each in questions)

@@ -1,0 +1,123 @@
+"""How a run ended, told to people, programs and pipes, and as an exit code."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from outlast.cli.doorway import INTERRUPTED, RUN_CANCELLED, RUN_FAILED, RUN_HELD, SOUND
+from outlast.cli.options import Reply
+from outlast.cli.screen import notice, screen, show_text, write_bytes, write_json
+from outlast.cli.tally import Tally
+from outlast.cli.words import counted, cropped
+from outlast.history.events import NULL, Failure, Value
+from outlast.history.ids import RunId
+from outlast.lifecycle.status import Status
+from outlast.settings import Settings
+
+if TYPE_CHECKING:
+    from outlast.runtime.functions import Workflow
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """A run that is over, or held, with the JSON of what it returned."""
+
+    tally: Tally
+    result: Value = NULL
+
+    @property
+    def code(self) -> int:
+        outline = self.tally.state.outline
+        if outline.held:
+            return RUN_HELD
+        return {Status.FAILED: RUN_FAILED, Status.CANCELLED: RUN_CANCELLED}.get(self.tally.state.status, SOUND)
+
+
+def outcome(tally: Tally, workflow: Workflow[..., Any], value: Any) -> Outcome:
+    """How a run ended that returned `value`."""
+    return Outcome(tally, workflow.arguments.returns.encode(value, "result"))
+
+
+def report(ended: Outcome, reply: Reply, where: str) -> int:
+    """Tell it, and say with which code the command ends."""
+    if reply is Reply.JSON:
+        write_json(outcome_shape(ended))
+    elif reply is Reply.IDS:
+        write_bytes(f"{ended.tally.run}\n".encode())
+    elif ended.code == SOUND:
+        show_result(ended.result)
+    if reply is not Reply.JSON:
+        _remark(ended, where)
+    return ended.code
+
+
+def outcome_shape(ended: Outcome) -> dict[str, Any]:
+    outline = ended.tally.state.outline
+    return {
+        "run": ended.tally.run,
+        "status": ended.tally.state.status,
+        "held": outline.held,
+        "result": ended.result,
+        "error": failure_shape(outline.error, outline.failed_node) if outline.error else None,
+        "reason": outline.reason,
+    }
+
+
+def failure_shape(error: Failure, node: str = "") -> dict[str, Any]:
+    return {
+        "kind": error.kind,
+        "message": error.message,
+        "category": error.category,
+        "node": node or None,
+        "trace": error.trace,
+    }
+
+
+def show_result(raw: Value) -> None:
+    """A text as it is, everything else as JSON, nothing for nothing."""
+    value = msgspec.json.decode(raw)
+    if value is None:
+        return
+    show_text(screen(), value if isinstance(value, str) else msgspec.json.format(bytes(raw), indent=2).decode())
+
+
+def failure_in_words(error: Failure) -> str:
+    """`ValueError: what it said`, with the module of a class only where that is not obvious."""
+    module, _, name = error.kind.rpartition(":")
+    kind = name if module in ("", "builtins", "__main__", "outlast.errors") else f"{module}.{name}"
+    return f"{kind}: {error.message}" if error.message else kind
+
+
+def where_of(settings: Settings) -> str:
+    """What has to be added to a command that is told to people, so that it finds the same store."""
+    return f" --store {shlex.quote(settings.store)}" if settings.sources["store"].startswith("flag") else ""
+
+
+def _remark(ended: Outcome, where: str) -> None:
+    run, outline = ended.tally.run, ended.tally.state.outline
+    node = f" in node {cropped(outline.failed_node, 100)}" if outline.failed_node else ""
+    error = failure_in_words(outline.error) if outline.error else outline.reason
+    more = f"See what happened: outlast show {run}{where} --verbose"
+    if outline.held:
+        notice(
+            f"run {run} is held{node}: a person has to decide. {error}",
+            f"Go on with it: outlast resume {run}{where}; or end it: outlast cancel {run}{where}",
+            more,
+            style="bold yellow",
+        )
+    elif ended.code == RUN_FAILED:
+        resume = f"Go on with it, once the cause is gone: outlast resume {run}{where}" if outline.recoverable else ""
+        notice(f"run {run} failed{node}: {error}", resume, more, style="red")
+    elif ended.code == RUN_CANCELLED:
+        notice(f"run {run} was cancelled{f': {outline.reason}' if outline.reason else ''}", style="yellow")
+    else:
+        notice(f"run {run} completed, {counted(outline.done_nodes, 'node')} done")
+
+
+def remark_interrupted(runs: list[RunId], where: str) -> int:
+    """What can be done after Ctrl+C. Returns the exit code."""
+    for run in runs:
+        notice(f"run {run} can be resumed: outlast resume {run}{where}", style="bold")
+    return INTERRUPTED

@@ -1,0 +1,122 @@
+"""Parameters typed in a shell, read by the annotations of the workflow they are for."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import msgspec
+
+from outlast.cli.words import cropped
+from outlast.errors import BadInput
+from outlast.history.events import Value
+
+if TYPE_CHECKING:
+    from outlast.runtime.functions import Workflow
+
+Called: TypeAlias = tuple[tuple[Any, ...], dict[str, Any]]
+
+WORDS = {
+    **dict.fromkeys(("y", "yes", "true", "on"), True),
+    **dict.fromkeys(("n", "no", "false", "off"), False),
+}
+"""What people say for true and false."""
+_STARS = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+def read_parameters(workflow: Workflow[..., Any], pairs: Sequence[str], document: str) -> Called:
+    """The arguments to start a workflow with, from `key=value` pairs and a JSON object; `BadInput` says what is wrong and
+    what the workflow takes."""
+    told: dict[str, Value] = {}
+    for name, raw in _members(document).items():
+        told[_known(workflow, name)] = _checked(workflow, name, raw)
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals:
+            raise BadInput(f"{cropped(pair, 80)!r} is no parameter: write key=value; {_takes(workflow)}")
+        if _known(workflow, name) in told:
+            raise BadInput(f"parameter {name} is given twice")
+        told[name] = _understood(workflow, name, text)
+    _must_be_complete(workflow, told)
+    return workflow.arguments.unpack(msgspec.Raw(msgspec.json.encode(told)))
+
+
+def _members(document: str) -> dict[str, Value]:
+    """The members of what `--json` says; `-` is what stdin says."""
+    if not document:
+        return {}
+    text = sys.stdin.read() if document == "-" else document
+    try:
+        return msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise BadInput(f"--json wants one JSON object, like '{{\"key\": 1}}': {error}") from None
+
+
+def _known(workflow: Workflow[..., Any], name: str) -> str:
+    parameters = workflow.arguments.signature.parameters
+    found = parameters.get(name)
+    takes_any = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters.values())
+    if (found is None and not takes_any) or (found is not None and found.kind in _STARS):
+        raise BadInput(f"there is no parameter {cropped(name, 80)!r}; {_takes(workflow)}")
+    return name
+
+
+def _understood(workflow: Workflow[..., Any], name: str, text: str) -> Value:
+    """The value of a text: as JSON if that fits the annotation, else as the text it is, else as a word for yes or no."""
+    codec = workflow.arguments.codec(_hint(workflow, name))
+    forms = [text.encode(errors="surrogateescape"), msgspec.json.encode(text.encode(errors="replace").decode())]
+    if codec.annotation is bool and text.lower() in WORDS:
+        forms.append(msgspec.json.encode(WORDS[text.lower()]))
+    for form in forms:
+        try:
+            msgspec.json.decode(form)
+            codec.decode(form)
+        except (BadInput, msgspec.DecodeError, UnicodeError):
+            continue
+        return msgspec.Raw(form)
+    return _checked(workflow, name, msgspec.Raw(forms[0] if _is_json(forms[0]) else forms[1]))
+
+
+def _checked(workflow: Workflow[..., Any], name: str, raw: Value) -> Value:
+    codec = workflow.arguments.codec(_hint(workflow, name))
+    try:
+        codec.decode(raw)
+    except BadInput as error:
+        where, _, reason = str(error).partition(": ")
+        part = where.removeprefix("value")
+        said = reason.replace("is stored", "is given").replace("from what is given", "from that")
+        raise BadInput(f"parameter {name}{part}: {said}; {_takes(workflow)}") from None
+    return raw
+
+
+def _is_json(form: bytes) -> bool:
+    try:
+        msgspec.json.decode(form)
+    except (msgspec.DecodeError, UnicodeError):
+        return False
+    return True
+
+
+def _hint(workflow: Workflow[..., Any], name: str) -> str:
+    """The parameter whose annotation counts: for a name that only `**more` takes, that."""
+    parameters = workflow.arguments.signature.parameters
+    if name in parameters:
+        return name
+    return next(each.name for each in parameters.values() if each.kind is inspect.Parameter.VAR_KEYWORD)
+
+
+def _must_be_complete(workflow: Workflow[..., Any], told: dict[str, Value]) -> None:
+    missing = [
+        each.name
+        for each in workflow.arguments.signature.parameters.values()
+        if each.default is inspect.Parameter.empty and each.kind not in _STARS and each.name not in told
+    ]
+    if missing:
+        noun = "parameter" if len(missing) == 1 else "parameters"
+        raise BadInput(f"{noun} {', '.join(missing)} missing; {_takes(workflow)}")
+
+
+def _takes(workflow: Workflow[..., Any]) -> str:
+    return f"it is {workflow.spec.name}{cropped(str(workflow.arguments.signature), 400)}"

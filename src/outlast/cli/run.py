@@ -1,0 +1,109 @@
+"""`outlast run`: start a workflow here, and wait for what it returns."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+import typer
+
+from outlast.cli.doorway import carry_out
+from outlast.cli.importing import named_workflow
+from outlast.cli.options import AppOption, ByOption, Reply, ReplyOption, StoreOption, settings_of, whoever
+from outlast.cli.parameters import Called, read_parameters
+from outlast.cli.screen import notice
+from outlast.client import Client
+from outlast.history.ids import RunId
+from outlast.settings import Settings
+
+if TYPE_CHECKING:
+    from outlast.cli.outcome import Outcome
+    from outlast.runtime.functions import Workflow
+
+
+def run(
+    ctx: typer.Context,
+    workflow: Annotated[
+        str, typer.Argument(help="module:workflow, file.py:workflow, or a module that has only one.", metavar="WORKFLOW")
+    ],
+    parameters: Annotated[
+        list[str] | None, typer.Argument(help="Parameters: JSON, or plain text.", metavar="KEY=VALUE...")
+    ] = None,
+    document: Annotated[
+        str, typer.Option("--json", metavar="OBJECT", help="Parameters as one JSON object; - reads it from stdin.")
+    ] = "",
+    id: Annotated[str | None, typer.Option("--id", help="The id of the run: asked for twice, it is one run.")] = None,
+    key: Annotated[str | None, typer.Option("--key", help="The same, by a key of this workflow's own.")] = None,
+    title: Annotated[str, typer.Option(help="What people call the run.")] = "",
+    tag: Annotated[list[str] | None, typer.Option("--tag", "-t", metavar="TAG", help="May be given again.")] = None,
+    app: AppOption = None,
+    by: ByOption = None,
+    store: StoreOption = None,
+    output: ReplyOption = Reply.TEXT,
+) -> None:
+    """Run a workflow here and print what it returns.
+
+    Modules are looked for in the current folder and in the project's.
+    If it is interrupted, `outlast resume` goes on with it.
+
+    \b
+    [dim]outlast run flows:letters text="to last"
+    outlast run flows.py:letters --json '{"text": "to last"}' --id letters-1
+    outlast run flows:letters text="to last" -o json | jq .result[/dim]
+    """
+
+    def begin() -> Coroutine[Any, Any, int]:
+        settings = settings_of(ctx, store)
+        found = named_workflow(workflow, app or (), settings)
+        called = read_parameters(found, parameters or (), document)
+        started = found.options(id=id, key=key, title=title, tags=tuple(tag or ()))
+        return _run(settings, started, called, whoever(by), output)
+
+    carry_out(begin)
+
+
+async def _run(settings: Settings, workflow: Workflow[..., Any], called: Called, by: str, reply: Reply) -> int:
+    from outlast.cli.outcome import remark_interrupted, report, where_of
+
+    where = where_of(settings)
+    runs: list[RunId] = []
+    try:
+        async with working(settings) as desk:
+            args, kwargs = called
+            handle = await desk.start(workflow, *args, **kwargs)
+            runs.append(handle.run)
+            if reply is Reply.TEXT:
+                notice(f"run {handle.run} of {workflow.spec.name}")
+            ended = await see_through(desk, handle.run, workflow, by, reply, where)
+    except asyncio.CancelledError:
+        if not runs:
+            raise
+        return remark_interrupted(runs, where)
+    return report(ended, reply, where)
+
+
+def working(settings: Settings) -> Any:
+    """An engine that advances runs of the workflows that have been imported, and of no others."""
+    from outlast.compose import Opening
+
+    return Opening(msgspec.structs.replace(settings, apps=()), key=b"", worker=True)
+
+
+async def see_through(
+    desk: Client, run: RunId, workflow: Workflow[..., Any], by: str, reply: Reply, where: str
+) -> Outcome:
+    """Wait for the end of a run, or until a person has to decide. Raises only what is no end of the run."""
+    from outlast.cli.attending import Attendant
+    from outlast.cli.outcome import Outcome, outcome
+    from outlast.lifecycle.status import Status
+
+    attendant = Attendant(desk, run, is_shown=reply is Reply.TEXT, by=by, where=where)
+    try:
+        value = await attendant.result(workflow)
+    except Exception:
+        if attendant.tally.state.status not in (Status.FAILED, Status.CANCELLED):
+            raise
+        return Outcome(attendant.tally)
+    return outcome(attendant.tally, workflow, value)
