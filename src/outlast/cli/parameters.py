@@ -119,4 +119,4 @@ def _must_be_complete(workflow: Workflow[..., Any], told: dict[str, Value]) -> N
 
 
 def _takes(workflow: Workflow[..., Any]) -> str:
-    return f"it is {workflow.spec.name}{cropped(str(workflow.arguments.signature), 400)}"
+    return f"the workflow is {workflow.spec.name}{cropped(str(workflow.arguments.signature), 400)}"

@@ -1,0 +1,121 @@
+"""`outlast answer`: answer what a run asks."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from outlast.cli import asking
+from outlast.cli.cancel import found_runs
+from outlast.cli.doorway import SOUND, carry_out
+from outlast.cli.options import ByOption, Reply, ReplyOption, RunArgument, StoreOption, settings_of, whoever
+from outlast.cli.questions import how_to_answer, schema_of, understood, wanted
+from outlast.cli.screen import notice, write_bytes, write_json
+from outlast.cli.words import cropped, plain
+from outlast.compose import open_desk
+from outlast.errors import BadInput, Gone
+from outlast.history.ids import RunId
+from outlast.lifecycle.state import Wait
+from outlast.lifecycle.status import TERMINAL
+from outlast.settings import Settings
+
+
+class Given(msgspec.Struct, frozen=True):
+    """What was typed as the answer; at most one of these."""
+
+    text: str | None = None
+    document: str | None = None
+    verdict: bool | None = None
+
+
+def answer(
+    ctx: typer.Context,
+    run: RunArgument,
+    value: Annotated[
+        str | None, typer.Argument(help="The answer: text, a number, yes or no, or JSON.", metavar="VALUE")
+    ] = None,
+    interaction: Annotated[
+        str | None, typer.Option("--interaction", "-i", metavar="ID", help="Which question, if there are several.")
+    ] = None,
+    document: Annotated[str | None, typer.Option("--json", metavar="JSON", help="The answer as JSON.")] = None,
+    verdict: Annotated[
+        bool | None, typer.Option("--yes/--no", "-y/-n", help="The answer to a yes-or-no question.", show_default=False)
+    ] = None,
+    by: ByOption = None,
+    store: StoreOption = None,
+    output: ReplyOption = Reply.TEXT,
+) -> None:
+    """Answer what a run asks; without a VALUE you are asked for it.
+
+    An answer of the wrong kind is refused, and so is a second one.
+
+    \b
+    [dim]outlast answer 01a1e436-2c39 --yes
+    outlast answer 01a1e436-2c39 "next Monday" --interaction ask#2
+    outlast answer 01a1e436-2c39 --json '{"pages": 12}'[/dim]
+    """
+    given = Given(value, document, verdict)
+    carry_out(lambda: _answer(settings_of(ctx, store), run, given, interaction, whoever(by), output))
+
+
+async def _answer(
+    settings: Settings, name: str, given: Given, interaction: str | None, by: str, reply: Reply
+) -> int:
+    if sum(each is not None for each in (given.text, given.document, given.verdict)) > 1:
+        raise BadInput("give one answer: a VALUE, --json, or --yes or --no")
+    (run,) = await found_runs(settings, [name])
+    async with open_desk(settings, readonly=True) as desk:
+        summary = await desk.get(run)
+        if summary.status in TERMINAL and not summary.held:
+            raise Gone(f"run {run} is {summary.status}: it takes no more answers")
+        question = _chosen(run, await _questions(settings, run), interaction)
+    answered = await _meant(run, question, given)
+    async with open_desk(settings) as desk:
+        await desk.answer(run, answered, interaction=question.id, by=by)
+    if reply is Reply.JSON:
+        write_json({"run": run, "interaction": question.id, "answer": answered})
+    elif reply is Reply.IDS:
+        write_bytes(f"{run}\n".encode())
+    else:
+        notice(f"run {run}: {question.text or question.id} Answered.", style="bold")
+    return SOUND
+
+
+async def _questions(settings: Settings, run: RunId) -> list[Wait]:
+    from outlast.cli.tally import tally_of
+
+    async with open_desk(settings, readonly=True) as desk:
+        return (await tally_of(desk, run)).questions
+
+
+def _chosen(run: RunId, questions: list[Wait], interaction: str | None) -> Wait:
+    chosen = [each for each in questions if interaction in (None, each.id)]
+    if len(chosen) == 1:
+        return chosen[0]
+    shown = "".join(f"\n  --interaction {plain(each.id)}: {cropped(each.text, 100)}" for each in questions)
+    if not questions:
+        raise Gone(f"run {run} asks nothing now")
+    if not chosen:
+        raise Gone(f"run {run} does not ask {interaction!r} (any more); it asks:{shown}")
+    raise BadInput(f"run {run} asks more than one thing; say which one is answered:{shown}")
+
+
+async def _meant(run: RunId, question: Wait, given: Given) -> Any:
+    if given.verdict is not None:
+        return given.verdict
+    if given.document is not None:
+        try:
+            return msgspec.json.decode(given.document)
+        except (msgspec.DecodeError, UnicodeError) as error:
+            raise BadInput(f"--json is not JSON: {error}") from None
+    if given.text is not None:
+        return understood(given.text, schema_of(question))
+    nobody = f"“{question.text or question.id}” wants {wanted(schema_of(question))}: {how_to_answer(run, question, '')}"
+    if not asking.is_anyone_there():
+        raise BadInput(nobody)
+    try:
+        return await asking.ask(question)
+    except EOFError:
+        raise BadInput(nobody) from None

@@ -1,0 +1,75 @@
+"""`outlast cancel`: ask runs to stop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from outlast.cli.doorway import MISUSED, SOUND, carry_out
+from outlast.cli.options import ByOption, Reply, ReplyOption, RunsArgument, StoreOption, settings_of, whoever
+from outlast.cli.screen import notice, write_bytes, write_json
+from outlast.client import Client, Summary
+from outlast.compose import open_desk
+from outlast.errors import Refused
+from outlast.history.ids import RunId
+from outlast.lifecycle.status import Status
+from outlast.settings import Settings
+
+
+def cancel(
+    ctx: typer.Context,
+    runs: RunsArgument,
+    reason: Annotated[str, typer.Option("--reason", "-r", metavar="TEXT", help="Why, for the log.")] = "",
+    by: ByOption = None,
+    store: StoreOption = None,
+    output: ReplyOption = Reply.TEXT,
+) -> None:
+    """Cancel runs: nodes that run are told to stop, and nothing more begins.
+
+    A run that nobody works on is over at once; a worker that holds one ends it
+    as soon as its nodes have stopped. Runs that are over already are named.
+
+    \b
+    [dim]outlast cancel 01a1e436-2c39 --reason "wrong input"
+    outlast ps --status waiting --since 1h -o ids | xargs outlast cancel[/dim]
+    """
+    carry_out(lambda: _cancel(settings_of(ctx, store), runs, reason, whoever(by), output))
+
+
+async def _cancel(settings: Settings, names: Sequence[str], reason: str, by: str, reply: Reply) -> int:
+    found = await found_runs(settings, names)
+    code = SOUND
+    async with open_desk(settings) as desk:
+        for run in found:
+            try:
+                await desk.cancel(run, by=by, reason=reason)
+            except Refused as refusal:
+                notice(f"outlast: {refusal}", style="red")
+                code = MISUSED
+            else:
+                await _tell(desk, run, reply)
+    return code
+
+
+async def found_runs(settings: Settings, names: Sequence[str]) -> list[RunId]:
+    """The runs that are named, each once, before anything is done: a store that is not there is not made for this."""
+    async with open_desk(settings, readonly=True) as desk:
+        return list(dict.fromkeys([await desk.find(name) for name in names]))
+
+
+async def _tell(desk: Client, run: RunId, reply: Reply) -> None:
+    summary = await desk.get(run)
+    if reply is Reply.JSON:
+        write_json({"run": run, "status": summary.status})
+    elif reply is Reply.IDS:
+        write_bytes(f"{run}\n".encode())
+    else:
+        notice(_in_words(summary), style="bold")
+
+
+def _in_words(summary: Summary) -> str:
+    if summary.status is Status.CANCELLED:
+        return f"run {summary.run} is cancelled"
+    return f"run {summary.run} is {summary.status}; it was asked to stop, and its worker will end it"

@@ -1,0 +1,147 @@
+"""`outlast logs`: what the nodes of a run logged."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Iterable
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from outlast.cli.doorway import SOUND, carry_out
+from outlast.cli.options import Reply, ReplyOption, RunArgument, StoreOption, settings_of
+from outlast.cli.screen import is_wide, notice, screen, write_bytes, write_json
+from outlast.cli.when import iso, local
+from outlast.cli.words import counted, cropped, plain
+from outlast.client import Client, Line
+from outlast.compose import open_desk
+from outlast.history.ids import RunId
+from outlast.lifecycle.status import TERMINAL
+from outlast.settings import Settings
+
+EVERY = 0.3
+"""Seconds between two looks for more; lines are brought to the store about as often."""
+_STYLES = {"WARNING": "yellow", "ERROR": "red", "CRITICAL": "bold red", "STDOUT": "dim"}
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """Which lines: of one node, of one attempt, only the last so many."""
+
+    node: str
+    attempt: int | None
+    tail: int | None
+
+
+def logs(
+    ctx: typer.Context,
+    run: RunArgument,
+    node: Annotated[str, typer.Argument(help="Only this node.", metavar="NODE")] = "",
+    attempt: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only this attempt.")] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on with lines to come, until the run is over.")
+    ] = False,
+    tail: Annotated[int | None, typer.Option(min=0, metavar="N", help="Begin with the last so many lines.")] = None,
+    store: StoreOption = None,
+    output: ReplyOption = Reply.TEXT,
+) -> None:
+    """Show what the nodes of a run logged.
+
+    Of each attempt the newest lines are kept. With -o json each line is one
+    object; with -o ids only its number.
+
+    \b
+    [dim]outlast logs 01a1e436-2c39
+    outlast logs 01a1e436-2c39 fetch --attempt 2
+    outlast logs 01a1e436-2c39 --follow --tail 20[/dim]
+    """
+    wanted = Wanted(node, attempt, tail)
+    carry_out(lambda: _logs(settings_of(ctx, store), run, wanted, follow, output))
+
+
+async def _logs(settings: Settings, name: str, wanted: Wanted, follow: bool, reply: Reply) -> int:
+    console, last, begun = screen(), 0, set[tuple[str, int]]()
+    async with open_desk(settings, readonly=True) as desk:
+        run = await desk.find(name)
+        earlier = await _earlier(desk, run, wanted)
+        for line in earlier if wanted.tail is None else list(earlier)[-wanted.tail :] if wanted.tail else ():
+            show(console, line, reply, begun)
+        last = earlier[-1].number if earlier else 0
+        if follow:
+            async for line in _to_come(desk, run, wanted, last):
+                show(console, line, reply, begun)
+                last = line.number
+    if not last and reply is Reply.TEXT:
+        notice("no lines are kept" + (f" of node {wanted.node}" if wanted.node else f" of run {run}"))
+    return SOUND
+
+
+async def _earlier(desk: Client, run: RunId, wanted: Wanted) -> deque[Line]:
+    """The lines there are; only those that are shown, and the last one, are held in memory."""
+    most = None if wanted.tail is None else max(1, wanted.tail)
+    kept: deque[Line] = deque(maxlen=most)
+    async for line in desk.lines(run, node=wanted.node, attempt=wanted.attempt):
+        kept.append(line)
+    return kept
+
+
+async def _to_come(desk: Client, run: RunId, wanted: Wanted, after: int) -> AsyncIterator[Line]:
+    """Lines after that one, until the run is over and its last ones have had the time to arrive."""
+    rounds_left = 2
+    while rounds_left:
+        summary = await desk.get(run)
+        if summary.status in TERMINAL:
+            rounds_left -= 1
+        async for line in desk.lines(run, node=wanted.node, attempt=wanted.attempt, after=after):
+            after = line.number
+            yield line
+        await asyncio.sleep(EVERY)
+
+
+def show(console: Console, line: Line, reply: Reply, begun: set[tuple[str, int]]) -> None:
+    """One line of the log, with all the lines of its text. What was dropped before the first of an attempt is said."""
+    if reply is Reply.JSON:
+        write_json(line_shape(line))
+        return
+    if reply is Reply.IDS:
+        write_bytes(b"%d\n" % line.number)
+        return
+    source = (line.node, line.attempt)
+    if source not in begun and line.place > 1 and not begun.add(source):
+        notice(f"{counted(line.place - 1, 'earlier line')} of {_speaker(line)} not shown")
+    begun.add(source)
+    first, *more = line.text.expandtabs().split("\n")
+    head = Text.assemble(
+        (f"{local(line.time, full=is_wide(console))}  ", "dim"),
+        (f"{_speaker(line)}  ", "cyan"),
+        (f"{cropped(line.level, 10):<7}  ", _STYLES.get(line.level, "")),
+        (f"{cropped(line.logger, 60)}: " if line.logger else "", "dim"),
+        plain(first, keep_indent=True),
+    )
+    for text in (head, *_indented(more)):
+        console.print(text, soft_wrap=True)
+
+
+def _indented(lines: Iterable[str]) -> list[Text]:
+    return [Text(f"    {plain(line, keep_indent=True)}") for line in lines]
+
+
+def _speaker(line: Line) -> str:
+    return cropped(line.node, 60) + (f" #{line.attempt}" if line.attempt > 1 else "")
+
+
+def line_shape(line: Line) -> dict[str, Any]:
+    return {
+        "number": line.number,
+        "run": line.run,
+        "node": line.node,
+        "attempt": line.attempt,
+        "place": line.place,
+        "time": iso(line.time),
+        "level": line.level,
+        "logger": line.logger,
+        "text": line.text,
+    }

@@ -1,0 +1,197 @@
+"""`outlast resume` and `outlast retry`: go on here with runs that stopped, and wait for them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+import typer
+
+from outlast.cli.doorway import SOUND, carry_out
+from outlast.cli.importing import workflow_of
+from outlast.cli.options import (
+    AppOption,
+    ByOption,
+    Reply,
+    ReplyOption,
+    RunArgument,
+    RunsArgument,
+    StoreOption,
+    settings_of,
+    whoever,
+)
+from outlast.cli.run import see_through, working
+from outlast.cli.screen import notice, write_bytes, write_json
+from outlast.client import Client
+from outlast.compose import open_desk
+from outlast.errors import Damaged, Refused
+from outlast.history import events as e
+from outlast.history.ids import RunId
+from outlast.lifecycle.decide import RESTARTED
+from outlast.lifecycle.status import Status
+from outlast.settings import Settings
+
+if TYPE_CHECKING:
+    from outlast.cli.outcome import Outcome
+    from outlast.runtime.functions import Workflow
+
+NoWaitOption = Annotated[
+    bool, typer.Option("--no-wait", help="Only let them go on, wherever a worker is; nothing is imported here.")
+]
+
+
+class Found(msgspec.Struct, frozen=True):
+    """A run that was named, as it was created."""
+
+    run: RunId
+    created: e.RunCreated
+
+
+class Order(msgspec.Struct, frozen=True):
+    """What is to be done with the runs: how each is reopened, for whom, and how to tell of it."""
+
+    reopen: Callable[[Client, RunId], Awaitable[bool]]
+    by: str
+    reply: Reply
+    is_waiting: bool
+
+
+def resume(
+    ctx: typer.Context,
+    runs: RunsArgument,
+    app: AppOption = None,
+    no_wait: NoWaitOption = False,
+    by: ByOption = None,
+    store: StoreOption = None,
+    output: ReplyOption = Reply.TEXT,
+) -> None:
+    """Go on with runs that were interrupted, failed, held or paused.
+
+    What is done is not done again. The code is imported from --app, then from
+    the settings' apps, then from where the run was started; if it is not
+    found, the run stays as it is.
+
+    \b
+    [dim]outlast resume 01a1e436-2c39
+    outlast resume 01a1e436-2c39 --app flows.py
+    outlast ps --status failed -o ids | xargs outlast resume[/dim]
+    """
+
+    async def reopen(desk: Client, run: RunId) -> bool:
+        return await resumed(desk, run, whoever(by))
+
+    order = Order(reopen, whoever(by), output, not no_wait)
+    carry_out(lambda: _prepared(settings_of(ctx, store), runs, app or (), order))
+
+
+def retry(
+    ctx: typer.Context,
+    run: RunArgument,
+    node: Annotated[
+        str | None, typer.Argument(help="The failed node; that which the run failed of by default.", metavar="NODE")
+    ] = None,
+    app: AppOption = None,
+    no_wait: NoWaitOption = False,
+    by: ByOption = None,
+    store: StoreOption = None,
+    output: ReplyOption = Reply.TEXT,
+) -> None:
+    """Do a failed node again and go on from there.
+
+    \b
+    [dim]outlast retry 01a1e436-2c39
+    outlast retry 01a1e436-2c39 fetch#3[/dim]
+    """
+
+    async def reopen(desk: Client, found: RunId) -> bool:
+        await desk.retry(found, node, by=whoever(by))
+        return True
+
+    order = Order(reopen, whoever(by), output, not no_wait)
+    carry_out(lambda: _prepared(settings_of(ctx, store), [run], app or (), order))
+
+
+async def resumed(desk: Client, run: RunId, by: str) -> bool:
+    """Let a run go on that has stopped. False if it need not be told: it was interrupted, and whoever has its code goes
+    on with it."""
+    summary = await desk.get(run)
+    if summary.status in (Status.COMPLETED, Status.CANCELLED):
+        raise Refused(f"run {run} is {summary.status}: there is nothing to resume")
+    if summary.status not in (Status.FAILED, Status.PAUSED):
+        return False
+    await desk.resume(run, by=by)
+    return True
+
+
+def _prepared(settings: Settings, names: Sequence[str], apps: Sequence[str], order: Order) -> Coroutine[Any, Any, int]:
+    """Everything that can be refused is refused before anything is changed."""
+    found = asyncio.run(_found(settings, names))
+    if not order.is_waiting:
+        return _reopen_only(settings, found, order)
+    workflows = [workflow_of(each.created, apps, settings) for each in found]
+    return _go_on(settings, list(zip(found, workflows, strict=True)), order)
+
+
+async def _found(settings: Settings, names: Sequence[str]) -> list[Found]:
+    found: dict[RunId, Found] = {}
+    async with open_desk(settings, readonly=True) as desk:
+        for name in names:
+            run = await desk.find(name)
+            found[run] = Found(run, await _created(desk, run))
+    return list(found.values())
+
+
+async def _created(desk: Client, run: RunId) -> e.RunCreated:
+    async for entry in desk.events(run, everything=True):
+        if isinstance(entry.event, e.RunCreated):
+            return entry.event
+        break
+    raise Damaged("a log begins with RunCreated", run=run, seq=1)
+
+
+async def _reopen_only(settings: Settings, found: Sequence[Found], order: Order) -> int:
+    async with open_desk(settings) as desk:
+        for each in found:
+            has_changed = await order.reopen(desk, each.run)
+            summary = await desk.get(each.run)
+            if order.reply is Reply.JSON:
+                write_json({"run": each.run, "status": summary.status, "resumed": has_changed})
+            elif order.reply is Reply.IDS:
+                write_bytes(f"{each.run}\n".encode())
+            else:
+                how = "goes on" if has_changed else f"is {summary.status} and goes on"
+                notice(f"run {each.run} {how} as soon as a worker has its code")
+    return SOUND
+
+
+async def _go_on(
+    settings: Settings, found: Sequence[tuple[Found, Workflow[..., Any]]], order: Order
+) -> int:
+    from outlast.cli.outcome import remark_interrupted, report, where_of
+
+    where, left, code = where_of(settings), [each.run for each, _ in found], SOUND
+    try:
+        async with working(settings) as desk:
+            for each, _ in found:
+                await order.reopen(desk, each.run)
+            for each, workflow in found:
+                ended = await _seen_through(desk, each.run, workflow, order, where)
+                left.remove(each.run)
+                code = max(code, report(ended, order.reply, where))
+    except asyncio.CancelledError:
+        return remark_interrupted(left, where)
+    return code
+
+
+async def _seen_through(
+    desk: Client, run: RunId, workflow: Workflow[..., Any], order: Order, where: str
+) -> Outcome:
+    """A run that is only held because it was interrupted goes on: whoever resumes it has decided."""
+    ended = await see_through(desk, run, workflow, order.by, order.reply, where)
+    error = ended.tally.state.outline.error
+    if ended.tally.state.outline.held and error is not None and error.message == RESTARTED:
+        await order.reopen(desk, ended.tally.run)
+        return await see_through(desk, run, workflow, order.by, order.reply, where)
+    return ended
