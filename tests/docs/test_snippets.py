@@ -129,14 +129,13 @@ class Notebook:
                 ["bash", "-c", command],
                 cwd=self._folder,
                 env=surroundings(),
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
+                capture_output=True,
                 text=True,
                 timeout=PATIENCE,
             )
-            assert ran.returncode == 0, f"$ {command}\nexit code {ran.returncode}\n{ran.stdout}"
+            assert ran.returncode == 0, f"$ {command}\nexit code {ran.returncode}\n{ran.stdout}{ran.stderr}"
             if shown.strip():
-                must_match(shown, ran.stdout)
+                must_match(shown, ran.stdout + ran.stderr)
 
     def close(self) -> None:
         if self._interpreter is not None:

@@ -259,9 +259,7 @@ NASTY: dict[str, Story] = {
     "timeouts": Story(crash_timeout, (), ["node", "helper", "in time", "attempt"], {}, OWN_NODES),
     "children": Story(crash_children, (), ["good", "Refusal", "bad", "again"], {}, OWN_NODES),
     "a child left behind": Story(crash_left_child, (), [1, "quick"], {}, OWN_NODES, True),
-    "questions": Story(
-        crash_question, (), ["n1", "n2", "n3", True, 7, "end"], {"approve": True, "ask": 7}, OWN_NODES
-    ),
+    "questions": Story(crash_question, (), ["n1", "n2", "n3", True, 7, "end"], {"approve": True, "ask": 7}, OWN_NODES),
     "failure": Story(crash_failure, (), None, {}, OWN_NODES, True),
     "a map of helpers": Story(crash_map, (), ["aa", "bb", "cc", "dd", "ee"], {}, OWN_NODES),
     "dice": Story(crash_dice, (), None, {}, OWN_NODES),
@@ -518,3 +516,78 @@ def test_a_workflow_ends_the_same_wherever_its_process_dies(
 
     with counted(kind, name, record_property) as points:
         cross(kind, name, tmp_path, deaths, points)
+
+
+@pytest.mark.parametrize("kind", DOORS)
+@pytest.mark.parametrize("name", STORIES)
+def test_a_workflow_ends_the_same_though_answers_are_lost_and_calls_come_twice_or_late(
+    kind: str, name: str, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    """A seeded sample of the points; `make faults` tries them all."""
+
+    def sample(calls: int) -> Iterator[Fault]:
+        points = list(itertools.product(RARER, range(1, calls + 1)))
+        chosen = random.Random(name).sample(points, min(SAMPLE, len(points)))
+        return (Fault(way, call) for way, call in chosen)
+
+    with counted(kind, name, record_property) as points:
+        cross(kind, name, tmp_path, sample, points)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", DOORS)
+@pytest.mark.parametrize("name", STORIES)
+def test_a_workflow_ends_the_same_whatever_happens_to_any_of_its_calls(
+    kind: str, name: str, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    def all_of_them(calls: int) -> Iterator[Fault]:
+        return (Fault(way, call) for way, call in itertools.product(RARER, range(1, calls + 1)))
+
+    with counted(kind, name, record_property) as points:
+        cross(kind, name, tmp_path, all_of_them, points)
+
+
+def test_every_example_has_its_crash_points() -> None:
+    names = {path.stem for path in (ROOT / "examples").glob("*.py")} - {"one_run"}
+    assert names == set(PARAMETERS)
+
+
+# --- the oracle can fail -----------------------------------------------------------------------------------------------
+
+
+class Forgetful(MemoryStore):
+    """Answers without keeping the fourth append."""
+
+    async def append(self, batch: Sequence[Append]) -> list[Outcome]:
+        log = self.memory.logs.get(RUN, [])
+        outcomes = await super().append(batch)
+        if len(log) == 3:
+            self.memory.logs[RUN] = log[:2]
+        return outcomes
+
+
+class ForgetfulDoor(MemoryDoor):
+    def open(self) -> Store:
+        return Forgetful(self.memory)
+
+
+def test_the_loop_notices_a_store_that_answers_without_keeping(tmp_path: Path) -> None:
+    """P1."""
+    story = example("first_workflow")
+    with Processes() as processes, pytest.raises((AssertionError, OutlastError)):
+        for call in range(1, 10):
+            seen = play(processes, ForgetfulDoor(tmp_path), story, Fault("die_after", call))
+            compare(seen.world, seen.runs)
+
+
+def test_the_loop_notices_a_node_that_is_done_again(tmp_path: Path) -> None:
+    story = example("first_workflow")
+    with Processes() as processes:
+        seen = play(processes, MemoryDoor(tmp_path), story, None)
+    made = next(iter(seen.world.attempts))
+    seen.world.attempts[made._replace(attempt=2)] = 1
+    with pytest.raises(AssertionError, match="is not in the log"):
+        compare(seen.world, seen.runs)
+    seen.runs[RUN].started.add((made.node, 2))
+    with pytest.raises(AssertionError, match="though the node was done"):
+        compare(seen.world, seen.runs)

@@ -8,12 +8,12 @@ import msgspec
 import typer
 
 from outlast.cli import asking
-from outlast.cli.cancel import found_runs
 from outlast.cli.doorway import SOUND, carry_out
 from outlast.cli.options import ByOption, Reply, ReplyOption, RunArgument, StoreOption, settings_of, whoever
 from outlast.cli.questions import how_to_answer, schema_of, understood, wanted
 from outlast.cli.screen import notice, write_bytes, write_json
 from outlast.cli.words import cropped, plain
+from outlast.client import Client
 from outlast.compose import open_desk
 from outlast.errors import BadInput, Gone
 from outlast.history.ids import RunId
@@ -60,17 +60,12 @@ def answer(
     carry_out(lambda: _answer(settings_of(ctx, store), run, given, interaction, whoever(by), output))
 
 
-async def _answer(
-    settings: Settings, name: str, given: Given, interaction: str | None, by: str, reply: Reply
-) -> int:
+async def _answer(settings: Settings, name: str, given: Given, interaction: str | None, by: str, reply: Reply) -> int:
     if sum(each is not None for each in (given.text, given.document, given.verdict)) > 1:
         raise BadInput("give one answer: a VALUE, --json, or --yes or --no")
-    (run,) = await found_runs(settings, [name])
     async with open_desk(settings, readonly=True) as desk:
-        summary = await desk.get(run)
-        if summary.status in TERMINAL and not summary.held:
-            raise Gone(f"run {run} is {summary.status}: it takes no more answers")
-        question = _chosen(run, await _questions(settings, run), interaction)
+        run = await desk.find(name)
+        question = _chosen(run, await _questions(desk, run), interaction)
     answered = await _meant(run, question, given)
     async with open_desk(settings) as desk:
         await desk.answer(run, answered, interaction=question.id, by=by)
@@ -83,11 +78,14 @@ async def _answer(
     return SOUND
 
 
-async def _questions(settings: Settings, run: RunId) -> list[Wait]:
+async def _questions(desk: Client, run: RunId) -> list[Wait]:
+    """What it asks, with what an answer has to look like: only the log has that."""
     from outlast.cli.tally import tally_of
 
-    async with open_desk(settings, readonly=True) as desk:
-        return (await tally_of(desk, run)).questions
+    summary = await desk.get(run)
+    if summary.status in TERMINAL and not summary.held:
+        raise Gone(f"run {run} is {summary.status}: it takes no more answers")
+    return (await tally_of(desk, run)).questions
 
 
 def _chosen(run: RunId, questions: list[Wait], interaction: str | None) -> Wait:

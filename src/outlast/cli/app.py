@@ -8,12 +8,17 @@ import typer
 
 from outlast import __version__
 from outlast.cli import config, db
+from outlast.cli.answer import answer
+from outlast.cli.cancel import cancel
 from outlast.cli.doorway import EXIT_CODES
 from outlast.cli.events import events
 from outlast.cli.init import init
+from outlast.cli.logs import logs
 from outlast.cli.options import StoreOption
 from outlast.cli.ps import ps
+from outlast.cli.resume import resume, retry
 from outlast.cli.run import run
+from outlast.cli.show import show
 from outlast.cli.verify import verify
 
 app = typer.Typer(
@@ -42,7 +47,7 @@ def outlast(
         typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit."),
     ] = False,
 ) -> None:
-    """Look at workflows that cannot be lost.
+    """Workflows that cannot be lost: run them, look at them, go on with them.
 
     The store is the one that --store names, else the one in OUTLAST_STORE,
     else the one in outlast.toml or pyproject.toml of the project you are in,
@@ -53,7 +58,13 @@ def outlast(
 
 app.command()(run)
 app.command()(ps)
+app.command()(show)
 app.command()(events)
+app.command()(logs)
+app.command()(answer)
+app.command()(resume)
+app.command()(retry)
+app.command()(cancel)
 app.command()(verify)
 app.command()(init)
 app.add_typer(db.app, name="db")

@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Iterable
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
 from rich.console import Console
 from rich.text import Text
 
+from outlast.cli.details import line_shape
 from outlast.cli.doorway import SOUND, carry_out
 from outlast.cli.options import Reply, ReplyOption, RunArgument, StoreOption, settings_of
 from outlast.cli.screen import is_wide, notice, screen, write_bytes, write_json
-from outlast.cli.when import iso, local
+from outlast.cli.when import local
 from outlast.cli.words import counted, cropped, plain
 from outlast.client import Client, Line
 from outlast.compose import open_desk
@@ -63,29 +64,29 @@ def logs(
 
 
 async def _logs(settings: Settings, name: str, wanted: Wanted, follow: bool, reply: Reply) -> int:
-    console, last, begun = screen(), 0, set[tuple[str, int]]()
+    writer = Writer(screen(), reply, is_cut=wanted.tail is not None)
     async with open_desk(settings, readonly=True) as desk:
         run = await desk.find(name)
-        earlier = await _earlier(desk, run, wanted)
-        for line in earlier if wanted.tail is None else list(earlier)[-wanted.tail :] if wanted.tail else ():
-            show(console, line, reply, begun)
-        last = earlier[-1].number if earlier else 0
+        shown, last = await _earlier(desk, run, wanted)
+        for line in shown:
+            writer.write(line)
         if follow:
             async for line in _to_come(desk, run, wanted, last):
-                show(console, line, reply, begun)
+                writer.write(line)
                 last = line.number
     if not last and reply is Reply.TEXT:
         notice("no lines are kept" + (f" of node {wanted.node}" if wanted.node else f" of run {run}"))
     return SOUND
 
 
-async def _earlier(desk: Client, run: RunId, wanted: Wanted) -> deque[Line]:
-    """The lines there are; only those that are shown, and the last one, are held in memory."""
-    most = None if wanted.tail is None else max(1, wanted.tail)
-    kept: deque[Line] = deque(maxlen=most)
+async def _earlier(desk: Client, run: RunId, wanted: Wanted) -> tuple[Iterable[Line], int]:
+    """The lines there are, as many as are to be shown, and the number of the last one."""
+    shown: deque[Line] = deque(maxlen=wanted.tail)
+    last = 0
     async for line in desk.lines(run, node=wanted.node, attempt=wanted.attempt):
-        kept.append(line)
-    return kept
+        shown.append(line)
+        last = line.number
+    return shown, last
 
 
 async def _to_come(desk: Client, run: RunId, wanted: Wanted, after: int) -> AsyncIterator[Line]:
@@ -101,28 +102,41 @@ async def _to_come(desk: Client, run: RunId, wanted: Wanted, after: int) -> Asyn
         await asyncio.sleep(EVERY)
 
 
-def show(console: Console, line: Line, reply: Reply, begun: set[tuple[str, int]]) -> None:
-    """One line of the log, with all the lines of its text. What was dropped before the first of an attempt is said."""
-    if reply is Reply.JSON:
-        write_json(line_shape(line))
-        return
-    if reply is Reply.IDS:
-        write_bytes(b"%d\n" % line.number)
-        return
-    source = (line.node, line.attempt)
-    if source not in begun and line.place > 1 and not begun.add(source):
-        notice(f"{counted(line.place - 1, 'earlier line')} of {_speaker(line)} not shown")
-    begun.add(source)
-    first, *more = line.text.expandtabs().split("\n")
-    head = Text.assemble(
-        (f"{local(line.time, full=is_wide(console))}  ", "dim"),
-        (f"{_speaker(line)}  ", "cyan"),
-        (f"{cropped(line.level, 10):<7}  ", _STYLES.get(line.level, "")),
-        (f"{cropped(line.logger, 60)}: " if line.logger else "", "dim"),
-        plain(first, keep_indent=True),
-    )
-    for text in (head, *_indented(more)):
-        console.print(text, soft_wrap=True)
+class Writer:
+    """Writes lines in one form. What was dropped before the first line of an attempt is said, unless lines were `is_cut`."""
+
+    def __init__(self, console: Console, reply: Reply, *, is_cut: bool) -> None:
+        self._console = console
+        self._reply = reply
+        self._is_cut = is_cut
+        self._begun: set[tuple[str, int]] = set()
+
+    def write(self, line: Line) -> None:
+        if self._reply is Reply.JSON:
+            write_json(line_shape(line))
+        elif self._reply is Reply.IDS:
+            write_bytes(b"%d\n" % line.number)
+        else:
+            self._remark(line)
+            self._show(line)
+
+    def _remark(self, line: Line) -> None:
+        source = (line.node, line.attempt)
+        if source not in self._begun and line.place > 1 and not self._is_cut:
+            notice(f"{counted(line.place - 1, 'earlier line')} of {_speaker(line)} were not kept")
+        self._begun.add(source)
+
+    def _show(self, line: Line) -> None:
+        first, *more = line.text.expandtabs().split("\n")
+        head = Text.assemble(
+            (f"{local(line.time, full=is_wide(self._console))}  ", "dim"),
+            (f"{_speaker(line)}  ", "cyan"),
+            (f"{cropped(line.level, 10):<7}  ", _STYLES.get(line.level, "")),
+            (f"{cropped(line.logger, 60)}: " if line.logger else "", "dim"),
+            plain(first, keep_indent=True),
+        )
+        for text in (head, *_indented(more)):
+            self._console.print(text, soft_wrap=True)
 
 
 def _indented(lines: Iterable[str]) -> list[Text]:
@@ -131,17 +145,3 @@ def _indented(lines: Iterable[str]) -> list[Text]:
 
 def _speaker(line: Line) -> str:
     return cropped(line.node, 60) + (f" #{line.attempt}" if line.attempt > 1 else "")
-
-
-def line_shape(line: Line) -> dict[str, Any]:
-    return {
-        "number": line.number,
-        "run": line.run,
-        "node": line.node,
-        "attempt": line.attempt,
-        "place": line.place,
-        "time": iso(line.time),
-        "level": line.level,
-        "logger": line.logger,
-        "text": line.text,
-    }

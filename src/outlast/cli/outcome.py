@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from outlast.cli.details import ending_shape
 from outlast.cli.doorway import INTERRUPTED, RUN_CANCELLED, RUN_FAILED, RUN_HELD, SOUND
 from outlast.cli.options import Reply
 from outlast.cli.screen import notice, screen, show_text, write_bytes, write_json
@@ -43,7 +44,7 @@ def outcome(tally: Tally, workflow: Workflow[..., Any], value: Any) -> Outcome:
 def report(ended: Outcome, reply: Reply, where: str) -> int:
     """Tell it, and say with which code the command ends."""
     if reply is Reply.JSON:
-        write_json(outcome_shape(ended))
+        write_json(ending_shape(ended.tally, ended.result))
     elif reply is Reply.IDS:
         write_bytes(f"{ended.tally.run}\n".encode())
     elif ended.code == SOUND:
@@ -51,28 +52,6 @@ def report(ended: Outcome, reply: Reply, where: str) -> int:
     if reply is not Reply.JSON:
         _remark(ended, where)
     return ended.code
-
-
-def outcome_shape(ended: Outcome) -> dict[str, Any]:
-    outline = ended.tally.state.outline
-    return {
-        "run": ended.tally.run,
-        "status": ended.tally.state.status,
-        "held": outline.held,
-        "result": ended.result,
-        "error": failure_shape(outline.error, outline.failed_node) if outline.error else None,
-        "reason": outline.reason,
-    }
-
-
-def failure_shape(error: Failure, node: str = "") -> dict[str, Any]:
-    return {
-        "kind": error.kind,
-        "message": error.message,
-        "category": error.category,
-        "node": node or None,
-        "trace": error.trace,
-    }
 
 
 def show_result(raw: Value) -> None:

@@ -166,9 +166,7 @@ async def _reopen_only(settings: Settings, found: Sequence[Found], order: Order)
     return SOUND
 
 
-async def _go_on(
-    settings: Settings, found: Sequence[tuple[Found, Workflow[..., Any]]], order: Order
-) -> int:
+async def _go_on(settings: Settings, found: Sequence[tuple[Found, Workflow[..., Any]]], order: Order) -> int:
     from outlast.cli.outcome import remark_interrupted, report, where_of
 
     where, left, code = where_of(settings), [each.run for each, _ in found], SOUND
@@ -185,9 +183,7 @@ async def _go_on(
     return code
 
 
-async def _seen_through(
-    desk: Client, run: RunId, workflow: Workflow[..., Any], order: Order, where: str
-) -> Outcome:
+async def _seen_through(desk: Client, run: RunId, workflow: Workflow[..., Any], order: Order, where: str) -> Outcome:
     """A run that is only held because it was interrupted goes on: whoever resumes it has decided."""
     ended = await see_through(desk, run, workflow, order.by, order.reply, where)
     error = ended.tally.state.outline.error

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 def run(
     ctx: typer.Context,
     workflow: Annotated[
-        str, typer.Argument(help="module:workflow, file.py:workflow, or a module that has only one.", metavar="WORKFLOW")
+        str,
+        typer.Argument(help="module:workflow, file.py:workflow, or a module that has only one.", metavar="WORKFLOW"),
     ],
     parameters: Annotated[
         list[str] | None, typer.Argument(help="Parameters: JSON, or plain text.", metavar="KEY=VALUE...")
