@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+DOCS := .make/docs
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test faults bench wheel lock clean
+.PHONY: help setup demo check test faults bench docs wheel lock clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -44,6 +45,14 @@ faults: $(READY)  ## Run every fault crossing and the soaks, with counts and tim
 
 bench: $(READY)  ## Measure, and write docs/benchmarks.md
 	$(BIN)/python -m benchmarks
+
+$(DOCS)/.ready: requirements/docs.txt
+	$(PYTHON) -m venv --clear $(DOCS)
+	$(DOCS)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/docs.txt
+	@touch $@
+
+docs: $(DOCS)/.ready  ## Build the documentation into site/
+	NO_MKDOCS_2_WARNING=1 PYTHONPATH=src $(DOCS)/bin/mkdocs build --quiet --strict
 
 wheel: $(READY)  ## Build the wheel into dist/ with the locked tools
 	$(BIN)/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .

@@ -9,6 +9,7 @@ import argparse
 import os
 import platform
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -36,6 +37,7 @@ class Everything(msgspec.Struct):
 
 def main() -> int:
     asked = _asked()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what was started is ended too
     if asked.only:
         return _some([job for job in _plan(asked.rounds) if job.name in asked.only])
     if not asked.page:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import resource
 import statistics
@@ -46,8 +45,8 @@ def gaps(moments: Sequence[float]) -> list[float]:
 
 
 def resident_mb() -> float:
-    """Memory that this process holds now; where the system does not say, the most it ever held."""
-    gc.collect()
+    """Memory that this process holds now, garbage included: what the machine sees. Where the system does not say, the most
+    that it ever held."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
     except OSError:

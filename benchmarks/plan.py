@@ -27,6 +27,7 @@ class Job(Struct, frozen=True):
 
 PLAN = (
     Job("w1", "w1", rounds=5),
+    Job("w1-fresh", "w1 fresh", systems=("outlast", "raw"), rounds=5),
     Job("w1-share", "w1 share", systems=OURS, rounds=5),
     Job("w1-flushes", "w1 flushes", systems=("outlast", "raw")),
     Job("w2", "w2"),
@@ -34,6 +35,7 @@ PLAN = (
     Job("w4", "w4", systems=PEERS, seconds=400),
     Job("w5", "w5 --nodes 10000", systems=PEERS),
     Job("w5-long", "w5 --nodes 100000", systems=OURS, rounds=1, seconds=600),
+    Job("w5-wide", "w5 --nodes 10000 --width 1000", systems=OURS),
     Job("w5-million", "w5 --nodes 333333 --width 1000", systems=OURS, rounds=1, seconds=600),
     Job("w6", "w6"),
     Job("w7", "w7"),

@@ -107,7 +107,7 @@ def _asked(acts: Mapping[str, Act]) -> argparse.Namespace:
     parser.add_argument("--width", type=int, default=1, help="how many at a time, likewise")
     parser.add_argument("act", nargs="?", choices=sorted(acts), default=next(iter(acts)))
     parser.add_argument("place", nargs="?", type=Path, help="the folder of the store (default: a fresh one)")
-    return parser.parse_args()
+    return parser.parse_intermixed_args()
 
 
 async def _waited(found: Awaitable[Any]) -> Any:

@@ -112,7 +112,9 @@ def tell_recovery(before: list[Entry], after: list[Entry], executed: list[str]) 
         match entry.event:
             case e.RunTakenOver(cause=cause, epoch=epoch):
                 why = "its lock had been let go by the system" if cause == "dead" else f"its claim was {cause}"
-                print(f"  event {entry.seq}: a new worker took the run over (epoch {epoch}): the old one is dead, {why}")
+                print(
+                    f"  event {entry.seq}: a new worker took the run over (epoch {epoch}): the old one is dead, {why}"
+                )
             case e.NodeScheduled(cause="crash", node=node, attempt=attempt):
                 print(f"  event {entry.seq}: {node} was in flight and not recorded, so attempt {attempt} was scheduled")
             case _:
@@ -120,7 +122,9 @@ def tell_recovery(before: list[Entry], after: list[Entry], executed: list[str]) 
     done = completed(before)
     kept = [name for name in done if name.startswith("read/read/")]
     again = {what: count for what, count in Counter(executed).items() if count > 1 and what.startswith("read ")}
-    print(f"  {len(done)} completed nodes were taken from the log; {len(again)} pages were read twice, those in flight\n")
+    print(
+        f"  {len(done)} completed nodes were taken from the log; {len(again)} pages were read twice, those in flight\n"
+    )
     names = {f"read {path.name}": f"read/read/{place}" for place, path in enumerate(pages_of(before))}
     return [what for what in again if names.get(what) in kept]
 

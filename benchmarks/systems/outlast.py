@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,9 @@ import outlast as ol
 from benchmarks.witness import Witness
 from outlast.history.events import NodeCompleted
 from outlast.history.ids import RunId
+
+for room in ("outlast.compose", "outlast.stores.sqlite"):
+    import_module(room)  # rooms are entered at first use; "imports done" means these too, as it does for the peers
 
 _moments: list[float] = []
 _payloads: list[Any] = []

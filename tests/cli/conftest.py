@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import os
 import shutil
-from collections.abc import Callable
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,6 +22,8 @@ from typer.testing import CliRunner, Result
 from outlast.cli.app import app
 from outlast.stores.sqlite import SqliteStore
 
+PATIENCE = 30
+"""Seconds after which what is waited for will not come."""
 BESIDE = Path(__file__).parent.with_name("client") / "made_runs.py"
 
 
@@ -86,3 +93,65 @@ def fill() -> Callable[..., dict[str, str]]:
 def all_runs() -> Callable[[Any], Any]:
     make: Callable[[Any], Any] = _made_runs().make_all
     return make
+
+
+class Project:
+    """A folder with workflows of its own, and the command as real processes in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.environment = {key: value for key, value in os.environ.items() if not key.startswith("OUTLAST_")}
+        for name in ("COLUMNS", "FORCE_COLOR", "NO_COLOR", "PYTHONPATH"):
+            self.environment.pop(name, None)
+
+    def command(self, *arguments: str) -> list[str]:
+        return [sys.executable, "-m", "outlast", *arguments]
+
+    def __call__(
+        self, *arguments: str, stdin: str | None = None, folder: Path | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self.command(*arguments),
+            cwd=folder or self.folder,
+            env=self.environment,
+            input=stdin,
+            stdin=subprocess.DEVNULL if stdin is None else None,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=PATIENCE,
+        )
+
+    @contextmanager
+    def begun(self, *arguments: str, **streams: Any) -> Iterator[subprocess.Popen[bytes]]:
+        """The command under way; it does not outlive the test."""
+        streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **streams}
+        with subprocess.Popen(self.command(*arguments), cwd=self.folder, env=self.environment, **streams) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
+
+    def write(self, name: str, text: str) -> Path:
+        path = self.folder / name
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    def until(self, is_so: Callable[[], Any]) -> Any:
+        """Wait until something is so, and answer what it was."""
+        give_up = time.monotonic() + PATIENCE
+        while not (found := is_so()):
+            assert time.monotonic() < give_up, "it never came"
+            time.sleep(0.02)
+        return found
+
+    def until_there(self, name: str) -> None:
+        """Wait for a file that a node writes."""
+        self.until((self.folder / name).exists)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """A project whose module `flows` is beside this file."""
+    shutil.copy(Path(__file__).with_name("flows.py"), tmp_path / "flows.py")
+    (tmp_path / "outlast.toml").touch()
+    return Project(tmp_path)

@@ -194,7 +194,13 @@ def test_hardly_any_block_is_excused() -> None:
 
 @pytest.mark.parametrize(
     ("shown", "printed"),
-    [("a  b\n", "a b"), ("run …  done", "run 17 x\n done"), ("…end", "the end"), ("a\n…\nz", "a\nb\nc\nz"), ("a…", "a")],
+    [
+        ("a  b\n", "a b"),
+        ("run …  done", "run 17 x\n done"),
+        ("…end", "the end"),
+        ("a\n…\nz", "a\nb\nc\nz"),
+        ("a…", "a"),
+    ],
 )
 def test_what_is_left_out_stands_for_anything(shown: str, printed: str) -> None:
     must_match(shown, printed)
@@ -211,4 +217,3 @@ def test_the_first_page_shows_the_project_that_init_makes() -> None:
 
     shown = {block.title: block.body for block in blocks(DOCS / "tutorial" / "1-first-workflow.md") if block.title}
     assert {name: FILES[name] for name in shown} == shown
-

@@ -1,8 +1,8 @@
 """The engine dies at every call to its store and goes on in a new process: P1, P2, P3 and all invariants hold.
 
-Every example and some workflows that are nastier run once undisturbed. Then, for every call that run made to its store, it
-runs again and dies there, before the call has its effect and after it. A new process goes on. Whatever happened, the outcome is
-that of the undisturbed run, no node that had completed was done again, and every log is sound.
+Every example and some workflows that are nastier run once undisturbed. Then, for every call that run made to its
+store, it runs again and dies there, before the call has its effect and after it. A new process goes on. Whatever
+happened, the outcome is that of the undisturbed run, no node that had completed was done again, every log is sound.
 """
 
 from __future__ import annotations
@@ -10,34 +10,29 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
-import shutil
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any
 
 import pytest
 
 import outlast as ol
-from outlast.errors import Gone, OutlastError, StoreError
+from outlast.errors import OutlastError
 from outlast.history import events as e
-from outlast.history.ids import RunId
-from outlast.history.record import Kind
+from outlast.runtime import driver, worker
 from outlast.runtime.finding import load
-from outlast.store import LANDED, Append, Outcome, Query, Store
-from outlast.stores.memory import Memory, MemoryStore
-from outlast.stores.sqlite import SqliteStore
-from outlast.testing.engine import Processes, Told, World, compare, read_all
-from outlast.testing.faults import WAYS, Died, Fault, Faults, Way, faulty
+from outlast.store import Append, Outcome, Store
+from outlast.stores.memory import MemoryStore
+from outlast.testing.crashes import RUN, Story, crash_loop
+from outlast.testing.doors import MemoryDoor, SqliteDoor
+from outlast.testing.faults import WAYS, Fault, Way
+from outlast.testing.world import compare
 
 ROOT = Path(__file__).parents[2]
-RUN = RunId("run-1")
-PATIENCE = 600
-"""Seconds, by the clock of the little world, after which a process gives up waiting for the end."""
 SAMPLE = 40
-"""Points of each story at which the rarer faults are tried in the ordinary suite."""
+"""Points of a story that are tried where not all of them are."""
 
 
 @pytest.fixture(autouse=True)
@@ -47,18 +42,6 @@ def _quiet(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
 
 
 # --- stories -----------------------------------------------------------------------------------------------------------
-
-
-class Story(NamedTuple):
-    """A workflow with parameters; what it returns; what people answer."""
-
-    workflow: ol.Workflow[..., Any]
-    args: tuple[Any, ...]
-    expected: Any
-    answers: dict[str, Any]
-    nodes: Sequence[ol.Node[..., Any]]
-    is_loose: bool = False
-    """Whether what becomes of other runs than the first may differ, because nobody waits for them."""
 
 
 PARAMETERS: dict[str, tuple[str, tuple[Any, ...], Any, dict[str, Any]]] = {
@@ -95,7 +78,7 @@ def example(name: str) -> Story:
     module = vars(load(str(ROOT / "examples" / f"{name}.py")))
     workflow, args, expected, answers = PARAMETERS[name]
     nodes = [found for found in module.values() if isinstance(found, ol.Node)]
-    return Story(module[workflow], args, expected, answers, nodes)
+    return Story(module[workflow], nodes, args, expected=expected, answers=answers)
 
 
 class Refusal(Exception):
@@ -123,6 +106,24 @@ async def hopeless(name: str) -> str:
 @ol.node(timeout=0.05, retry=2)
 async def slow(name: str) -> str:
     await asyncio.sleep(1)
+    return name
+
+
+@ol.node(retry=ol.Retry(attempts=3, delay=300))
+async def flaky(name: str) -> str:
+    raise ConnectionError(name)
+
+
+@ol.node
+async def good_at_last(name: str) -> str:
+    if ol.attempt() < 3:
+        raise Refusal(name)
+    return name
+
+
+@ol.node(repeatable=False)
+async def delicate(name: str) -> str:
+    await asyncio.sleep(0.05)
     return name
 
 
@@ -165,7 +166,7 @@ async def crash_timeout() -> list[str]:
         await asyncio.wait_for(helper("b", 0.3), 0.4)
     except TimeoutError:
         seen.append("helper")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(500):
         seen.append(await work("in time"))
     try:
         await slow("never")
@@ -252,18 +253,68 @@ async def crash_generations(left: int, seen: list[str]) -> list[str]:
     return seen
 
 
-OWN_NODES = (work, shaky, hopeless, slow)
+@ol.workflow
+async def crash_cancelled() -> None:
+    """Somebody cancels it while nodes run, one waits for its next attempt, a child works and a question is open."""
+    await work("first")
+    await ol.gather(work("long", 500.0), flaky("again"), crash_slow_child("child"), ol.ask("Is anybody there?"))
+
+
+async def cancel(client: ol.Client) -> None:
+    async for entry in client.watch(RUN):
+        if isinstance(entry.event, e.NodeCompleted):
+            await client.cancel(RUN, by="ann", reason="enough")
+
+
+@ol.workflow
+async def crash_retried() -> list[str]:
+    """It fails, and somebody has the node done again until it succeeds; what was done stays done."""
+    first, second = await ol.gather(work("first"), work("second", 0.05))
+    return [first, second, await good_at_last("third"), await work("fourth")]
+
+
+async def retry(client: ol.Client) -> None:
+    if (await client.get(RUN)).status == "failed":
+        await client.retry(RUN, by="ann")
+
+
+@ol.workflow
+async def crash_held() -> list[str]:
+    """After an interruption inside a node that is not to be repeated, somebody has to say that it goes on."""
+    return [await work("before"), *await ol.gather(delicate("once"), work("beside", 0.1)), await work("after")]
+
+
+async def resume(client: ol.Client) -> None:
+    if (await client.get(RUN)).held:
+        await client.resume(RUN, by="ann")
+
+
+NODES = (work, shaky, hopeless, slow, flaky, good_at_last, delicate)
 NASTY: dict[str, Story] = {
-    "helpers": Story(crash_helpers, (), ["a1a2a3", "b1!b2b3", "c1c2c3"], {}, OWN_NODES),
-    "races": Story(crash_race, (), [1, "b1!b2b3", 1, "lost", "end"], {}, OWN_NODES),
-    "timeouts": Story(crash_timeout, (), ["node", "helper", "in time", "attempt"], {}, OWN_NODES),
-    "children": Story(crash_children, (), ["good", "Refusal", "bad", "again"], {}, OWN_NODES),
-    "a child left behind": Story(crash_left_child, (), [1, "quick"], {}, OWN_NODES, True),
-    "questions": Story(crash_question, (), ["n1", "n2", "n3", True, 7, "end"], {"approve": True, "ask": 7}, OWN_NODES),
-    "failure": Story(crash_failure, (), None, {}, OWN_NODES, True),
-    "a map of helpers": Story(crash_map, (), ["aa", "bb", "cc", "dd", "ee"], {}, OWN_NODES),
-    "dice": Story(crash_dice, (), None, {}, OWN_NODES),
-    "generations": Story(crash_generations, (2, []), ["g2", "g1", "g0"], {}, OWN_NODES),
+    "helpers": Story(crash_helpers, NODES, expected=["a1a2a3", "b1!b2b3", "c1c2c3"]),
+    "races": Story(crash_race, NODES, expected=[1, "b1!b2b3", 1, "lost", "end"]),
+    "timeouts": Story(crash_timeout, NODES, expected=["node", "helper", "in time", "attempt"]),
+    "children": Story(crash_children, NODES, expected=["good", "Refusal", "bad", "again"]),
+    "a child left behind": Story(crash_left_child, NODES, expected=[1, "quick"], is_loose=True),
+    "questions": Story(
+        crash_question, NODES, expected=["n1", "n2", "n3", True, 7, "end"], answers={"approve": True, "ask": 7}
+    ),
+    "failure": Story(crash_failure, NODES, is_loose=True),
+    "a map of helpers": Story(crash_map, NODES, expected=["aa", "bb", "cc", "dd", "ee"]),
+    "dice": Story(crash_dice, NODES),
+    "generations": Story(crash_generations, NODES, (2, []), expected=["g2", "g1", "g0"]),
+    "cancelled": Story(crash_cancelled, NODES, guest=cancel, is_loose=True),
+    "retried": Story(
+        crash_retried,
+        NODES,
+        expected=["first", "second", "third", "fourth"],
+        guest=retry,
+        over=("completed",),
+        repeats=2,
+    ),
+    "held": Story(
+        crash_held, NODES, expected=["before", "once", "beside", "after"], guest=resume, over=("completed",), repeats=1
+    ),
 }
 STORIES = [*PARAMETERS, *NASTY]
 
@@ -272,238 +323,49 @@ def story_of(name: str) -> Story:
     return NASTY[name] if name in NASTY else example(name)
 
 
-# --- stores ------------------------------------------------------------------------------------------------------------
-
-
-class Door:
-    """Opens one store again and again. `is_proved` says whether the death of a process is known at once."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def open(self) -> Store:
-        raise NotImplementedError
-
-    def anew(self) -> None:
-        """Empty it."""
-        raise NotImplementedError
-
-    async def bury(self, store: Store, *, is_reachable: bool) -> None:
-        """The process is dead: its files are closed, unless calls of it are still on their way."""
-        raise NotImplementedError
-
-
-class MemoryDoor(Door):
-    def anew(self) -> None:
-        self.memory = Memory()
-
-    def open(self) -> Store:
-        return MemoryStore(self.memory)
-
-    async def bury(self, store: Store, *, is_reachable: bool) -> None:
-        self.memory.listeners.clear()
-        self.memory.workers.clear()
-
-
-class SqliteDoor(Door):
-    """A process's death does not lose what the system has: the power cut has its own tests, with full durability."""
-
-    number = 0
-
-    def anew(self) -> None:
-        shutil.rmtree(self.folder / str(self.number), ignore_errors=True)
-        self.number += 1
-        (self.folder / str(self.number)).mkdir()
-
-    def open(self) -> Store:
-        return SqliteStore(self.folder / str(self.number) / "runs.db", durability="relaxed", commit="inline")
-
-    async def bury(self, store: Store, *, is_reachable: bool) -> None:
-        if not is_reachable:
-            await store.close()
-
-
-DOORS = {"memory": MemoryDoor, "sqlite": SqliteDoor}
-
-
-# --- one round ---------------------------------------------------------------------------------------------------------
-
-
-class Round(NamedTuple):
-    runs: dict[RunId, Told]
-    world: World
-    processes: int
-    calls: int
-    hit: bool
-
-
-def begin(story: Story) -> Callable[[ol.Client], Awaitable[Any]]:
-    """What every process does: start the run, or find it; answer what it asks; wait until everything is over."""
-
-    async def act(client: ol.Client) -> Any:
-        async with asyncio.timeout(PATIENCE):
-            handle = await client.start(story.workflow.options(id=RUN), *story.args)
-            guest = asyncio.create_task(_answer(client, story.answers))
-            try:
-                result = await handle.result()
-            except (StoreError, Died):
-                raise
-            except Exception as error:
-                result = error
-            finally:
-                guest.cancel()
-            while not await _is_all_over(client):
-                await asyncio.sleep(0.1)
-            return result
-
-    return act
-
-
-async def _answer(client: ol.Client, answers: dict[str, Any]) -> None:
-    if not answers:
-        return
-    while True:
-        with suppress(StoreError):
-            async for entry in client.watch(RUN):
-                if isinstance(entry.event, e.InteractionRequested):
-                    name = entry.event.interaction
-                    with suppress(Gone):
-                        await client.answer(RUN, answers[name.partition("~")[0]], interaction=name)
-        await asyncio.sleep(0.1)
-
-
-async def _is_all_over(client: ol.Client) -> bool:
-    page = await client.list(Query(limit=1000))
-    return bool(page.items) and all(
-        listed.summary.status in ("completed", "failed", "cancelled", "continued") for listed in page.items
-    )
-
-
-class LateArrivals:
-    """Lets the dead process's last call arrive right after its successor's takeover has landed."""
-
-    def __init__(self, store: Store, faults: Faults) -> None:
-        self.__dict__.update(_store=store, _faults=faults)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        setattr(self._store, name, value)
-
-    async def append(self, batch: Sequence[Append]) -> list[Outcome]:
-        outcomes: list[Outcome] = await self._store.append(batch)
-        if batch[0].record.kind is Kind.TAKEOVER and outcomes[0] is LANDED:
-            await self._faults.deliver_held_back("late")
-        return outcomes
-
-
-def play(processes: Processes, door: Door, story: Story, fault: Fault | None) -> Round:
-    """One round: with a fault, if there is to be one, then processes without until all is over."""
-    door.anew()
-    world = World()
-    is_reachable = fault is not None and fault.way in ("late", "slow")
-    with world.watching(story.nodes):
-        inner = processes.do(_opened(door))
-        store, faults = faulty(inner, fault)
-        world.faults = faults
-        is_over = attempt(processes, store, story, faults)
-        number = 1
-        processes.do(door.bury(inner, is_reachable=is_reachable and not is_over))
-        world.faults = None
-        while not is_over:
-            number += 1
-            assert number < 6, f"{fault} keeps the run from its end"
-            if is_reachable:
-                processes.loop.clock.leap(60)
-                processes.do(faults.deliver_held_back("slow"))
-            successor = processes.do(_opened(door))
-            watched = cast("Store", LateArrivals(successor, faults))
-            is_over = attempt(processes, watched, story, None)
-            processes.do(door.bury(successor, is_reachable=False))
-        if is_reachable and not is_over:
-            processes.do(inner.close())
-    check = processes.do(_opened(door))
-    runs = processes.do(read_all(check))
-    processes.do(check.close())
-    return Round(runs, world, number, faults.calls, fault is not None and faults.calls >= fault.call)
-
-
-async def _opened(door: Door) -> Store:
-    return door.open()
-
-
-def attempt(processes: Processes, store: Store, story: Story, faults: Faults | None) -> bool:
-    """Whether all was over when this process ended."""
-    try:
-        processes.live(store, begin(story), faults)
-    except (Died, OutlastError, TimeoutError):
-        return False
-    return True
-
-
-# --- the oracle --------------------------------------------------------------------------------------------------------
-
-
-def outcomes(story: Story, runs: dict[RunId, Told]) -> dict[RunId, Any]:
-    return {run: _outcome(log) for run, log in runs.items() if run == RUN or not story.is_loose}
-
-
-def _outcome(log: Told) -> tuple[Any, ...]:
-    match log.ending:
-        case e.RunCompleted():
-            return log.status, bytes(log.ending.output)
-        case e.RunFailed():
-            return log.status, log.ending.error.kind, log.ending.error.message
-        case e.RunContinued():
-            return log.status, bytes(log.ending.carried)
-        case other:
-            return log.status, type(other).__name__
-
-
-def judge(story: Story, whole: Round, seen: Round, fault: Fault) -> None:
-    assert outcomes(story, seen.runs) == outcomes(story, whole.runs), f"{fault} changes the outcome"
-    compare(seen.world, seen.runs)
-    again = seen.world.executed - whole.world.executed
-    assert all(times < seen.processes + (fault.way not in ("die_before", "die_after")) for times in again.values()), (
-        f"{fault} repeats {again}"
-    )
-
-
-def undisturbed(processes: Processes, door: Door, story: Story) -> Round:
-    whole = play(processes, door, story, None)
-    assert whole.processes == 1
-    compare(whole.world, whole.runs)
-    if story.expected is not None:
-        ending = whole.runs[RUN].ending
-        if isinstance(ending, e.RunCompleted):
-            assert story.workflow.arguments.returns.decode(ending.output) == story.expected
-    return whole
-
-
-@contextmanager
-def counted(kind: str, name: str, record_property: Callable[[str, object], None]) -> Iterator[list[bool]]:
-    began = time.perf_counter()
-    points: list[bool] = []
-    yield points
-    record_property("crash_points", sum(points))
-    print(f"\n{kind}, {name}: {sum(points)} crash points, {time.perf_counter() - began:.1f} s")
-
-
-def cross(kind: str, name: str, folder: Path, faults: Callable[[int], Iterator[Fault]], points: list[bool]) -> None:
-    story, door = story_of(name), DOORS[kind](folder)
-    with Processes() as processes:
-        whole = undisturbed(processes, door, story)
-        for fault in faults(whole.calls):
-            seen = play(processes, door, story, fault)
-            judge(story, whole, seen, fault)
-            points.append(seen.hit)
-
-
 # --- the tests ---------------------------------------------------------------------------------------------------------
 
+DOORS = {"memory": MemoryDoor, "sqlite": SqliteDoor}
 DEATHS: tuple[Way, ...] = ("die_before", "die_after")
 RARER: tuple[Way, ...] = tuple(way for way in WAYS if way not in DEATHS)
+WAITING = ("reminder", "approval", "child_runs", "long_living", "retries", "children", "questions", "timeouts", "held")
+FAMILIES = ("child_runs", "children", "a child left behind", "long_living", "generations", "cancelled", "failure")
+
+Faults = Iterator[tuple[Fault, ...]]
+
+
+def cross(kind: str, name: str, folder: Path, faults: Callable[[int], Faults], concurrency: int = 2000) -> int:
+    """Play a story with each of these faults; how many are possible depends on the calls it makes."""
+    began, points = time.perf_counter(), 0
+    with crash_loop(story_of(name), DOORS[kind](folder), concurrency=concurrency) as loop:
+        for each in faults(loop.whole.calls):
+            points += loop.strike(*each)
+    print(f"\n{kind}, {name}: {points} crash points, {time.perf_counter() - began:.1f} s")
+    return points
+
+
+def deaths(calls: int) -> Faults:
+    return ((Fault(way, call),) for way, call in itertools.product(DEATHS, range(1, calls + 1)))
+
+
+def others(calls: int) -> Faults:
+    return ((Fault(way, call),) for way, call in itertools.product(RARER, range(1, calls + 1)))
+
+
+def some(faults: Callable[[int], Faults], seed: str) -> Callable[[int], Faults]:
+    """A sample that is the same every time."""
+
+    def chosen(calls: int) -> Faults:
+        points = list(faults(calls))
+        return iter(random.Random(seed).sample(points, min(SAMPLE, len(points))))
+
+    return chosen
+
+
+def deaths_in_a_row(calls: int) -> Faults:
+    chance = random.Random(calls)
+    for _ in range(SAMPLE):
+        yield tuple(Fault(chance.choice(DEATHS), chance.randint(1, calls)) for _ in range(chance.randint(2, 3)))
 
 
 @pytest.mark.parametrize("kind", DOORS)
@@ -511,40 +373,47 @@ RARER: tuple[Way, ...] = tuple(way for way in WAYS if way not in DEATHS)
 def test_a_workflow_ends_the_same_wherever_its_process_dies(
     kind: str, name: str, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    def deaths(calls: int) -> Iterator[Fault]:
-        return (Fault(way, call) for way, call in itertools.product(DEATHS, range(1, calls + 1)))
-
-    with counted(kind, name, record_property) as points:
-        cross(kind, name, tmp_path, deaths, points)
+    record_property("crash_points", cross(kind, name, tmp_path, deaths))
 
 
 @pytest.mark.parametrize("kind", DOORS)
 @pytest.mark.parametrize("name", STORIES)
 def test_a_workflow_ends_the_same_though_answers_are_lost_and_calls_come_twice_or_late(
-    kind: str, name: str, tmp_path: Path, record_property: Callable[[str, object], None]
+    kind: str, name: str, tmp_path: Path
 ) -> None:
-    """A seeded sample of the points; `make faults` tries them all."""
-
-    def sample(calls: int) -> Iterator[Fault]:
-        points = list(itertools.product(RARER, range(1, calls + 1)))
-        chosen = random.Random(name).sample(points, min(SAMPLE, len(points)))
-        return (Fault(way, call) for way, call in chosen)
-
-    with counted(kind, name, record_property) as points:
-        cross(kind, name, tmp_path, sample, points)
+    """A sample of the points; `make faults` tries them all."""
+    cross(kind, name, tmp_path, some(others, name))
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", DOORS)
 @pytest.mark.parametrize("name", STORIES)
-def test_a_workflow_ends_the_same_whatever_happens_to_any_of_its_calls(
-    kind: str, name: str, tmp_path: Path, record_property: Callable[[str, object], None]
-) -> None:
-    def all_of_them(calls: int) -> Iterator[Fault]:
-        return (Fault(way, call) for way, call in itertools.product(RARER, range(1, calls + 1)))
+def test_a_workflow_ends_the_same_whatever_happens_to_any_of_its_calls(kind: str, name: str, tmp_path: Path) -> None:
+    cross(kind, name, tmp_path, others)
 
-    with counted(kind, name, record_property) as points:
-        cross(kind, name, tmp_path, all_of_them, points)
+
+@pytest.mark.parametrize("name", STORIES)
+def test_a_workflow_ends_the_same_though_several_processes_die_one_after_the_other(name: str, tmp_path: Path) -> None:
+    cross("memory", name, tmp_path, deaths_in_a_row)
+
+
+@pytest.mark.parametrize("kind", DOORS)
+@pytest.mark.parametrize("name", WAITING)
+def test_a_workflow_that_is_given_back_whenever_it_waits_ends_the_same_wherever_its_process_dies(
+    kind: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a worker that has too many runs to keep those that only wait in memory."""
+    monkeypatch.setattr(worker, "WARM", 0)
+    monkeypatch.setattr(driver, "NEAR", 0)
+    cross(kind, name, tmp_path, deaths if kind == "memory" else some(deaths, name))
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_runs_of_a_worker_that_has_room_for_two_end_the_same_wherever_its_process_dies(
+    name: str, tmp_path: Path
+) -> None:
+    """Children and successors then wait for their turn in the store."""
+    cross("memory", name, tmp_path, deaths, concurrency=2)
 
 
 def test_every_example_has_its_crash_points() -> None:
@@ -552,11 +421,11 @@ def test_every_example_has_its_crash_points() -> None:
     assert names == set(PARAMETERS)
 
 
-# --- the oracle can fail -----------------------------------------------------------------------------------------------
+# --- the judge can say no ----------------------------------------------------------------------------------------------
 
 
 class Forgetful(MemoryStore):
-    """Answers without keeping the fourth append."""
+    """Answers without keeping the third append."""
 
     async def append(self, batch: Sequence[Append]) -> list[Outcome]:
         log = self.memory.logs.get(RUN, [])
@@ -573,17 +442,19 @@ class ForgetfulDoor(MemoryDoor):
 
 def test_the_loop_notices_a_store_that_answers_without_keeping(tmp_path: Path) -> None:
     """P1."""
-    story = example("first_workflow")
-    with Processes() as processes, pytest.raises((AssertionError, OutlastError)):
-        for call in range(1, 10):
-            seen = play(processes, ForgetfulDoor(tmp_path), story, Fault("die_after", call))
-            compare(seen.world, seen.runs)
+
+    def any_point() -> None:
+        with crash_loop(example("first_workflow"), ForgetfulDoor(tmp_path)) as loop:
+            for call in range(1, 10):
+                loop.strike(Fault("die_after", call))
+
+    with pytest.raises((AssertionError, OutlastError)):
+        any_point()
 
 
 def test_the_loop_notices_a_node_that_is_done_again(tmp_path: Path) -> None:
-    story = example("first_workflow")
-    with Processes() as processes:
-        seen = play(processes, MemoryDoor(tmp_path), story, None)
+    with crash_loop(example("first_workflow"), MemoryDoor(tmp_path)) as loop:
+        seen = loop.play()
     made = next(iter(seen.world.attempts))
     seen.world.attempts[made._replace(attempt=2)] = 1
     with pytest.raises(AssertionError, match="is not in the log"):

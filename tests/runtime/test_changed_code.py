@@ -59,6 +59,7 @@ class World:
 
 
 Flow = Callable[[World], Any]
+PATIENCE = 6.0
 
 
 def workflow(fn: Any) -> Any:
@@ -77,8 +78,8 @@ async def crashed(stage: Any, world: World, old: Any, *params: Any, at: str = "p
 
 
 async def held_with(engine: ol.Client, run: str) -> str:
-    with pytest.raises(ol.Diverged) as caught:
-        await asyncio.wait_for(engine.result(run), 20)
+    with pytest.raises(ol.Held) as caught:
+        await asyncio.wait_for(engine.result(run), PATIENCE)
     return str(caught.value)
 
 
@@ -351,9 +352,18 @@ async def test_with_the_old_code_again_a_held_run_is_resumed_and_completes(stage
     await held_with(engine, run)
     stage.know(known)
     await engine.resume(run)
-    assert await asyncio.wait_for(engine.result(run), 20) == 1020
+    assert await asyncio.wait_for(engine.result(run), PATIENCE) == 1020
     assert world.calls == ["first", "second", "pending", "pending"]
     assert await stage.is_sound(engine, run)
+
+
+@pytest.mark.parametrize("is_over", [False, True], ids=["while it is found out", "afterwards"])
+async def test_changed_code_is_diverged_to_whoever_waits_for_the_result(stage: Any, is_over: bool) -> None:
+    _, engine, run, _ = await changed(stage, "the code ends early")
+    if is_over:
+        await held_with(engine, run)
+    with pytest.raises(ol.Diverged):
+        await asyncio.wait_for(engine.result(run), PATIENCE)
 
 
 async def test_changed_code_that_is_resumed_as_it_is_is_held_again(stage: Any) -> None:
@@ -400,7 +410,7 @@ async def goes_on(stage: Any, old: Flow, new: Flow, expected: Any, *, at: str = 
     stage.forget()
     workflow(new(world))
     engine = await stage.engine()
-    assert await asyncio.wait_for(engine.result(run), 20) == expected
+    assert await asyncio.wait_for(engine.result(run), PATIENCE) == expected
     assert await stage.is_sound(engine, run)
     return await stage.events(engine, run)
 
@@ -516,14 +526,14 @@ async def test_a_node_added_to_a_gather_of_which_something_ended_is_held(stage: 
     assert "'first'" in said
     stage.know(known)
     await engine.resume(handle.run)
-    assert await asyncio.wait_for(engine.result(handle.run), 20) == [2, 1001]
+    assert await asyncio.wait_for(engine.result(handle.run), PATIENCE) == [2, 1001]
 
 
 @pytest.mark.parametrize("order", [("pending", "first"), ("first", "pending")])
-async def test_a_gather_in_another_order_goes_on_because_names_are_the_same(
-    stage: Any, order: tuple[str, ...]
-) -> None:
-    await goes_on(stage, gathering("first", "pending"), gathering(*order), [{"first": 2, "pending": 1001}[n] for n in order])
+async def test_a_gather_in_another_order_goes_on_because_names_are_the_same(stage: Any, order: tuple[str, ...]) -> None:
+    await goes_on(
+        stage, gathering("first", "pending"), gathering(*order), [{"first": 2, "pending": 1001}[n] for n in order]
+    )
 
 
 # --- timers ------------------------------------------------------------------------------------------------------------
@@ -552,7 +562,7 @@ async def test_a_timer_that_runs_keeps_its_time_when_the_code_says_longer(stage:
         return "new"
 
     engine = await stage.engine()
-    assert await asyncio.wait_for(engine.result(run), 20) == "new"
+    assert await asyncio.wait_for(engine.result(run), PATIENCE) == "new"
     assert await stage.is_sound(engine, run)
 
 
@@ -616,7 +626,7 @@ async def test_a_question_keeps_its_id_through_a_crash(stage: Any) -> None:
     engine, run = await asked(stage, asking("How many?"), asking("How many?"))
     await stage.until(engine, run, e.RunTakenOver)
     await engine.answer(run, 7, interaction="ask")
-    assert await asyncio.wait_for(engine.result(run), 20) == "7"
+    assert await asyncio.wait_for(engine.result(run), PATIENCE) == "7"
 
 
 @pytest.mark.parametrize("new", [asking("How much?"), asking("How many?", str)], ids=["reworded", "of another type"])
@@ -640,37 +650,45 @@ async def test_a_question_that_was_asked_anew_is_answered_and_the_run_completes(
     engine, run = await asked(stage, asking("How many?"), asking("How much?", str))
     await stage.until(engine, run, lambda event: isinstance(event, e.InteractionRequested) and "~" in event.interaction)
     await engine.answer(run, "seven")
-    assert await asyncio.wait_for(engine.result(run), 20) == "'seven'"
+    assert await asyncio.wait_for(engine.result(run), PATIENCE) == "'seven'"
     assert await stage.is_sound(engine, run)
 
 
 async def test_a_question_reworded_twice_is_asked_a_third_time_and_answered(stage: Any) -> None:
     engine, run = await asked(stage, asking("How many?"), asking("How much?"))
-    await stage.until(engine, run, lambda event: isinstance(event, e.InteractionRequested) and "~2" in event.interaction)
+    await stage.until(
+        engine, run, lambda event: isinstance(event, e.InteractionRequested) and "~2" in event.interaction
+    )
     await stage.crash(engine)
     stage.forget()
     world = World()
     world.gate.set()
     workflow(asking("Which number?")(world))
     engine = await stage.engine()
-    await stage.until(engine, run, lambda event: isinstance(event, e.InteractionRequested) and "~3" in event.interaction)
+    await stage.until(
+        engine, run, lambda event: isinstance(event, e.InteractionRequested) and "~3" in event.interaction
+    )
     await engine.answer(run, 3)
-    assert await asyncio.wait_for(engine.result(run), 20) == "3"
+    assert await asyncio.wait_for(engine.result(run), PATIENCE) == "3"
     assert await stage.is_sound(engine, run)
 
 
 async def test_a_question_reworded_and_worded_back_is_answered_as_it_stands(stage: Any) -> None:
     engine, run = await asked(stage, asking("How many?"), asking("How much?"))
-    await stage.until(engine, run, lambda event: isinstance(event, e.InteractionRequested) and "~2" in event.interaction)
+    await stage.until(
+        engine, run, lambda event: isinstance(event, e.InteractionRequested) and "~2" in event.interaction
+    )
     await stage.crash(engine)
     stage.forget()
     world = World()
     world.gate.set()
     workflow(asking("How many?")(world))
     engine = await stage.engine()
-    await stage.until(engine, run, lambda event: isinstance(event, e.InteractionRequested) and "~3" in event.interaction)
+    await stage.until(
+        engine, run, lambda event: isinstance(event, e.InteractionRequested) and "~3" in event.interaction
+    )
     await engine.answer(run, 3)
-    assert await asyncio.wait_for(engine.result(run), 20) == "3"
+    assert await asyncio.wait_for(engine.result(run), PATIENCE) == "3"
 
 
 async def answered(stage: Any, new: Flow) -> tuple[ol.Client, str, dict[str, Any], World]:
@@ -694,7 +712,7 @@ async def test_an_answered_question_that_is_asked_differently_holds_the_run(stag
     assert "'How many?'" in said
     stage.know(known)
     await engine.resume(run)
-    assert await asyncio.wait_for(engine.result(run), 20) == "7"
+    assert await asyncio.wait_for(engine.result(run), PATIENCE) == "7"
     assert await stage.is_sound(engine, run)
 
 
@@ -726,7 +744,7 @@ async def test_an_answer_that_came_while_nobody_worked_is_not_given_to_a_questio
     await held_with(engine, handle.run)
     stage.know(known)
     await engine.resume(handle.run)
-    assert await asyncio.wait_for(engine.result(handle.run), 20) == "7"
+    assert await asyncio.wait_for(engine.result(handle.run), PATIENCE) == "7"
 
 
 # --- children, races, and code that is gone ----------------------------------------------------------------------------
@@ -757,7 +775,7 @@ async def test_a_child_run_with_other_parameters_holds_its_parent(stage: Any) ->
     assert "child run 'child'" in said
     stage.know(known)
     await engine.resume(handle.run)
-    assert await asyncio.wait_for(engine.result(handle.run), 20) == 1001
+    assert await asyncio.wait_for(engine.result(handle.run), PATIENCE) == 1001
 
 
 async def test_a_child_of_another_workflow_under_the_same_name_is_not_taken_for_the_first(stage: Any) -> None:
@@ -778,7 +796,7 @@ async def test_a_child_of_another_workflow_under_the_same_name_is_not_taken_for_
     stage.forget()
     workflow(parent_of(2))
     engine = await stage.engine()
-    assert await asyncio.wait_for(engine.result(run), 20) == 1002
+    assert await asyncio.wait_for(engine.result(run), PATIENCE) == 1002
 
 
 @pytest.mark.parametrize("names", [("third", "pending"), ("pending", "first")])
@@ -806,7 +824,7 @@ async def test_a_race_that_was_decided_between_others_is_held(stage: Any, names:
     assert await stage.is_sound(engine, run)
     stage.know(known)
     await engine.resume(run)
-    assert await asyncio.wait_for(engine.result(run), 20) == 1002
+    assert await asyncio.wait_for(engine.result(run), PATIENCE) == 1002
 
 
 async def test_a_step_that_was_renamed_holds_the_run(stage: Any) -> None:
@@ -848,7 +866,7 @@ async def test_a_run_whose_workflow_comes_back_goes_on(stage: Any) -> None:
     known = stage.forget()
     engine = await stage.engine()
     stage.know(known)
-    assert await asyncio.wait_for(engine.result(run), 20) == 1020
+    assert await asyncio.wait_for(engine.result(run), PATIENCE) == 1020
 
 
 async def test_to_resume_a_run_whose_workflow_is_gone_is_refused(stage: Any) -> None:
@@ -876,7 +894,7 @@ async def test_a_map_over_other_items_is_held(stage: Any) -> None:
     assert "'first/1'" in await held_with(engine, run)
     stage.know(known)
     await engine.resume(run)
-    assert await asyncio.wait_for(engine.result(run), 20) == 1009
+    assert await asyncio.wait_for(engine.result(run), PATIENCE) == 1009
 
 
 async def test_a_caught_failure_that_the_code_no_longer_catches_fails_the_run_as_the_code_says(stage: Any) -> None:

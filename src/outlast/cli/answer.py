@@ -74,7 +74,7 @@ async def _answer(settings: Settings, name: str, given: Given, interaction: str 
     elif reply is Reply.IDS:
         write_bytes(f"{run}\n".encode())
     else:
-        notice(f"run {run}: {question.text or question.id} Answered.", style="bold")
+        notice(f"run {run}: “{question.text or question.id}” is answered", style="bold")
     return SOUND
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from typing import Annotated
 
+import msgspec
 import typer
 from rich.console import Console
 from rich.text import Text
@@ -17,7 +18,7 @@ from outlast.cli.telling import details, place
 from outlast.cli.when import local
 from outlast.client import Client, Entry, Interval
 from outlast.compose import open_desk
-from outlast.errors import Damaged
+from outlast.errors import BadInput, Damaged
 from outlast.history.ids import RunId
 from outlast.settings import Settings
 
@@ -45,6 +46,9 @@ def events(
     ] = None,
     everything: Annotated[bool, typer.Option("--everything", "-e", help="The whole log, with dead branches.")] = False,
     after: Annotated[int, typer.Option(min=0, help="Only events after this one.", metavar="SEQ")] = 0,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on with events to come, until the run is over.")
+    ] = False,
     store: StoreOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
@@ -54,27 +58,60 @@ def events(
 
     \b
     [dim]outlast events 01a1e436-2c39
+    outlast events 01a1e436-2c39 --follow
     outlast events 01a1e436-2c39 --everything
     outlast events 01a1e436-2c39 -o json | jq 'select(.type == "NodeFailed")'[/dim]
     """
-    carry_out(lambda: _events(settings_of(ctx, store), run, branch, everything, after, output))
+    wanted = Wanted(branch, everything, after, follow)
+    carry_out(lambda: _events(settings_of(ctx, store), run, wanted, output))
 
 
-async def _events(
-    settings: Settings, name: str, branch: int | None, everything: bool, after: int, output: Output
-) -> int:
+class Wanted(msgspec.Struct, frozen=True):
+    """Which events: of a branch, of all, after one, and whether those to come too."""
+
+    branch: int | None
+    everything: bool
+    after: int
+    follow: bool
+
+
+async def _events(settings: Settings, name: str, wanted: Wanted, output: Output) -> int:
+    if wanted.follow and wanted.branch is not None:
+        raise BadInput("only the current branch can be followed: leave --branch away")
     async with open_desk(settings, readonly=True) as desk:
         run = await desk.find(name)
-        told = desk.events(run, branch=branch, everything=everything, after=after)
+        seen = Seen(desk, run, wanted)
         if output is Output.TABLE:
-            await show_lines(screen(), told, await _current(desk, run))
+            await show_lines(screen(), seen.told(), await _current(desk, run), seen.to_come())
             return SOUND
-        async for entry in told:
-            if output is Output.JSON:
-                write_json(event_shape(entry))
-            else:
-                write_bytes(b"%d\n" % entry.seq)
+        for told in (seen.told(), seen.to_come()):
+            async for entry in told:
+                if output is Output.JSON:
+                    write_json(event_shape(entry))
+                else:
+                    write_bytes(b"%d\n" % entry.seq)
     return SOUND
+
+
+class Seen:
+    """The events there are, and then those to come."""
+
+    def __init__(self, desk: Client, run: RunId, wanted: Wanted) -> None:
+        self._desk, self._run, self._wanted = desk, run, wanted
+        self._last = wanted.after
+
+    async def told(self) -> AsyncIterator[Entry]:
+        wanted = self._wanted
+        async for entry in self._desk.events(
+            self._run, branch=wanted.branch, everything=wanted.everything, after=wanted.after
+        ):
+            self._last = entry.seq
+            yield entry
+
+    async def to_come(self) -> AsyncIterator[Entry]:
+        if self._wanted.follow:
+            async for entry in self._desk.watch(self._run, after=self._last):
+                yield entry
 
 
 async def _current(desk: Client, run: RunId) -> tuple[Interval, ...]:
@@ -85,8 +122,13 @@ async def _current(desk: Client, run: RunId) -> tuple[Interval, ...]:
         return ()
 
 
-async def show_lines(console: Console, told: AsyncIterator[Entry], current: tuple[Interval, ...]) -> None:
-    """One line each. Events that the current branch does not see are dimmed."""
+async def show_lines(
+    console: Console,
+    told: AsyncIterator[Entry],
+    current: tuple[Interval, ...],
+    to_come: AsyncIterator[Entry] | None = None,
+) -> None:
+    """One line each. Events that the current branch does not see are dimmed; those that came since are not judged."""
     ahead: list[Entry] = []
     try:
         async for entry in told:
@@ -99,6 +141,11 @@ async def show_lines(console: Console, told: AsyncIterator[Entry], current: tupl
             write(entry)
     async for entry in told:
         write(entry)
+    if to_come is not None:
+        console.file.flush()
+        async for entry in to_come:
+            write(entry)
+            console.file.flush()
 
 
 def _writer(console: Console, ahead: list[Entry], current: tuple[Interval, ...]) -> Callable[[Entry], None]:
@@ -117,7 +164,8 @@ def _writer(console: Console, ahead: list[Entry], current: tuple[Interval, ...])
         parts.append((f"{place(entry.event):<{nodes}}  " if nodes else "", ""))
         parts.append((details(entry), ""))
         line = Text.assemble(*parts)
-        if current and not any(first <= entry.seq <= last for first, last in current):
+        is_older = current and entry.seq <= current[-1][1]
+        if is_older and not any(first <= entry.seq <= last for first, last in current):
             line.stylize("dim")
         show_line(console, line)
 

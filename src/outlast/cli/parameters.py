@@ -119,4 +119,22 @@ def _must_be_complete(workflow: Workflow[..., Any], told: dict[str, Value]) -> N
 
 
 def _takes(workflow: Workflow[..., Any]) -> str:
-    return f"the workflow is {workflow.spec.name}{cropped(str(workflow.arguments.signature), 400)}"
+    signature = workflow.arguments.signature
+    plainly = signature.replace(
+        parameters=[each.replace(annotation=_Bare.of(each.annotation)) for each in signature.parameters.values()],
+        return_annotation=inspect.Signature.empty,
+    )
+    return f"the workflow is {workflow.spec.name}{cropped(str(plainly), 400)}"
+
+
+class _Bare(str):
+    """An annotation that was kept as text, shown without quotes."""
+
+    __slots__ = ()
+
+    @staticmethod
+    def of(annotation: Any) -> Any:
+        return _Bare(annotation) if isinstance(annotation, str) else annotation
+
+    def __repr__(self) -> str:
+        return str(self)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console
+from rich.console import Console, Group
 from rich.text import Text
 
 from outlast.cli.doorway import SOUND, carry_out
 from outlast.cli.options import Output, OutputOption, StoreOption, settings_of
-from outlast.cli.screen import notice, screen, show_columns, write_bytes, write_json
+from outlast.cli.screen import columns, notice, screen, show_line, write_bytes, write_json
 from outlast.cli.shapes import run_shape
 from outlast.cli.when import parse_time, span
 from outlast.cli.words import COLOURS, about, counted, cropped, plain, short_ids
@@ -23,6 +26,8 @@ from outlast.lifecycle.status import Status, parse_status
 from outlast.settings import Settings
 
 PAGE = 1000
+EVERY = 1.0
+"""Seconds between two looks with --watch."""
 
 
 def ps(
@@ -50,6 +55,7 @@ def ps(
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, metavar="N", help="Show at most so many.")] = 50,
     everything: Annotated[bool, typer.Option("--all", "-a", help="Show every one.")] = False,
     after: Annotated[str, typer.Option(help="Go on where another list ended.", metavar="CURSOR")] = "",
+    watch: Annotated[bool, typer.Option("--watch", help="Keep the list on the screen, until Ctrl+C.")] = False,
     store: StoreOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
@@ -58,11 +64,13 @@ def ps(
     \b
     [dim]outlast ps --status failed,waiting --since 2d
     outlast ps --workflow digest --tag nightly --all
+    outlast ps --watch
     outlast ps --status failed -o ids | xargs outlast verify[/dim]
     """
     query = Query(workflow=workflow, tags=tuple(tag or ()), parent=parent, text=text, after=after)
     most = None if everything else limit
-    carry_out(lambda: _ps(settings_of(ctx, store), query, status or (), (since, until), most, output))
+    shown = partial(_watch, limit=limit) if watch else partial(_show, limit=most, output=output)
+    carry_out(lambda: _ps(settings_of(ctx, store), query, status or (), (since, until), shown))
 
 
 async def _ps(
@@ -70,8 +78,7 @@ async def _ps(
     query: Query,
     statuses: Sequence[str],
     times: tuple[str, str],
-    limit: int | None,
-    output: Output,
+    show: Callable[[Client, Query, int], Awaitable[None]],
 ) -> int:
     wanted = _statuses(statuses)
     async with open_desk(settings, readonly=True) as desk:
@@ -86,7 +93,7 @@ async def _ps(
             created_from=created_from,
             created_until=created_until,
         )
-        await _show(desk, query, limit, output, now)
+        await show(desk, query, now)
     return SOUND
 
 
@@ -94,7 +101,7 @@ def _statuses(names: Sequence[str]) -> tuple[Status, ...]:
     return tuple(parse_status(name) for listed in names for name in listed.split(",") if name.strip())
 
 
-async def _show(desk: Client, query: Query, limit: int | None, output: Output, now: int) -> None:
+async def _show(desk: Client, query: Query, now: int, *, limit: int | None, output: Output) -> None:
     runs: list[Summary] = []
     shown, following = 0, ""
     async for page in _pages(desk, query, limit):
@@ -135,8 +142,33 @@ def _remark(shown: int, following: str, *, is_filtered: bool) -> None:
         notice("no run matches" if is_filtered else "the store holds no runs yet")
 
 
+async def _watch(desk: Client, query: Query, _: int, *, limit: int) -> None:
+    """The list, again and again, as much of it as the screen holds. Ctrl+C is how it ends, and no interruption."""
+    console = screen()
+    if not console.is_terminal:
+        raise BadInput("--watch wants a terminal; `outlast events RUN --follow` can be piped")
+    from rich.live import Live
+
+    with suppress(asyncio.CancelledError), Live(console=console, screen=True, auto_refresh=False) as live:
+        while True:
+            most = max(1, min(limit, console.size.height - 2))
+            page = await desk.list(msgspec.structs.replace(query, limit=most))
+            runs = [listed.summary for listed in page.items]
+            lines = table(runs, await desk.now()) if runs else [Text("no runs", style="dim")]
+            for line in lines:
+                line.truncate(console.size.width, overflow="ellipsis")
+            live.update(Group(*lines), refresh=True)
+            await asyncio.sleep(EVERY)
+
+
 def show_table(console: Console, runs: Sequence[Summary], now: int) -> None:
     """One line per run, cut to the width of the screen; only the last column gives way."""
+    for line in table(runs, now):
+        show_line(console, line)
+
+
+def table(runs: Sequence[Summary], now: int) -> list[Text]:
+    """A line of titles, and one per run."""
     ids = short_ids(run.run for run in runs)
     rows = [
         (
@@ -150,4 +182,4 @@ def show_table(console: Console, runs: Sequence[Summary], now: int) -> None:
         for run in runs
     ]
     titles = ("run", "workflow", "status", " age", "done", "waits for, or why")
-    show_columns(console, [tuple(Text(title, style="bold") for title in titles), *rows])
+    return list(columns([tuple(Text(title, style="bold") for title in titles), *rows]))

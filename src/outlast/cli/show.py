@@ -139,10 +139,9 @@ class Page:
     def _nodes(self) -> Iterator[tuple[Text, ...]]:
         for name, node in self._tally.state.nodes.items():
             work = self._tally.work.get(name) or Work()
-            place = f"{plain(work.step)} / {plain(name)}" if work.step else plain(name)
             tries = counted(node.attempt, "attempt") if node.attempt > 1 else ""
             yield (
-                Text(place, style="cyan"),
+                Text(plain(name), style="cyan"),
                 Text(status_in_words(node.status), style=_NODE_STYLES.get(node.status, "")),
                 Text(tries),
                 Text(self._time(node, work)),

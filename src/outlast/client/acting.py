@@ -108,25 +108,30 @@ class Client(Reader):
         """What the run returned, once it has. What it raised is raised; `Held` if a person has to decide first."""
         codec = workflow.arguments.returns if workflow is not None else _ANY
         while True:
+            ending = await self._ending_here(run) or await self._ending_anywhere(run)
+            if not isinstance(ending, e.RunContinued):
+                return await self._outcome(run, ending, codec)
+            run = RunId(ending.successor)
+
+    async def _ending_here(self, run: RunId) -> Ended | None:
+        """How a run of this process ends: its driver tells, without a look at the store. None if it is not ours."""
+        driver = self._worker.drivers.get(run) if self._worker is not None else None
+        ended = await driver.ended() if driver is not None else None
+        return None if isinstance(ended, e.RunPaused) else ended
+
+    async def _ending_anywhere(self, run: RunId) -> Ended:
+        while True:
             heard = self._news.subscribed(run)
             try:
-                ending = await self._ending(run)
-                if isinstance(ending, e.RunContinued):
-                    run = RunId(ending.successor)
-                elif ending is not None:
-                    return await self._outcome(run, ending, codec)
-                else:
-                    await asyncio.wait({heard}, timeout=POLL)
+                ending = await self._ending_there(run)
+                if ending is not None:
+                    return ending
+                await asyncio.wait({heard}, timeout=POLL)
             finally:
                 self._news.unsubscribe(run, heard)
 
-    async def _ending(self, run: RunId) -> Ended | None:
-        """How the run ended, if it has. A run of this process tells by itself, without a look at the store."""
-        driver = self._worker.drivers.get(run) if self._worker is not None else None
-        if driver is not None:
-            ended = await asyncio.shield(driver.ended)
-            if ended is not None and not isinstance(ended, e.RunPaused):
-                return ended
+    async def _ending_there(self, run: RunId) -> Ended | None:
+        """How the run ended, by the store, if it has."""
         head = await self._head(run)
         if head.closed:
             return await ending_of(self._store, head)

@@ -183,6 +183,7 @@ class Pen:
 
     def _landed(self, append: Append, draft: Draft) -> None:
         draft.absorb()
+        self._doubtful = ()
         if self.head.version == 0:
             self._ledger.remember(self)
         self.head = append.head

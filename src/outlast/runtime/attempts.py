@@ -18,9 +18,9 @@ from msgspec import Raw
 
 from outlast.history import events as e
 from outlast.runtime.asks import NodeAsk
-from outlast.runtime.capture import hush, speak
+from outlast.runtime.capture import speak
 from outlast.runtime.failures import failure_of, kind_of
-from outlast.runtime.inside import Inside, inside, token_of
+from outlast.runtime.inside import Inside, token_of
 from outlast.runtime.process_entry import main_of_this_process
 from outlast.runtime.processes import AttemptInfo, PoolClosed, ProcessDied, ProcessPool
 from outlast.runtime.threads import Threads
@@ -75,14 +75,12 @@ class Attempts:
     async def _attempt(self, ask: NodeAsk, loop: asyncio.AbstractEventLoop) -> None:
         """One try, from the call to what follows from its outcome having been written."""
         driver, attempt, spec = ask.driver, ask.attempt, ask.spec
-        own = ask.inside = Inside(ask, loop, is_threaded=spec.run_in == "thread")
-        inside.set(own)
+        own = ask.inside = Inside(ask, loop, self._keeper, stdout=self._stdout)
+        speak(own)
         began = perf_counter()
         try:
             if attempt > 1:
                 await self._find_checkpoint(own)
-            if spec.run_in != "process":
-                speak(self._keeper, driver.code.run, ask.name, attempt, stdout=self._stdout)
             if spec.run_in == "loop" and spec.timeout is None:
                 args, kwargs = self._arguments(ask)
                 value = await spec.fn(*args, **kwargs)
@@ -105,8 +103,7 @@ class Attempts:
             driver.completed(ask, attempt, output, value, _ms(began))
         finally:
             ask.task = ask.inside = None  # or the task, its context and the ask would be a ring for the collector
-            if spec.run_in != "process":
-                hush()
+            own.end()
         await driver.write()
 
     def _is_told_to_stop(self) -> bool:

@@ -74,34 +74,28 @@ def capture(keeper: Keeper, run: RunId, node: str, attempt: int, *, stdout: bool
         speaking.end()
 
 
-def speak(keeper: Keeper, run: RunId, node: str, attempt: int, *, stdout: bool = False) -> None:
-    """`capture` without an end, for a context that belongs to the attempt alone; `hush` tells what is left to say."""
-    _speaking.set(Speaker(keeper, run, node, attempt, stdout=stdout))
-    is_replaying.set(None)
-
-
-def hush() -> None:
-    """The attempt of the current context is over."""
-    speaking = _speaking.get()
-    if speaking is not None:
-        speaking.end()
+def speak(speaking: Speaker) -> None:
+    """`capture` without an end, for a context that belongs to the attempt alone; `speaking.end()` says what is left."""
+    _speaking.set(speaking)
 
 
 class Speaker:
     """An attempt that speaks, on any thread."""
 
-    __slots__ = ("_attempt", "_begun", "_keeper", "_node", "_run", "prints")
+    __slots__ = ("_begun", "attempt", "keeper", "node", "prints", "run")
 
     def __init__(self, keeper: Keeper, run: RunId, node: str, attempt: int, *, stdout: bool) -> None:
-        self._keeper = keeper
-        self._run, self._node, self._attempt = run, node, attempt
-        self._begun = ""
+        self.keeper = keeper
+        self.run = run
+        self.node = node
+        self.attempt = attempt
         self.prints = stdout
+        self._begun = ""
 
     def say(self, level: str, logger: str, text: str) -> None:
         """A line of its own."""
-        keeper = self._keeper
-        keeper.add(Line(self._run, self._node, self._attempt, keeper.clock(), level, logger, text))
+        keeper = self.keeper
+        keeper.add(Line(self.run, self.node, self.attempt, keeper.clock(), level, logger, text))
 
     def print(self, text: str) -> None:
         """A piece of what is printed: lines are said when they are complete, or too long to wait for."""

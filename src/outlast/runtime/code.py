@@ -42,8 +42,10 @@ class Pending(asyncio.Future[Any]):
     def cancel(self, msg: Any | None = None) -> bool:
         if not super().cancel(msg):
             return False
-        self.code.withdraw(self.ask)
-        del self.ask, self.code
+        ask = getattr(self, "ask", None)
+        if ask is not None:
+            self.code.withdraw(ask)
+            self.settled()
         return True
 
     def settled(self) -> Pending:
@@ -115,11 +117,15 @@ class Code:
         return self.broken is not None or (self.main is not None and self.main.done())
 
     def dismiss(self) -> None:
-        """Nobody drives it any more. It is taken apart, so that nothing of it is left for the collector of garbage."""
-        self._is_dismissed = True
-        if self.main is not None and not self.main.done():
-            coroutine: Any = self.main.get_coro()
-            with suppress(BaseException):  # it may do anything in its `finally`, and nobody listens
+        """Nobody drives it any more. What it waits for is cancelled and whatever it asks is refused, so that it ends and
+        nothing of it is left for the collector of garbage. What it says while it ends is not heard."""
+        self._is_dismissed = self.silencer.on = True
+        for ask in self.open.values():
+            ask.future.settled().cancel()
+        with suppress(BaseException):  # it may do anything in its `finally`, and nobody listens
+            self._loop.run_until_quiet()
+            if self.main is not None and not self.main.done():
+                coroutine: Any = self.main.get_coro()
                 coroutine.close()
         self.close = self.main = None
         self.open.clear()

@@ -45,6 +45,26 @@ NEAR = 2_000_000
 class Driver:
     """One run in this process. A new one is begun by `start`; one that was taken over goes on by `go_on`, after a replay."""
 
+    __slots__ = (
+        "_begins",
+        "_has_news",
+        "_held",
+        "_is_stopping",
+        "_is_writing",
+        "_pending",
+        "_request",
+        "_then",
+        "_time",
+        "_waiters",
+        "attempts",
+        "code",
+        "created",
+        "in_flight",
+        "is_over",
+        "pen",
+        "worker",
+    )
+
     def __init__(self, worker: Worker, code: Code, created: e.RunCreated, pen: Pen) -> None:
         self.worker = worker
         self.attempts = worker.attempts
@@ -54,11 +74,10 @@ class Driver:
         self.is_over = False
         self.in_flight = 0
         """How many nodes are being worked on."""
-        self.ended: asyncio.Future[Ending | None] = asyncio.get_running_loop().create_future()
-        """How the run ended, or None if this process let go of it before."""
         self._pending: list[e.AnyEvent] = []
         self._begins: list[Ask] = []
         self._then: list[Callable[[], None]] = []
+        self._waiters: list[asyncio.Future[Ending | None]] = []
         self._time = 0
         self._is_writing = False
         self._is_stopping = False
@@ -69,6 +88,15 @@ class Driver:
     @property
     def run(self) -> RunId:
         return self.code.run
+
+    def ended(self) -> asyncio.Future[Ending | None]:
+        """How the run ends, once it has, or None if this process lets go of it before."""
+        waiter: asyncio.Future[Ending | None] = asyncio.get_running_loop().create_future()
+        if self.is_over:
+            waiter.set_result(None)
+        else:
+            self._waiters.append(waiter)
+        return waiter
 
     # --- beginnings
 
@@ -185,7 +213,7 @@ class Driver:
         self._pending.append(event)
         self._then.append(lambda: None if landed.done() else landed.set_result(None))
         await self.write()
-        either: list[asyncio.Future[Any]] = [landed, self.ended]
+        either: list[asyncio.Future[Any]] = [landed, self.ended()]
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if not landed.done():
             raise Fenced(f"run {self.run} is no longer driven here")
@@ -229,12 +257,7 @@ class Driver:
 
     def _has_more(self) -> bool:
         return not self.is_over and bool(
-            self._pending
-            or self._has_news
-            or self._request
-            or self.pen.arrived
-            or self.code.is_done
-            or self._held
+            self._pending or self._has_news or self._request or self.pen.arrived or self.code.is_done or self._held
         )
 
     def _write_soon(self) -> None:
@@ -463,8 +486,9 @@ class Driver:
         self.code.dismiss()
         self.pen.news = None
         self.worker.forget(self)
-        if not self.ended.done():
-            self.ended.set_result(ending)
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(ending)
 
     # --- time and children
 

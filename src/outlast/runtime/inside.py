@@ -4,35 +4,38 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Generator
-from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from outlast.errors import NotDurable
 from outlast.history import events as e
-from outlast.history.ids import RunId
 from outlast.runtime import process_child
+from outlast.runtime.capture import Keeper, Speaker, speaker
 from outlast.runtime.values import codec_for, encode, stored
 
 if TYPE_CHECKING:
     from outlast.runtime.asks import NodeAsk
 
 
-class Inside:
+class Inside(Speaker):
     """One attempt of a node, seen from inside. `kept` is what an earlier attempt kept by a checkpoint."""
 
-    __slots__ = ("ask", "attempt", "is_stopped", "is_threaded", "kept", "loop")
+    __slots__ = ("ask", "is_stopped", "kept", "loop")
 
-    def __init__(self, ask: NodeAsk, loop: asyncio.AbstractEventLoop, *, is_threaded: bool) -> None:
-        self.ask = ask
+    def __init__(self, ask: NodeAsk, loop: asyncio.AbstractEventLoop, keeper: Keeper, *, stdout: bool) -> None:
+        self.keeper = keeper
+        self.run = ask.driver.code.run
+        self.node = ask.name
         self.attempt = ask.attempt
+        self.prints = stdout
+        self._begun = ""
+        self.ask = ask
         self.loop = loop
-        self.is_threaded = is_threaded
         self.is_stopped = False
         self.kept: e.Value | None = None
 
     @property
-    def run(self) -> RunId:
-        return self.ask.driver.run
+    def is_threaded(self) -> bool:
+        return self.ask.spec.run_in == "thread"
 
     @property
     def token(self) -> str:
@@ -43,9 +46,6 @@ class Inside:
         data = await stored(raw, driver.worker.store.blobs)
         self.kept = raw
         await driver.record(e.NodeCheckpointed(node=self.ask.name, attempt=self.attempt, data=data))
-
-
-inside: ContextVar[Inside] = ContextVar("outlast_inside")
 
 
 def token_of(ask: NodeAsk) -> str:
@@ -114,7 +114,7 @@ def is_stopping() -> bool:
 
 
 def _here(what: str) -> Inside:
-    found = inside.get(None)
-    if found is None:
+    found = speaker()
+    if not isinstance(found, Inside):
         raise NotDurable(f"{what} only means something inside a node while a workflow runs it")
     return found

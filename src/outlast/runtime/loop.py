@@ -21,6 +21,8 @@ from typing import Any, NoReturn, Protocol
 from outlast.errors import NotDurable
 from outlast.runtime.scope import current
 
+_get_loop, _set_loop = running._get_running_loop, running._set_running_loop
+_get_hooks, _set_hooks = sys.get_asyncgen_hooks, sys.set_asyncgen_hooks
 _QUIET_AFTER = 1_000_000
 """Turns without a durable wait after which workflow code counts as running in circles."""
 
@@ -95,11 +97,11 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         ready = self._ready
         if not ready:
             return
-        outer = running._get_running_loop()
-        running._set_running_loop(None)
-        running._set_running_loop(self)
-        hooks = sys.get_asyncgen_hooks()
-        sys.set_asyncgen_hooks(None, self._finalize)
+        outer = _get_loop()
+        _set_loop(None)
+        _set_loop(self)
+        hooks = _get_hooks()
+        _set_hooks(None, self._finalize)
         turns = 0
         try:
             while ready:
@@ -114,9 +116,9 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
                 else:
                     each.context.run(each.callback, *each.arguments)
         finally:
-            sys.set_asyncgen_hooks(*hooks)
-            running._set_running_loop(None)
-            running._set_running_loop(outer)
+            _set_hooks(*hooks)
+            _set_loop(None)
+            _set_loop(outer)
 
     def _finalize(self, generator: Any) -> None:
         """An async generator that was left half-way ends on this loop, and not on the one around it."""

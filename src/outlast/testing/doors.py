@@ -1,0 +1,81 @@
+"""Stores that one process after the other opens, for tests in which processes die."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from outlast.history.record import Kind
+from outlast.store import LANDED, Append, Outcome, Store
+from outlast.stores.memory import Memory, MemoryStore
+from outlast.stores.sqlite import SqliteStore
+from outlast.testing.faults import Faults
+
+
+class Door:
+    """One store, opened by one process after the other."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def anew(self) -> None:
+        """Empty it."""
+        raise NotImplementedError
+
+    def open(self) -> Store:
+        raise NotImplementedError
+
+    async def bury(self, store: Store, *, is_reachable: bool) -> None:
+        """The process is dead, and that is known. What it had open is closed, unless calls of it are still on their way."""
+        raise NotImplementedError
+
+
+class MemoryDoor(Door):
+    def anew(self) -> None:
+        self.memory = Memory()
+
+    def open(self) -> Store:
+        return MemoryStore(self.memory)
+
+    async def bury(self, store: Store, *, is_reachable: bool) -> None:  # noqa: ARG002
+        self.memory.listeners.clear()
+        self.memory.workers.clear()
+
+
+class SqliteDoor(Door):
+    """A process's death does not lose what the system has: a power cut is another matter, and so durability is relaxed."""
+
+    number = 0
+
+    def anew(self) -> None:
+        shutil.rmtree(self.folder / str(self.number), ignore_errors=True)
+        self.number += 1
+        (self.folder / str(self.number)).mkdir(parents=True)
+
+    def open(self) -> Store:
+        return SqliteStore(self.folder / str(self.number) / "runs.db", durability="relaxed", commit="inline")
+
+    async def bury(self, store: Store, *, is_reachable: bool) -> None:
+        if not is_reachable:
+            await store.close()
+
+
+class LateArrivals:
+    """Lets the dead process's last call arrive right after its successor's takeover has landed."""
+
+    def __init__(self, store: Store, faults: Faults) -> None:
+        self.__dict__.update(_store=store, _faults=faults)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._store, name, value)
+
+    async def append(self, batch: Sequence[Append]) -> list[Outcome]:
+        outcomes: list[Outcome] = await self._store.append(batch)
+        if batch[0].record.kind is Kind.TAKEOVER and outcomes[0] is LANDED:
+            await self._faults.deliver_held_back("late")
+        return outcomes

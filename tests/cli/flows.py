@@ -1,0 +1,127 @@
+"""Workflows for the tests of the command line; each test has a copy in its own folder, and files there steer the nodes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from pathlib import Path
+
+import outlast as ol
+
+log = logging.getLogger("flows")
+
+
+class Colour(Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+@dataclass
+class Order:
+    item: str
+    count: int
+
+
+@ol.node
+async def note(text: str) -> str:
+    """Leaves a mark each time it is done."""
+    log.info("noting %s", text)
+    with Path("noted.txt").open("a") as file:
+        file.write(f"{text}\n")
+    return text
+
+
+@ol.node
+async def gate() -> str:
+    """Waits for the file `open`."""
+    Path("at-the-gate").touch()
+    ol.progress(1, 4, "standing there")
+    while not Path("open").exists():
+        await asyncio.sleep(0.01)
+    return "through"
+
+
+@ol.node(repeatable=False)
+async def once_only() -> str:
+    Path("at-the-gate").touch()
+    while not Path("open").exists():
+        await asyncio.sleep(0.01)
+    return "once"
+
+
+@ol.node
+async def wants_repair() -> str:
+    log.warning("looking\nfor the repair")
+    if not Path("repaired").exists():
+        raise ValueError("broken [red]here[/red]")
+    return "whole"
+
+
+@ol.workflow
+async def greet(name: str, times: int = 1, loud: bool = False) -> str:
+    said = await note(" ".join([f"hello {name}"] * times))
+    return said.upper() if loud else said
+
+
+@ol.workflow
+async def mixed(
+    when: datetime, colour: Colour, order: Order, path: Path, more: list[int] | None = None
+) -> dict[str, str]:
+    return {"when": when.isoformat(), "colour": colour.name, "order": f"{order.count} {order.item}", "path": path.name}
+
+
+@ol.workflow
+async def passing() -> str:
+    await note("before")
+    return await gate()
+
+
+@ol.workflow
+async def fragile() -> str:
+    await note("before")
+    return await wants_repair()
+
+
+@ol.workflow
+async def delicate() -> str:
+    return await once_only()
+
+
+@ol.workflow(on_restart="hold")
+async def careful() -> str:
+    await note("before")
+    return await gate()
+
+
+@ol.workflow
+async def asking() -> str:
+    is_wanted = await ol.approve("Shall we?")
+    count = await ol.ask("How many?", int)
+    return f"{is_wanted} {count}"
+
+
+@ol.workflow
+async def asking_twice() -> str:
+    first, second = await ol.gather(ol.ask("First?", key="one"), ol.ask("Second?", key="two"))
+    return f"{first} {second}"
+
+
+@ol.workflow
+async def nothing() -> None:
+    pass
+
+
+@ol.workflow
+async def again(left: int) -> str:
+    if left:
+        await ol.continue_as(left=left - 1)
+    return "the last one"
+
+
+@ol.workflow
+async def family(name: str) -> str:
+    async with ol.step("indoors"):
+        return await greet(name)

@@ -1,0 +1,238 @@
+"""Questions of runs are answered by `outlast answer`, or at the terminal that waits for the run."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from outlast.cli.questions import understood, wanted
+from outlast.errors import BadInput
+
+
+@contextmanager
+def asked(project: Any, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A run that asks something, and the command that waits for it."""
+    with project.begun("run", *arguments) as process:
+        project.until(lambda: project("answer", "q").stderr.find("outlast answer") >= 0)
+        yield process
+
+
+def test_an_answer_lets_the_run_go_on_in_the_process_that_waits_for_it(project: Any) -> None:
+    with asked(project, "flows:asking", "--id", "q") as process:
+        assert project("answer", "q", "--yes").stderr.strip() == "run q: “Shall we?” is answered"
+        project.until(lambda: "How many?" in project("show", "q").stdout)
+        told = json.loads(project("answer", "q", "12", "--by", "zoe", "-o", "json").stdout)
+        assert told == {"run": "q", "interaction": "ask", "answer": 12}
+        out, err = process.communicate(timeout=30)
+    assert (process.returncode, out) == (0, b"True 12\n")
+    assert "run q asks: Shall we?\nAnswer with: outlast answer q --yes|--no\n" in err.decode()
+    assert "by zoe" in project("events", "q").stdout
+
+
+def test_an_answer_while_nobody_works_on_the_run_is_kept_for_whoever_resumes_it(project: Any) -> None:
+    with asked(project, "flows:asking", "--id", "q") as process:
+        process.send_signal(signal.SIGKILL)
+        process.wait(30)
+    assert project("answer", "q", "no").returncode == 0
+    with project.begun("resume", "q") as process:
+        project.until(lambda: "How many?" in project("show", "q").stdout)
+        assert project("answer", "q", "--json", "3").returncode == 0
+        out, _ = process.communicate(timeout=30)
+    assert out == b"False 3\n"
+
+
+def test_wrong_answers_and_second_ones_are_refused(project: Any) -> None:
+    with asked(project, "flows:asking", "--id", "q"):
+        for arguments, told in (
+            (("perhaps",), "of type boolean, not 'perhaps' (wanted is yes or no)"),
+            (("--json", "{"), "--json is not JSON"),
+            (("--json", "12"), "of type boolean, not 12"),
+            (("yes", "--no"), "give one answer"),
+            (("yes", "--interaction", "other"), "does not ask 'other' (any more); it asks:\n  --interaction approve"),
+            ((), "“Shall we?” wants yes or no: outlast answer q --yes|--no"),
+        ):
+            ran = project("answer", "q", *arguments)
+            assert (ran.returncode, ran.stdout) == (2, "")
+            assert told in ran.stderr
+            assert "Traceback" not in ran.stderr
+        assert project("answer", "q", "yes", "--interaction", "approve").returncode == 0
+        twice = project("answer", "q", "yes", "--interaction", "approve")
+        assert twice.returncode == 2
+        assert "does not ask 'approve' (any more)" in twice.stderr
+
+
+def test_of_several_questions_one_has_to_be_named(project: Any) -> None:
+    with project.begun("run", "flows:asking_twice", "--id", "q") as process:
+        project.until(lambda: "more than one thing" in project("answer", "q", "x").stderr)
+        refusal = project("answer", "q", "x").stderr
+        names = [line.split()[1].rstrip(":") for line in refusal.splitlines() if "--interaction" in line]
+        for name in names:
+            assert project("answer", "q", f"for {name}", "-i", name).returncode == 0
+        out, _ = process.communicate(timeout=30)
+    assert out.decode() == " ".join(f"for {name}" for name in names) + "\n"
+
+
+def test_a_run_that_is_over_takes_no_answer(project: Any) -> None:
+    project("run", "flows:nothing", "--id", "n")
+    ran = project("answer", "n", "yes")
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert "run n is completed: it takes no more answers" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "schema", "meant"),
+    [
+        ("42", {"type": "string"}, "42"),
+        ('"x"', {"type": "string"}, '"x"'),
+        ("42", {"type": "integer"}, 42),
+        ("Yes", {"type": "boolean"}, True),
+        ("off", {"type": "boolean"}, False),
+        ("true", {"type": "boolean"}, True),
+        ("null", {"anyOf": [{"type": "string"}, {"type": "null"}]}, None),
+        ("nobody", {"anyOf": [{"type": "string"}, {"type": "null"}]}, "nobody"),
+        ("red", {"$ref": "#/$defs/C", "$defs": {"C": {"enum": ["red", "blue"]}}}, "red"),
+        ("1", {"enum": [1, 2]}, 1),
+        ("[1, 2]", {"type": "array", "items": {"type": "integer"}}, [1, 2]),
+        ('{"a": 1}', {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}, {"a": 1}),
+        ("free", None, "free"),
+        ("7", None, 7),
+    ],
+)
+def test_a_typed_text_means_what_the_question_wants(text: str, schema: Any, meant: Any) -> None:
+    assert understood(text, schema) == meant
+
+
+@pytest.mark.parametrize(
+    ("text", "schema", "told"),
+    [
+        ("many", {"type": "integer"}, "a whole number"),
+        ("", {"type": "boolean"}, "yes or no"),
+        ("green", {"enum": ["red", "blue"]}, "one of red, blue"),
+        ("[1, true]", {"type": "array", "items": {"type": "integer"}}, "item 1"),
+        ("{}", {"type": "object", "properties": {"a": {}}, "required": ["a"]}, "a JSON object with a"),
+    ],
+)
+def test_a_text_that_does_not_fit_is_refused_with_what_is_wanted(text: str, schema: Any, told: str) -> None:
+    with pytest.raises(BadInput, match=told.replace("[", r"\[")):
+        understood(text, schema)
+
+
+def test_what_is_wanted_is_said_without_effect_on_the_terminal() -> None:
+    said = wanted({"anyOf": [{"enum": ["\x1b[2J"]}, {"type": "string", "format": "\x07date"}, {"type": "null"}]})
+    assert said.isprintable()
+
+
+# --- at a terminal
+
+
+class Terminal:
+    """A terminal with a command in it: what was shown so far, and a keyboard."""
+
+    def __init__(self, project: Any, *arguments: str) -> None:
+        self._project = project
+        self.shown = ""
+        self._master, slave = pty.openpty()
+        os.set_blocking(self._master, False)
+        environment = {**project.environment, "COLUMNS": "100", "LINES": "30", "TERM": "xterm"}
+        self.process = subprocess.Popen(
+            project.command(*arguments), cwd=project.folder, env=environment, stdin=slave, stdout=slave, stderr=slave
+        )
+        os.close(slave)
+
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self._master)
+
+    def type(self, text: str) -> None:
+        os.write(self._master, text.encode())
+
+    def until(self, text: str) -> None:
+        self._project.until(lambda: self._read() or text in self.shown)
+
+    def end(self) -> int:
+        self._project.until(lambda: self._read() or self.process.poll() is not None)
+        self._read()
+        return int(self.process.returncode)
+
+    def _read(self) -> None:
+        try:
+            while data := os.read(self._master, 65536):
+                self.shown += data.decode(errors="replace")
+        except OSError:  # nothing now, or nobody there any more
+            return
+
+
+def test_a_question_is_put_to_whoever_waits_at_a_terminal(project: Any) -> None:
+    with Terminal(project, "run", "flows:asking", "--id", "q") as terminal:
+        terminal.until("(yes or no) > ")
+        terminal.type("perhaps\n")
+        terminal.until("not 'perhaps'")
+        terminal.type("y\n")
+        terminal.until("(a whole number) > ")
+        terminal.type("12\n")
+        assert terminal.end() == 0
+    assert "Shall we?" in terminal.shown
+    assert "True 12" in terminal.shown
+
+
+def test_a_question_that_is_answered_elsewhere_is_no_longer_asked(project: Any) -> None:
+    with Terminal(project, "run", "flows:asking", "--id", "q") as terminal:
+        terminal.until("(yes or no) > ")
+        assert project("answer", "q", "--no").returncode == 0
+        terminal.until("answered elsewhere")
+        terminal.until("(a whole number) > ")
+        terminal.type("\x04")
+        terminal.until("Answer with: outlast answer q VALUE")
+        assert project("answer", "q", "5").returncode == 0
+        assert terminal.end() == 0
+    assert "False 5" in terminal.shown
+
+
+def test_ctrl_c_at_a_question_leaves_the_run_resumable(project: Any) -> None:
+    with Terminal(project, "run", "flows:asking", "--id", "q") as terminal:
+        terminal.until("(yes or no) > ")
+        terminal.process.send_signal(signal.SIGINT)
+        assert terminal.end() == 130
+    assert "run q can be resumed: outlast resume q" in terminal.shown
+
+
+def test_answer_without_a_value_asks_at_a_terminal(project: Any) -> None:
+    with asked(project, "flows:asking", "--id", "q"), Terminal(project, "answer", "q") as terminal:
+        terminal.until("(yes or no) > ")
+        terminal.type("yes\n")
+        assert terminal.end() == 0
+    assert "is answered" in terminal.shown
+
+
+def test_at_a_terminal_the_run_is_shown_while_it_goes_on(project: Any) -> None:
+    with Terminal(project, "run", "flows:passing", "--id", "p") as terminal:
+        terminal.until("1 done, 1 running")
+        terminal.until("running gate")
+        terminal.until("1 of 4")
+        terminal.until("standing there")
+        (project.folder / "open").touch()
+        assert terminal.end() == 0
+    assert "through" in terminal.shown
+
+
+def test_the_list_stays_on_the_screen_until_ctrl_c(project: Any) -> None:
+    project("run", "flows:nothing", "--id", "first")
+    with Terminal(project, "ps", "--watch") as terminal:
+        terminal.until("first")
+        project("run", "flows:nothing", "--id", "second")
+        terminal.until("second")
+        terminal.process.send_signal(signal.SIGINT)
+        assert terminal.end() == 0
+    assert "Traceback" not in terminal.shown

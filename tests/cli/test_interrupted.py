@@ -1,0 +1,198 @@
+"""Runs that were interrupted, by Ctrl+C, by a death, by an error, go on with `outlast resume`, and nothing is done twice."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from typing import Any
+
+import pytest
+
+
+def interrupted(project: Any, how: signal.Signals, *arguments: str) -> tuple[int, str]:
+    """Send a signal to a command whose node is at the gate; its exit code and what it said."""
+    with project.begun(*arguments) as process:
+        project.until_there("at-the-gate")
+        process.send_signal(how)
+        _, err = process.communicate(timeout=30)
+    (project.folder / "at-the-gate").unlink()
+    return process.returncode, err.decode()
+
+
+def noted(project: Any) -> list[str]:
+    lines: list[str] = (project.folder / "noted.txt").read_text().splitlines()
+    return lines
+
+
+def test_after_ctrl_c_the_run_can_be_resumed_and_what_was_done_is_not_done_again(project: Any) -> None:
+    code, said = interrupted(project, signal.SIGINT, "run", "flows:passing", "--id", "p")
+    assert code == 130
+    assert "run p can be resumed: outlast resume p" in said
+    assert "Traceback" not in said
+    (project.folder / "open").touch()
+    ran = project("resume", "p")
+    assert (ran.returncode, ran.stdout) == (0, "through\n")
+    assert noted(project) == ["before"]
+
+
+def test_after_kill_9_resume_completes_the_run(project: Any) -> None:
+    code, _ = interrupted(project, signal.SIGKILL, "run", "flows:passing", "--id", "p")
+    assert code == -signal.SIGKILL
+    (project.folder / "open").touch()
+    ran = project("resume", "p", "-o", "json")
+    assert (ran.returncode, json.loads(ran.stdout)["result"]) == (0, "through")
+    assert noted(project) == ["before"]
+    assert project("verify", "p").returncode == 0
+    assert "the worker had died" in project("events", "p").stdout
+
+
+def test_a_resume_can_be_interrupted_and_resumed(project: Any) -> None:
+    interrupted(project, signal.SIGKILL, "run", "flows:passing", "--id", "p")
+    code, said = interrupted(project, signal.SIGINT, "resume", "p")
+    assert (code, "run p can be resumed" in said) == (130, True)
+    (project.folder / "open").touch()
+    assert project("resume", "p").stdout == "through\n"
+
+
+def test_several_runs_are_resumed_by_a_pipe(project: Any) -> None:
+    for name in ("a", "b", "c"):
+        project("run", "flows:fragile", "--id", name)
+    (project.folder / "repaired").touch()
+    pipe = "$OUTLAST ps --status failed -o ids | xargs $OUTLAST resume -o json"
+    environment = {**project.environment, "OUTLAST": " ".join(project.command())}
+    ran = subprocess.run(pipe, shell=True, cwd=project.folder, env=environment, capture_output=True, timeout=30)
+    told = [json.loads(line) for line in ran.stdout.splitlines()]
+    assert ran.returncode == 0, ran.stderr
+    assert sorted(each["run"] for each in told) == ["a", "b", "c"]
+    assert {each["status"] for each in told} == {"completed"}
+    assert noted(project) == ["before"] * 3
+
+
+def test_a_failed_run_goes_on_once_the_cause_is_gone(project: Any) -> None:
+    project("run", "flows:fragile", "--id", "f")
+    assert project("resume", "f").returncode == 4
+    (project.folder / "repaired").touch()
+    ran = project("resume", "f")
+    assert (ran.returncode, ran.stdout) == (0, "whole\n")
+    assert noted(project) == ["before"]
+
+
+def test_a_failed_node_is_retried_by_name_or_without(project: Any) -> None:
+    for name, node in (("f", []), ("g", ["wants_repair"])):
+        (project.folder / "repaired").unlink(missing_ok=True)
+        project("run", "flows:fragile", "--id", name)
+        (project.folder / "repaired").touch()
+        assert project("retry", name, *node).stdout == "whole\n"
+
+
+def test_an_unrepeatable_node_holds_its_run_until_a_person_says_so_again(project: Any) -> None:
+    interrupted(project, signal.SIGKILL, "run", "flows:delicate", "--id", "d")
+    ran = project("resume", "d")
+    assert ran.returncode == 5
+    assert "run d is held in node once_only: a person has to decide" in ran.stderr
+    assert "outlast resume d; or end it: outlast cancel d" in ran.stderr
+    assert json.loads(project("show", "d", "-o", "json").stdout)["held"] is True
+    (project.folder / "open").touch()
+    assert project("resume", "d").stdout == "once\n"
+
+
+def test_a_run_that_is_to_be_held_after_a_crash_goes_on_when_it_is_resumed(project: Any) -> None:
+    interrupted(project, signal.SIGKILL, "run", "flows:careful", "--id", "c")
+    (project.folder / "open").touch()
+    ran = project("resume", "c")
+    assert (ran.returncode, ran.stdout) == (0, "through\n"), ran.stderr
+    assert noted(project) == ["before"]
+
+
+def test_no_wait_only_reopens_the_run(project: Any) -> None:
+    project("run", "flows:fragile", "--id", "f")
+    ran = project("resume", "f", "--no-wait", "-o", "json")
+    assert (ran.returncode, json.loads(ran.stdout)["resumed"]) == (0, True)
+    (project.folder / "repaired").touch()
+    assert project("resume", "f").stdout == "whole\n"
+
+
+# --- where the code comes from
+
+
+def moved_away(project: Any) -> None:
+    (project.folder / "flows.py").rename(project.folder / "elsewhere.py")
+
+
+def test_code_that_is_not_found_is_said_and_the_run_is_untouched(project: Any) -> None:
+    project("run", "flows:fragile", "--id", "f")
+    before = project("events", "f", "-o", "json").stdout
+    moved_away(project)
+    for command in ("resume", "retry"):
+        ran = project(command, "f")
+        assert (ran.returncode, ran.stdout) == (2, "")
+        assert "there is no module flows" in ran.stderr
+    assert project("events", "f", "-o", "json").stdout == before
+
+
+@pytest.mark.parametrize("app", ["elsewhere", "elsewhere.py"])
+def test_code_is_found_in_the_app_that_is_named(app: str, project: Any) -> None:
+    project("run", "flows:fragile", "--id", "f")
+    moved_away(project)
+    (project.folder / "repaired").touch()
+    assert project("resume", "f", "--app", app).stdout == "whole\n"
+
+
+def test_code_is_found_in_the_apps_of_the_settings(project: Any) -> None:
+    project("run", "flows:fragile", "--id", "f")
+    moved_away(project)
+    project.write("outlast.toml", 'apps = ["elsewhere"]\n')
+    (project.folder / "repaired").touch()
+    assert project("resume", "f").stdout == "whole\n"
+
+
+def test_code_is_found_where_the_run_was_started_from_any_folder(project: Any) -> None:
+    project("run", "flows:fragile", "--id", "f")
+    (project.folder / "repaired").touch()
+    other = project.folder / "other"
+    other.mkdir()
+    (other / "outlast.toml").touch()
+    ran = project("resume", "f", "--store", str(project.folder / ".outlast" / "runs.db"), folder=other)
+    assert ran.returncode == 4  # its node looks for the repair in the folder it runs in
+    assert "outlast resume f --store" in ran.stderr
+
+
+# --- mistakes
+
+
+@pytest.mark.parametrize("command", ["resume", "retry", "cancel", "answer", "show", "logs"])
+def test_an_unknown_run_and_a_missing_store_are_said_and_nothing_is_made(command: str, project: Any) -> None:
+    ran = project(command, "nobody")
+    assert (ran.returncode, ran.stdout) == (3, "")
+    assert "there is no store at" in ran.stderr
+    assert not (project.folder / ".outlast").exists()
+    project("run", "flows:nothing", "--id", "n")
+    ran = project(command, "nobody")
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert "there is no run nobody" in ran.stderr
+
+
+def test_a_run_that_is_over_is_not_resumed(project: Any) -> None:
+    project("run", "flows:nothing", "--id", "n")
+    ran = project("resume", "n")
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert "run n is completed: there is nothing to resume" in ran.stderr
+
+
+def test_a_node_that_is_not_there_is_not_retried(project: Any) -> None:
+    project("run", "flows:fragile", "--id", "f")
+    ran = project("retry", "f", "nobody")
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert "node nobody is not part of this run" in ran.stderr
+
+
+def test_cancel_ends_what_nobody_works_on_and_names_what_is_over(project: Any) -> None:
+    interrupted(project, signal.SIGKILL, "run", "flows:passing", "--id", "p")
+    project("run", "flows:nothing", "--id", "n")
+    ran = project("cancel", "n", "p", "--reason", "a test", "--by", "zoe", "-o", "json")
+    assert ran.returncode == 2
+    assert [json.loads(line) for line in ran.stdout.splitlines()] == [{"run": "p", "status": "cancelled"}]
+    assert "run n is over and cannot be cancelled" in ran.stderr
+    assert "by zoe, a test" in project("events", "p").stdout
+    assert project("cancel", "p").returncode == 2

@@ -1,0 +1,138 @@
+"""`show`, `logs` and `events --follow` tell about one run, as it was and as it goes on."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture
+def failed(project: Any) -> Any:
+    project("run", "flows:fragile", "--id", "f", "--title", "The [b]lamp[/b]", "--tag", "nightly")
+    return project
+
+
+def test_show_tells_how_a_run_stands_its_nodes_and_why_it_failed(failed: Any) -> None:
+    shown = failed("show", "f")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    lines = [" ".join(line.split()) for line in shown.stdout.splitlines()]
+    assert lines[:2] == ["run f", "workflow fragile (flows:fragile)"]
+    assert "status failed, recoverable; to go on: outlast resume f" in lines
+    assert "title The [b]lamp[/b]" in lines
+    assert any(line.startswith("note completed") and line.endswith('"before"') for line in lines)
+    assert any(line.startswith("wants_repair failed") and "ValueError: broken" in line for line in lines)
+    assert lines[-3:] == [
+        "error in node wants_repair",
+        "ValueError: broken [red]here[/red]",
+        "its traceback is shown with --verbose",
+    ]
+
+
+def test_the_traceback_is_shown_when_it_is_asked_for(failed: Any) -> None:
+    assert "Traceback" not in failed("show", "f").stdout
+    assert 'raise ValueError("broken [red]here[/red]")' in failed("show", "f", "--verbose").stdout
+
+
+def test_programs_get_all_of_a_run(failed: Any) -> None:
+    told = json.loads(failed("show", "f", "-o", "json").stdout)
+    (listed,) = json.loads(failed("ps", "-o", "json").stdout)["runs"]
+    assert set(listed) < set(told)
+    assert (told["status"], told["entry"], told["title"]) == ("failed", "flows:fragile", "The [b]lamp[/b]")
+    assert told["error"]["node"] == "wants_repair"
+    first, second = told["nodes"]
+    assert (first["node"], first["status"], first["output"], first["inputs"]) == (
+        *("note", "completed", "before"),
+        {"text": "before"},
+    )
+    assert (second["status"], second["attempt"], second["error"]["kind"]) == ("failed", 1, "builtins:ValueError")
+
+
+def test_a_beginning_of_an_id_is_enough_and_pipes_get_the_whole(project: Any) -> None:
+    project("run", "flows:nothing", "--id", "a-long-name")
+    assert project("show", "a-l", "-o", "ids").stdout == "a-long-name\n"
+
+
+def test_show_tells_children_steps_and_parameters(project: Any) -> None:
+    project("run", "flows:family", "name=zoe", "--id", "p")
+    shown = project("show", "p").stdout
+    told = json.loads(project("show", "p", "-o", "json").stdout)
+    assert 'params    {"name":"zoe"}' in shown
+    assert 'result    "hello zoe"' in shown
+    (child,) = told["children"]
+    assert (child["workflow"], child["status"]) == ("greet", "completed")
+    assert child["run"] in shown
+    assert told["steps"] == [{"step": "indoors", "completed": True}]
+    assert project("show", child["run"]).returncode == 0
+
+
+def test_show_tells_what_a_run_waits_for_and_how_to_answer(project: Any) -> None:
+    with project.begun("run", "flows:asking_twice", "--id", "q"):
+        project.until(lambda: project("show", "q").stdout.count("outlast answer") == 2)
+        shown = project("show", "q").stdout
+        told = json.loads(project("show", "q", "-o", "json").stdout)
+    assert "answer to “First?”" in shown
+    assert [each["schema"] for each in told["questions"]] == [{"type": "string"}] * 2
+    for question in told["questions"]:
+        assert f"outlast answer q VALUE --interaction {question['id']}" in shown.replace("'", "")
+
+
+def test_logs_are_shown_by_node_and_attempt(failed: Any) -> None:
+    failed("resume", "f")
+    assert [line.split()[2:] for line in failed("logs", "f").stdout.splitlines()] == [
+        ["note", "INFO", "flows:", "noting", "before"],
+        ["wants_repair", "WARNING", "flows:", "looking"],
+        ["repair"],
+        ["wants_repair", "#2", "WARNING", "flows:", "looking"],
+        ["repair"],
+    ]
+    assert "noting before" in failed("logs", "f", "note").stdout
+    assert "looking" not in failed("logs", "f", "note").stdout
+    assert len(failed("logs", "f", "wants_repair", "--attempt", "2").stdout.splitlines()) == 2
+
+
+def test_logs_for_programs_pipes_and_the_last_lines(failed: Any) -> None:
+    lines = [json.loads(line) for line in failed("logs", "f", "-o", "json").stdout.splitlines()]
+    assert [(line["node"], line["level"], line["text"]) for line in lines] == [
+        ("note", "INFO", "noting before"),
+        ("wants_repair", "WARNING", "looking\nfor the repair"),
+    ]
+    assert failed("logs", "f", "-o", "ids").stdout == "1\n2\n"
+    assert failed("logs", "f", "--tail", "1", "-o", "ids").stdout == "2\n"
+    assert failed("logs", "f", "--tail", "0").stdout == ""
+    assert "no lines are kept of node nobody" in failed("logs", "f", "nobody").stderr
+    assert failed("logs", "f", "--tail", "-1").returncode == 2
+
+
+@pytest.mark.parametrize(("command", "first"), [("events", b"RunCreated"), ("logs", b"noting before")])
+def test_what_is_followed_comes_as_it_happens_and_ends_with_the_run(command: str, first: bytes, project: Any) -> None:
+    with project.begun("run", "flows:passing", "--id", "p") as process:
+        project.until_there("at-the-gate")
+        with project.begun(command, "p", "--follow") as following:
+            assert first in following.stdout.readline()
+            (project.folder / "open").touch()
+            rest, err = following.communicate(timeout=30)
+            assert (following.returncode, err) == (0, b"")
+        process.wait(30)
+    if command == "events":
+        assert b"RunCompleted" in rest.splitlines()[-1]
+
+
+def test_followed_events_are_those_of_the_log_once_each(project: Any) -> None:
+    with project.begun("run", "flows:passing", "--id", "p"):
+        project.until_there("at-the-gate")
+        with project.begun("events", "p", "--follow", "-o", "ids", "--after", "2") as following:
+            first = following.stdout.readline()
+            (project.folder / "open").touch()
+            rest, _ = following.communicate(timeout=30)
+    told = [int(line) for line in (first + rest).splitlines()]
+    assert told == list(range(3, told[-1] + 1))
+    assert project("events", "p", "-o", "ids").stdout.split()[-1] == str(told[-1])
+
+
+def test_a_branch_cannot_be_followed_nor_a_list_be_watched_without_a_terminal(failed: Any) -> None:
+    assert "leave --branch away" in failed("events", "f", "--follow", "--branch", "0").stderr
+    watched = failed("ps", "--watch")
+    assert (watched.returncode, watched.stdout) == (2, "")
+    assert "--watch wants a terminal" in watched.stderr

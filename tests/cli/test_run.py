@@ -1,0 +1,181 @@
+"""`outlast run` starts a workflow and waits for it: what it prints, what it refuses, with which code it ends."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+
+def test_the_result_is_printed_and_the_rest_is_said_on_stderr(project: Any) -> None:
+    ran = project("run", "flows:greet", "name=zoe", "times=2", "--id", "hello-1")
+    assert (ran.returncode, ran.stdout) == (0, "hello zoe hello zoe\n")
+    assert ran.stderr.splitlines() == ["run hello-1 of greet", "run hello-1 completed, 1 node done"]
+
+
+def test_programs_get_one_object_and_pipes_the_id(project: Any) -> None:
+    told = json.loads(project("run", "flows:greet", "name=zoe", "--id", "a", "-o", "json").stdout)
+    assert told == {
+        **{"run": "a", "status": "completed", "result": "hello zoe"},
+        **{"error": None, "held": False, "reason": ""},
+    }
+    ran = project("run", "flows:greet", "name=zoe", "--id", "b", "-o", "ids")
+    assert ran.stdout == "b\n"
+    assert project("ps", "-o", "ids").stdout.split() == ["b", "a"]
+
+
+def test_what_is_no_text_is_printed_as_json_and_nothing_as_nothing(project: Any) -> None:
+    order = '{"item": "lamp", "count": 3}'
+    ran = project("run", "flows:mixed", "when=2026-11-01T10:00", "colour=red", f"order={order}", "path=/a/b")
+    assert json.loads(ran.stdout) == {
+        **{"when": "2026-11-01T10:00:00", "colour": "RED"},
+        **{"order": "3 lamp", "path": "b"},
+    }
+    assert project("run", "flows:nothing").stdout == ""
+
+
+def test_a_run_that_continues_as_another_is_followed_to_the_last(project: Any) -> None:
+    ran = project("run", "flows:again", "left=3", "--id", "first")
+    assert (ran.returncode, ran.stdout) == (0, "the last one\n")
+    assert "run first of again" in ran.stderr
+
+
+def test_parameters_may_come_as_json_and_from_stdin(project: Any) -> None:
+    assert project("run", "flows:greet", "--json", '{"name": "zoe", "loud": true}').stdout == "HELLO ZOE\n"
+    assert project("run", "flows:greet", "times=2", "--json", "-", stdin='{"name": "x"}').stdout == "hello x hello x\n"
+
+
+@pytest.mark.parametrize("entry", ["flows.py:greet", "./flows.py:greet", "flows:greet"])
+def test_a_workflow_is_named_by_its_module_or_its_file(entry: str, project: Any) -> None:
+    assert project("run", entry, "name=zoe").stdout == "hello zoe\n"
+
+
+def test_a_module_with_one_workflow_names_it(project: Any) -> None:
+    project.write("single.py", "import outlast as ol\n\n@ol.workflow\nasync def only() -> int:\n    return 7\n")
+    assert project("run", "single").stdout == "7\n"
+
+
+def test_modules_are_found_from_any_folder_of_the_project(project: Any) -> None:
+    below = project.folder / "below"
+    below.mkdir()
+    ran = project("run", "flows:nothing", "--id", "from-below", folder=below)
+    assert ran.returncode == 0, ran.stderr
+    assert project("ps", "-o", "ids").stdout == "from-below\n"
+
+
+def test_asked_for_twice_under_an_id_or_a_key_it_is_one_run(project: Any) -> None:
+    for name in ("--id", "--key"):
+        first = project("run", "flows:greet", "name=zoe", name, "monday", "-o", "json")
+        second = project("run", "flows:greet", "name=zoe", name, "monday", "-o", "json")
+        assert json.loads(first.stdout) == json.loads(second.stdout)
+        other = project("run", "flows:greet", "name=tom", name, "monday")
+        assert (other.returncode, other.stdout) == (2, "")
+        assert "with other parameters" in other.stderr
+    assert (project.folder / "noted.txt").read_text() == "hello zoe\n" * 2
+    assert project("run", "flows:nothing", "--id", "a", "--key", "b").returncode == 2
+
+
+def test_title_and_tags_are_kept(project: Any) -> None:
+    project("run", "flows:nothing", "--title", "Monday’s", "--tag", "nightly", "-t", "news")
+    (run,) = json.loads(project("ps", "--tag", "news", "-o", "json").stdout)["runs"]
+    assert (run["title"], run["tags"]) == ("Monday’s", ["nightly", "news"])
+
+
+def test_a_run_that_fails_says_where_why_and_what_next_and_ends_with_4(project: Any) -> None:
+    ran = project("run", "flows:fragile", "--id", "f")
+    assert (ran.returncode, ran.stdout) == (4, "")
+    assert "run f failed in node wants_repair: ValueError: broken [red]here[/red]" in ran.stderr
+    assert "outlast resume f" in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_programs_get_the_error_of_a_failed_run(project: Any) -> None:
+    ran = project("run", "flows:fragile", "--id", "f", "-o", "json")
+    told = json.loads(ran.stdout)
+    assert (ran.returncode, told["status"], told["result"]) == (4, "failed", None)
+    assert (told["error"]["kind"], told["error"]["node"]) == ("builtins:ValueError", "wants_repair")
+    assert "raise ValueError" in told["error"]["trace"]
+
+
+def test_a_store_named_by_a_flag_is_named_in_what_is_advised(project: Any) -> None:
+    ran = project("run", "flows:fragile", "--id", "f", "--store", "my runs.db")
+    assert "outlast resume f --store 'my runs.db'" in ran.stderr
+    (project.folder / "repaired").touch()
+    assert project("resume", "f", "--store", "my runs.db").stdout == "whole\n"
+
+
+def test_a_run_that_is_cancelled_from_elsewhere_ends_the_command_with_6(project: Any) -> None:
+    with project.begun("run", "flows:passing", "--id", "p") as process:
+        project.until_there("at-the-gate")
+        asked = project("cancel", "p", "--reason", "no longer needed")
+        assert (asked.returncode, asked.stdout) == (0, "")
+        _, err = process.communicate(timeout=30)
+    assert process.returncode == 6
+    assert "run p was cancelled: no longer needed" in err.decode()
+
+
+def test_nothing_is_drawn_where_nobody_looks(project: Any) -> None:
+    with project.begun("run", "flows:passing") as process:
+        project.until_there("at-the-gate")
+        (project.folder / "open").touch()
+        out, err = process.communicate(timeout=30)
+    assert out == b"through\n"
+    assert b"\x1b" not in err
+    assert len(err.splitlines()) == 2
+
+
+# --- mistakes
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (
+            ("flows:greet",),
+            "parameter name missing; the workflow is greet(name: str, times: int = 1, loud: bool = False)",
+        ),
+        (("flows:greet", "name=zoe", "size=3"), "there is no parameter 'size'; the workflow is greet("),
+        (("flows:greet", "name=zoe", "times=many"), "parameter times: int is expected, and 'many' is given"),
+        (("flows:greet", "name=zoe", "loud=perhaps"), "parameter loud: bool is expected"),
+        (("flows:greet", "zoe"), "'zoe' is no parameter: write key=value"),
+        (("flows:greet", "name=zoe", "name=tom"), "parameter name is given twice"),
+        (("flows:greet", "name=zoe", "--json", '{"name": "tom"}'), "parameter name is given twice"),
+        (("flows:greet", "--json", '{"name": '), "--json wants one JSON object"),
+        (("flows:greet", "--json", "[1]"), "--json wants one JSON object"),
+        (("flows:greet", "--json", '{"name": 3}'), "parameter name: str is expected, and 3 is given"),
+        (("flows:mixed", "order={}"), "parameter order"),
+        (("flows:mixed", "colour=green"), "parameter colour"),
+        (("nowhere:greet",), "there is no module nowhere"),
+        (("nowhere.py:greet",), "there is no file"),
+        (("flows:nobody",), "has no workflow 'nobody'; there are: again, asking"),
+        (("flows",), "say which workflow of flows is meant"),
+        (("flows:greet", "name=zoe", "--app", "nowhere"), "there is no module nowhere"),
+        (("flows:greet", "name=zoe", "--id", "a b"), "cannot be a run id"),
+    ],
+)
+def test_a_mistake_is_said_in_a_line_and_starts_nothing(arguments: tuple[str, ...], told: str, project: Any) -> None:
+    ran = project("run", *arguments)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert told in ran.stderr
+    assert "Traceback" not in ran.stderr
+    assert not (project.folder / "noted.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("def (", "SyntaxError"),
+        ("1 / 0", "ZeroDivisionError"),
+        ("import not_installed_here", "it needs not_installed_here"),
+        ("raise SystemExit(3)", "__main__"),
+        ("x = 1", "has no workflow 'w'; there are: none"),
+    ],
+)
+def test_a_module_that_cannot_be_imported_says_why(code: str, told: str, project: Any) -> None:
+    project.write("bad.py", f"{code}\n")
+    ran = project("run", "bad:w")
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert told in ran.stderr
+    assert "Traceback" not in ran.stderr
+    assert not (project.folder / ".outlast").exists()

@@ -1,0 +1,29 @@
+"""Every example runs as it stands, ends by itself, and is listed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+NAMES = sorted(path.name for path in EXAMPLES.glob("*.py"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_example_runs_and_says_something(name: str, tmp_path: Path) -> None:
+    command = [sys.executable, str(EXAMPLES / name)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.strip()
+    proved = subprocess.run(
+        [sys.executable, "-m", "outlast", "verify", "--all"], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert proved.returncode == 0, proved.stdout
+
+
+def test_every_example_is_listed() -> None:
+    listed = (EXAMPLES / "README.md").read_text()
+    assert [name for name in NAMES if f"`{name}`" not in listed] == []
