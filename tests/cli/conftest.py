@@ -101,7 +101,7 @@ class Project:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.environment = {key: value for key, value in os.environ.items() if not key.startswith("OUTLAST_")}
-        for name in ("COLUMNS", "FORCE_COLOR", "NO_COLOR", "PYTHONPATH"):
+        for name in ("COLUMNS", "FORCE_COLOR", "NO_COLOR"):
             self.environment.pop(name, None)
 
     def command(self, *arguments: str) -> list[str]:
@@ -125,7 +125,9 @@ class Project:
     def begun(self, *arguments: str, **streams: Any) -> Iterator[subprocess.Popen[bytes]]:
         """The command under way; it does not outlive the test."""
         streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **streams}
-        with subprocess.Popen(self.command(*arguments), cwd=self.folder, env=self.environment, **streams) as process:
+        command = self.command(*arguments)
+        # Unbuffered: a line that is read here takes no others with it.
+        with subprocess.Popen(command, bufsize=0, cwd=self.folder, env=self.environment, **streams) as process:
             try:
                 yield process
             finally:

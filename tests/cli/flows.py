@@ -26,7 +26,7 @@ class Order:
 
 
 @ol.node
-async def note(text: str) -> str:
+def note(text: str) -> str:
     """Leaves a mark each time it is done."""
     log.info("noting %s", text)
     with Path("noted.txt").open("a") as file:
@@ -70,7 +70,12 @@ async def greet(name: str, times: int = 1, loud: bool = False) -> str:
 async def mixed(
     when: datetime, colour: Colour, order: Order, path: Path, more: list[int] | None = None
 ) -> dict[str, str]:
-    return {"when": when.isoformat(), "colour": colour.name, "order": f"{order.count} {order.item}", "path": path.name}
+    return {
+        "when": when.date().isoformat(),
+        "colour": colour.name,
+        "order": f"{order.count} {order.item}",
+        "path": path.name,
+    }
 
 
 @ol.workflow

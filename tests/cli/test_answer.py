@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -134,7 +135,7 @@ def test_what_is_wanted_is_said_without_effect_on_the_terminal() -> None:
 
 
 class Terminal:
-    """A terminal with a command in it: what was shown so far, and a keyboard."""
+    """A terminal with a command in it: what was shown so far, without colours, and a keyboard."""
 
     def __init__(self, project: Any, *arguments: str) -> None:
         self._project = project
@@ -169,7 +170,7 @@ class Terminal:
     def _read(self) -> None:
         try:
             while data := os.read(self._master, 65536):
-                self.shown += data.decode(errors="replace")
+                self.shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self.shown + data.decode(errors="replace"))
         except OSError:  # nothing now, or nobody there any more
             return
 

@@ -105,6 +105,13 @@ def test_a_run_that_is_to_be_held_after_a_crash_goes_on_when_it_is_resumed(proje
     assert noted(project) == ["before"]
 
 
+def test_a_resume_outweighs_the_setting_that_holds_interrupted_runs(project: Any) -> None:
+    project.write("outlast.toml", 'on_restart = "hold"\n')
+    interrupted(project, signal.SIGKILL, "run", "flows:passing", "--id", "p")
+    (project.folder / "open").touch()
+    assert project("resume", "p").stdout == "through\n"
+
+
 def test_no_wait_only_reopens_the_run(project: Any) -> None:
     project("run", "flows:fragile", "--id", "f")
     ran = project("resume", "f", "--no-wait", "-o", "json")

@@ -136,3 +136,46 @@ def test_a_branch_cannot_be_followed_nor_a_list_be_watched_without_a_terminal(fa
     watched = failed("ps", "--watch")
     assert (watched.returncode, watched.stdout) == (2, "")
     assert "--watch wants a terminal" in watched.stderr
+
+
+# --- runs of every kind, and text that means no good
+
+
+def test_every_kind_of_run_can_be_shown(shell: Any) -> None:
+    for workflow, told in (
+        ("digest", "completed"),
+        ("approval", "outlast answer"),
+        ("payout", "held: a person has to decide; to go on: outlast resume"),
+        ("order", "signal payment received"),
+        ("import", "line 17: not a number"),
+        ("report", "completed"),
+    ):
+        run = shell.runs[workflow]
+        shown = shell("show", run)
+        assert shown.exit_code == 0, shown.output
+        assert told in shown.stdout
+        document = json.loads(shell("show", run, "-o", "json").stdout)
+        assert (document["run"], document["workflow"]) == (run, workflow)
+        assert shell("show", run[:18], "-o", "ids").stdout == f"{run}\n"
+
+
+@pytest.mark.parametrize("width", [40, 80, 140])
+def test_a_shown_run_fits_the_screen(width: int, shell: Any) -> None:
+    for run in shell.runs.values():
+        lines = shell("show", run, COLUMNS=str(width)).stdout.split("\nerror")[0].splitlines()
+        assert max(map(len, lines)) <= width
+
+
+def test_show_is_as_new_as_the_log_where_the_summary_is_behind(shell: Any) -> None:
+    run = shell.runs["digest"]
+    shell.damage("update catalogue set body = ? where run = ?", b"{", run)
+    assert "completed" in shell("show", run).stdout
+
+
+def test_text_of_runs_has_no_effect_on_the_terminal(project: Any) -> None:
+    hostile = "\x1b[2J[red]x[/red]\r\x07\x9b31m\u202e"
+    ran = project("run", "flows:greet", f"name={hostile}", "--title", hostile, "--tag", hostile, "--id", "h")
+    assert ran.returncode == 0, ran.stderr
+    for told in (ran.stdout, ran.stderr, project("show", "h").stdout, project("logs", "h").stdout):
+        assert all(line.isprintable() for line in told.splitlines()), told
+        assert "\x1b" not in told

@@ -26,7 +26,7 @@ def refused(answer: Any, code: int, *told: str) -> None:
 
 
 def test_an_unknown_run(shell: Any) -> None:
-    for command in ("events", "verify"):
+    for command in ("events", "verify", "show", "logs", "answer", "resume", "retry", "cancel"):
         refused(shell(command, "nobody"), 2, "there is no run nobody", "outlast ps")
     refused(shell("ps", "--parent", "nobody"), 2, "there is no run nobody")
 
@@ -101,8 +101,10 @@ def test_unknown_options_commands_and_outputs(shell: Any) -> None:
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_strings_anywhere(text: str, shell: Any) -> None:
-    refused(shell("events", "--", text), 2)
-    refused(shell("verify", "--", text), 2)
+    for command in ("events", "verify", "show", "logs", "answer", "resume", "retry", "cancel"):
+        refused(shell(command, "--", text), 2)
+    refused(shell("run", "--", text), 2)
+    refused(shell("run", "--", f"{text}:x", text), 2)
     refused(shell("ps", f"--status={text}"), 2)
     refused(shell("ps", f"--since={text}"), 2)
     refused(shell("ps", f"--parent={text}"), 2)
@@ -209,7 +211,9 @@ def test_the_exit_codes_are_in_the_help(shell: Any) -> None:
         assert f"{code}  {meaning}" in told
 
 
-@pytest.mark.parametrize("command", ["ps", "events", "verify"])
+@pytest.mark.parametrize(
+    "command", ["run", "ps", "show", "events", "logs", "answer", "resume", "retry", "cancel", "verify"]
+)
 def test_every_command_has_help_with_an_example(command: str, shell: Any) -> None:
     answer = shell(command, "--help", COLUMNS="100")
     assert answer.exit_code == 0

@@ -16,10 +16,8 @@ def test_the_result_is_printed_and_the_rest_is_said_on_stderr(project: Any) -> N
 
 def test_programs_get_one_object_and_pipes_the_id(project: Any) -> None:
     told = json.loads(project("run", "flows:greet", "name=zoe", "--id", "a", "-o", "json").stdout)
-    assert told == {
-        **{"run": "a", "status": "completed", "result": "hello zoe"},
-        **{"error": None, "held": False, "reason": ""},
-    }
+    assert told.pop("result") == "hello zoe"
+    assert told == {"run": "a", "status": "completed", "error": None, "held": False, "reason": ""}
     ran = project("run", "flows:greet", "name=zoe", "--id", "b", "-o", "ids")
     assert ran.stdout == "b\n"
     assert project("ps", "-o", "ids").stdout.split() == ["b", "a"]
@@ -28,10 +26,7 @@ def test_programs_get_one_object_and_pipes_the_id(project: Any) -> None:
 def test_what_is_no_text_is_printed_as_json_and_nothing_as_nothing(project: Any) -> None:
     order = '{"item": "lamp", "count": 3}'
     ran = project("run", "flows:mixed", "when=2026-11-01T10:00", "colour=red", f"order={order}", "path=/a/b")
-    assert json.loads(ran.stdout) == {
-        **{"when": "2026-11-01T10:00:00", "colour": "RED"},
-        **{"order": "3 lamp", "path": "b"},
-    }
+    assert json.loads(ran.stdout) == {"when": "2026-11-01", "colour": "RED", "order": "3 lamp", "path": "b"}
     assert project("run", "flows:nothing").stdout == ""
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -391,7 +392,7 @@ async def test_nodes_do_not_run_while_changed_code_is_found_out(stage: Any) -> N
 
 
 async def test_other_runs_of_an_engine_go_on_beside_one_whose_code_changed(stage: Any) -> None:
-    world, engine, run, _ = await changed(stage, "a node returns another type")
+    world, engine, _, _ = await changed(stage, "a node returns another type")
 
     @ol.workflow
     async def other(number: int) -> int:
@@ -906,10 +907,8 @@ async def test_a_caught_failure_that_the_code_no_longer_catches_fails_the_run_as
 
     def catching(kind: type[Exception]) -> Any:
         async def flow(number: int) -> int:
-            try:
+            with suppress(kind):
                 await broken()
-            except kind:
-                pass
             return await world.pending(number)
 
         return flow

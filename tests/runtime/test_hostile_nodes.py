@@ -1,4 +1,4 @@
-"""Nodes that do their worst: each has the outcome that `docs/explanations/what-nodes-may-do.md` says, and nobody else suffers."""
+"""Nodes that do their worst: each has its outcome (`docs/explanations/what-nodes-may-do.md`), and nobody else suffers."""
 
 from __future__ import annotations
 

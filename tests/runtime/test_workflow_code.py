@@ -15,7 +15,6 @@ import pytest
 
 import outlast as ol
 from outlast.history import events as e
-from outlast.runtime import attempts
 
 SOON = 8.0
 AGAIN = ol.Retry(attempts=3, delay=0.001)
@@ -1240,8 +1239,10 @@ async def test_a_plain_workflow_that_catches_everything_does_not_block_the_engin
     engine = await stage.engine()
     handle = await engine.start(stubborn)
     await soon(stage.until(engine, handle.run, is_node("gated")))
-    await handle.cancel()
     begun = asyncio.get_running_loop().time()
+    await handle.cancel()
+    with pytest.raises(ol.Cancelled):
+        await soon(handle.result())
     assert await soon((await engine.start(other)).result()) == 1
     assert asyncio.get_running_loop().time() - begun < 2
 

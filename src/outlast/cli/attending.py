@@ -7,8 +7,12 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from outlast.cli import asking
 from outlast.cli.display import Display, Said, said_by_nodes
+from outlast.cli.options import Reply
+from outlast.cli.outcome import where_of
 from outlast.cli.questions import how_to_answer
 from outlast.cli.screen import notice
 from outlast.cli.tally import Tally, caught_up
@@ -16,6 +20,7 @@ from outlast.client import Client, Query
 from outlast.errors import BadInput, Gone, NotFound
 from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
+from outlast.settings import Settings
 
 if TYPE_CHECKING:
     from outlast.runtime.functions import Workflow
@@ -26,15 +31,29 @@ EVERY_SCRATCH = 5
 """So many looks are taken for one at what nodes say of their progress."""
 
 
-class Attendant:
-    """Attends one run, and its successors if it has some. `where` names the store in commands that are told to people."""
+class Manner(msgspec.Struct, frozen=True):
+    """How runs are waited for: for whom, in which form, and `where` their store is, in commands that are told to people.
+    `is_hearing_prints` if the engine keeps what nodes print: then nobody else may stand between them and stdout."""
 
-    def __init__(self, desk: Client, run: RunId, *, is_shown: bool, by: str, where: str) -> None:
+    by: str
+    reply: Reply
+    where: str
+    is_hearing_prints: bool
+
+    @classmethod
+    def of(cls, settings: Settings, by: str, reply: Reply) -> Manner:
+        return cls(by, reply, where_of(settings), settings.capture_stdout)
+
+
+class Attendant:
+    """Attends one run, and its successors if it has some."""
+
+    def __init__(self, desk: Client, run: RunId, manner: Manner) -> None:
         self.tally = Tally(run)
         self._desk = desk
-        self._by = by
-        self._where = where
-        self._display = Display(is_on=is_shown)
+        self._manner = manner
+        is_shown = manner.reply is Reply.TEXT
+        self._display = Display(is_on=is_shown, prints_pass=not manner.is_hearing_prints)
         self._may_ask = is_shown and asking.is_anyone_there()
         self._told: set[str] = set()
         self._said: list[Said] = []
@@ -99,7 +118,7 @@ class Attendant:
 
     def _tell(self, question: Wait) -> None:
         is_only = len(self.tally.questions) == 1
-        command = how_to_answer(self.tally.run, question, self._where, is_only=is_only)
+        command = how_to_answer(self.tally.run, question, self._manner.where, is_only=is_only)
         notice(f"run {self.tally.run} asks: {question.text or question.id}", f"Answer with: {command}", style="yellow")
 
     async def _ask(self, question: Wait) -> bool:
@@ -113,7 +132,7 @@ class Attendant:
                 if not asked.done() and not _is_among(question, self.tally.questions):
                     notice("", "answered elsewhere, or no longer asked")
                     return True
-            await self._desk.answer(run, asked.result(), interaction=question.id, by=self._by)
+            await self._desk.answer(run, asked.result(), interaction=question.id, by=self._manner.by)
         except EOFError:
             return False
         except (Gone, BadInput) as refusal:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from outlast.cli.tally import Tally
@@ -41,10 +40,11 @@ def said_by_nodes(scratch: bytes) -> list[Said]:
 
 
 class Display:
-    """Shows a run until it is closed. With `is_on` false it does nothing."""
+    """Shows a run until it is closed; with `is_on` false it does nothing. If `prints_pass`, what nodes print scrolls above
+    it."""
 
-    def __init__(self, *, is_on: bool) -> None:
-        self._live = _live() if is_on and sys.stdout.isatty() and sys.stderr.isatty() else None
+    def __init__(self, *, is_on: bool, prints_pass: bool = True) -> None:
+        self._live = _live(prints_pass) if is_on and sys.stdout.isatty() and sys.stderr.isatty() else None
 
     @property
     def is_on(self) -> bool:
@@ -67,13 +67,12 @@ class Display:
             self._live.stop()
 
 
-def _live() -> Live:
+def _live(prints_pass: bool) -> Live:
     from rich.console import Console
     from rich.live import Live
 
     console = Console(stderr=True, highlight=False, markup=False, emoji=False)
-    # What nodes print passes through, and scrolls above the display.
-    return Live(console=console, auto_refresh=False, transient=True)
+    return Live(console=console, auto_refresh=False, transient=True, redirect_stdout=prints_pass)
 
 
 def picture(tally: Tally, said: Sequence[Said], now: int) -> RenderableType:
@@ -114,6 +113,7 @@ def _line(title: str, words: str) -> Text:
 
 def _bar(said: Said) -> Any:
     from rich.progress_bar import ProgressBar
+    from rich.table import Table
 
     row = Table.grid(padding=(0, 1))
     amount = f"{said.done:g}" if said.total is None else f"{said.done:g} of {said.total:g}"

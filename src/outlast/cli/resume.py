@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
+from outlast.cli.attending import Manner
 from outlast.cli.doorway import SOUND, carry_out
 from outlast.cli.importing import workflow_of
 from outlast.cli.options import (
@@ -22,6 +23,7 @@ from outlast.cli.options import (
     settings_of,
     whoever,
 )
+from outlast.cli.outcome import Outcome, remark_interrupted, report
 from outlast.cli.run import see_through, working
 from outlast.cli.screen import notice, write_bytes, write_json
 from outlast.client import Client
@@ -34,7 +36,6 @@ from outlast.lifecycle.status import Status
 from outlast.settings import Settings
 
 if TYPE_CHECKING:
-    from outlast.cli.outcome import Outcome
     from outlast.runtime.functions import Workflow
 
 NoWaitOption = Annotated[
@@ -50,12 +51,11 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class Order(msgspec.Struct, frozen=True):
-    """What is to be done with the runs: how each is reopened, for whom, and how to tell of it."""
+    """What is to be done with the runs: how each is reopened, whether it is waited for, and how."""
 
     reopen: Callable[[Client, RunId], Awaitable[bool]]
-    by: str
-    reply: Reply
     is_waiting: bool
+    manner: Manner
 
 
 def resume(
@@ -82,8 +82,12 @@ def resume(
     async def reopen(desk: Client, run: RunId) -> bool:
         return await resumed(desk, run, whoever(by))
 
-    order = Order(reopen, whoever(by), output, not no_wait)
-    carry_out(lambda: _prepared(settings_of(ctx, store), runs, app or (), order))
+    def begin() -> Coroutine[Any, Any, int]:
+        settings = settings_of(ctx, store)
+        order = Order(reopen, not no_wait, Manner.of(settings, whoever(by), output))
+        return _prepared(settings, runs, app or (), order)
+
+    carry_out(begin)
 
 
 def retry(
@@ -109,8 +113,12 @@ def retry(
         await desk.retry(found, node, by=whoever(by))
         return True
 
-    order = Order(reopen, whoever(by), output, not no_wait)
-    carry_out(lambda: _prepared(settings_of(ctx, store), [run], app or (), order))
+    def begin() -> Coroutine[Any, Any, int]:
+        settings = settings_of(ctx, store)
+        order = Order(reopen, not no_wait, Manner.of(settings, whoever(by), output))
+        return _prepared(settings, [run], app or (), order)
+
+    carry_out(begin)
 
 
 async def resumed(desk: Client, run: RunId, by: str) -> bool:
@@ -156,9 +164,9 @@ async def _reopen_only(settings: Settings, found: Sequence[Found], order: Order)
         for each in found:
             has_changed = await order.reopen(desk, each.run)
             summary = await desk.get(each.run)
-            if order.reply is Reply.JSON:
+            if order.manner.reply is Reply.JSON:
                 write_json({"run": each.run, "status": summary.status, "resumed": has_changed})
-            elif order.reply is Reply.IDS:
+            elif order.manner.reply is Reply.IDS:
                 write_bytes(f"{each.run}\n".encode())
             else:
                 how = "goes on" if has_changed else f"is {summary.status} and goes on"
@@ -167,27 +175,25 @@ async def _reopen_only(settings: Settings, found: Sequence[Found], order: Order)
 
 
 async def _go_on(settings: Settings, found: Sequence[tuple[Found, Workflow[..., Any]]], order: Order) -> int:
-    from outlast.cli.outcome import remark_interrupted, report, where_of
-
-    where, left, code = where_of(settings), [each.run for each, _ in found], SOUND
+    where, left, code = order.manner.where, [each.run for each, _ in found], SOUND
     try:
         async with working(settings) as desk:
             for each, _ in found:
                 await order.reopen(desk, each.run)
             for each, workflow in found:
-                ended = await _seen_through(desk, each.run, workflow, order, where)
+                ended = await _seen_through(desk, each.run, workflow, order)
                 left.remove(each.run)
-                code = max(code, report(ended, order.reply, where))
+                code = max(code, report(ended, order.manner.reply, where))
     except asyncio.CancelledError:
         return remark_interrupted(left, where)
     return code
 
 
-async def _seen_through(desk: Client, run: RunId, workflow: Workflow[..., Any], order: Order, where: str) -> Outcome:
+async def _seen_through(desk: Client, run: RunId, workflow: Workflow[..., Any], order: Order) -> Outcome:
     """A run that is only held because it was interrupted goes on: whoever resumes it has decided."""
-    ended = await see_through(desk, run, workflow, order.by, order.reply, where)
+    ended = await see_through(desk, run, workflow, order.manner)
     error = ended.tally.state.outline.error
     if ended.tally.state.outline.held and error is not None and error.message == RESTARTED:
         await order.reopen(desk, ended.tally.run)
-        return await see_through(desk, run, workflow, order.by, order.reply, where)
+        return await see_through(desk, run, workflow, order.manner)
     return ended

@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
+from outlast.cli.attending import Attendant, Manner
 from outlast.cli.doorway import carry_out
 from outlast.cli.importing import named_workflow
 from outlast.cli.options import AppOption, ByOption, Reply, ReplyOption, StoreOption, settings_of, whoever
+from outlast.cli.outcome import Outcome, outcome, remark_interrupted, report
 from outlast.cli.parameters import Called, read_parameters
 from outlast.cli.screen import notice
 from outlast.client import Client
 from outlast.history.ids import RunId
+from outlast.lifecycle.status import Status
 from outlast.settings import Settings
 
 if TYPE_CHECKING:
-    from outlast.cli.outcome import Outcome
     from outlast.runtime.functions import Workflow
 
 
@@ -60,29 +62,26 @@ def run(
         found = named_workflow(workflow, app or (), settings)
         called = read_parameters(found, parameters or (), document)
         started = found.options(id=id, key=key, title=title, tags=tuple(tag or ()))
-        return _run(settings, started, called, whoever(by), output)
+        return _run(settings, started, called, Manner.of(settings, whoever(by), output))
 
     carry_out(begin)
 
 
-async def _run(settings: Settings, workflow: Workflow[..., Any], called: Called, by: str, reply: Reply) -> int:
-    from outlast.cli.outcome import remark_interrupted, report, where_of
-
-    where = where_of(settings)
+async def _run(settings: Settings, workflow: Workflow[..., Any], called: Called, manner: Manner) -> int:
     runs: list[RunId] = []
     try:
         async with working(settings) as desk:
             args, kwargs = called
             handle = await desk.start(workflow, *args, **kwargs)
             runs.append(handle.run)
-            if reply is Reply.TEXT:
+            if manner.reply is Reply.TEXT:
                 notice(f"run {handle.run} of {workflow.spec.name}")
-            ended = await see_through(desk, handle.run, workflow, by, reply, where)
+            ended = await see_through(desk, handle.run, workflow, manner)
     except asyncio.CancelledError:
         if not runs:
             raise
-        return remark_interrupted(runs, where)
-    return report(ended, reply, where)
+        return remark_interrupted(runs, manner.where)
+    return report(ended, manner.reply, manner.where)
 
 
 def working(settings: Settings) -> Any:
@@ -92,15 +91,9 @@ def working(settings: Settings) -> Any:
     return Opening(msgspec.structs.replace(settings, apps=()), key=b"", worker=True)
 
 
-async def see_through(
-    desk: Client, run: RunId, workflow: Workflow[..., Any], by: str, reply: Reply, where: str
-) -> Outcome:
+async def see_through(desk: Client, run: RunId, workflow: Workflow[..., Any], manner: Manner) -> Outcome:
     """Wait for the end of a run, or until a person has to decide. Raises only what is no end of the run."""
-    from outlast.cli.attending import Attendant
-    from outlast.cli.outcome import Outcome, outcome
-    from outlast.lifecycle.status import Status
-
-    attendant = Attendant(desk, run, is_shown=reply is Reply.TEXT, by=by, where=where)
+    attendant = Attendant(desk, run, manner)
     try:
         value = await attendant.result(workflow)
     except Exception:

@@ -107,11 +107,12 @@ class Client(Reader):
     async def result(self, run: RunId, *, workflow: Workflow[..., Any] | None = None) -> Any:
         """What the run returned, once it has. What it raised is raised; `Held` if a person has to decide first."""
         codec = workflow.arguments.returns if workflow is not None else _ANY
+        await self._head(run)
         while True:
             ending = await self._ending_here(run) or await self._ending_anywhere(run)
             if not isinstance(ending, e.RunContinued):
                 return await self._outcome(run, ending, codec)
-            run = RunId(ending.successor)
+            run = RunId(ending.successor)  # it may not be there yet, but it will be
 
     async def _ending_here(self, run: RunId) -> Ended | None:
         """How a run of this process ends: its driver tells, without a look at the store. None if it is not ours."""
@@ -132,12 +133,12 @@ class Client(Reader):
 
     async def _ending_there(self, run: RunId) -> Ended | None:
         """How the run ended, by the store, if it has."""
-        head = await self._head(run)
-        if head.closed:
-            return await ending_of(self._store, head)
+        head = await self._store.head(run)
+        if head is None:
+            return None
         summary = await self._store.summary(run)
-        if summary is not None and summary.held:
-            return e.RunFailed(error=e.Failure("outlast.errors:Held", summary.reason), held=True)
+        if head.closed or (summary is not None and summary.held):
+            return await ending_of(self._store, head)
         return None
 
     async def _outcome(self, run: RunId, ending: Ended, codec: Codec) -> Any:
@@ -250,7 +251,7 @@ class Client(Reader):
     @asynccontextmanager
     async def _owning(self, run: RunId, *, ready: bool = False) -> AsyncIterator[Pen]:
         """Own a run that nobody advances, for as long as it takes; `Claimed` if somebody does."""
-        if self._worker is not None and self._worker.knows(run):
+        if self._worker is not None and await self._worker.advances(run):
             raise Claimed("this process advances it")
         worker = await self._own_worker()
         claims = await self._store.claim(worker, runs=[run])

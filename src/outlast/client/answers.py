@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import datetime
+import operator
+import re
+import uuid
 from typing import Any
+
+import msgspec
 
 from outlast.errors import BadInput
 
@@ -15,6 +21,20 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "array": (list,),
     "object": (dict,),
 }
+
+_FORMATS: dict[str, Any] = {
+    "date-time": datetime.datetime,
+    "date": datetime.date,
+    "time": datetime.time,
+    "duration": datetime.timedelta,
+    "uuid": uuid.UUID,
+}
+_BOUNDS = (
+    ("minimum", "at least", operator.ge),
+    ("maximum", "at most", operator.le),
+    ("exclusiveMinimum", "more than", operator.gt),
+    ("exclusiveMaximum", "less than", operator.lt),
+)
 
 
 def must_fit(tree: Any, schema: Any, where: str = "the answer") -> None:
@@ -57,15 +77,58 @@ class _Fitting:
 
     def _check_parts(self, tree: Any, schema: dict[str, Any], where: str) -> None:
         if isinstance(tree, dict):
-            for name in schema.get("required", ()):
-                if name not in tree:
-                    raise BadInput(f"{where} lacks {name!r}")
-            for name, part in schema.get("properties", {}).items():
-                if name in tree:
-                    self.check(tree[name], part, f"{where}, {name!r},")
-        if isinstance(tree, list) and isinstance(schema.get("items"), dict):
-            for place, part in enumerate(tree):
-                self.check(part, schema["items"], f"{where}, item {place},")
+            self._check_object(tree, schema, where)
+        elif isinstance(tree, list):
+            self._check_array(tree, schema, where)
+        elif isinstance(tree, str):
+            _check_text(tree, schema, where)
+        elif isinstance(tree, int | float) and not isinstance(tree, bool):
+            _check_number(tree, schema, where)
+
+    def _check_object(self, tree: dict[str, Any], schema: dict[str, Any], where: str) -> None:
+        for name in schema.get("required", ()):
+            if name not in tree:
+                raise BadInput(f"{where} lacks {name!r}")
+        known, others = schema.get("properties", {}), schema.get("additionalProperties", True)
+        for name, part in tree.items():
+            if name not in known and others is False:
+                raise BadInput(f"{where} has {name!r}, which was not asked for")
+            self.check(part, known.get(name, others), f"{where}, {name!r},")
+
+    def _check_array(self, tree: list[Any], schema: dict[str, Any], where: str) -> None:
+        least, most = schema.get("minItems", 0), schema.get("maxItems", len(tree))
+        if not least <= len(tree) <= most:
+            raise BadInput(f"{where} has {len(tree)} items, and is to have {_between(least, most, len(tree))}")
+        first, others = schema.get("prefixItems", []), schema.get("items")
+        for place, part in enumerate(tree):
+            if place >= len(first) and others is False:
+                raise BadInput(f"{where} has {len(tree)} items, and is to have {len(first)}")
+            self.check(part, first[place] if place < len(first) else others, f"{where}, item {place},")
+
+
+def _check_text(text: str, schema: dict[str, Any], where: str) -> None:
+    least, most = schema.get("minLength", 0), schema.get("maxLength", len(text))
+    if not least <= len(text) <= most:
+        raise BadInput(f"{where} has {len(text)} characters, and is to have {_between(least, most, len(text))}")
+    pattern = schema.get("pattern")
+    if pattern is not None and not re.search(pattern, text):
+        raise BadInput(f"{where} is to match {pattern}, which {_shown(text)} does not")
+    kind = _FORMATS.get(schema.get("format", ""))
+    if kind is not None:
+        try:
+            msgspec.convert(text, kind)
+        except msgspec.ValidationError:
+            raise BadInput(f"{where} is to be a {schema['format']}, not {_shown(text)}") from None
+
+
+def _check_number(number: float, schema: dict[str, Any], where: str) -> None:
+    for name, word, holds in _BOUNDS:
+        if name in schema and not holds(number, schema[name]):
+            raise BadInput(f"{where} is to be {word} {schema[name]}, not {number}")
+
+
+def _between(least: int, most: int, found: int) -> str:
+    return f"at least {least}" if found < least else f"at most {most}"
 
 
 def _shown(tree: Any) -> str:

@@ -21,6 +21,8 @@ Cursor: TypeAlias = int | str
 """How far a trigger's source has been read; numbers compare as numbers, texts as texts."""
 
 NULL = Raw(b"null")
+NO_TIME = 0.0
+"""Less than is worth telling. What is at its default is not written, and for numbers that means this very object."""
 
 
 class Event(
@@ -99,7 +101,7 @@ class CancelRequested(Event, frozen=True, kw_only=True):
 
 class RunCompleted(Event, frozen=True, kw_only=True):
     output: Value = NULL
-    ms: float = 0.0
+    ms: float = NO_TIME
 
 
 class RunFailed(Event, frozen=True, kw_only=True):
@@ -198,7 +200,7 @@ class NodeCompleted(Event, frozen=True, kw_only=True):
     node: str
     attempt: int = 1
     output: Value = NULL
-    ms: float = 0.0
+    ms: float = NO_TIME
     adopted: int = 0
 
 
@@ -208,7 +210,7 @@ class NodeFailed(Event, frozen=True, kw_only=True):
     node: str
     error: Failure
     attempt: int = 1
-    ms: float = 0.0
+    ms: float = NO_TIME
     retry_at: int | None = None
 
 
@@ -232,7 +234,7 @@ class CompensationStarted(Event, frozen=True, kw_only=True):
 class NodeCompensated(Event, frozen=True, kw_only=True):
     node: str
     attempt: int = 1
-    ms: float = 0.0
+    ms: float = NO_TIME
 
 
 class CompensationFailed(Event, frozen=True, kw_only=True):

@@ -219,7 +219,9 @@ class QuestionAsk(Ask):
 
     def go_on(self, state: State, pending: list[e.AnyEvent]) -> bool:
         is_open = state.waits.get(f"interaction:{self.interaction}") is not None
-        if is_open and not self.is_stale:
+        known = state.interactions.get(self.interaction)
+        is_answered = known is not None and known.answer is not None  # the code will hear of it presently
+        if (is_open or is_answered) and not self.is_stale:
             return False
         if is_open:
             pending.append(e.InteractionWithdrawn(interaction=self.interaction, reason="it is asked differently now"))

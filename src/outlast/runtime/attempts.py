@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
 
+from outlast.errors import NotStorable
 from outlast.history import events as e
 from outlast.runtime.asks import NodeAsk
 from outlast.runtime.capture import speak
@@ -96,8 +97,6 @@ class Attempts:
         except BaseException as error:
             if own.is_stopped or driver.is_over:
                 return
-            if isinstance(error, asyncio.CancelledError) and self._is_told_to_stop():
-                raise
             driver.failed(ask, attempt, _failure(ask, error), _ms(began))
         else:
             driver.completed(ask, attempt, output, value, _ms(began))
@@ -105,10 +104,6 @@ class Attempts:
             ask.task = ask.inside = None  # or the task, its context and the ask would be a ring for the collector
             own.end()
         await driver.write()
-
-    def _is_told_to_stop(self) -> bool:
-        task = asyncio.current_task()
-        return task is not None and task.cancelling() > 0
 
     def _arguments(self, ask: NodeAsk) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Those of the call; for a further attempt fresh copies, because the one before may have changed its own."""
@@ -150,7 +145,10 @@ class Attempts:
             return await self._in_process(ask, own)
         args, kwargs = self._arguments(ask)
         if ask.spec.run_in == "loop":
-            return await ask.spec.fn(*args, **kwargs)
+            try:
+                return await ask.spec.fn(*args, **kwargs)
+            except (SystemExit, KeyboardInterrupt, GeneratorExit) as order:
+                raise _not_stopping(order)  # noqa: B904 - it has its cause already
         call: Callable[[], Any] = partial(copy_context().run, ask.spec.fn, *args, **kwargs)
         value, error = await self._threads.run(call)
         if error is not None:
@@ -161,10 +159,10 @@ class Attempts:
         """Tell it to stop. If there is to be another attempt, this one has to have ended first."""
         own.is_stopped = True
         is_thread = ask.spec.run_in == "thread"
-        if not is_thread:
-            work.cancel()
         error = TimeoutError(f"it took longer than {ask.spec.timeout:g} s")
         has_more = ask.spec.retry.wait_us(failure_of(error), self._failed_attempts(ask) + 1, 0.5) is not None
+        if not (is_thread and has_more):
+            work.cancel()
         if has_more or not is_thread:
             await asyncio.wait({work}, timeout=None if has_more else GRACE)
         own.is_stopped = False
@@ -249,9 +247,10 @@ def _failure(ask: NodeAsk, error: BaseException) -> e.Failure:
     if isinstance(error, _Raised) and error.__cause__ is not None:
         error = error.__cause__
     spec = ask.spec
-    category = "permanent" if isinstance(error, asyncio.CancelledError) else None
+    category = "permanent" if isinstance(error, asyncio.CancelledError | NotStorable) else None
     return failure_of(error, transient=spec.retry_on, permanent=spec.fail_on, category=category)  # type: ignore[arg-type]
 
 
 def _ms(began: float) -> float:
-    return round((perf_counter() - began) * 1000, 3)
+    """Milliseconds, to a tenth: what took less is not worth its bytes in the log."""
+    return round((perf_counter() - began) * 1000, 1) or e.NO_TIME

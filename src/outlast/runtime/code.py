@@ -106,10 +106,14 @@ class Code:
 
     def turn(self) -> None:
         """Let it run until it is quiet."""
-        try:
-            self._loop.run_until_quiet()
-        except NotDurable as error:
-            self.broken = error
+        while True:
+            try:
+                self._loop.run_until_quiet()
+            except NotDurable as error:
+                self.broken = error
+            except (SystemExit, KeyboardInterrupt):
+                continue  # a task has it as its outcome; asyncio raises it through the loop besides
+            return
 
     @property
     def is_done(self) -> bool:

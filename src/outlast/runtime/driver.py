@@ -17,12 +17,13 @@ from collections.abc import Callable, Iterable
 from contextvars import Context
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from outlast.errors import Fenced, Held, NotDurable, Overtaken, StoreError
+from outlast.errors import BadInput, Diverged, Fenced, Held, NotDurable, Overtaken, StoreError
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.history.record import Entry
 from outlast.ledger import Pen
 from outlast.lifecycle import decide
+from outlast.lifecycle.state import NodeStatus
 from outlast.runtime.asks import CANCELLED, Ask, ChildAsk, NodeAsk, Note, TimerAsk
 from outlast.runtime.code import Code
 from outlast.runtime.endings import concluded
@@ -36,6 +37,7 @@ log = logging.getLogger("outlast.runtime")
 
 Ending: TypeAlias = e.RunCompleted | e.RunFailed | e.RunCancelled | e.RunContinued | e.RunPaused
 Request: TypeAlias = e.CancelRequested | e.PauseRequested
+DIVERGED = kind_of(Diverged)
 PATIENCE = 2_000
 """Milliseconds that an engine which closes waits for an append that a troubled store does not take."""
 NEAR = 2_000_000
@@ -131,7 +133,13 @@ class Driver:
         if code.main is None:
             self._pending.append(e.RunStarted())
             code.begin(args, kwargs)
-        for ask in [ask for key, ask in code.open.items() if key not in code.fresh]:
+        known = [ask for key, ask in code.open.items() if key not in code.fresh]
+        interrupted = self._interrupted_for_good(known)
+        if interrupted:
+            reason = f"node {interrupted} was interrupted and is not to be repeated without a person's word"
+            await self.hold(e.Failure(kind_of(Held), reason, category="crash"), interrupted)
+            return
+        for ask in known:
             ask.driver = self
             if ask.go_on(state, self._pending):
                 self._begins.append(ask)
@@ -141,6 +149,14 @@ class Driver:
         self.pen.arrived.extendleft(reversed(list(news)))
         self._look_at_requests()
         await self.write()
+
+    def _interrupted_for_good(self, asks: list[Ask]) -> str:
+        """The name of a node that somebody began, did not finish, and that must not simply be begun again."""
+        for ask in asks:
+            node = self.pen.state.nodes.get(ask.name) if isinstance(ask, NodeAsk) else None
+            if node is not None and node.status is NodeStatus.STARTED and not node.repeatable:
+                return ask.name
+        return ""
 
     def _become_live(self) -> None:
         self.pen.news = self.on_news
@@ -184,8 +200,10 @@ class Driver:
         if self.is_over or ask.attempt != attempt or ask.key not in self.code.open:
             return
         node = self.pen.state.nodes.get(ask.name)
-        if node is not None and node.crashes + 1 >= decide.CRASHES_BEFORE_HOLD:
-            reason = f"node {ask.name}: {what}, {decide.CRASHES_BEFORE_HOLD} times"
+        is_tired = node is not None and node.crashes + 1 >= decide.CRASHES_BEFORE_HOLD
+        if is_tired or not ask.spec.repeatable:
+            times = f", {decide.CRASHES_BEFORE_HOLD} times" if is_tired else ", and it is not to be repeated by itself"
+            reason = f"node {ask.name}: {what}{times}"
             await self.hold(e.Failure(kind_of(Held), reason, category="crash"), ask.name)
             return
         self._date()
@@ -360,7 +378,12 @@ class Driver:
             if isinstance(entry.event, e.CancelRequested | e.PauseRequested):
                 self._request = self._request or entry.event
                 continue
-            telling = await understood(self.code, entry.event, self.worker.store.blobs)
+            try:
+                telling = await understood(self.code, entry.event, self.worker.store.blobs)
+            except BadInput as error:
+                said = f"the code cannot read what event {entry.seq} tells it: {error}"
+                self._held = held(e.Failure(DIVERGED, said, category="permanent"))
+                return
             if telling is not None and not self._is_stopping:
                 self._date()
                 self._pending.append(e.NewsHeard(upto=entry.seq))
@@ -423,11 +446,12 @@ class Driver:
     async def hold(self, failure: e.Failure, node: str = "") -> None:
         """Stop here and let a person decide. Nothing of what there is changes."""
         self._is_stopping = True
-        self._held = e.RunFailed(error=failure, node=node, recoverable=True, held=True)
+        self._held = held(failure, node)
         await self.write()
 
     async def _hold(self, ending: e.RunFailed) -> None:
         self._pending, self._begins, self._then = [], [], []
+        self.code.fresh.clear()  # what code that diverged asks for is none of the log's business
         self._date()
         await self._commit(ending)
 
@@ -495,7 +519,7 @@ class Driver:
     def at(self, due: int, call: Callable[[], None]) -> asyncio.TimerHandle:
         """Call at a time by the ledger's clock, on the engine's loop."""
         delay = max(0, due - self.worker.ledger.clock()) / 1e6
-        return asyncio.get_running_loop().call_later(min(delay, 86_400.0), self._when_due, due, call, context=Context())
+        return self.worker.loop.call_later(min(delay, 86_400.0), self._when_due, due, call, context=Context())
 
     def _when_due(self, due: int, call: Callable[[], None]) -> None:
         if self.is_over:
@@ -510,3 +534,8 @@ class Driver:
 
     def cancel_child(self, ask: ChildAsk) -> None:
         self.worker.spawn(self.worker.cancel_child(ask.child))
+
+
+def held(failure: e.Failure, node: str = "") -> e.RunFailed:
+    """What is said of a run that waits for a person's decision."""
+    return e.RunFailed(error=failure, node=node, recoverable=True, held=True)

@@ -42,7 +42,17 @@ def failure_of(
     permanent: Classes = (),
     category: Category | None = None,
 ) -> Failure:
-    """The error as a fact. `transient` and `permanent` are the classes a retry policy names; `category` overrides all."""
+    """The error as a fact. `transient` and `permanent` are the classes a retry policy names; `category` overrides all.
+
+    It never fails: an error that cannot be told, because to look at it raises or it is nested too deeply, is told by its
+    name."""
+    try:
+        return _told_failure(error, transient, permanent, category)
+    except BaseException:  # a user's class may raise anything, of any kind, when it is looked at
+        return Failure(kind_of(type(error)), "it cannot be told", category=category or "permanent")
+
+
+def _told_failure(error: BaseException, transient: Classes, permanent: Classes, category: Category | None) -> Failure:
     return Failure(
         kind=kind_of(type(error)),
         message=_kept(_said(error)),
@@ -104,21 +114,23 @@ def _said(error: BaseException) -> str:
 
 def _trace(error: BaseException) -> str:
     told = traceback.TracebackException.from_exception(error, compact=True)
-    _leave_out_own(told, set())
+    _leave_out_own(told)
     return "".join(told.format())
 
 
-def _leave_out_own(told: traceback.TracebackException, seen: set[int]) -> None:
+def _leave_out_own(told: traceback.TracebackException) -> None:
     """Drop the frames of this room, in the error and in all it came from: they say nothing about the user's code."""
-    if id(told) in seen:
-        return
-    seen.add(id(told))
-    told.stack = traceback.StackSummary.from_list(
-        frame for frame in told.stack if not os.path.abspath(frame.filename).startswith(_OWN_FRAMES)
-    )
-    for other in (told.__cause__, told.__context__, *(told.exceptions or ())):
-        if other is not None:
-            _leave_out_own(other, seen)
+    seen: set[int] = set()
+    left = [told]
+    while left:
+        each = left.pop()
+        if id(each) in seen:
+            continue
+        seen.add(id(each))
+        each.stack = traceback.StackSummary.from_list(
+            frame for frame in each.stack if not os.path.abspath(frame.filename).startswith(_OWN_FRAMES)
+        )
+        left += [other for other in (each.__cause__, each.__context__, *(each.exceptions or ())) if other is not None]
 
 
 def _kept(text: str, *, last: bool = False) -> str:
@@ -195,7 +207,9 @@ def _class_named(kind: str) -> type[Exception] | None:
     found: Any = _module_named(module)
     for name in path.split("."):
         found = getattr(found, name, None)
-    return found if isinstance(found, type) and issubclass(found, Exception) else None
+    if not (isinstance(found, type) and issubclass(found, Exception)):
+        return None
+    return None if issubclass(found, StopIteration) else found  # no future takes one: it would end a loop somewhere
 
 
 def _module_named(name: str) -> Any:

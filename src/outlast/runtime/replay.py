@@ -57,9 +57,14 @@ class Replay:
             for seq, event in enumerate(record.events(), record.first):
                 answer = _ANSWERS.get(type(event))
                 if answer is not None and first <= seq <= last:
-                    pending = answer(self, event, seq, time)
-                    if pending is not None:
-                        await pending
+                    try:
+                        pending = answer(self, event, seq, time)
+                        if pending is not None:
+                            await pending
+                    except BadInput as error:
+                        raise Divergence(
+                            f"at event {seq} the log has a value that the code can no longer read: {error}"
+                        ) from error
 
     async def _find_arguments(self) -> None:
         params = await fetched(self._created.params, self._blobs)

@@ -15,8 +15,8 @@ from outlast.errors import NotDurable
 from outlast.runtime.scope import here
 
 R = TypeVar("R")
-_PATIENCE = 5.0
-"""Seconds to wait for a thread that is told to end: its code may be catching everything there is."""
+_PATIENCE = 0.1
+"""Seconds to wait for a thread that is told to end: its code may be catching everything there is, and the loop waits."""
 
 
 class Dismissed(BaseException):

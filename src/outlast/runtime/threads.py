@@ -18,24 +18,29 @@ _Job: TypeAlias = tuple[Callable[[], Any], asyncio.Future[Outcome], asyncio.Abst
 
 
 class Threads:
-    """A pool of daemon threads."""
+    """A pool of daemon threads. A call that nobody waits for any more, and that does not end, no longer counts."""
 
     def __init__(self, limit: int = 32) -> None:
         self._limit = limit
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._threads = 0
-        self._busy = 0
+        self._wanted = 0
+        self._lost = 0
 
     def run(self, call: Callable[[], Any]) -> asyncio.Future[Outcome]:
         """Value or error of the call, made in a thread. An error is handed over, not raised: any kind may come."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Outcome] = loop.create_future()
-        self._busy += 1
-        if self._threads < min(self._busy, self._limit):
-            self._threads += 1
-            threading.Thread(target=self._work, name=f"outlast-node-{self._threads}", daemon=True).start()
+        future.add_done_callback(self._perhaps_lost)
+        self._wanted += 1
         self._jobs.put((call, future, loop))
+        self._see_to_threads()
         return future
+
+    @property
+    def busy(self) -> int:
+        """Calls that somebody waits for."""
+        return self._wanted - self._lost
 
     def close(self) -> None:
         """Let idle threads end; busy ones end after their call."""
@@ -43,11 +48,18 @@ class Threads:
             self._jobs.put(None)
         self._threads = 0
 
+    def _see_to_threads(self) -> None:
+        if self._threads - self._lost < min(self._wanted - self._lost, self._limit):
+            self._threads += 1
+            threading.Thread(target=self._work, name=f"outlast-node-{self._threads}", daemon=True).start()
+
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
             call, future, loop = job
+            outcome: Outcome = (None, None)
             try:
-                outcome: Outcome = (call(), None)
+                if not future.cancelled():  # while it waited for a thread
+                    outcome = (call(), None)
             except BaseException as error:
                 outcome = (None, error)
             with suppress(RuntimeError):  # the loop is closed: nobody is interested any more
@@ -55,6 +67,14 @@ class Threads:
             del job, call, future, outcome
 
     def _done(self, future: asyncio.Future[Outcome], outcome: Outcome) -> None:
-        self._busy -= 1
-        if not future.done():
+        self._wanted -= 1
+        if future.done():
+            self._lost -= 1
+        else:
             future.set_result(outcome)
+
+    def _perhaps_lost(self, future: asyncio.Future[Outcome]) -> None:
+        """Nobody waits for it, but it still runs, or will find that it need not."""
+        if future.cancelled():
+            self._lost += 1
+            self._see_to_threads()

@@ -112,8 +112,8 @@ def decode(raw: Value | bytes, annotation: Any = Any) -> Any:
 
 
 def input_hash(parts: Iterable[Value | bytes]) -> str:
-    """16 hexadecimal digits that stay the same, in every process, as long as the encoded inputs do."""
-    digest = blake2b(digest_size=8)
+    """10 hexadecimal digits that stay the same, in every process, as long as the encoded inputs do."""
+    digest = blake2b(digest_size=5)
     for part in parts:
         digest.update(len(part).to_bytes(8, "big"))  # so that ("ab", "c") is not ("a", "bc")
         digest.update(part)

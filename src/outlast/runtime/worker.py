@@ -23,7 +23,7 @@ from outlast.runtime import registry
 from outlast.runtime.asks import ChildAsk, NodeAsk
 from outlast.runtime.attempts import Attempts
 from outlast.runtime.code import Code
-from outlast.runtime.driver import Driver, Ending
+from outlast.runtime.driver import DIVERGED, Driver, Ending
 from outlast.runtime.ends import created_of, ending_of, settle
 from outlast.runtime.failures import kind_of
 from outlast.runtime.finding import found_at
@@ -38,9 +38,10 @@ log = logging.getLogger("outlast.runtime")
 
 WARM = 200
 """Runs that may stay in memory while they only wait."""
+SOON = 0.005
+"""Seconds, where something of our own is about to happen."""
 FALLS_BEFORE_HOLD = 3
 """How often a driver may fail over one run before a person is asked."""
-DIVERGED = "outlast.errors:Diverged"
 
 
 class Worker:
@@ -57,6 +58,7 @@ class Worker:
         stdout: bool = False,
     ) -> None:
         self.ledger = ledger
+        self.loop = asyncio.get_running_loop()
         self.id: WorkerId = ledger.new_worker_id()
         self.drivers: dict[RunId, Driver] = {}
         self.progress = Progress(ledger.store)
@@ -105,8 +107,10 @@ class Worker:
         kwargs: dict[str, Any],
     ) -> Driver:
         """A new run, advanced here. Returns when it is durable; `AlreadyExists` if there is one of that id."""
-        if run in self.drivers:
-            raise AlreadyExists(f"there is a run {run} already")
+        while run in self.drivers:
+            if self.drivers[run].pen.head.version:
+                raise AlreadyExists(f"there is a run {run} already")
+            await asyncio.sleep(SOON)  # somebody else is about to start it, or to fail to
         driver = Driver(self, Code(run, workflow), created, self.ledger.begin(run, self.id))
         self.drivers[run] = driver
         await driver.start(args, kwargs)
@@ -274,6 +278,14 @@ class Worker:
         """Whether it has this run in hand."""
         return run in self.drivers or run in self._adopting or run in self._waiting
 
+    async def advances(self, run: RunId) -> bool:
+        """Whether it has this run in hand, and goes on having it: one that it is about to leave is waited for."""
+        for _ in range(100):
+            if run not in self._adopting or run in self.drivers:
+                break
+            await asyncio.sleep(SOON)
+        return self.knows(run)
+
     def begin_anew(self) -> None:
         """Others have taken this worker for dead: leave the runs to them and be another one."""
         for driver in list(self.drivers.values()):
@@ -285,7 +297,8 @@ class Worker:
         if self.is_closing:
             coroutine.close()
             return
-        task = asyncio.get_running_loop().create_task(coroutine, context=Context())
+        # Not the running loop: that is the workflow's own, if its code brought this about.
+        task = self.loop.create_task(coroutine, context=Context())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

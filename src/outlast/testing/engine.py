@@ -67,7 +67,7 @@ class Processes:
         self._concurrency = concurrency
         self._seed = seed
         self._worker: Worker | None = None
-        self.loop.threads = lambda: 0 if self._worker is None else self._worker.attempts._threads._busy
+        self.loop.threads = lambda: 0 if self._worker is None else self._worker.attempts._threads.busy
 
     def __enter__(self) -> Processes:
         return self

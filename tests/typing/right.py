@@ -1,0 +1,155 @@
+"""What type checkers are to understand. Nothing here runs: mypy and pyright read it (`test_typing.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+from typing import Any, assert_type
+from uuid import UUID
+
+import outlast as ol
+
+
+class Order:
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+@ol.node
+async def fetch(url: str, *, limit: int = 10) -> bytes:
+    return url.encode()[:limit]
+
+
+@ol.node
+def count(data: bytes) -> int:
+    return len(data)
+
+
+@ol.node(retry=ol.Retry(attempts=3), timeout=10, retry_on=(OSError,), fail_on=ValueError)
+async def save(order: Order, text: str | None = None) -> Order:
+    return order
+
+
+@ol.node(run_in="process", retry=3)
+def crunch(number: int) -> float:
+    return number / 2
+
+
+@ol.node
+async def nothing() -> None: ...
+
+
+@ol.workflow
+async def child(number: int) -> str:
+    return str(number)
+
+
+@ol.workflow(name="the plain one", on_restart="hold")
+def plain(number: int) -> list[float]:
+    assert_type(count(b"x").wait(), int)
+    assert_type(fetch("x").wait(), bytes)
+    assert_type(ol.gather(count(b"x"), fetch("x")).wait(), tuple[int, bytes])
+    assert_type(ol.race(count(b"x"), count(b"y")).wait(), ol.Won[int])
+    assert_type(child(number).wait(), str)
+    assert_type(ol.sleep(1).wait(), None)
+    assert_type(ol.ask("Who?").wait(), str)
+    with ol.step("all"):
+        for each in ol.map(crunch, [1, 2]):
+            assert_type(each, float)
+    return ol.map(crunch, [number]).wait()
+
+
+async def helper(number: int) -> Order:
+    return Order(number)
+
+
+async def many(*numbers: int) -> list[int]:
+    return list(numbers)
+
+
+@ol.workflow
+async def calls(number: int) -> None:
+    assert_type(fetch("x"), ol.Call[bytes])
+    assert_type(await fetch("x", limit=3), bytes)
+    assert_type(count(b"x"), ol.Call[int])
+    assert_type(await count(b"x"), int)
+    assert_type(await save(Order(1)), Order)
+    assert_type(await crunch(1), float)
+    assert_type(await nothing(), None)
+    assert_type(child(1), ol.Call[str])
+    assert_type(await child(number=1), str)
+    assert_type(await plain(1), list[float])
+    assert_type(fetch("x").name, str)
+
+
+@ol.workflow
+async def together(number: int) -> None:
+    assert_type(await ol.gather(fetch("x"), count(b"x")), tuple[bytes, int])
+    assert_type(await ol.gather(fetch("x"), count(b"x"), helper(1)), tuple[bytes, int, Order])
+    assert_type(
+        await ol.gather(fetch("x"), count(b"x"), helper(1), child(1)),
+        tuple[bytes, int, Order, str],
+    )
+    assert_type(await ol.gather(*(count(b"x") for _ in range(number))), list[int])
+    assert_type(await ol.gather(*[helper(each) for each in range(number)]), list[Order])
+    assert_type(await ol.gather(count(b"x"), fetch("x"), return_exceptions=True), list[Any])
+    assert_type(await ol.race(count(b"x"), count(b"y")), ol.Won[int])
+    assert_type((await ol.race(count(b"x"), count(b"y"))).index, int)
+    assert_type((await ol.race(count(b"x"), count(b"y"))).value, int)
+
+
+@ol.workflow
+async def mapped(numbers: list[int]) -> None:
+    assert_type(await ol.map(crunch, numbers), list[float])
+    assert_type(await ol.map(helper, range(10), limit=3), list[Order])
+    async for each in ol.map(crunch, numbers):
+        assert_type(each, float)
+
+
+@ol.workflow
+async def options() -> None:
+    assert_type(await fetch.options(key="a", timeout=3)("x"), bytes)
+    assert_type(await save.options(retry=ol.Retry(attempts=2))(Order(1), text="x"), Order)
+    assert_type(fetch.spec.name, str)
+    assert_type(await child.options(key="a", title="x", tags=("a",))(1), str)
+
+
+@ol.workflow
+async def people_and_time() -> None:
+    assert_type(await ol.ask("Who?"), str)
+    assert_type(await ol.ask("How many?", int), int)
+    assert_type(await ol.ask("How many?", int, key="many"), int)
+    assert_type(await ol.ask("Which?", list[int]), list[int])
+    assert_type(await ol.approve("Really?"), bool)
+    assert_type(await ol.sleep(timedelta(days=1)), None)
+    assert_type(await ol.sleep(minutes=3, until=None), None)
+    assert_type(ol.now(), datetime)
+    assert_type(ol.random(), float)
+    assert_type(ol.uuid(), UUID)
+
+
+async def desk() -> None:
+    async with ol.open("runs.db") as engine:
+        assert_type(engine, ol.Client)
+        handle = await engine.start(child, 1)
+        assert_type(handle, ol.Handle[str])
+        assert_type(await handle.result(), str)
+        assert_type(await (await engine.start(plain.options(id="a"), number=1)).result(), list[float])
+        assert_type(await engine.get(handle.run), ol.Summary)
+        watching: AsyncIterator[Any] = handle.watch()
+        print(watching)
+
+
+def blocking() -> None:
+    assert_type(ol.run(child, 1), str)
+    assert_type(ol.run(plain, number=1), list[float])
+    with ol.open() as engine:
+        assert_type(engine, ol.Blocking)
+        assert_type(engine.start(child, 1), ol.BlockingHandle[str])
+        assert_type(engine.start(child, 1).result(), str)
+
+
+async def tested() -> None:
+    bare: int = count.fn(b"x")
+    awaited: bytes = await fetch.fn("x", limit=3)
+    print(bare, awaited)
