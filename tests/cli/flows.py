@@ -130,3 +130,14 @@ async def again(left: int) -> str:
 async def family(name: str) -> str:
     async with ol.step("indoors"):
         return await greet(name)
+
+
+@ol.node
+def speak(text: str) -> None:
+    print(text)
+
+
+@ol.workflow
+async def speaking() -> str:
+    await speak("loud and clear")
+    return await gate()

@@ -237,3 +237,14 @@ def test_the_list_stays_on_the_screen_until_ctrl_c(project: Any) -> None:
         terminal.process.send_signal(signal.SIGINT)
         assert terminal.end() == 0
     assert "Traceback" not in terminal.shown
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_what_nodes_print_is_shown_above_and_kept_if_that_is_set(is_kept: bool, project: Any) -> None:
+    project.write("outlast.toml", f"capture_stdout = {str(is_kept).lower()}\n")
+    with Terminal(project, "run", "flows:speaking", "--id", "s") as terminal:
+        terminal.until("loud and clear")
+        terminal.until("running gate")
+        (project.folder / "open").touch()
+        assert terminal.end() == 0
+    assert ("loud and clear" in project("logs", "s").stdout) is is_kept

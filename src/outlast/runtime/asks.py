@@ -260,7 +260,7 @@ class ChildAsk(Ask):
         self.driver.start_child(self)
 
     def go_on(self, state: State, pending: list[e.AnyEvent]) -> bool:
-        self.begin()  # it may not have been created, or may have ended without anybody telling
+        self.driver.start_child(self, again=True)  # it may not have been created, or have ended without anybody telling
         return False
 
     def close(self, pending: list[e.AnyEvent], reason: e.Failure) -> None:

@@ -20,7 +20,7 @@ from outlast.errors import NotStorable
 from outlast.history import events as e
 from outlast.runtime.asks import NodeAsk
 from outlast.runtime.capture import speak
-from outlast.runtime.failures import failure_of, kind_of
+from outlast.runtime.failures import Category, failure_of, kind_of
 from outlast.runtime.inside import Inside, token_of
 from outlast.runtime.process_entry import main_of_this_process
 from outlast.runtime.processes import AttemptInfo, PoolClosed, ProcessDied, ProcessPool
@@ -234,7 +234,8 @@ class _Raised(Exception):
 
 def _not_stopping(error: BaseException) -> BaseException:
     """What a thread raised, fit to be raised on the loop: there, some errors would be taken for orders."""
-    if isinstance(error, asyncio.CancelledError | StopIteration | GeneratorExit | KeyboardInterrupt | SystemExit):
+    orders = asyncio.CancelledError | StopIteration | GeneratorExit | KeyboardInterrupt | SystemExit
+    if issubclass(type(error), orders):
         carrier = _Raised()
         carrier.__cause__ = error
         return carrier
@@ -242,13 +243,15 @@ def _not_stopping(error: BaseException) -> BaseException:
 
 
 def _failure(ask: NodeAsk, error: BaseException) -> e.Failure:
-    if isinstance(error, _Told):
-        return error.failure
-    if isinstance(error, _Raised) and error.__cause__ is not None:
+    kind = type(error)  # and not isinstance: to look at an odd error may raise
+    if issubclass(kind, _Told):
+        return error.failure  # type: ignore[attr-defined, no-any-return]
+    if issubclass(kind, _Raised) and error.__cause__ is not None:
         error = error.__cause__
+        kind = type(error)
     spec = ask.spec
-    category = "permanent" if isinstance(error, asyncio.CancelledError | NotStorable) else None
-    return failure_of(error, transient=spec.retry_on, permanent=spec.fail_on, category=category)  # type: ignore[arg-type]
+    category: Category | None = "permanent" if issubclass(kind, asyncio.CancelledError | NotStorable) else None
+    return failure_of(error, transient=spec.retry_on, permanent=spec.fail_on, category=category)
 
 
 def _ms(began: float) -> float:

@@ -529,8 +529,8 @@ class Driver:
         else:
             call()
 
-    def start_child(self, ask: ChildAsk) -> None:
-        self.worker.spawn(self.worker.start_child(self.run, ask))
+    def start_child(self, ask: ChildAsk, *, again: bool = False) -> None:
+        self.worker.spawn(self.worker.start_child(self.run, ask, again=again))
 
     def cancel_child(self, ask: ChildAsk) -> None:
         self.worker.spawn(self.worker.cancel_child(ask.child))

@@ -64,9 +64,19 @@ def _told_failure(error: BaseException, transient: Classes, permanent: Classes, 
 
 def error_from(failure: Failure) -> Exception:
     """The error of a fact: of its own class, with the recorded traceback as a note, or a `NodeFailure`."""
-    error = _rebuilt(failure) or NodeFailure(failure.kind, failure.message)
-    if failure.trace:
-        error.add_note(f"{REMOTE}\n{failure.trace}")
+    note = f"{REMOTE}\n{failure.trace}" if failure.trace else ""
+    try:
+        error = _rebuilt(failure)
+        if error is not None:
+            return _noted(error, note)
+    except Exception:  # its class lets nobody near
+        pass
+    return _noted(NodeFailure(failure.kind, failure.message), note)
+
+
+def _noted(error: Exception, note: str) -> Exception:
+    if note:
+        error.add_note(note)
     return error
 
 

@@ -62,8 +62,10 @@ class Replay:
                         if pending is not None:
                             await pending
                     except BadInput as error:
+                        of = getattr(event, "node", "") or getattr(event, "interaction", "")
+                        whose = f" of {of!r}" if of else ""
                         raise Divergence(
-                            f"at event {seq} the log has a value that the code can no longer read: {error}"
+                            f"at event {seq} the log has a value{whose} that the code can no longer read: {error}"
                         ) from error
 
     async def _find_arguments(self) -> None:

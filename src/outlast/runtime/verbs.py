@@ -187,6 +187,8 @@ def _checked_prompt(prompt: Any) -> str:
 def _schema(kind: Any) -> e.Value:
     if kind is Any:
         return e.NULL
+    if kind is datetime:  # msgspec does not say so of one that may have no time zone
+        return msgspec.Raw(b'{"type":"string","format":"date-time"}')
     try:
         return msgspec.Raw(msgspec.json.encode(msgspec.json.schema(kind)))
     except TypeError as error:

@@ -19,6 +19,7 @@ from outlast.errors import AlreadyExists, Conflict, Damaged, Gone, Held, NotFoun
 from outlast.history import events as e
 from outlast.history.ids import RunId, WorkerId
 from outlast.ledger import Ledger, Pen
+from outlast.lifecycle.status import TERMINAL, Status
 from outlast.runtime import registry
 from outlast.runtime.asks import ChildAsk, NodeAsk
 from outlast.runtime.attempts import Attempts
@@ -116,10 +117,14 @@ class Worker:
         await driver.start(args, kwargs)
         return driver
 
-    async def start_child(self, parent: RunId, ask: ChildAsk) -> None:
-        """See that a child is there, and if it has ended already, that its parent hears of it."""
+    async def start_child(self, parent: RunId, ask: ChildAsk, *, again: bool = False) -> None:
+        """See that a child is there, and if it has ended already, that its parent hears of it. `again` after a replay: then
+        it most likely is."""
         try:
-            await self._create_child(parent, ask)
+            if again and await self.store.head(ask.child) is not None:
+                await self._look_after(ask.child)
+            else:
+                await self._create_child(parent, ask)
         except AlreadyExists:
             await self._look_after(ask.child)
         except OutlastError as error:
@@ -280,11 +285,17 @@ class Worker:
 
     async def advances(self, run: RunId) -> bool:
         """Whether it has this run in hand, and goes on having it: one that it is about to leave is waited for."""
-        for _ in range(100):
-            if run not in self._adopting or run in self.drivers:
+        for _ in range(200):
+            if not self._is_leaving(run):
                 break
             await asyncio.sleep(SOON)
         return self.knows(run)
+
+    def _is_leaving(self, run: RunId) -> bool:
+        driver = self.drivers.get(run)
+        if driver is None:
+            return run in self._adopting
+        return not driver.pen.head.version or driver.pen.state.outline.base in (*TERMINAL, Status.PAUSED)
 
     def begin_anew(self) -> None:
         """Others have taken this worker for dead: leave the runs to them and be another one."""
