@@ -58,11 +58,14 @@ wheel: $(READY)  ## Build the wheel into dist/ with the locked tools
 	$(BIN)/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 	@ls dist/*.whl
 
-lock: requirements/dev.in pyproject.toml  ## Renew the locked dependencies
+COMPILE := .make/lock/bin/pip-compile -q -U --strip-extras --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-header
+lock: requirements/dev.in requirements/docs.in requirements/peer-dbos.in pyproject.toml  ## Renew the locked dependencies
 	$(PYTHON) -m venv --clear .make/lock
 	.make/lock/bin/pip install --quiet --disable-pip-version-check pip-tools
-	.make/lock/bin/pip-compile -q -U --strip-extras --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-header -o requirements/runtime.txt pyproject.toml
-	.make/lock/bin/pip-compile -q -U --strip-extras --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-header --allow-unsafe -o requirements/dev.txt pyproject.toml requirements/dev.in
+	$(COMPILE) -o requirements/runtime.txt pyproject.toml
+	$(COMPILE) --allow-unsafe -o requirements/dev.txt pyproject.toml requirements/dev.in
+	$(COMPILE) --allow-unsafe -o requirements/docs.txt pyproject.toml requirements/docs.in
+	$(COMPILE) --allow-unsafe -o requirements/peer-dbos.txt requirements/peer-dbos.in
 
 clean:  ## Remove what the other verbs made
-	rm -rf $(VENV) .make dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .make dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

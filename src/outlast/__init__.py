@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from outlast.client import Blocking, BlockingHandle, Client, Handle, Query, Summary
-    from outlast.compose import open, run
+    from outlast.compose import connect, open, run
     from outlast.definition.retry import Retry
     from outlast.errors import (
         AlreadyExists,
@@ -65,6 +65,7 @@ _ROOMS = {
     "ask": "outlast.runtime.verbs",
     "attempt": "outlast.runtime.inside",
     "checkpoint": "outlast.runtime.inside",
+    "connect": "outlast.compose",
     "continue_as": "outlast.runtime.verbs",
     "gather": "outlast.runtime.verbs",
     "is_stopping": "outlast.runtime.inside",
@@ -118,6 +119,7 @@ __all__ = [
     "ask",
     "attempt",
     "checkpoint",
+    "connect",
     "continue_as",
     "gather",
     "is_stopping",

@@ -25,7 +25,7 @@ from outlast.services import Claimer, Renewer, Timekeeper, Usher, serve
 from outlast.settings import Durability, Settings, read_settings
 from outlast.store import Store
 
-__all__ = ["Opening", "default_store", "open", "open_desk", "open_settled", "open_store", "read_key", "run"]
+__all__ = ["Opening", "connect", "default_store", "open", "open_desk", "open_settled", "open_store", "read_key", "run"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -138,6 +138,11 @@ def open(
         "capture_stdout": capture_stdout,
     }
     return Opening(read_settings(given), key=key, worker=worker)
+
+
+def connect(store: str | Path | None = None, *, worker: bool = True, key: bytes = b"") -> Blocking:
+    """An engine for notebooks and prompts: the blocking desk of `open`, opened now; `close()` it at the end."""
+    return open(store, worker=worker, key=key).__enter__()
 
 
 def run(workflow: Workflow[P, R], *args: P.args, **kwargs: P.kwargs) -> R:

@@ -181,7 +181,7 @@ class Client(Reader):
         if head.closed:
             raise Gone(f"run {run} is over: it takes no more answers")
         wait = await self._question(run, interaction)
-        raw = encode(value, where="answer")
+        raw = _plain(value)
         must_fit(msgspec.json.decode(raw), msgspec.json.decode(wait.detail))
         answered = e.InteractionAnswered(interaction=wait.id, answer=await stored(raw, self._store.blobs), by=by)
         await self._ledger.deliver(run, [answered])
@@ -284,3 +284,12 @@ class Client(Reader):
         if self._stand_in is not None:
             with suppress(OutlastError):
                 await self._store.retire(self._stand_in)
+
+
+def _plain(value: Any) -> e.Value:
+    """An answer as the JSON that the question's schema speaks of: a date is a text there, a dataclass an object."""
+    raw = encode(value, where="answer")  # which refuses what must not be stored
+    try:
+        return encode(msgspec.to_builtins(value), where="answer")
+    except TypeError:
+        return raw

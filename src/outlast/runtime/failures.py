@@ -48,8 +48,9 @@ def failure_of(
     name."""
     try:
         return _told_failure(error, transient, permanent, category)
-    except BaseException:  # a user's class may raise anything, of any kind, when it is looked at
-        return Failure(kind_of(type(error)), "it cannot be told", category=category or "permanent")
+    except BaseException as odd:  # a user's class may raise anything, of any kind, when it is looked at
+        said = f"it cannot be told: {kind_of(type(odd))} was raised meanwhile"
+        return Failure(kind_of(type(error)), said, category=category or "permanent")
 
 
 def _told_failure(error: BaseException, transient: Classes, permanent: Classes, category: Category | None) -> Failure:

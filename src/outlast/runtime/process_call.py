@@ -10,7 +10,7 @@ import msgspec
 from outlast.errors import BadInput
 from outlast.history.events import Failure
 from outlast.runtime.arguments import Arguments
-from outlast.runtime.failures import Category, failure_of, kind_of
+from outlast.runtime.failures import Category, failure_of
 from outlast.runtime.process_entry import classes_named, function_named
 from outlast.runtime.process_wire import Call
 
@@ -37,9 +37,6 @@ def outcome(call: Call, inputs: bytes, lines: AbstractContextManager[None]) -> t
 
 
 def _failure(error: BaseException, call: Call, category: Category | None) -> Failure:
-    try:
-        transient = classes_named(call.attempt.transient, call.main)
-        permanent = classes_named(call.attempt.permanent, call.main)
-        return failure_of(error, transient=transient, permanent=permanent, category=category)
-    except BaseException as odd:  # an error may be made so that it cannot even be told
-        return Failure(kind_of(type(error)), f"it cannot be told: {kind_of(type(odd))} was raised meanwhile")
+    transient = classes_named(call.attempt.transient, call.main)
+    permanent = classes_named(call.attempt.permanent, call.main)
+    return failure_of(error, transient=transient, permanent=permanent, category=category)
