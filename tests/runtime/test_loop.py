@@ -182,7 +182,7 @@ def test_code_that_runs_in_circles_is_stopped(monkeypatch: pytest.MonkeyPatch) -
     clock = Clock()
 
     async def code() -> None:
-        while True:  # noqa: ASYNC110
+        while True:
             await asyncio.sleep(0)
 
     task = clock.loop.create_task(code())
