@@ -145,7 +145,7 @@ def connect(store: str | Path | None = None, *, worker: bool = True, key: bytes 
     return open(store, worker=worker, key=key).__enter__()
 
 
-def run(workflow: Workflow[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+def run(workflow: Workflow[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
     """Run a workflow to its end on the project's own store, and return what it returns."""
     with open() as engine:
         return engine.start(workflow, *args, **kwargs).result()
@@ -182,6 +182,7 @@ async def _working(ledger: Ledger, settings: Settings) -> AsyncIterator[Worker]:
     )
     await ledger.store.enrol(worker.id, settings.claim)
     worker.listen()
+    end_news = ledger.listen(worker.hear)
     calm = _calm_collector()
     staff = {
         "claimer": Claimer(worker).run,
@@ -193,6 +194,7 @@ async def _working(ledger: Ledger, settings: Settings) -> AsyncIterator[Worker]:
     try:
         yield worker
     finally:
+        end_news()
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)

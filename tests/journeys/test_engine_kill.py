@@ -183,7 +183,7 @@ def must_be_done_once(found: dict[RunId, list[Record]], seen: list[Made]) -> Non
 def test_five_hundred_workflows_survive_kill_nine_and_no_completed_node_is_repeated(tmp_path: Path) -> None:
     runs, began = 500, time.perf_counter()
     repeated = 0
-    for share in (0.15, 0.5, 0.8):
+    for share in (0.2, 0.6):  # a node that is interrupted five times would be held for a person
         with process("starter", tmp_path, runs) as victim:
             asyncio.run(_until_made(tmp_path, int(runs * NODES * share)))
             victim.send_signal(signal.SIGKILL)
@@ -209,7 +209,7 @@ def test_five_hundred_workflows_survive_kill_nine_and_no_completed_node_is_repea
     must_be_done_once(found, made(tmp_path))
     assert not {(each.run, each.node) for each in made(tmp_path)[len(so_far) :]} & done, "a completed node was repeated"
     extra = len(made(tmp_path)) - runs * NODES
-    print(f"\n{runs} runs, 6 kills, {extra} attempts made again, {time.perf_counter() - began:.1f} s")
+    print(f"\n{runs} runs, 4 kills, {extra} attempts made again, {time.perf_counter() - began:.1f} s")
 
 
 def test_two_processes_share_a_thousand_runs_and_each_run_has_one_owner_at_a_time(tmp_path: Path) -> None:

@@ -93,10 +93,10 @@ def _chosen(run: RunId, questions: list[Wait], interaction: str | None) -> Wait:
     if len(chosen) == 1:
         return chosen[0]
     shown = "".join(f"\n  --interaction {plain(each.id)}: {cropped(each.text, 100)}" for each in questions)
-    if not questions:
-        raise Gone(f"run {run} asks nothing now")
+    if not chosen and interaction is not None:
+        raise Gone(f"run {run} does not ask {interaction!r} (any more){f'; it asks:{shown}' if shown else ''}")
     if not chosen:
-        raise Gone(f"run {run} does not ask {interaction!r} (any more); it asks:{shown}")
+        raise Gone(f"run {run} asks nothing now")
     raise BadInput(f"run {run} asks more than one thing; say which one is answered:{shown}")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import Any, ParamSpec, TypeVar
 
@@ -18,9 +18,10 @@ from outlast.history import events as e
 from outlast.history.ids import RunId, WorkerId, checked_run, derived_run
 from outlast.history.record import Entry
 from outlast.ledger import Ledger, Pen
+from outlast.ledger.reading import lineage_of, state_of
 from outlast.lifecycle import decide
 from outlast.lifecycle.state import Wait
-from outlast.runtime.ends import Ended, created_of, ending_of, settle
+from outlast.runtime.ends import Ended, created_of, ending_of, open_children, settle
 from outlast.runtime.failures import error_from
 from outlast.runtime.finding import find_workflow, found_at
 from outlast.runtime.functions import Workflow
@@ -51,7 +52,7 @@ class Client(Reader):
 
     # --- starting
 
-    async def start(self, workflow: Workflow[P, R], *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
+    async def start(self, workflow: Workflow[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """Start a run; it is durable when this returns. `workflow.options(id=…, key=…)` makes that idempotent."""
         if not isinstance(workflow, Workflow):
             raise BadInput(f"{workflow!r} is not a workflow: decorate the function with @workflow")
@@ -190,7 +191,11 @@ class Client(Reader):
     async def questions(self, run: RunId) -> list[Wait]:
         """What the run asks people now."""
         summary = await self.get(run)
-        return [wait for wait in summary.waits if wait.kind == "interaction"]
+        waits: Iterable[Wait] = summary.waits
+        if summary.waiting > len(summary.waits):  # a summary names only some
+            head = await self._head(run)
+            waits = (await state_of(self._store, run, await lineage_of(self._store, head))).waits.values()
+        return [wait for wait in waits if wait.kind == "interaction"]
 
     async def _question(self, run: RunId, interaction: str | None) -> Wait:
         if interaction is None:
@@ -215,18 +220,18 @@ class Client(Reader):
             raise Gone(f"run {run} is over and cannot be cancelled")
         try:
             async with self._owning(run) as pen:
-                children = [name for name, child in pen.state.children.items() if not child.status]
+                children = open_children(pen.state)
                 ending = e.RunCancelled(by=by, reason=reason)
                 await pen.append(
                     decide.end(pen.state, ending, f"the run was cancelled{f': {reason}' if reason else ''}")
                 )
-                await settle(self._ledger, await created_of(self._store, run), ending)
+                await settle(self._ledger, await created_of(self._store, run), ending, children)
         except Claimed:
             await self._ledger.deliver(run, [e.CancelRequested(by=by, reason=reason)])
             return
         for child in children:
             with suppress(OutlastError):
-                await self.cancel(RunId(child), by=by, reason="its parent was cancelled")
+                await self.cancel(child, by=by, reason="its parent was cancelled")
 
     async def resume(self, run: RunId, *, by: str = "") -> Handle[Any]:
         """Go on with a run that is paused, held, or failed and recoverable: what failed last gets another attempt."""

@@ -64,7 +64,7 @@ class Blocking:
         finally:
             self._thread.stop()
 
-    def start(self, workflow: Workflow[P, R], *args: P.args, **kwargs: P.kwargs) -> BlockingHandle[R]:
+    def start(self, workflow: Workflow[P, R], /, *args: P.args, **kwargs: P.kwargs) -> BlockingHandle[R]:
         """See `Client.start`."""
         return BlockingHandle(self, self._thread.do(self._client.start(workflow, *args, **kwargs)))
 

@@ -63,8 +63,19 @@ class GroupCommit:
         answer: asyncio.Future[Outcome] = loop.create_future()
         self._waiting.append((append, answer))
         if self._flushing is None:
-            self._flushing = loop.create_task(self._flush(), name="outlast-ledger-flush")
+            self._flush_soon()
         return answer
+
+    def _flush_soon(self) -> None:
+        self._flushing = task = asyncio.get_running_loop().create_task(self._flush(), name="outlast-ledger-flush")
+        task.add_done_callback(self._flushed)
+
+    def _flushed(self, task: asyncio.Task[Any]) -> None:
+        """A flush that was cancelled before it began has told nobody."""
+        if self._flushing is task:
+            self._flushing = None
+            waiting, self._waiting = self._waiting, []
+            _fail(waiting, OutcomeUnknown("the flush was cancelled"))
 
     async def _commit_alone(self, append: Append) -> Outcome:
         """The run that wrote last writes again and nobody else waits: no need to let the loop turn before the flush."""
@@ -74,7 +85,7 @@ class GroupCommit:
         finally:
             self._flushing = None
             if self._waiting:
-                self._flushing = asyncio.get_running_loop().create_task(self._flush(), name="outlast-ledger-flush")
+                self._flush_soon()
 
     async def drain(self) -> None:
         """Wait until nothing is under way."""

@@ -15,6 +15,7 @@ import msgspec
 from outlast.definition.function import NodeSpec
 from outlast.history import events as e
 from outlast.history.ids import RunId, derived_run
+from outlast.lifecycle.decide import RUN_ENDED
 from outlast.lifecycle.state import NodeStatus, State
 from outlast.runtime.arguments import Arguments
 from outlast.runtime.loop import Alarm
@@ -264,7 +265,8 @@ class ChildAsk(Ask):
         return False
 
     def close(self, pending: list[e.AnyEvent], reason: e.Failure) -> None:
-        self.driver.cancel_child(self)
+        if reason.kind != RUN_ENDED:  # the end of a run sees to its children by itself
+            self.driver.cancel_child(self)
 
     def told(self) -> str:
         return f"child run {self.name!r}"

@@ -64,6 +64,7 @@ class Driver:
         "in_flight",
         "is_over",
         "pen",
+        "starting",
         "worker",
     )
 
@@ -76,6 +77,8 @@ class Driver:
         self.is_over = False
         self.in_flight = 0
         """How many nodes are being worked on."""
+        self.starting = 0
+        """How many children are about to be created."""
         self._pending: list[e.AnyEvent] = []
         self._begins: list[Ask] = []
         self._then: list[Callable[[], None]] = []
@@ -317,10 +320,10 @@ class Driver:
         begins, then, time = self._begins, self._then, self._time
         events, self._pending, self._begins, self._then = self._pending, [], [], []
         if ending is None:
-            release = self.in_flight == 0 and self._wants_to_rest(begins)
+            release = self.in_flight + self.starting == 0 and self._wants_to_rest(begins)
         else:
             events.append(ending)
-            release = not self._has_duties(ending)
+            release = not self._has_duties(ending, events)
         try:
             await self.pen.append(events, release=release, time=time)
         except (Overtaken, StoreError) as error:
@@ -455,11 +458,12 @@ class Driver:
         self._date()
         await self._commit(ending)
 
-    def _has_duties(self, ending: Ending) -> bool:
+    def _has_duties(self, ending: Ending, events: list[e.AnyEvent]) -> bool:
         """Whether others have to be told before the run is given back."""
         if isinstance(ending, e.RunPaused) or (isinstance(ending, e.RunFailed) and ending.held):
             return False  # held is not over
-        return bool(self.created.parent) or isinstance(ending, e.RunContinued)
+        has_children = bool(self.pen.state.children) or any(isinstance(each, e.ChildStarted) for each in events)
+        return has_children or bool(self.created.parent) or isinstance(ending, e.RunContinued)
 
     def _wants_to_rest(self, begins: list[Ask]) -> bool:
         """Whether the run is to be given back with this append, because it only waits and there is no room to keep it."""
@@ -474,7 +478,8 @@ class Driver:
     @property
     def is_idle(self) -> bool:
         """Whether it only waits for others, or for a time that is not near."""
-        return not (self._is_writing or self.in_flight or self._has_more() or self._is_due_soon())
+        is_busy = self._is_writing or self.in_flight or self.starting
+        return not (is_busy or self._has_more() or self._is_due_soon())
 
     async def rest(self) -> None:
         """Give the run back while it waits."""
@@ -530,10 +535,20 @@ class Driver:
             call()
 
     def start_child(self, ask: ChildAsk, *, again: bool = False) -> None:
-        self.worker.spawn(self.worker.start_child(self.run, ask, again=again))
+        self.worker.spawn(self.worker.start_child(self, ask, again=again))
+
+    async def children_started(self) -> None:
+        """Wait until no child is about to be created."""
+        while self.starting:  # noqa: ASYNC110 - rarely, and never for long
+            await asyncio.sleep(0.002)
+
+    def wants(self, ask: Ask) -> bool:
+        """Whether the code still waits for this, here."""
+        return not self.is_over and ask.key in self.code.open
 
     def cancel_child(self, ask: ChildAsk) -> None:
-        self.worker.spawn(self.worker.cancel_child(ask.child))
+        """Once it is durable that the code gave it up: until then a replay may still want it."""
+        self._then.append(lambda: self.worker.spawn(self.worker.cancel_child(self, ask.child)))
 
 
 def held(failure: e.Failure, node: str = "") -> e.RunFailed:

@@ -1,11 +1,12 @@
-"""What the end of a run owes to others: a parent is told, a successor is started.
+"""What the end of a run owes to others: a parent is told, a successor is started, children that still run are cancelled.
 
-Both are done before the run is given back, and are idempotent: whoever finds a run that ended and was not given back does
-them again.
+All of it is done before the run is given back, and is idempotent: whoever finds a run that ended and was not given back does
+it again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import TypeAlias
 
@@ -15,6 +16,7 @@ from outlast.errors import AlreadyExists, Damaged, Gone, NotFound
 from outlast.history import events as e
 from outlast.history.ids import RunId, derived_run
 from outlast.ledger import Ledger
+from outlast.lifecycle.state import State
 from outlast.store import Head, Journal
 
 Ended: TypeAlias = e.RunCompleted | e.RunFailed | e.RunCancelled | e.RunContinued
@@ -25,8 +27,15 @@ def successor_of(run: RunId) -> RunId:
     return derived_run(run, "continued")
 
 
-async def settle(ledger: Ledger, created: e.RunCreated, ending: Ended) -> None:
+def open_children(state: State) -> list[RunId]:
+    """The runs that this one started, waits for and has not seen the end of."""
+    return [RunId(name) for name, child in state.children.items() if not child.status and not child.detached]
+
+
+async def settle(ledger: Ledger, created: e.RunCreated, ending: Ended, children: Iterable[RunId]) -> None:
     """See that everybody who has to know of this end does."""
+    for child in children:
+        await cancel_child(ledger, child, "its parent has ended")
     if isinstance(ending, e.RunContinued):
         again = msgspec.structs.replace(created, params=ending.carried, key="", forked_from="", more=None)
         with suppress(AlreadyExists):
@@ -34,6 +43,12 @@ async def settle(ledger: Ledger, created: e.RunCreated, ending: Ended) -> None:
     elif created.parent:
         with suppress(Gone, NotFound):  # it heard of it before, or is itself over
             await ledger.deliver(RunId(created.parent), [_for_parent(created, ending)])
+
+
+async def cancel_child(ledger: Ledger, child: RunId, reason: str) -> None:
+    """Ask a child to stop, if it is there and not over."""
+    with suppress(Gone, NotFound):
+        await ledger.deliver(child, [e.CancelRequested(reason=reason)])
 
 
 def _for_parent(created: e.RunCreated, ending: Ended) -> e.ChildEnded:

@@ -11,11 +11,10 @@ import asyncio
 import logging
 import random
 from collections.abc import Coroutine
-from contextlib import suppress
 from contextvars import Context
 from typing import Any
 
-from outlast.errors import AlreadyExists, Conflict, Damaged, Gone, Held, NotFound, OutlastError, StoreError
+from outlast.errors import AlreadyExists, Conflict, Damaged, Held, NotFound, OutlastError, StoreError
 from outlast.history import events as e
 from outlast.history.ids import RunId, WorkerId
 from outlast.ledger import Ledger, Pen
@@ -25,7 +24,7 @@ from outlast.runtime.asks import ChildAsk, NodeAsk
 from outlast.runtime.attempts import Attempts
 from outlast.runtime.code import Code
 from outlast.runtime.driver import DIVERGED, Driver, Ending
-from outlast.runtime.ends import created_of, ending_of, settle
+from outlast.runtime.ends import cancel_child, created_of, ending_of, open_children, settle
 from outlast.runtime.failures import kind_of
 from outlast.runtime.finding import found_at
 from outlast.runtime.functions import Workflow
@@ -97,6 +96,11 @@ class Worker:
         """Begin to hear what nodes log."""
         self.lines.install(stdout=self._stdout)
 
+    def hear(self, runs: frozenset[RunId]) -> None:
+        """These runs have news. Those that are driven here hear it themselves; the others may want an owner."""
+        if not self.wanted.is_set() and any(run not in self.drivers for run in runs):
+            self.wanted.set()
+
     # --- new runs
 
     async def start(
@@ -117,19 +121,26 @@ class Worker:
         await driver.start(args, kwargs)
         return driver
 
-    async def start_child(self, parent: RunId, ask: ChildAsk, *, again: bool = False) -> None:
+    async def start_child(self, driver: Driver, ask: ChildAsk, *, again: bool) -> None:
         """See that a child is there, and if it has ended already, that its parent hears of it. `again` after a replay: then
-        it most likely is."""
+        it most likely is. Until then the parent is not given back, nor does its end count as settled."""
+        pause = 0.05
+        driver.starting += 1
         try:
-            if again and await self.store.head(ask.child) is not None:
-                await self._look_after(ask.child)
-            else:
-                await self._create_child(parent, ask)
-        except AlreadyExists:
-            await self._look_after(ask.child)
-        except OutlastError as error:
-            log.warning("child run %s of %s could not be started now: %s", ask.child, parent, error)
-            self.take_up_again(parent, error)
+            while driver.wants(ask):
+                try:
+                    if again and await self.store.head(ask.child) is not None:
+                        await self._look_after(ask.child)
+                    else:
+                        await self._create_child(driver.run, ask)
+                    return
+                except AlreadyExists:
+                    again = True
+                except StoreError as error:
+                    await self.in_trouble(driver.run, error, pause)
+                    pause = min(pause * 2, 5.0)
+        finally:
+            driver.starting -= 1
 
     async def _create_child(self, parent: RunId, ask: ChildAsk) -> None:
         spec, options = ask.workflow.spec, ask.workflow.start
@@ -158,9 +169,15 @@ class Worker:
             for claim in await self.store.claim(self.id, runs=[child]):
                 await self.adopt(claim)
 
-    async def cancel_child(self, child: RunId) -> None:
-        with suppress(Gone, NotFound):
-            await self.ledger.deliver(child, [e.CancelRequested(reason="its parent no longer waits for it")])
+    async def cancel_child(self, driver: Driver, child: RunId) -> None:
+        """Ask a child to stop that its parent no longer waits for; a troubled store is asked again."""
+        while True:
+            await driver.children_started()  # it may be one that is not there yet
+            try:
+                await cancel_child(self.ledger, child, "its parent no longer waits for it")
+                break
+            except StoreError as error:
+                await self.in_trouble(child, error, 0.5)
         self.wanted.set()
 
     # --- runs of others
@@ -198,7 +215,7 @@ class Worker:
         created = await created_of(self.store, pen.run)
         workflow = registry.known(created.workflow)
         if state.is_closed:
-            await settle(self.ledger, created, await ending_of(self.store, pen.head))
+            await settle(self.ledger, created, await ending_of(self.store, pen.head), open_children(state))
             while not await pen.let_go():
                 pass
         elif state.outline.held or state.outline.base in ("paused", "failed") or workflow is None:
@@ -263,7 +280,8 @@ class Worker:
         self._falls.pop(driver.run, None)
         if not is_released and not isinstance(ending, e.RunPaused):
             try:
-                await settle(self.ledger, driver.created, ending)
+                await driver.children_started()  # one that is not there yet could not be told
+                await settle(self.ledger, driver.created, ending, open_children(driver.pen.state))
                 while not await driver.pen.let_go():
                     pass
             except OutlastError as error:

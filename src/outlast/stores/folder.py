@@ -36,18 +36,26 @@ class FolderBlobs:
     async def put(self, chunks: AsyncIterator[bytes] | bytes) -> BlobRef:
         self._must_be_writable()
         try:
-            part = await asyncio.to_thread(_Part, self.root)
+            if isinstance(chunks, bytes):  # in one go: whoever is cancelled meanwhile leaves no open file behind
+                return await asyncio.to_thread(self._put_now, chunks)
+            return await self._put_slowly(chunks)
         except OSError as error:
             raise _store_error(error) from error
+
+    def _put_now(self, content: bytes) -> BlobRef:
+        part = _Part(self.root)
         try:
-            if isinstance(chunks, bytes):
-                await asyncio.to_thread(part.write, chunks)
-            else:
-                async for chunk in chunks:
-                    await asyncio.to_thread(part.write, chunk)
+            part.write(content)
+            return part.keep(self._path, self._durable)
+        finally:
+            part.drop()
+
+    async def _put_slowly(self, chunks: AsyncIterator[bytes]) -> BlobRef:
+        part = await asyncio.to_thread(_Part, self.root)
+        try:
+            async for chunk in chunks:
+                await asyncio.to_thread(part.write, chunk)
             return await asyncio.to_thread(part.keep, self._path, self._durable)
-        except OSError as error:
-            raise _store_error(error) from error
         finally:
             await asyncio.to_thread(part.drop)
 

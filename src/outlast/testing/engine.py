@@ -7,10 +7,11 @@ it is asked or its store says that it is dead: then nothing of it goes on, as af
 from __future__ import annotations
 
 import asyncio
+import inspect
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from outlast.client import Client
 from outlast.compose import _working
@@ -115,14 +116,21 @@ class Processes:
         """Let nothing of the process go on."""
         self.loop.set_exception_handler(lambda *_: None)  # a dead process complains to nobody
         own = asyncio.current_task()
-        while left := [task for task in asyncio.all_tasks() if task is not own and not task.done()]:
+        while left := [task for task in asyncio.all_tasks() if task is not own]:
             for task in left:
-                task.cancel()
-            await asyncio.wait(left)
+                if _has_begun(task):  # what has not begins, and finds its store dead
+                    task.cancel()
+            await asyncio.wait(left, timeout=0.001)
             for task in left:
-                task.cancelled() or task.exception()
+                if task.done() and not task.cancelled():
+                    task.exception()
         if self._worker is not None:
             await self._worker.lines.close()
+
+
+def _has_begun(task: asyncio.Task[Any]) -> bool:
+    coroutine = task.get_coro()
+    return not inspect.iscoroutine(coroutine) or inspect.getcoroutinestate(coroutine) != inspect.CORO_CREATED
 
 
 async def _of(work: Awaitable[T]) -> T:
