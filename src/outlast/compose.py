@@ -25,7 +25,18 @@ from outlast.services import Claimer, Renewer, Timekeeper, Usher, serve
 from outlast.settings import Durability, Settings, read_settings
 from outlast.store import Store
 
-__all__ = ["Opening", "connect", "default_store", "open", "open_desk", "open_settled", "open_store", "read_key", "run"]
+__all__ = [
+    "Opening",
+    "connect",
+    "default_store",
+    "open",
+    "open_desk",
+    "open_settled",
+    "open_store",
+    "read_key",
+    "run",
+    "working",
+]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -86,8 +97,10 @@ async def open_desk(
 class Opening:
     """An engine about to be opened: `async with` gives its desk, `with` the same desk for code that does not await."""
 
-    def __init__(self, settings: Settings, *, key: bytes, worker: bool) -> None:
-        self._open: Callable[[], AbstractAsyncContextManager[Client]] = partial(_open, settings, key=key, worker=worker)
+    def __init__(self, settings: Settings, *, key: bytes = b"", worker: bool = True, adopts: bool = True) -> None:
+        self._open: Callable[[], AbstractAsyncContextManager[Client]] = partial(
+            _open, settings, key=key, worker=worker, adopts=adopts
+        )
         self._entered: AbstractAsyncContextManager[Client] | None = None
         self._blocking: Blocking | None = None
 
@@ -112,6 +125,7 @@ def open(
     store: str | Path | None = None,
     *,
     worker: bool = True,
+    adopts: bool = True,
     key: bytes = b"",
     apps: Iterable[str] | None = None,
     claim: float | None = None,
@@ -125,7 +139,8 @@ def open(
     """An engine over a store: `async with open("runs.db") as engine:`, or `with` in code that does not await.
 
     While it is open it advances the runs of all workflows this process knows, those left behind by others included;
-    `worker=False` makes it a desk only. What is not given here comes from the settings."""
+    `adopts=False` leaves those alone, `worker=False` makes it a desk only. What is not given here comes from the
+    settings."""
     given = {
         "store": None if store is None else str(store),
         "apps": None if apps is None else tuple(apps),
@@ -137,7 +152,7 @@ def open(
         "on_restart": on_restart,
         "capture_stdout": capture_stdout,
     }
-    return Opening(read_settings(given), key=key, worker=worker)
+    return Opening(read_settings(given), key=key, worker=worker, adopts=adopts)
 
 
 def connect(store: str | Path | None = None, *, worker: bool = True, key: bytes = b"") -> Blocking:
@@ -146,14 +161,14 @@ def connect(store: str | Path | None = None, *, worker: bool = True, key: bytes 
 
 
 def run(workflow: Workflow[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-    """Run a workflow to its end on the project's own store, and return what it returns."""
-    with open() as engine:
+    """Run a workflow to its end on the project's own store, and return what it returns. Other runs are left alone."""
+    with open(adopts=False) as engine:
         return engine.start(workflow, *args, **kwargs).result()
 
 
 @asynccontextmanager
 async def _open(
-    settings: Settings, *, key: bytes = b"", worker: bool = True, readonly: bool = False
+    settings: Settings, *, key: bytes = b"", worker: bool = True, adopts: bool = True, readonly: bool = False
 ) -> AsyncIterator[Client]:
     async with AsyncExitStack() as open_now:
         store = open_settled(settings, readonly=readonly)
@@ -163,14 +178,14 @@ async def _open(
         hands = None
         if worker:
             load_apps(settings.apps, str(settings.root) if settings.apps else "")
-            hands = await open_now.enter_async_context(_working(ledger, settings))
+            hands = await open_now.enter_async_context(working(ledger, settings, adopts=adopts))
         client = Client(ledger, hands, root=str(settings.root), apps=settings.apps)
         open_now.push_async_callback(client.leave)
         yield client
 
 
 @asynccontextmanager
-async def _working(ledger: Ledger, settings: Settings) -> AsyncIterator[Worker]:
+async def working(ledger: Ledger, settings: Settings, *, adopts: bool = True) -> AsyncIterator[Worker]:
     """A worker and its staff, for as long as the engine is open."""
     worker = Worker(
         ledger,
@@ -179,6 +194,7 @@ async def _working(ledger: Ledger, settings: Settings) -> AsyncIterator[Worker]:
         processes=settings.processes,
         hold=settings.on_restart == "hold",
         stdout=settings.capture_stdout,
+        adopts=adopts,
     )
     await ledger.store.enrol(worker.id, settings.claim)
     worker.listen()

@@ -34,9 +34,6 @@ ROOT = Path(__file__).parents[2]
 SAMPLE = {"memory": 40, "sqlite": 12}
 """Points of a story that are tried where not all of them are."""
 
-# what a dead process had open is closed by nobody
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-
 
 @pytest.fixture(autouse=True)
 def _quiet(caplog: pytest.LogCaptureFixture) -> Iterator[None]:

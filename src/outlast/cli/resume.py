@@ -122,14 +122,16 @@ def retry(
 
 
 async def resumed(desk: Client, run: RunId, by: str) -> bool:
-    """Let a run go on that has stopped. False if it need not be told: it was interrupted, and whoever has its code goes
-    on with it."""
+    """Let a run go on that has stopped or was interrupted. False if a live worker goes on with it anyhow."""
     summary = await desk.get(run)
     if summary.status in (Status.COMPLETED, Status.CANCELLED):
         raise Refused(f"run {run} is {summary.status}: there is nothing to resume")
-    if summary.status not in (Status.FAILED, Status.PAUSED):
-        return False
-    await desk.resume(run, by=by)
+    try:
+        await desk.resume(run, by=by)
+    except Refused:
+        if summary.status in (Status.FAILED, Status.PAUSED):
+            raise
+        return False  # a live worker has it
     return True
 
 

@@ -85,10 +85,10 @@ async def _run(settings: Settings, workflow: Workflow[..., Any], called: Called,
 
 
 def working(settings: Settings) -> Any:
-    """An engine that advances runs of the workflows that have been imported, and of no others."""
+    """An engine that advances the runs that are started or resumed here, and no others."""
     from outlast.compose import Opening
 
-    return Opening(msgspec.structs.replace(settings, apps=()), key=b"", worker=True)
+    return Opening(msgspec.structs.replace(settings, apps=()), adopts=False)
 
 
 async def see_through(desk: Client, run: RunId, workflow: Workflow[..., Any], manner: Manner) -> Outcome:

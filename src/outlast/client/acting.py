@@ -20,7 +20,8 @@ from outlast.history.record import Entry
 from outlast.ledger import Ledger, Pen
 from outlast.ledger.reading import lineage_of, state_of
 from outlast.lifecycle import decide
-from outlast.lifecycle.state import Wait
+from outlast.lifecycle.state import State, Wait
+from outlast.lifecycle.status import Status
 from outlast.runtime.ends import Ended, created_of, ending_of, open_children, settle
 from outlast.runtime.failures import error_from
 from outlast.runtime.finding import find_workflow, found_at
@@ -78,9 +79,9 @@ class Client(Reader):
                 await self._worker.start(run, workflow, created, packed.args, packed.kwargs)
             else:
                 await self._ledger.create_ready(run, created)
-                self._wake_worker()
         except AlreadyExists:
             await self._must_be_the_same(run, created)
+        self._take_on(run)
         return Handle(self, run, workflow)
 
     def _run_id(self, workflow: str, options: dict[str, Any]) -> RunId:
@@ -186,7 +187,6 @@ class Client(Reader):
         must_fit(msgspec.json.decode(raw), msgspec.json.decode(wait.detail))
         answered = e.InteractionAnswered(interaction=wait.id, answer=await stored(raw, self._store.blobs), by=by)
         await self._ledger.deliver(run, [answered])
-        self._wake_worker()
 
     async def questions(self, run: RunId) -> list[Wait]:
         """What the run asks people now."""
@@ -234,7 +234,8 @@ class Client(Reader):
                 await self.cancel(child, by=by, reason="its parent was cancelled")
 
     async def resume(self, run: RunId, *, by: str = "") -> Handle[Any]:
-        """Go on with a run that is paused, held, or failed and recoverable: what failed last gets another attempt."""
+        """Go on with a run that was interrupted, is paused or held, or failed and is recoverable: what was in flight or
+        failed last gets another attempt."""
         return await self._reopen(run, None, by)
 
     async def retry(self, run: RunId, node: str | None = None, *, by: str = "") -> Handle[Any]:
@@ -244,13 +245,15 @@ class Client(Reader):
     async def _reopen(self, run: RunId, node: str | None, by: str) -> Handle[Any]:
         created = await created_of(self._store, run)
         workflow = find_workflow(created, self._apps) if self._worker is not None else None
+        had_stopped = (await self.get(run)).status in (Status.FAILED, Status.PAUSED)
         try:
             async with self._owning(run, ready=True) as pen:
-                await pen.append(decide.reopen(pen.state, node, by=by))
+                if node is not None or had_stopped or not _needs_no_word(pen.state):
+                    await pen.append(decide.reopen(pen.state, node, by=by))
         except Claimed as claimed:
             summary = await self.get(run)
             raise Refused(f"run {run} is {summary.status}, there is nothing to resume: {claimed}") from claimed
-        self._wake_worker()
+        self._take_on(run)
         return Handle(self, run, workflow)
 
     @asynccontextmanager
@@ -279,9 +282,9 @@ class Client(Reader):
         await self._store.enrol(self._stand_in, 30.0)
         return self._stand_in
 
-    def _wake_worker(self) -> None:
+    def _take_on(self, run: RunId) -> None:
         if self._worker is not None:
-            self._worker.wanted.set()
+            self._worker.take_on(run)
 
     async def leave(self) -> None:
         """Nothing more will be asked."""
@@ -298,3 +301,12 @@ def _plain(value: Any) -> e.Value:
         return encode(msgspec.to_builtins(value), where="answer")
     except TypeError:
         return raw
+
+
+def _needs_no_word(state: State) -> bool:
+    """Whether a run that was merely interrupted goes on by having been taken over. Or, if that showed something a person has
+    to know first, such as a node that must not be repeated, whether it is to stay held."""
+    outline = state.outline
+    if outline.held:
+        return outline.reason != decide.RESTARTED
+    return outline.base in (Status.CREATED, Status.RUNNING, Status.COMPENSATING)

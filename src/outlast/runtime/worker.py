@@ -45,7 +45,8 @@ FALLS_BEFORE_HOLD = 3
 
 
 class Worker:
-    """One incarnation of a worker. `hold` also holds interrupted runs that would resume."""
+    """One incarnation of a worker. `hold` also holds interrupted runs that would resume. One that does not adopt advances
+    only what was started or taken on here, and what comes of that: children and successors."""
 
     def __init__(
         self,
@@ -56,6 +57,7 @@ class Worker:
         processes: int = 0,
         hold: bool = False,
         stdout: bool = False,
+        adopts: bool = True,
     ) -> None:
         self.ledger = ledger
         self.loop = asyncio.get_running_loop()
@@ -66,6 +68,8 @@ class Worker:
         self.attempts = Attempts(self, threads=threads, processes=processes, keeper=self.lines, stdout=stdout)
         self.wanted = asyncio.Event()
         """Set when there may be runs to claim."""
+        self.own: set[RunId] | None = None if adopts else set()
+        """The only runs it advances, if it does not take on others."""
         self._concurrency = concurrency
         self._hold = hold
         self._stdout = stdout
@@ -96,6 +100,12 @@ class Worker:
         """Begin to hear what nodes log."""
         self.lines.install(stdout=self._stdout)
 
+    def take_on(self, run: RunId) -> None:
+        """Advance this run too."""
+        if self.own is not None:
+            self.own.add(run)
+        self.wanted.set()
+
     def hear(self, runs: frozenset[RunId]) -> None:
         """These runs have news. Those that are driven here hear it themselves; the others may want an owner."""
         if not self.wanted.is_set() and any(run not in self.drivers for run in runs):
@@ -118,6 +128,8 @@ class Worker:
             await asyncio.sleep(SOON)  # somebody else is about to start it, or to fail to
         driver = Driver(self, Code(run, workflow), created, self.ledger.begin(run, self.id))
         self.drivers[run] = driver
+        if self.own is not None:
+            self.own.add(run)
         await driver.start(args, kwargs)
         return driver
 
@@ -130,6 +142,7 @@ class Worker:
             while driver.wants(ask):
                 try:
                     if again and await self.store.head(ask.child) is not None:
+                        self.take_on(ask.child)
                         await self._look_after(ask.child)
                     else:
                         await self._create_child(driver.run, ask)
@@ -160,7 +173,7 @@ class Worker:
             await self.start(ask.child, ask.workflow, created, ask.packed.args, ask.packed.kwargs)
         else:
             await self.ledger.create_ready(ask.child, created)
-            self.wanted.set()
+            self.take_on(ask.child)
 
     async def _look_after(self, child: RunId) -> None:
         """A child that ended while nobody could be told is claimed, and its end told."""
@@ -289,6 +302,8 @@ class Worker:
                 self.take_up_again(driver.run, error)
         self.progress.forget(driver.run)
         driver.leave(ending)
+        if isinstance(ending, e.RunContinued):
+            self.take_on(RunId(ending.successor))
         self.wanted.set()
 
     def forget(self, driver: Driver) -> None:

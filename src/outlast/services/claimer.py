@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
+from outlast.history.ids import RunId
 from outlast.runtime import registry
 from outlast.runtime.worker import Worker
 
@@ -38,6 +39,18 @@ class Claimer:
         wanted = min(worker.room, BATCH)
         if not wanted or not names:
             return False
-        claims = await worker.store.claim(worker.id, workflows=names, limit=wanted)
+        if worker.own is None:
+            claims = await worker.store.claim(worker.id, workflows=names, limit=wanted)
+        else:
+            runs = [run for run in worker.own if not worker.knows(run) and await self._wants_an_owner(run)]
+            claims = await worker.store.claim(worker.id, runs=runs, limit=wanted) if runs else []
         await asyncio.gather(*(worker.adopt(claim) for claim in claims))
         return len(claims) == wanted
+
+    async def _wants_an_owner(self, run: RunId) -> bool:
+        """Whether a run is ready, or its worker is gone. To claim it by name anyhow would be to replay it for nothing."""
+        store = self._worker.store
+        head, holding = await store.head(run), await store.holding(run)
+        if holding is not None:
+            return not holding.is_live
+        return head is not None and head.ready and not head.closed

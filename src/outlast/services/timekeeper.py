@@ -38,7 +38,8 @@ class Timekeeper:
             await asyncio.gather(*(worker.adopt(claim) for claim in claims))
 
     async def _is_ours(self, due: Due) -> bool:
-        if due.run in self._worker.drivers or due.wait.kind != "timer":
+        own = self._worker.own
+        if due.run in self._worker.drivers or due.wait.kind != "timer" or (own is not None and due.run not in own):
             return False
         summary = await self._worker.store.summary(due.run)
         if summary is None or summary.status not in ("running", "waiting"):

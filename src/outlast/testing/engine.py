@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from outlast.client import Client
-from outlast.compose import _working
+from outlast.compose import working
 from outlast.ledger import Ledger
 from outlast.ledger.ledger import system_clock
 from outlast.runtime.worker import Worker
@@ -46,7 +46,7 @@ async def _engine(
 ) -> AsyncIterator[tuple[Client, Worker]]:
     ledger = Ledger(store, key=key, clock=clock)
     try:
-        async with _working(ledger, Settings(store="", claim=claim, concurrency=concurrency)) as worker:
+        async with working(ledger, Settings(store="", claim=claim, concurrency=concurrency)) as worker:
             client = Client(ledger, worker)
             try:
                 yield client, worker
