@@ -430,7 +430,9 @@ class Driver:
                 "the workflow waits for something that is not durable and will never come. Do this in a node."
             )
         self._close_all("the run ended")
-        return await concluded(self.code, self.worker.store.blobs)
+        created = self.pen.state.outline.created or self._time
+        ms = round((self._time - created) / 1000, 1) or e.NO_TIME
+        return await concluded(self.code, self.worker.store.blobs, ms)
 
     def _close(self, ask: Ask, reason: e.Failure = CANCELLED) -> None:
         ask.driver = self

@@ -18,8 +18,8 @@ class Continue(BaseException):
         self.inputs = inputs
 
 
-async def concluded(code: Code, blobs: Blobs) -> Ended:
-    """What to say of code that is done."""
+async def concluded(code: Code, blobs: Blobs, ms: float) -> Ended:
+    """What to say of code that is done, `ms` after its run was created."""
     if code.broken is not None or code.main is None:
         return _failed(code, code.broken or NotDurable("the workflow never began"))
     try:
@@ -32,7 +32,7 @@ async def concluded(code: Code, blobs: Blobs) -> Ended:
         output = code.workflow.arguments.returns.encode(value, "result")
     except NotStorable as error:
         return _failed(code, error)
-    return e.RunCompleted(output=await stored(output, blobs))
+    return e.RunCompleted(output=await stored(output, blobs), ms=ms)
 
 
 def _failed(code: Code, error: BaseException) -> e.RunFailed:

@@ -145,7 +145,7 @@ class Worker:
                         self.take_on(ask.child)
                         await self._look_after(ask.child)
                     else:
-                        await self._create_child(driver.run, ask)
+                        await self._create_child(driver, ask)
                     return
                 except AlreadyExists:
                     again = True
@@ -155,15 +155,16 @@ class Worker:
         finally:
             driver.starting -= 1
 
-    async def _create_child(self, parent: RunId, ask: ChildAsk) -> None:
+    async def _create_child(self, parent: Driver, ask: ChildAsk) -> None:
         spec, options = ask.workflow.spec, ask.workflow.start
         params = await stored(ask.packed.inputs, self.store.blobs)
         created = e.RunCreated(
             workflow=spec.name,
             version=spec.code,
             params=params,
-            parent=parent,
+            parent=parent.run,
             parent_node=ask.name,
+            root=parent.created.root,
             on_restart=spec.on_restart,
             entry=found_at(spec.entry),
             title=options.get("title", ""),
