@@ -80,7 +80,8 @@ PAGES = [page for page in sorted(DOCS.rglob("*.md")) if any(map(is_run, blocks(p
 def surroundings() -> dict[str, str]:
     """As a newcomer has them: nothing set, and our programs on the path."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("OUTLAST_", "PYTHON", "PYTEST_"))}
-    return {**kept, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{kept['PATH']}", "PIP_NO_INDEX": "1"}
+    path = f"{Path(sys.executable).parent}{os.pathsep}{kept['PATH']}"
+    return {**kept, "PATH": path, "PIP_NO_INDEX": "1", "COLUMNS": "200"}
 
 
 class Notebook:
