@@ -71,11 +71,11 @@ def where_to_run(fn: Callable[..., Any], wanted: str | None) -> Where:
 
 
 def fingerprint(fn: Callable[..., Any]) -> str:
-    """Eight hex digits that change when the function's own code does, and not when it only moves in its file."""
+    """Six hex digits that change when the function's own code does, and not when it only moves in its file."""
     code = getattr(inspect.unwrap(fn), "__code__", None)
     if code is None:
         return ""
-    hasher = hashlib.blake2b(digest_size=4)
+    hasher = hashlib.blake2b(digest_size=3)
     _feed(hasher.update, code)
     return hasher.hexdigest()
 

@@ -14,7 +14,7 @@ from outlast.history.ids import AppendId, RunId, WorkerId, checked_run, uuid7
 from outlast.history.record import Kind, Record, chained, genesis
 from outlast.ledger.group import GroupCommit, Measures
 from outlast.ledger.pen import Pen
-from outlast.ledger.reading import head_of, lineage_of, state_of
+from outlast.ledger.reading import Told, head_of, lineage_of, state_of
 from outlast.lifecycle import decide
 from outlast.lifecycle.fold import apply
 from outlast.lifecycle.state import State
@@ -75,8 +75,10 @@ class Ledger:
     async def take_over(self, claim: Claim, *, hold: bool = False) -> Pen:
         """Become the owner of a claimed run: ownership begins when the takeover is in the log."""
         head = await head_of(self.store, claim.run)
-        state = await state_of(self.store, claim.run, await lineage_of(self.store, head))
+        told: list[Told] = []
+        state = await state_of(self.store, claim.run, await lineage_of(self.store, head), told)
         pen = Pen(self, claim.worker, claim.epoch, head, state)
+        pen.remembered = told
         await pen.take_over(
             lambda known: decide.take_over(
                 known, claim.epoch, claim.worker, previous=claim.previous, cause=claim.cause, hold=hold

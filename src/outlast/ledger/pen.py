@@ -22,7 +22,7 @@ from outlast.history.codec import encode
 from outlast.history.ids import AppendId, RunId, WorkerId
 from outlast.history.lineage import Branch, holder, lineage
 from outlast.history.record import Entry, Kind, Record, chained, entries, follows
-from outlast.ledger.reading import branches_of, fold_within, records, state_of
+from outlast.ledger.reading import Told, branches_of, fold_within, records, state_of
 from outlast.lifecycle import decide
 from outlast.lifecycle.decide import BranchCause
 from outlast.lifecycle.draft import Draft
@@ -55,6 +55,8 @@ class Pen:
         """Called when a guest of this process has written to the run."""
         self.arrived: deque[Entry] = deque()
         """What guests wrote and the owner has not looked at yet, in the order of the log; whoever looks takes it out."""
+        self.remembered: list[Told] = []
+        """What was read to take the run over, for whoever goes through it again; whoever has done so lets go of it."""
         self._ledger = ledger
         self._draft = Draft(state)
         self._busy = False
@@ -294,6 +296,7 @@ class Pen:
         branches = await branches_of(self.store, self._head_at(record))
         self.state = await state_of(self.store, self.run, lineage(branches, event.branch, record.last))
         self._draft = Draft(self.state)
+        self.remembered = []
 
     def _move_to(self, record: Record) -> None:
         self.head = self._head_at(record)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import TypeAlias
 
 from outlast.errors import Damaged, NotFound
 from outlast.history import events as e
@@ -78,18 +79,43 @@ async def told(store: Journal, run: RunId, intervals: list[Interval]) -> AsyncIt
                     yield entry
 
 
-async def state_of(store: Journal, run: RunId, intervals: list[Interval]) -> State:
-    """What these intervals amount to."""
+Told: TypeAlias = tuple[Record, list[e.AnyEvent], int, int]
+"""A record, its events, and the interval of the lineage that it was read for."""
+REMEMBERED = 20_000
+"""Records that are kept in memory for whoever goes through a lineage a second time."""
+
+
+async def state_of(
+    store: Journal, run: RunId, intervals: list[Interval], remembered: list[Told] | None = None
+) -> State:
+    """What these intervals amount to. `remembered` receives what was read, up to a limit."""
     state = State()
     for first, last in intervals:
         async for record in records(store, run, first, last):
-            fold_within(state, record, first, last)
+            events = fold_within(state, record, first, last)
+            if remembered is not None and len(remembered) < REMEMBERED:
+                remembered.append((record, events, first, last))
     return state
 
 
-def fold_within(state: State, record: Record, first: int, last: int) -> None:
+def fold_within(state: State, record: Record, first: int, last: int) -> list[e.AnyEvent]:
     """Fold the events of a record that lie between `first` and `last`: a cutoff may lie inside an append."""
-    time = record.time
-    for seq, event in enumerate(record.events(), record.first):
+    time, events = record.time, record.events()
+    for seq, event in enumerate(events, record.first):
         if first <= seq <= last:
             apply(state, event, seq, time)
+    return events
+
+
+async def tellings(
+    store: Journal, run: RunId, intervals: list[Interval], remembered: list[Told]
+) -> AsyncIterator[Told]:
+    """The records of these intervals with their events; what was read before is not read again."""
+    after = 0
+    for told in remembered:
+        after = told[0].last
+        yield told
+    for first, last in intervals:
+        if last > after:
+            async for record in records(store, run, max(first, after + 1), last):
+                yield record, record.events(), first, last

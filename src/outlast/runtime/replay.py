@@ -9,19 +9,18 @@ says what the log has and what the code asked for, and the run is held.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from outlast.errors import BadInput
 from outlast.history import events as e
 from outlast.history.record import Entry, Kind, Record
 from outlast.ledger import Pen
-from outlast.ledger.reading import lineage_of, records
+from outlast.ledger.reading import lineage_of, tellings
 from outlast.runtime.asks import Ask, ChildAsk, NodeAsk, Note, QuestionAsk, TimerAsk
 from outlast.runtime.code import Code
 from outlast.runtime.news import understood
 from outlast.runtime.values import fetched, is_elsewhere
-from outlast.store import Journal
 
 _GUESTS = (Kind.GUEST, Kind.CONTROL)
 SHOWN = 5
@@ -49,12 +48,16 @@ class Replay:
         """Raises `Divergence`; afterwards the driver can go on live."""
         self._pen.arrived.clear()  # it is all in the log, up to the head
         await self._find_arguments()
-        async for record, first, last in _lineage_records(self._pen):
+        store, pen = self._pen.store, self._pen
+        remembered, pen.remembered = pen.remembered, []
+        async for record, events, first, last in tellings(
+            store, pen.run, await lineage_of(store, pen.head), remembered
+        ):
             if record.kind in _GUESTS:
                 self._keep_news(record, first, last)
                 continue
             time = record.time
-            for seq, event in enumerate(record.events(), record.first):
+            for seq, event in enumerate(events, record.first):
                 answer = _ANSWERS.get(type(event))
                 if answer is not None and first <= seq <= last:
                     try:
@@ -245,13 +248,6 @@ _ANSWERS: dict[type[e.Event], Answer] = {
     ),
 }
 """What each event of an owner means to a replay; those that are not here mean nothing."""
-
-
-async def _lineage_records(pen: Pen) -> AsyncIterator[tuple[Record, int, int]]:
-    store: Journal = pen.store
-    for first, last in await lineage_of(store, pen.head):
-        async for record in records(store, pen.run, first, last):
-            yield record, first, last
 
 
 def _shown(raw: e.Value) -> str:

@@ -9,7 +9,7 @@ import apsw
 from outlast.history.ids import RunId
 from outlast.stores.sqlite.database import Database
 
-REMEMBERED = 100_000
+REMEMBERED = 10_000
 """Runs whose row numbers are kept in memory; they never change, so forgetting one only costs a look-up."""
 
 
