@@ -176,7 +176,8 @@ def table(runs: Sequence[Summary], now: int) -> list[Text]:
             Text(cropped(run.workflow, 24)),
             Text(run.status, style=COLOURS[run.status]),
             Text(f"{span(now - run.created):>4}"),
-            Text(f"{run.done_nodes:>4}"),
+            # While a run runs, its summary is not written with every node: better no number than an old one.
+            Text("" if run.status is Status.RUNNING else f"{run.done_nodes:>4}"),
             Text(about(run, now)),
         )
         for run in runs
