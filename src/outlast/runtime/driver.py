@@ -15,6 +15,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from contextvars import Context
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from outlast.errors import BadInput, Diverged, Fenced, Held, NotDurable, Overtaken, StoreError
@@ -24,6 +25,8 @@ from outlast.history.record import Entry
 from outlast.ledger import Pen
 from outlast.lifecycle import decide
 from outlast.lifecycle.state import NodeStatus
+from outlast.runtime import children
+from outlast.runtime.appending import Patience, without_what_is_over
 from outlast.runtime.asks import CANCELLED, Ask, ChildAsk, NodeAsk, Note, TimerAsk
 from outlast.runtime.code import Code
 from outlast.runtime.endings import concluded
@@ -341,34 +344,18 @@ class Driver:
 
     async def _append_again(self, trouble: Exception, events: list[e.AnyEvent], release: bool, time: int) -> None:
         """Append after all, as long as the store is troubled: results that are there must not be lost to that."""
-        pause = 0.05
+        patience = Patience(self.pen, partial(self.worker.in_trouble, self.run))
         while True:
             if isinstance(trouble, StoreError):
-                if self.pen.head.version == 0:
-                    raise trouble  # nothing has been promised to anybody yet
-                await self.worker.in_trouble(self.run, trouble, pause)
-                pause = min(pause * 2, 5.0)
+                await patience.bear(trouble)
             else:
                 self._look_at_requests()
-                events[:] = [event for event in events if self._is_still_open(event, events)]
+                events[:] = without_what_is_over(events, self.pen.state)
             try:
                 await self.pen.append(events, release=release, time=time)
                 return
             except (Overtaken, StoreError) as error:
                 trouble = error
-
-    def _is_still_open(self, event: e.AnyEvent, events: list[e.AnyEvent]) -> bool:
-        """What others ended meanwhile need not be ended again."""
-        waits = self.pen.state.waits
-        match event:
-            case e.TimerCancelled(timer=name):
-                said = any(isinstance(each, e.TimerSet) and each.timer == name for each in events)
-                return said or waits.get(f"timer:{name}") is not None
-            case e.InteractionWithdrawn(interaction=name):
-                said = any(isinstance(each, e.InteractionRequested) and each.interaction == name for each in events)
-                return said or waits.get(f"interaction:{name}") is not None
-            case _:
-                return True
 
     # --- news and requests
 
@@ -537,7 +524,7 @@ class Driver:
             call()
 
     def start_child(self, ask: ChildAsk, *, again: bool = False) -> None:
-        self.worker.spawn(self.worker.start_child(self, ask, again=again))
+        self.worker.spawn(children.start(self.worker, self, ask, again=again))
 
     async def children_started(self) -> None:
         """Wait until no child is about to be created."""
@@ -550,7 +537,7 @@ class Driver:
 
     def cancel_child(self, ask: ChildAsk) -> None:
         """Once it is durable that the code gave it up: until then a replay may still want it."""
-        self._then.append(lambda: self.worker.spawn(self.worker.cancel_child(self, ask.child)))
+        self._then.append(lambda: self.worker.spawn(children.cancel(self.worker, self, ask.child)))
 
 
 def held(failure: e.Failure, node: str = "") -> e.RunFailed:

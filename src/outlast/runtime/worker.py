@@ -20,18 +20,16 @@ from outlast.history.ids import RunId, WorkerId
 from outlast.ledger import Ledger, Pen
 from outlast.lifecycle.status import TERMINAL, Status
 from outlast.runtime import registry
-from outlast.runtime.asks import ChildAsk, NodeAsk
+from outlast.runtime.asks import NodeAsk
 from outlast.runtime.attempts import Attempts
 from outlast.runtime.code import Code
 from outlast.runtime.driver import DIVERGED, Driver, Ending
-from outlast.runtime.ends import cancel_child, created_of, ending_of, open_children, settle
+from outlast.runtime.ends import created_of, ending_of, open_children, settle
 from outlast.runtime.failures import kind_of
-from outlast.runtime.finding import found_at
 from outlast.runtime.functions import Workflow
 from outlast.runtime.lines import LineKeeper
 from outlast.runtime.progress import Progress
 from outlast.runtime.replay import Divergence, Replay
-from outlast.runtime.values import stored
 from outlast.store import Claim, Store
 
 log = logging.getLogger("outlast.runtime")
@@ -132,67 +130,6 @@ class Worker:
             self.own.add(run)
         await driver.start(args, kwargs)
         return driver
-
-    async def start_child(self, driver: Driver, ask: ChildAsk, *, again: bool) -> None:
-        """See that a child is there, and if it has ended already, that its parent hears of it. `again` after a replay: then
-        it most likely is. Until then the parent is not given back, nor does its end count as settled."""
-        pause = 0.05
-        driver.starting += 1
-        try:
-            while driver.wants(ask):
-                try:
-                    if again and await self.store.head(ask.child) is not None:
-                        self.take_on(ask.child)
-                        await self._look_after(ask.child)
-                    else:
-                        await self._create_child(driver, ask)
-                    return
-                except AlreadyExists:
-                    again = True
-                except StoreError as error:
-                    await self.in_trouble(driver.run, error, pause)
-                    pause = min(pause * 2, 5.0)
-        finally:
-            driver.starting -= 1
-
-    async def _create_child(self, parent: Driver, ask: ChildAsk) -> None:
-        spec, options = ask.workflow.spec, ask.workflow.start
-        params = await stored(ask.packed.inputs, self.store.blobs)
-        created = e.RunCreated(
-            workflow=spec.name,
-            version=spec.code,
-            params=params,
-            parent=parent.run,
-            parent_node=ask.name,
-            root=parent.created.root,
-            on_restart=spec.on_restart,
-            entry=found_at(spec.entry),
-            title=options.get("title", ""),
-            tags=options.get("tags", ()),
-        )
-        if self.room and registry.known(spec.name) is not None:
-            await self.start(ask.child, ask.workflow, created, ask.packed.args, ask.packed.kwargs)
-        else:
-            await self.ledger.create_ready(ask.child, created)
-            self.take_on(ask.child)
-
-    async def _look_after(self, child: RunId) -> None:
-        """A child that ended while nobody could be told is claimed, and its end told."""
-        head = await self.store.head(child)
-        if head is not None and head.closed and child not in self.drivers:
-            for claim in await self.store.claim(self.id, runs=[child]):
-                await self.adopt(claim)
-
-    async def cancel_child(self, driver: Driver, child: RunId) -> None:
-        """Ask a child to stop that its parent no longer waits for; a troubled store is asked again."""
-        while True:
-            await driver.children_started()  # it may be one that is not there yet
-            try:
-                await cancel_child(self.ledger, child, "its parent no longer waits for it")
-                break
-            except StoreError as error:
-                await self.in_trouble(child, error, 0.5)
-        self.wanted.set()
 
     # --- runs of others
 

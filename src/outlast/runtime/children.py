@@ -1,0 +1,82 @@
+"""Runs that runs start: created once their parent's log says so, looked after, and asked to stop when nobody wants them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from outlast.errors import AlreadyExists, StoreError
+from outlast.history import events as e
+from outlast.history.ids import RunId
+from outlast.runtime import registry
+from outlast.runtime.asks import ChildAsk
+from outlast.runtime.ends import cancel_child
+from outlast.runtime.finding import found_at
+from outlast.runtime.values import stored
+
+if TYPE_CHECKING:
+    from outlast.runtime.driver import Driver
+    from outlast.runtime.worker import Worker
+
+
+async def start(worker: Worker, parent: Driver, ask: ChildAsk, *, again: bool) -> None:
+    """See that a child is there, and if it has ended already, that its parent hears of it. `again` after a replay: then it
+    most likely is. Until then the parent is not given back, nor does its end count as settled."""
+    pause = 0.05
+    parent.starting += 1
+    try:
+        while parent.wants(ask):
+            try:
+                if again and await worker.store.head(ask.child) is not None:
+                    worker.take_on(ask.child)
+                    await _look_after(worker, ask.child)
+                else:
+                    await _create(worker, parent, ask)
+                return
+            except AlreadyExists:
+                again = True
+            except StoreError as error:
+                await worker.in_trouble(parent.run, error, pause)
+                pause = min(pause * 2, 5.0)
+    finally:
+        parent.starting -= 1
+
+
+async def cancel(worker: Worker, parent: Driver, child: RunId) -> None:
+    """Ask a child to stop that its parent no longer waits for; a troubled store is asked again."""
+    while True:
+        await parent.children_started()  # it may be one that is not there yet
+        try:
+            await cancel_child(worker.ledger, child, "its parent no longer waits for it")
+            break
+        except StoreError as error:
+            await worker.in_trouble(child, error, 0.5)
+    worker.wanted.set()
+
+
+async def _create(worker: Worker, parent: Driver, ask: ChildAsk) -> None:
+    spec, options = ask.workflow.spec, ask.workflow.start
+    created = e.RunCreated(
+        workflow=spec.name,
+        version=spec.code,
+        params=await stored(ask.packed.inputs, worker.store.blobs),
+        parent=parent.run,
+        parent_node=ask.name,
+        root=parent.created.root,
+        on_restart=spec.on_restart,
+        entry=found_at(spec.entry),
+        title=options.get("title", ""),
+        tags=options.get("tags", ()),
+    )
+    if worker.room and registry.known(spec.name) is not None:
+        await worker.start(ask.child, ask.workflow, created, ask.packed.args, ask.packed.kwargs)
+    else:
+        await worker.ledger.create_ready(ask.child, created)
+        worker.take_on(ask.child)
+
+
+async def _look_after(worker: Worker, child: RunId) -> None:
+    """A child that ended while nobody could be told is claimed, and its end told."""
+    head = await worker.store.head(child)
+    if head is not None and head.closed and child not in worker.drivers:
+        for claim in await worker.store.claim(worker.id, runs=[child]):
+            await worker.adopt(claim)
