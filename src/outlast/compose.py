@@ -1,4 +1,4 @@
-"""THE BUILDER: from what is set to an open store and the desk over it; the only module that knows all the others.
+"""THE BUILDER: from what is set to store, hands, staff and desk; the only module that knows all the others.
 
 Drivers are imported when a store of their kind is opened, never before.
 """

@@ -12,4 +12,8 @@ R3  Nothing stored is pickled; to read a value or an error calls nothing that wa
     import of the module that an error's class came from.
 R4  The value of a secret is never stored: a reference is, and each attempt resolves it anew.
 R5  An error comes back as its own class, with its arguments and attributes, or as a `NodeFailure` that names it.
+R6  What code asks for begins only after the append that says so has landed, and an outcome is told in the order of the log,
+    live and in replay.
+R7  Code and log that disagree hold the run; nothing is guessed, and nothing of the log is changed.
+R8  Whatever a node does, it becomes an outcome of its attempt: neither the engine nor other runs come to harm.
 """
