@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from outlast.lifecycle.status import Status
     from outlast.runtime.call import Call
     from outlast.runtime.functions import Node, Workflow, node, workflow
-    from outlast.runtime.inside import attempt, checkpoint, is_stopping, last_checkpoint, progress, token
+    from outlast.runtime.inside import attempt, checkpoint, feedback, is_stopping, last_checkpoint, progress, token
     from outlast.runtime.mapping import map
     from outlast.runtime.secrets import Secret, register_source
     from outlast.runtime.verbs import Won, approve, ask, continue_as, gather, now, race, random, sleep, step, uuid
@@ -65,6 +65,7 @@ _ROOMS = {
     "ask": "outlast.runtime.verbs",
     "attempt": "outlast.runtime.inside",
     "checkpoint": "outlast.runtime.inside",
+    "feedback": "outlast.runtime.inside",
     "connect": "outlast.compose",
     "continue_as": "outlast.runtime.verbs",
     "gather": "outlast.runtime.verbs",
@@ -121,6 +122,7 @@ __all__ = [
     "checkpoint",
     "connect",
     "continue_as",
+    "feedback",
     "gather",
     "is_stopping",
     "last_checkpoint",

@@ -9,6 +9,7 @@ from msgspec import Raw
 from outlast.history import events as e
 from outlast.history.ids import RunId, WorkerId
 from outlast.ledger import Ledger, Pen
+from outlast.lifecycle.turning import Turn
 
 START = 1_793_523_600_000_000
 """2026-11-01T09:00:00Z: when the first run is created; the others follow an hour apart."""
@@ -115,7 +116,7 @@ async def branched(maker: Maker) -> None:
     await pen.append([e.NodeCompleted(node="collect", output=Raw(b"[1, 2]")), *began("write")])
     cutoff = pen.head.version
     await pen.append([e.NodeCompleted(node="write", output=Raw(b'"first try"'))])
-    await pen.open_branch(cutoff, by="cleo", reason="too dry")
+    await pen.turn(Turn(cutoff=cutoff, by="cleo", reason="too dry"))
     await pen.append([e.NodeCompleted(node="write", output=Raw(b'"second try"')), e.RunCompleted()], release=True)
 
 

@@ -19,7 +19,7 @@ from outlast.definition.retry import Retry
 from outlast.history import events as e
 from outlast.history.lineage import lineage
 from outlast.history.record import Kind, Record
-from outlast.lifecycle import decide
+from outlast.lifecycle import decide, turning
 from outlast.lifecycle.summary import summarise
 from outlast.testing.histories import History
 
@@ -165,6 +165,29 @@ def news_heard_and_nodes_retired(story: Story) -> None:
     story.add(e.NodeCompleted(node="pay"), e.RunCompleted(output=Raw(b"3")))
 
 
+def redone_and_forked(story: Story) -> None:
+    """A fork of another run, in which a person had a node done again with other inputs, and gave the output of one."""
+    story.add(
+        e.RunCreated(workflow="orders", version="1", forked_from="other", forked_at=9),
+        e.Recalled(at=2, time=story.time - 60 * SECOND),
+        e.RunStarted(),
+        *first("fetch", hash="h1", code="c1"),
+        e.Recalled(at=5, time=story.time - 59 * SECOND),
+        e.NodeCompleted(node="fetch", output=Raw(b"1")),
+        *first("sum", hash="h2", code="c1"),
+        epoch=1,
+    )
+    story.add(e.NodeCompleted(node="sum", output=Raw(b"2")), *first("send"))
+    feedback, inputs = Raw(b'"look closer"'), Raw(b'{"url":"b"}')
+    asked = turning.again(story.lineage, "fetch", feedback=feedback, inputs=inputs, by="ada")
+    story.add(turning.request_of(asked, 1), kind=Kind.CONTROL)
+    story.add(*decide.open_branch(story.state, story.state_at(asked.cutoff), story.branches.values(), asked))
+    story.add(e.NodeStarted(node="fetch", attempt=2, hash="h1", code="c1"))
+    story.add(e.NodeCompleted(node="fetch", attempt=2, output=Raw(b"3")), *first("sum", hash="h3", code="c1"))
+    given = turning.instead(story.lineage, "fetch", Raw(b"4"), by="bob")
+    story.add(*decide.open_branch(story.state, story.state_at(given.cutoff), story.branches.values(), given))
+
+
 STORIES: list[Callable[[Story], None]] = [
     plain_success,
     retry_then_success,
@@ -176,6 +199,7 @@ STORIES: list[Callable[[Story], None]] = [
     trigger_outbox_children,
     fields_of_a_newer_version,
     news_heard_and_nodes_retired,
+    redone_and_forked,
 ]
 
 

@@ -17,6 +17,7 @@ from outlast.ledger import Ledger, Pen
 from outlast.lifecycle import decide
 from outlast.lifecycle.invariants import violations
 from outlast.lifecycle.status import Status
+from outlast.lifecycle.turning import Turn
 from outlast.store import Query, Store
 from outlast.stores.memory import Memory, MemoryStore
 from outlast.stores.sqlite import SqliteStore
@@ -160,7 +161,7 @@ def test_an_answer_to_a_dead_branch_is_refused(play: Play) -> None:
     async def scene(desk: Desk) -> None:
         pen = await desk.owner()
         await pen.append([e.InteractionRequested(interaction="q")])
-        await pen.open_branch(4)
+        await pen.turn(Turn(cutoff=4))
         with pytest.raises(Gone):
             await desk.theirs.deliver(RUN, [answer()])
         with pytest.raises(Gone, match="branch 0"):

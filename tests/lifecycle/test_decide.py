@@ -13,6 +13,7 @@ from outlast.history import events as e
 from outlast.lifecycle import decide
 from outlast.lifecycle.state import NodeStatus, State
 from outlast.lifecycle.status import Status
+from outlast.lifecycle.turning import Turn
 from outlast.testing.histories import History
 
 SOON = e.Failure("Timeout", "too slow", category="timeout")
@@ -372,7 +373,7 @@ def test_a_branch_names_the_branch_that_holds_its_cutoff_and_where_both_neighbou
 def test_a_branch_is_cut_where_its_lineage_ends(cutoff: int) -> None:
     history = going()
     with pytest.raises(Refused, match=f"event {cutoff} is not where the lineage"):
-        decide.open_branch(history.state, history.state_at(2), history.branches.values(), cutoff)
+        decide.open_branch(history.state, history.state_at(2), history.branches.values(), Turn(cutoff=cutoff))
 
 
 def test_a_branch_withdraws_the_open_questions_it_cuts_off() -> None:

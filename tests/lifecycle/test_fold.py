@@ -43,7 +43,7 @@ def test_a_cancellation_that_was_asked_for_is_forgotten_when_the_run_ends() -> N
 
 def test_a_jump_that_was_asked_for_is_forgotten_when_a_branch_opens_after_it() -> None:
     history = told(e.JumpRequested(target=1, branch=1))
-    assert history.state.outline.jump_requested == 1
+    assert history.state.outline.jump_requested == e.JumpRequested(target=1, branch=1)
     history.write(history.cut(history.seq))
     assert history.state.outline.jump_requested is None
 

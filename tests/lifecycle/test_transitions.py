@@ -81,6 +81,7 @@ def fitting(state: State, kind: type[e.Event]) -> e.AnyEvent:
         e.VersionChanged(version="2"),
         e.BranchOpened(branch=1, parent=0, cutoff=state.outline.seq),
         e.JumpRequested(target=1, branch=1),
+        e.Recalled(at=1, time=1),
         e.StepStarted(step="other"),
         e.StepCompleted(step="step"),
         e.NodeScheduled(node="new"),

@@ -625,7 +625,7 @@ def an_attempt_is_skipped_or_repeated(history: History, draw: st.DrawFn) -> Brok
 @breaks("V9")
 def a_node_is_done_again_for_a_cause_that_is_not_its_case(history: History, draw: st.DrawFn) -> Broken:
     before, cause = draw(st.sampled_from(DONE_AGAIN))
-    fitting = ("crash", "pause") if cause in ("crash", "pause") else (cause,)
+    fitting = ("crash", "pause", "reset") if cause in ("crash", "pause") else (cause,)
     other = draw(
         st.sampled_from([each for each in ("first", "retry", "crash", "pause", "reset") if each not in fitting])
     )

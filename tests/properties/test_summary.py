@@ -31,6 +31,7 @@ from outlast.lifecycle.invariants import Violation, violations
 from outlast.lifecycle.state import State, Wait
 from outlast.lifecycle.status import Status
 from outlast.lifecycle.summary import Summary, summarise
+from outlast.lifecycle.turning import Turn
 from outlast.store import Claim, Head
 from outlast.stores.memory import MemoryStore
 from outlast.stores.sqlite import SqliteStore
@@ -474,7 +475,7 @@ def test_a_receipt_on_the_part_that_is_cut_off_is_not_waited_for_again(owed: e.A
         pen = await stage.begin(owed)
         await stage.desk.deliver(RUN, [receipt])
         await pen.catch_up()
-        await pen.open_branch(3)
+        await pen.turn(Turn(cutoff=3))
         assert opened_by(pen.state) == []
         with pytest.raises(Gone):
             await stage.desk.deliver(RUN, [receipt])
@@ -493,7 +494,7 @@ def test_a_receipt_that_arrives_while_a_branch_opens_is_not_waited_for_again(
         pen = await stage.begin(owed)
         await stage.desk.deliver(RUN, [receipt])
         with suppress(Overtaken):
-            await pen.open_branch(3)
+            await pen.turn(Turn(cutoff=3))
         assert opened_by(pen.state) == []
 
     asyncio.run(story())
@@ -508,8 +509,8 @@ def test_a_receipt_on_a_branch_left_long_ago_may_come_again(owed: e.AnyEvent, re
         pen = await stage.begin(owed)
         await stage.desk.deliver(RUN, [receipt])
         await pen.catch_up()
-        await pen.open_branch(2)
-        await pen.open_branch(3)
+        await pen.turn(Turn(cutoff=2))
+        await pen.turn(Turn(cutoff=3))
         await stage.desk.deliver(RUN, [receipt])
         with pytest.raises(Gone):
             await stage.desk.deliver(RUN, [receipt])
@@ -528,7 +529,7 @@ def test_what_is_asked_for_again_on_a_new_branch_leaves_the_log_sound(owed: e.An
         pen = await stage.begin(owed)
         await stage.desk.deliver(RUN, [receipt])
         await pen.catch_up()
-        await pen.open_branch(2)
+        await pen.turn(Turn(cutoff=2))
         with suppress(Refused):
             await pen.append([owed])
             await stage.desk.deliver(RUN, [receipt])

@@ -23,7 +23,7 @@ _Run: TypeAlias = (
     | e.RunRecovered
     | e.VersionChanged
 )
-_Branch: TypeAlias = e.BranchOpened | e.JumpRequested
+_Branch: TypeAlias = e.BranchOpened | e.JumpRequested | e.Recalled
 _Work: TypeAlias = (
     e.StepStarted
     | e.StepCompleted
@@ -125,6 +125,8 @@ def _of_branch(event: _Branch) -> tuple[str, ...]:
             return f"branch {event.branch} {cut}", f"{event.cause} {_by(event.by)}".strip(), event.reason, *left
         case e.JumpRequested():
             return f"to event {event.target} as branch {event.branch}", _by(event.by), event.reason
+        case e.Recalled():
+            return (f"from event {event.at} of the run it was forked from",)
 
 
 def _of_work(event: _Work, time: int) -> tuple[str, ...]:

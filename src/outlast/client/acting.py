@@ -1,30 +1,26 @@
-"""What may be asked of runs: start, result, watch, answer, cancel, resume, retry."""
+"""What may be asked of runs: start them, wait for them, watch them, answer them. `steering` has the rest."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from typing import Any, ParamSpec, TypeVar
 
 import msgspec
 
 from outlast.client.answers import must_fit
 from outlast.client.handle import Handle
-from outlast.client.news import News
-from outlast.client.reading import Reader
-from outlast.errors import AlreadyExists, BadInput, Cancelled, Claimed, Gone, Held, OutlastError, Refused
+from outlast.client.steering import Steering
+from outlast.errors import AlreadyExists, BadInput, Cancelled, Gone, Held, OutlastError
 from outlast.history import events as e
-from outlast.history.ids import RunId, WorkerId, checked_run, derived_run
+from outlast.history.ids import RunId, checked_run, derived_run
 from outlast.history.record import Entry
-from outlast.ledger import Ledger, Pen
-from outlast.ledger.reading import lineage_of, state_of
-from outlast.lifecycle import decide
-from outlast.lifecycle.state import State, Wait
-from outlast.lifecycle.status import Status
-from outlast.runtime.ends import Ended, created_of, ending_of, open_children, settle
+from outlast.ledger import Ledger
+from outlast.lifecycle.state import Wait
+from outlast.runtime.ends import Ended, created_of, ending_of
 from outlast.runtime.failures import error_from
-from outlast.runtime.finding import find_workflow, found_at
+from outlast.runtime.finding import found_at
 from outlast.runtime.functions import Workflow
 from outlast.runtime.values import Codec, codec_for, encode, fetched, stored
 from outlast.runtime.worker import Worker
@@ -37,19 +33,14 @@ POLL = 1.0
 _ANY = codec_for(Any)
 
 
-class Client(Reader):
+class Client(Steering):
     """The desk. With a `worker` it advances runs itself; without one, what it starts waits for a worker elsewhere."""
 
     def __init__(
         self, ledger: Ledger, worker: Worker | None = None, *, root: str = "", apps: tuple[str, ...] = ()
     ) -> None:
-        super().__init__(ledger.store, key=ledger.key)
-        self._ledger = ledger
-        self._worker = worker
+        super().__init__(ledger, worker, apps)
         self._root = root
-        self._apps = apps
-        self._news = News(ledger)
-        self._stand_in: WorkerId | None = None
 
     # --- starting
 
@@ -193,8 +184,7 @@ class Client(Reader):
         summary = await self.get(run)
         waits: Iterable[Wait] = summary.waits
         if summary.waiting > len(summary.waits):  # a summary names only some
-            head = await self._head(run)
-            waits = (await state_of(self._store, run, await lineage_of(self._store, head))).waits.values()
+            waits = (await self._state(run)).waits.values()
         return [wait for wait in waits if wait.kind == "interaction"]
 
     async def _question(self, run: RunId, interaction: str | None) -> Wait:
@@ -211,81 +201,6 @@ class Client(Reader):
             raise Gone(f"run {run} does not ask {interaction!r} (any more)")
         return wait
 
-    # --- steering
-
-    async def cancel(self, run: RunId, *, by: str = "", reason: str = "") -> None:
-        """Ask a run to stop; with nobody advancing it, stop it."""
-        head = await self._head(run)
-        if head.closed:
-            raise Gone(f"run {run} is over and cannot be cancelled")
-        try:
-            async with self._owning(run) as pen:
-                children = open_children(pen.state)
-                ending = e.RunCancelled(by=by, reason=reason)
-                await pen.append(
-                    decide.end(pen.state, ending, f"the run was cancelled{f': {reason}' if reason else ''}")
-                )
-                await settle(self._ledger, await created_of(self._store, run), ending, children)
-        except Claimed:
-            await self._ledger.deliver(run, [e.CancelRequested(by=by, reason=reason)])
-            return
-        for child in children:
-            with suppress(OutlastError):
-                await self.cancel(child, by=by, reason="its parent was cancelled")
-
-    async def resume(self, run: RunId, *, by: str = "") -> Handle[Any]:
-        """Go on with a run that was interrupted, is paused or held, or failed and is recoverable: what was in flight or
-        failed last gets another attempt."""
-        return await self._reopen(run, None, by)
-
-    async def retry(self, run: RunId, node: str | None = None, *, by: str = "") -> Handle[Any]:
-        """Do a failed node again, that which the run failed of or the one named, and go on from there."""
-        return await self._reopen(run, node, by)
-
-    async def _reopen(self, run: RunId, node: str | None, by: str) -> Handle[Any]:
-        created = await created_of(self._store, run)
-        workflow = find_workflow(created, self._apps) if self._worker is not None else None
-        had_stopped = (await self.get(run)).status in (Status.FAILED, Status.PAUSED)
-        try:
-            async with self._owning(run, ready=True) as pen:
-                if node is not None or had_stopped or not _needs_no_word(pen.state):
-                    await pen.append(decide.reopen(pen.state, node, by=by))
-        except Claimed as claimed:
-            summary = await self.get(run)
-            raise Refused(f"run {run} is {summary.status}, there is nothing to resume: {claimed}") from claimed
-        self._take_on(run)
-        return Handle(self, run, workflow)
-
-    @asynccontextmanager
-    async def _owning(self, run: RunId, *, ready: bool = False) -> AsyncIterator[Pen]:
-        """Own a run that nobody advances, for as long as it takes; `Claimed` if somebody does."""
-        if self._worker is not None and await self._worker.advances(run):
-            raise Claimed("this process advances it")
-        worker = await self._own_worker()
-        claims = await self._store.claim(worker, runs=[run])
-        if not claims:
-            raise Claimed("a live worker holds it")
-        pen = await self._ledger.take_over(claims[0])
-        try:
-            yield pen
-        except BaseException:
-            await pen.let_go(ready=not pen.state.is_closed and pen.state.outline.base in ("running", "created"))
-            raise
-        while not await pen.let_go(ready=ready):
-            pass
-
-    async def _own_worker(self) -> WorkerId:
-        if self._worker is not None:
-            return self._worker.id
-        if self._stand_in is None:
-            self._stand_in = self._ledger.new_worker_id()
-        await self._store.enrol(self._stand_in, 30.0)
-        return self._stand_in
-
-    def _take_on(self, run: RunId) -> None:
-        if self._worker is not None:
-            self._worker.take_on(run)
-
     async def leave(self) -> None:
         """Nothing more will be asked."""
         self._news.close()
@@ -301,12 +216,3 @@ def _plain(value: Any) -> e.Value:
         return encode(msgspec.to_builtins(value), where="answer")
     except TypeError:
         return raw
-
-
-def _needs_no_word(state: State) -> bool:
-    """Whether a run that was merely interrupted goes on by having been taken over. Or, if that showed something a person has
-    to know first, such as a node that must not be repeated, whether it is to stay held."""
-    outline = state.outline
-    if outline.held:
-        return outline.reason != decide.RESTARTED
-    return outline.base in (Status.CREATED, Status.RUNNING, Status.COMPENSATING)

@@ -112,9 +112,30 @@ class Blocking:
         """See `Client.resume`."""
         return BlockingHandle(self, self._thread.do(self._client.resume(run, by=by)))
 
-    def retry(self, run: RunId, node: str | None = None, *, by: str = "") -> BlockingHandle[Any]:
+    def retry(
+        self, run: RunId, node: str | None = None, *, feedback: Any = None, by: str = "", reason: str = ""
+    ) -> BlockingHandle[Any]:
         """See `Client.retry`."""
-        return BlockingHandle(self, self._thread.do(self._client.retry(run, node, by=by)))
+        return self._handled(self._client.retry(run, node, feedback=feedback, by=by, reason=reason))
+
+    def jump(self, run: RunId, to: str | int, **how: Any) -> BlockingHandle[Any]:
+        """See `Client.jump`."""
+        return self._handled(self._client.jump(run, to, **how))
+
+    def rewind(self, run: RunId, nodes: int = 1, *, by: str = "", reason: str = "") -> BlockingHandle[Any]:
+        """See `Client.rewind`."""
+        return self._handled(self._client.rewind(run, nodes, by=by, reason=reason))
+
+    def activate(self, run: RunId, branch: int, *, by: str = "", reason: str = "") -> BlockingHandle[Any]:
+        """See `Client.activate`."""
+        return self._handled(self._client.activate(run, branch, by=by, reason=reason))
+
+    def fork(self, run: RunId, at: str | int | None = None, **how: Any) -> BlockingHandle[Any]:
+        """See `Client.fork`."""
+        return self._handled(self._client.fork(run, at, **how))
+
+    def _handled(self, verb: Coroutine[Any, Any, Handle[Any]]) -> BlockingHandle[Any]:
+        return BlockingHandle(self, self._thread.do(verb))
 
     def verify(self, run: RunId) -> Verification:
         """See `Client.verify`."""

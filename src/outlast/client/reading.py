@@ -9,10 +9,11 @@ import msgspec
 
 from outlast.errors import BadInput, Damaged, Illegal, NotFound
 from outlast.history.ids import RunId, checked_run
-from outlast.history.lineage import Interval, lineage
+from outlast.history.lineage import Interval, holder, lineage
 from outlast.history.record import Entry
 from outlast.ledger.proof import STRANGE, Verification, verify
-from outlast.ledger.reading import branches_of, head_of, lineage_of, told
+from outlast.ledger.reading import branches_of, head_of, lineage_of, state_of, told
+from outlast.lifecycle.state import State
 from outlast.lifecycle.summary import Summary
 from outlast.store import Head, Line, Listed, Page, Query, Store
 
@@ -100,6 +101,15 @@ class Reader:
     async def _head(self, run: RunId) -> Head:
         with _reading(run, 1, "the head does not read"):
             return await head_of(self._store, run)
+
+    async def _state(self, run: RunId) -> State:
+        """What the current lineage of a run amounts to."""
+        return await state_of(self._store, run, list(await self.lineage(run)))
+
+    async def _state_at(self, run: RunId, cutoff: int) -> State:
+        """What the lineage that ends at an event amounts to, on whichever branch that event lies."""
+        branches = await branches_of(self._store, await self._head(run))
+        return await state_of(self._store, run, lineage(branches, holder(branches.values(), cutoff).id, cutoff))
 
     # --- what happened
 

@@ -139,27 +139,48 @@ class VersionChanged(Event, frozen=True, kw_only=True):
 # --- branches ----------------------------------------------------------------------------------------------------------
 
 
+BranchCause: TypeAlias = Literal["jump", "retry", "recovery", "activate", "migrate", "replan"]
+
+
 class BranchOpened(Event, frozen=True, kw_only=True):
     """The first event of its branch. `parent_first` and `previous_first` are where its parent and the branch numbered
-    before it opened: a lineage, or the list of all branches, is read by walking back and nothing else is touched."""
+    before it opened: a lineage, or the list of all branches, is read by walking back and nothing else is touched.
+
+    `withdrawn` are the questions and `detached` the children that belong to what is left behind; `redo` are the nodes for
+    whose sake it opened: their results over there do not count here."""
 
     branch: int
     parent: int
     cutoff: int
     parent_first: int = 1
     previous_first: int = 1
-    cause: Literal["jump", "retry", "recovery", "activate", "migrate", "replan"] = "jump"
+    cause: BranchCause = "jump"
     by: str = ""
     reason: str = ""
     withdrawn: tuple[str, ...] = ()
     detached: tuple[str, ...] = ()
+    redo: tuple[str, ...] = ()
 
 
 class JumpRequested(Event, frozen=True, kw_only=True):
+    """Someone wants to go back to event `target` and on from there as a new branch. It says all that the branch needs, so
+    that whoever owns the run, now or after a crash, can open it: `redo` are the nodes to be done again, `then` the events
+    that are said first on the new branch."""
+
     target: int
     branch: int
     by: str = ""
     reason: str = ""
+    cause: BranchCause = "jump"
+    redo: tuple[str, ...] = ()
+    then: Value = NULL
+
+
+class Recalled(Event, frozen=True, kw_only=True):
+    """In a fork: what follows was copied from event `at` of the run it was forked from, and dates from `time`."""
+
+    at: int
+    time: int
 
 
 # --- steps and nodes ---------------------------------------------------------------------------------------------------
@@ -174,11 +195,14 @@ class StepCompleted(Event, frozen=True, kw_only=True):
 
 
 class NodeScheduled(Event, frozen=True, kw_only=True):
+    """`feedback` is what a person gives the node; `inputs`, if there are any, replace those the code calls it with."""
+
     node: str
     attempt: int = 1
     cause: Literal["first", "retry", "crash", "pause", "reset"] = "first"
     step: str = ""
     feedback: Value = NULL
+    inputs: Value = NULL
 
 
 class NodeStarted(Event, frozen=True, kw_only=True):
@@ -197,11 +221,15 @@ class NodeCheckpointed(Event, frozen=True, kw_only=True):
 
 
 class NodeCompleted(Event, frozen=True, kw_only=True):
+    """`adopted` is the place of the completion on a branch that was left, which a new branch takes over; `by` is the person
+    who gave the output in the node's stead."""
+
     node: str
     attempt: int = 1
     output: Value = NULL
     ms: float = NO_TIME
     adopted: int = 0
+    by: str = ""
 
 
 class NodeFailed(Event, frozen=True, kw_only=True):
@@ -387,6 +415,7 @@ AnyEvent: TypeAlias = (
     | VersionChanged
     | BranchOpened
     | JumpRequested
+    | Recalled
     | StepStarted
     | StepCompleted
     | NodeScheduled

@@ -20,16 +20,16 @@ from outlast.errors import (
 from outlast.history import events as e
 from outlast.history.codec import encode
 from outlast.history.ids import AppendId, RunId, WorkerId
-from outlast.history.lineage import Branch, holder, lineage
+from outlast.history.lineage import Branch, Interval, holder, lineage
 from outlast.history.record import Entry, Kind, Record, chained, entries, follows
 from outlast.ledger.reading import Told, branches_of, fold_within, records, state_of
 from outlast.lifecycle import decide
-from outlast.lifecycle.decide import BranchCause
 from outlast.lifecycle.draft import Draft
 from outlast.lifecycle.fold import apply
 from outlast.lifecycle.invariants import ill_opened
 from outlast.lifecycle.state import State, Wait
 from outlast.lifecycle.summary import is_changed, summarise
+from outlast.lifecycle.turning import Turn, must_lead_on
 from outlast.store import Append, Head, Lost, Store
 
 if TYPE_CHECKING:
@@ -203,25 +203,32 @@ class Pen:
 
     # --- branches
 
-    async def branches(self) -> dict[int, Branch]:
-        """All branches of the run."""
+    async def branches(self, cutoff: int | None = None) -> dict[int, Branch]:
+        """All branches of the run; those that matter to a branch cut there, if that can be told from fewer."""
+        if cutoff is not None:
+            ancestors = await branches_of(self.store, self.head, ancestors_only=True)
+            if _is_within(cutoff, lineage(ancestors, self.head.branch, self.head.version)):
+                return ancestors
         return await branches_of(self.store, self.head)
 
     async def state_at(self, cutoff: int) -> State:
         """What the lineage that ends at `cutoff` amounts to, on whichever branch that event lies."""
-        branches = await self.branches()
+        return await self._state_at(cutoff, await self.branches(cutoff))
+
+    async def _state_at(self, cutoff: int, branches: dict[int, Branch]) -> State:
         holding = holder(branches.values(), cutoff)
         return await state_of(self.store, self.run, lineage(branches, holding.id, cutoff))
 
-    async def open_branch(self, cutoff: int, *, cause: BranchCause = "jump", by: str = "", reason: str = "") -> int:
-        """Leave what follows `cutoff` on its branch and go on beside it; nothing is deleted."""
-        if not 0 <= cutoff <= self.head.version:
-            raise Refused(f"event {cutoff} is not in the log of run {self.run}, which ends at {self.head.version}")
+    async def turn(self, turn: Turn) -> int:
+        """Leave what follows the cutoff on its branch and go on beside it; nothing is deleted."""
+        if not 0 <= turn.cutoff <= self.head.version:
+            raise Refused(f"event {turn.cutoff} is not in the log of run {self.run}, which ends at {self.head.version}")
         while True:
-            then, known = await self.state_at(cutoff), await self.branches()
-            decision = decide.open_branch(self.state, then, known.values(), cutoff, cause=cause, by=by, reason=reason)
+            known = await self.branches(turn.cutoff)
+            then = await self._state_at(turn.cutoff, known)
+            must_lead_on(turn, then)
             try:
-                return await self.append(decision)
+                return await self.append(decide.open_branch(self.state, then, known.values(), turn))
             except Overtaken:
                 outline = self.state.outline
                 if outline.pause_requested or outline.cancel_requested or outline.jump_requested is not None:
@@ -230,11 +237,11 @@ class Pen:
     async def _cut(self, event: e.AnyEvent) -> Draft:
         """A draft over the state at the cutoff of a branch that is about to open."""
         assert isinstance(event, e.BranchOpened)
-        seq, branches = self.head.version + 1, await self.branches()
+        seq, branches = self.head.version + 1, await self.branches(event.cutoff)
         wrong = ill_opened(event, seq, branches)
         if wrong:
             raise Illegal("V8", "; ".join(wrong), seq=seq)
-        return Draft(await self.state_at(event.cutoff))
+        return Draft(await self._state_at(event.cutoff, branches))
 
     # --- taking in what others wrote
 
@@ -337,6 +344,10 @@ class Pen:
         seen = stored.at if stored else 0
         if seen > self.head.version or await self.store.correct(summarise(self.run, self.state), seen):
             self._summary_behind = False
+
+
+def _is_within(seq: int, intervals: Sequence[Interval]) -> bool:
+    return seq == 0 or any(first <= seq <= last for first, last in intervals)
 
 
 def _out_of_turn(event: e.AnyEvent, seq: int) -> Illegal:

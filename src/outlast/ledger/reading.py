@@ -70,6 +70,18 @@ async def lineage_of(store: Journal, head: Head) -> list[Interval]:
     return lineage(branches, head.branch, head.version)
 
 
+async def left_behind(store: Journal, head: Head) -> tuple[e.BranchOpened, list[Entry]]:
+    """How the current branch opened, and what the branch that was current before has after the cut."""
+    opening = await _branch_opened(store, head.run, head.branch_first)
+    before = Head(head.run, head.branch_first - 1, b"", 0, opening.branch - 1, opening.previous_first)
+    intervals = [
+        (max(first, opening.cutoff + 1), last)
+        for first, last in await lineage_of(store, before)
+        if last > opening.cutoff
+    ]
+    return opening, [entry async for entry in told(store, head.run, intervals)]
+
+
 async def told(store: Journal, run: RunId, intervals: list[Interval]) -> AsyncIterator[Entry]:
     """The events of these intervals, in order."""
     for first, last in intervals:

@@ -7,7 +7,9 @@ arguments. What cannot be done in the run's present state is refused with a sent
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal, TypeAlias
+from typing import Literal
+
+from msgspec import structs
 
 from outlast.definition.retry import Retry
 from outlast.errors import Refused
@@ -15,6 +17,7 @@ from outlast.history import events as e
 from outlast.history.lineage import Branch, holder
 from outlast.lifecycle.state import OPEN, Child, NodeState, NodeStatus, State
 from outlast.lifecycle.status import Status
+from outlast.lifecycle.turning import Turn
 
 CRASHES_BEFORE_HOLD = 5
 """A node that was interrupted this often holds its run for a person."""
@@ -24,7 +27,6 @@ RUN_ENDED = "RunEnded"
 
 RESTARTED = "Server restarted while workflow was running"
 
-BranchCause: TypeAlias = Literal["jump", "retry", "recovery", "activate", "migrate", "replan"]
 Decision = list[e.AnyEvent]
 Ending = e.RunCompleted | e.RunFailed | e.RunCancelled | e.RunContinued
 
@@ -75,16 +77,16 @@ def fail_node(
     return [e.NodeFailed(node=node, attempt=known.attempt, error=error, ms=ms, retry_at=due)]
 
 
-def retry_node(state: State, node: str) -> Decision:
+def retry_node(state: State, node: str, feedback: e.Value = e.NULL) -> Decision:
     """Do a failed node again on this branch; a completed one is only done again on a new branch."""
     known = state.nodes.get(node)
     if known is None:
         raise Refused(f"node {node} is not part of this run")
     if known.status is NodeStatus.RETRYING:
-        return [e.NodeScheduled(node=node, attempt=known.attempt + 1, cause="retry")]
+        return [e.NodeScheduled(node=node, attempt=known.attempt + 1, cause="retry", feedback=feedback)]
     if known.status is not NodeStatus.FAILED:
         raise Refused(f"node {node} is {known.status.name.lower()}, only a failed node is retried on its branch")
-    return [e.NodeScheduled(node=node, attempt=known.attempt + 1, cause="reset")]
+    return [e.NodeScheduled(node=node, attempt=known.attempt + 1, cause="reset", feedback=feedback)]
 
 
 def end(state: State, ending: Ending, reason: str = "the run ended") -> Decision:
@@ -137,12 +139,16 @@ def resume(state: State, by: str = "") -> Decision:
     return events
 
 
-def reopen(state: State, node: str | None = None, by: str = "") -> Decision:
-    """Go on with a run that stopped, and do a failed node of it again, if one is named."""
+def reopen(state: State, node: str | None = None, by: str = "", feedback: e.Value = e.NULL) -> Decision:
+    """Go on with a run that stopped, and do a failed node of it again, if one is named; it is given the feedback."""
     events = resume(state, by)
-    if node is None or any(isinstance(event, e.NodeScheduled) and event.node == node for event in events):
+    if node is None:
         return events
-    return [*events, *retry_node(state, node)]
+    others = [event for event in events if not (isinstance(event, e.NodeScheduled) and event.node == node)]
+    if len(others) == len(events):
+        return [*events, *retry_node(state, node, feedback)]
+    (own,) = (event for event in events if isinstance(event, e.NodeScheduled) and event.node == node)
+    return [*others, structs.replace(own, feedback=feedback)]
 
 
 def _was_cut_short(node: NodeState) -> bool:
@@ -150,39 +156,52 @@ def _was_cut_short(node: NodeState) -> bool:
     return node.error is not None and node.error.kind == RUN_ENDED
 
 
-def open_branch(
-    state: State,
-    then: State,
-    branches: Iterable[Branch],
-    cutoff: int,
-    *,
-    cause: BranchCause = "jump",
-    by: str = "",
-    reason: str = "",
-) -> Decision:
-    """Leave what follows `cutoff` on its branch and go on beside it, from `then`, the state at the cutoff.
+def open_branch(state: State, then: State, branches: Iterable[Branch], turn: Turn) -> Decision:
+    """Leave what follows the cutoff on its branch and go on beside it, from `then`, the state at the cutoff.
 
     BranchOpened lists what is asked or started now and not there: questions are withdrawn, children detached. What was owed
     there and has been received since is taken over, because a receipt comes only once."""
     known = sorted(branches, key=lambda branch: branch.id)
-    if max(cutoff, 1) != then.outline.seq:
-        raise Refused(f"event {cutoff} is not where the lineage of the new branch would end ({then.outline.seq})")
-    parent = holder(known, cutoff)
+    if max(turn.cutoff, 1) != then.outline.seq:
+        raise Refused(f"event {turn.cutoff} is not where the lineage of the new branch would end ({then.outline.seq})")
+    parent = holder(known, turn.cutoff)
     opened = e.BranchOpened(
         branch=known[-1].id + 1,
         parent=parent.id,
-        cutoff=cutoff,
+        cutoff=turn.cutoff,
         parent_first=parent.first,
         previous_first=known[-1].first,
-        cause=cause,
-        by=by,
-        reason=reason,
+        cause=turn.cause,
+        by=turn.by,
+        reason=turn.reason,
         withdrawn=tuple(name for name in _questions(state) if name not in _questions(then)),
         detached=tuple(
             name for name, child in state.children.items() if not child.status and then.children.get(name) is None
         ),
+        redo=turn.redo,
     )
-    return [opened, *_received_since(state, then)]
+    return [opened, *_recovered(turn, opened, known), *_received_since(state, then), *_going_on(then, turn)]
+
+
+def _recovered(turn: Turn, opened: e.BranchOpened, known: list[Branch]) -> Decision:
+    if not turn.code:
+        return []
+    return [
+        e.RunRecovered(
+            code=turn.code,
+            reason=turn.reason,
+            evidence=turn.evidence,
+            previous_branch=known[-1].id,
+            new_branch=opened.branch,
+            cutoff=opened.cutoff,
+        )
+    ]
+
+
+def _going_on(then: State, turn: Turn) -> Decision:
+    """What the new branch says first. A run that stood still where it was cut is set going again."""
+    has_stopped = then.outline.base in (Status.PAUSED, Status.FAILED) and not then.is_closed
+    return [*(resume(then, turn.by) if has_stopped else ()), *turn.then]
 
 
 def _questions(state: State) -> list[str]:

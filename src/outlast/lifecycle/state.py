@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from outlast.history.events import NULL, Cursor, Failure, Value
+from outlast.history.events import NULL, Cursor, Failure, JumpRequested, NodeScheduled, Value
 from outlast.lifecycle.status import TERMINAL, Status
 
 Part = TypeVar("Part")
@@ -47,7 +47,7 @@ OPEN = frozenset({NodeStatus.SCHEDULED, NodeStatus.STARTED})
 
 class NodeState(Struct, frozen=True, gc=False):
     """One node on this lineage. `seq` is the place of its newest event; `crashes` are counted apart from retries; outcomes
-    before `reset` no longer count."""
+    before `reset` no longer count. `given` is where a person gave it feedback or other inputs."""
 
     status: NodeStatus
     attempt: int
@@ -61,6 +61,7 @@ class NodeState(Struct, frozen=True, gc=False):
     retries: int = 0
     reset: int = 0
     repeatable: bool = True
+    given: NodeScheduled | None = None
 
 
 WaitKind: TypeAlias = Literal["interaction", "signal", "timer", "child", "outbox", "trigger"]
@@ -123,7 +124,8 @@ class Trigger(Struct, frozen=True, gc=False):
 
 
 class Outline(Struct):
-    """The run as a whole: small, and copied when a draft begins. `base` is the status without `waiting`."""
+    """The run as a whole: small, and copied when a draft begins. `base` is the status without `waiting`; `generation` is
+    the newest branch that a person opened."""
 
     base: Status | None = None
     seq: int = 0
@@ -150,7 +152,9 @@ class Outline(Struct):
     successor: str = ""
     pause_requested: bool = False
     cancel_requested: bool = False
-    jump_requested: int | None = None
+    jump_requested: JumpRequested | None = None
+    jump_requested_at: int = 0
+    generation: int = 0
 
 
 class State:

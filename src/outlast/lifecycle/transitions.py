@@ -39,7 +39,7 @@ GUEST_DATA: tuple[type[e.Event], ...] = (
 CONTROL: tuple[type[e.Event], ...] = (e.PauseRequested, e.CancelRequested, e.JumpRequested)
 """What someone who does not own the run may ask for; the owner decides again."""
 
-_REOPENING = (e.RunTakenOver, e.BranchOpened, e.RunRecovered, e.VersionChanged, e.JumpRequested)
+_REOPENING = (e.RunTakenOver, e.BranchOpened, e.RunRecovered, e.VersionChanged, e.JumpRequested, e.Recalled)
 _WORK = (
     e.StepStarted,
     e.StepCompleted,

@@ -17,6 +17,7 @@ from outlast.history import events as e
 from outlast.history.ids import RunId, derived_run
 from outlast.lifecycle.decide import RUN_ENDED
 from outlast.lifecycle.state import NodeStatus, State
+from outlast.runtime import adopting
 from outlast.runtime.arguments import Arguments
 from outlast.runtime.loop import Alarm
 from outlast.runtime.values import Codec, input_hash
@@ -49,6 +50,9 @@ class Ask:
         """Put into words that this is asked for."""
         raise NotImplementedError
 
+    def bound_to(self, run: RunId, generation: int) -> None:
+        """Take the id it has in this run, and after a person went back, in this generation of it."""
+
     def begin(self) -> None:
         """That it was asked for is durable now."""
 
@@ -70,7 +74,19 @@ class Ask:
 class NodeAsk(Ask):
     """A node with its arguments. `attempt` is the one under way or the last one."""
 
-    __slots__ = ("alarm", "arguments", "attempt", "hash", "inside", "is_waiting", "packed", "spec", "step", "task")
+    __slots__ = (
+        "alarm",
+        "arguments",
+        "attempt",
+        "given",
+        "hash",
+        "inside",
+        "is_waiting",
+        "packed",
+        "spec",
+        "step",
+        "task",
+    )
 
     def __init__(
         self,
@@ -93,13 +109,20 @@ class NodeAsk(Ask):
         self.is_waiting = False
         """Whether an attempt failed and the next one is not due yet."""
         self.alarm: asyncio.TimerHandle | None = None
+        self.given: e.NodeScheduled | None = None
+        """What a person gave it: feedback, or other inputs than the code's."""
+
+    @property
+    def inputs(self) -> e.Value:
+        """What it is called with: what the code says, unless a person said otherwise."""
+        return self.packed.inputs if self.given is None or self.given.inputs is e.NULL else self.given.inputs
 
     def say(self, pending: list[e.AnyEvent]) -> None:
         pending.append(e.NodeScheduled(node=self.name, step=self.step))
         pending.append(self.started())
 
     def started(self) -> e.NodeStarted:
-        inputs, spec = self.packed.inputs, self.spec
+        inputs, spec = self.inputs, self.spec
         return e.NodeStarted(
             node=self.name,
             attempt=self.attempt,
@@ -110,12 +133,15 @@ class NodeAsk(Ask):
         )
 
     def begin(self) -> None:
-        self.driver.attempts.begin(self)
+        driver = self.driver
+        if not (driver.adoptable and adopting.adopt(driver, self)):
+            driver.attempts.begin(self)
 
     def go_on(self, state: State, pending: list[e.AnyEvent]) -> bool:
         node = state.nodes.get(self.name)
         assert node is not None, f"node {self.name} was found in the log and is not in the state"
         self.attempt = node.attempt
+        self.given = node.given
         if node.status is NodeStatus.RETRYING:
             self.is_waiting = True
             wait = state.waits.get(f"timer:retry:{self.name}")
@@ -124,6 +150,11 @@ class NodeAsk(Ask):
         if node.status is NodeStatus.STARTED:  # its owner let go of the run without being interrupted
             self.attempt += 1
             pending.append(e.NodeScheduled(node=self.name, attempt=self.attempt, cause="pause"))
+        elif (
+            node.status is NodeStatus.FAILED
+        ):  # the end of the run had cut it short, and a branch goes on before that end
+            self.attempt += 1
+            pending.append(e.NodeScheduled(node=self.name, attempt=self.attempt, cause="reset"))
         pending.append(self.started())
         self.driver.in_flight += 1
         return True
@@ -207,6 +238,9 @@ class QuestionAsk(Ask):
         self.hash = hashlib.blake2b(prompt.encode() + b"\0" + bytes(schema), digest_size=8).hexdigest()
         self.is_stale = False
 
+    def bound_to(self, _run: RunId, generation: int) -> None:
+        self.interaction = f"{self.name}~b{generation}" if generation else self.name
+
     def say(self, pending: list[e.AnyEvent]) -> None:
         pending.append(
             e.InteractionRequested(
@@ -226,8 +260,7 @@ class QuestionAsk(Ask):
             return False
         if is_open:
             pending.append(e.InteractionWithdrawn(interaction=self.interaction, reason="it is asked differently now"))
-        base, _, number = self.interaction.partition("~")
-        self.interaction = f"{base}~{int(number or 1) + 1}"
+        self.interaction = _asked_anew(self.interaction)
         self.say(pending)
         return True
 
@@ -236,11 +269,13 @@ class QuestionAsk(Ask):
 
 
 class ChildAsk(Ask):
-    """A run of another workflow, started for this one. Its id follows from this run's and the name it is called by."""
+    """A run of another workflow, started for this one. Its id follows from this run's and the name it is called by; after
+    a person went back, what is called anew is another run."""
 
-    __slots__ = ("child", "hash", "packed", "workflow")
+    __slots__ = ("child", "hash", "node", "packed", "workflow")
 
     child: RunId
+    node: str
 
     def __init__(self, name: str, workflow: Workflow[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         super().__init__(name, f"child:{name}")
@@ -248,13 +283,14 @@ class ChildAsk(Ask):
         self.packed = workflow.arguments.pack(args, kwargs)
         self.hash = input_hash((self.packed.inputs,))
 
-    def bound_to(self, run: RunId) -> None:
-        self.child = derived_run(run, self.name)
+    def bound_to(self, run: RunId, generation: int) -> None:
+        self.node = f"{self.name}~b{generation}" if generation else self.name
+        self.child = derived_run(run, self.node)
         self.key = f"child:{self.child}"
 
     def say(self, pending: list[e.AnyEvent]) -> None:
         pending.append(
-            e.ChildStarted(child=self.child, workflow=self.workflow.spec.name, node=self.name, hash=self.hash)
+            e.ChildStarted(child=self.child, workflow=self.workflow.spec.name, node=self.node, hash=self.hash)
         )
 
     def begin(self) -> None:
@@ -283,6 +319,13 @@ class Note(Ask):
 
     def say(self, pending: list[e.AnyEvent]) -> None:
         pending.append(self.event)
+
+
+def _asked_anew(interaction: str) -> str:
+    """`ask~2` after `ask`, `ask~b3.2` after `ask~b3`, which is how the question is called after a person went back."""
+    base, _, suffix = interaction.partition("~")
+    branch, _, number = suffix.partition(".") if suffix.startswith("b") else ("", "", suffix)
+    return f"{base}~{branch}{'.' if branch else ''}{int(number or 1) + 1}"
 
 
 def value_of(number: int) -> e.Value:

@@ -107,9 +107,9 @@ class Attempts:
 
     def _arguments(self, ask: NodeAsk) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Those of the call; for a further attempt fresh copies, because the one before may have changed its own."""
-        if ask.attempt == 1:
+        if ask.attempt == 1 and ask.given is None:
             return ask.packed.args, ask.packed.kwargs
-        return ask.arguments.unpack(ask.packed.inputs)
+        return ask.arguments.unpack(ask.inputs)
 
     async def _find_checkpoint(self, own: Inside) -> None:
         node = own.ask.driver.pen.state.nodes.get(own.ask.name)
@@ -184,13 +184,14 @@ class Attempts:
             attempt=ask.attempt,
             token=token_of(ask),
             checkpoint=None if own.kept is None else bytes(own.kept),
+            feedback=None if ask.given is None else bytes(ask.given.feedback),
             transient=tuple(map(kind_of, spec.retry_on)),
             permanent=tuple(map(kind_of, spec.fail_on)),
         )
         answer = await self._pool.run(
             spec.entry,
             main_of_this_process(),
-            bytes(ask.packed.inputs),
+            bytes(ask.inputs),
             info,
             on_message=partial(self._heard, ask, own),
         )

@@ -60,7 +60,7 @@ async def _create(worker: Worker, parent: Driver, ask: ChildAsk) -> None:
         version=spec.code,
         params=await stored(ask.packed.inputs, worker.store.blobs),
         parent=parent.run,
-        parent_node=ask.name,
+        parent_node=ask.node,
         root=parent.created.root,
         on_restart=spec.on_restart,
         entry=found_at(spec.entry),

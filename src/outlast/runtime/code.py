@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from outlast.errors import NotDurable
 from outlast.history import events as e
 from outlast.history.ids import RunId
-from outlast.runtime.asks import Ask, ChildAsk, Note, TimerAsk
+from outlast.runtime.asks import Ask, ChildAsk, Note, QuestionAsk, TimerAsk
 from outlast.runtime.capture import ReplaySilencer, is_replaying
 from outlast.runtime.failures import error_from
 from outlast.runtime.loop import Alarm, WorkflowLoop
@@ -65,6 +65,7 @@ class Code:
         "close",
         "closing",
         "fresh",
+        "generation",
         "main",
         "now_us",
         "open",
@@ -84,6 +85,8 @@ class Code:
         self.broken: NotDurable | None = None
         """Why it cannot go on, if it runs in circles."""
         self.now_us = 0
+        self.generation = 0
+        """The newest branch that a person opened: what is asked for on it is not what was asked for before."""
         self.silencer = ReplaySilencer(on=True)
         self._loop = WorkflowLoop(self)  # type: ignore[abstract]  # see its last lines
         self._failures: dict[int, tuple[BaseException, str]] = {}
@@ -142,14 +145,23 @@ class Code:
     def ask(self, ask: Ask) -> asyncio.Future[Any]:
         """Take note of what it asks for; the outcome will be told to what this returns."""
         self._must_be_driven()
-        if isinstance(ask, ChildAsk):
-            ask.bound_to(self.run)
+        if isinstance(ask, ChildAsk | QuestionAsk):
+            ask.bound_to(self.run, self.generation)
         if ask.key in self.open:
             raise NotDurable(f"{ask.told()} is asked for twice at once")
         self.open[ask.key] = self.fresh[ask.key] = ask
         ask.future = future = Pending(loop=self._loop)
         future.ask, future.code = ask, self
         return future
+
+    def begin_generation(self, generation: int) -> None:
+        """A person went back to here. What is asked for and not in the log yet is asked for anew."""
+        self.generation = generation
+        for key, ask in list(self.fresh.items()):
+            if isinstance(ask, ChildAsk | QuestionAsk):
+                ask.bound_to(self.run, generation)
+                del self.fresh[key], self.open[key]
+                self.fresh[ask.key] = self.open[ask.key] = ask
 
     def note(self, note: Note) -> None:
         """Take note of what it states."""

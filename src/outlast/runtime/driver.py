@@ -24,8 +24,9 @@ from outlast.history.ids import RunId
 from outlast.history.record import Entry
 from outlast.ledger import Pen
 from outlast.lifecycle import decide
+from outlast.lifecycle.adoption import Adoptable
 from outlast.lifecycle.state import NodeStatus
-from outlast.runtime import children
+from outlast.runtime import adopting, children
 from outlast.runtime.appending import Patience, without_what_is_over
 from outlast.runtime.asks import CANCELLED, Ask, ChildAsk, NodeAsk, Note, TimerAsk
 from outlast.runtime.code import Code
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("outlast.runtime")
 
 Ending: TypeAlias = e.RunCompleted | e.RunFailed | e.RunCancelled | e.RunContinued | e.RunPaused
-Request: TypeAlias = e.CancelRequested | e.PauseRequested
+Request: TypeAlias = e.CancelRequested | e.PauseRequested | e.JumpRequested
 DIVERGED = kind_of(Diverged)
 PATIENCE = 2_000
 """Milliseconds that an engine which closes waits for an append that a troubled store does not take."""
@@ -61,6 +62,7 @@ class Driver:
         "_then",
         "_time",
         "_waiters",
+        "adoptable",
         "attempts",
         "code",
         "created",
@@ -78,6 +80,8 @@ class Driver:
         self.created = created
         self.pen = pen
         self.is_over = False
+        self.adoptable: dict[str, Adoptable] = {}
+        """What need not be done again on this branch."""
         self.in_flight = 0
         """How many nodes are being worked on."""
         self.starting = 0
@@ -128,6 +132,7 @@ class Driver:
     async def go_on(self, news: Iterable[Entry], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """After a replay: what the code asked for and the log does not have begins, what was open goes on."""
         state, spec, code = self.pen.state, self.code.workflow.spec, self.code
+        self.adoptable = await adopting.adoptable_by(self.pen)
         self._become_live()
         self._date()
         if state.outline.version != spec.code:
@@ -152,6 +157,7 @@ class Driver:
         closing, code.closing = code.closing, {}
         for ask in closing.values():
             self._close(ask)
+        self._ask_aloud()  # a branch may have been cut between an outcome and what the code asked for then
         self.pen.arrived.extendleft(reversed(list(news)))
         self._look_at_requests()
         await self.write()
@@ -171,13 +177,15 @@ class Driver:
 
     # --- outcomes
 
-    def completed(self, ask: NodeAsk, attempt: int, output: e.Value, value: Any, ms: float) -> None:
-        """An attempt brought a result. What follows is to be written."""
+    def completed(
+        self, ask: NodeAsk, attempt: int, output: e.Value, value: Any, ms: float, *, adopted: int = 0
+    ) -> None:
+        """An attempt brought a result, or it was found on another branch. What follows is to be written."""
         if self.is_over or ask.attempt != attempt or self.code.open.pop(ask.key, None) is None:
             return
         self.in_flight -= 1
         self._date()
-        self._pending.append(e.NodeCompleted(node=ask.name, attempt=attempt, output=output, ms=ms))
+        self._pending.append(e.NodeCompleted(node=ask.name, attempt=attempt, output=output, ms=ms, adopted=adopted))
         if not self._is_stopping:
             self.code.tell(ask, value)
             self._ask_aloud()
@@ -365,7 +373,7 @@ class Driver:
             await self._catch_up()
         while self.pen.arrived and not self.is_over:
             entry = self.pen.arrived.popleft()
-            if isinstance(entry.event, e.CancelRequested | e.PauseRequested):
+            if isinstance(entry.event, Request):
                 self._request = self._request or entry.event
                 continue
             try:
@@ -394,17 +402,33 @@ class Driver:
             self._request = e.CancelRequested()
         elif self._request is None and outline.pause_requested:
             self._request = e.PauseRequested()
+        elif self._request is None:
+            self._request = outline.jump_requested
 
     async def _obey(self, request: Request) -> None:
         """Stop the nodes, and end or pause the run. What nodes still bring home meanwhile is kept."""
         self._is_stopping = True
         await self.attempts.stop_all([ask for ask in self.code.open.values() if isinstance(ask, NodeAsk)])
         self._date()
+        if isinstance(request, e.JumpRequested):
+            await self._turn()
+            return
         if isinstance(request, e.PauseRequested):
             await self._commit(e.RunPaused(reason=request.reason))
             return
         self._close_all(f"the run was cancelled{f': {request.reason}' if request.reason else ''}")
         await self._commit(e.RunCancelled(by=request.by, reason=request.reason))
+
+    async def _turn(self) -> None:
+        """Write what nodes still brought home, and leave the run to whoever drives its new branch."""
+        events, self._pending = self._pending, []
+        if events:
+            try:
+                await self.pen.append(events, time=self._time)
+            except (Overtaken, StoreError) as error:
+                await self._append_again(error, events, False, self._time)
+        self.leave()
+        self.worker.spawn(self.worker.go_on_with(self.pen))
 
     # --- endings
 

@@ -25,7 +25,9 @@ async def concluded(code: Code, blobs: Blobs, ms: float) -> Ended:
     try:
         value = code.main.result()
     except Continue as wanted:
-        return e.RunContinued(successor=successor_of(code.run), carried=await stored(wanted.inputs, blobs))
+        return e.RunContinued(
+            successor=successor_of(code.run, code.generation), carried=await stored(wanted.inputs, blobs)
+        )
     except BaseException as error:
         return _failed(code, error)
     try:

@@ -16,15 +16,16 @@ from outlast.errors import AlreadyExists, Damaged, Gone, NotFound
 from outlast.history import events as e
 from outlast.history.ids import RunId, derived_run
 from outlast.ledger import Ledger
+from outlast.ledger.reading import lineage_of
 from outlast.lifecycle.state import State
 from outlast.store import Head, Journal
 
 Ended: TypeAlias = e.RunCompleted | e.RunFailed | e.RunCancelled | e.RunContinued
 
 
-def successor_of(run: RunId) -> RunId:
-    """The run that goes on for this one; always the same."""
-    return derived_run(run, "continued")
+def successor_of(run: RunId, generation: int = 0) -> RunId:
+    """The run that goes on for this one; always the same, until a person goes back."""
+    return derived_run(run, "continued", *([str(generation)] if generation else []))
 
 
 def open_children(state: State) -> list[RunId]:
@@ -74,12 +75,12 @@ async def created_of(store: Journal, run: RunId) -> e.RunCreated:
 
 
 async def ending_of(store: Journal, head: Head) -> Ended:
-    """How a closed run ended. It is sought from the end: receipts may follow it."""
-    seq = head.version
-    while seq >= head.branch_first:
-        (record,) = await store.read(head.run, seq, seq, 1)
-        for event in reversed(record.events()):
-            if isinstance(event, e.RunCompleted | e.RunFailed | e.RunCancelled | e.RunContinued):
-                return event
-        seq = record.first - 1
+    """How a closed run ended. It is sought from the end: receipts may follow it, and a branch may begin after it."""
+    for first, seq in reversed(await lineage_of(store, head)):
+        while seq >= first:
+            (record,) = await store.read(head.run, seq, seq, 1)
+            for place, event in reversed(list(enumerate(record.events(), record.first))):
+                if place <= seq and isinstance(event, e.RunCompleted | e.RunFailed | e.RunCancelled | e.RunContinued):
+                    return event
+            seq = record.first - 1
     raise Damaged("it is closed and nothing says how it ended", run=head.run, seq=head.version)

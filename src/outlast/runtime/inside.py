@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Generator
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Raw
+
 from outlast.errors import NotDurable
 from outlast.history import events as e
 from outlast.runtime import process_child
@@ -49,8 +51,8 @@ class Inside(Speaker):
 
 
 def token_of(ask: NodeAsk) -> str:
-    """The same for every attempt of a node on a branch."""
-    return f"{ask.driver.run}/{ask.name}/{ask.driver.pen.head.branch}"
+    """The same for every attempt of a node, until a person goes back and has it done again."""
+    return f"{ask.driver.run}/{ask.name}/{ask.driver.pen.state.outline.generation}"
 
 
 class Kept(Awaitable[None]):
@@ -100,6 +102,17 @@ def token() -> str:
     """A text that is the same for every attempt of this node: give it to services that can tell a repeated request."""
     far = process_child.current
     return far.token if far is not None else _here("token()").token
+
+
+def feedback(default: Any = None) -> Any:
+    """What a person gave this node along when they had it done again, else `default`."""
+    far = process_child.current
+    if far is not None:
+        raw = far.feedback
+    else:
+        given = _here("feedback()").ask.given
+        raw = None if given is None else given.feedback
+    return default if raw is None or bytes(raw) == b"null" else codec_for(Any).decode(Raw(raw))
 
 
 def attempt() -> int:

@@ -31,6 +31,7 @@ class AttemptInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     attempt: int = 1
     token: str = ""
     checkpoint: bytes | None = None
+    feedback: bytes | None = None
     transient: tuple[str, ...] = ()
     permanent: tuple[str, ...] = ()
 

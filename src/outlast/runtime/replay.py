@@ -17,6 +17,7 @@ from outlast.history import events as e
 from outlast.history.record import Entry, Kind, Record
 from outlast.ledger import Pen
 from outlast.ledger.reading import lineage_of, tellings
+from outlast.lifecycle.transitions import CONTROL
 from outlast.runtime.asks import Ask, ChildAsk, NodeAsk, Note, QuestionAsk, TimerAsk
 from outlast.runtime.code import Code
 from outlast.runtime.news import understood
@@ -58,6 +59,8 @@ class Replay:
                 continue
             time = record.time
             for seq, event in enumerate(events, record.first):
+                if type(event) is e.Recalled:
+                    time = event.time
                 answer = _ANSWERS.get(type(event))
                 if answer is not None and first <= seq <= last:
                     try:
@@ -80,7 +83,7 @@ class Replay:
 
     def _keep_news(self, record: Record, first: int, last: int) -> None:
         for seq, event in enumerate(record.events(), record.first):
-            if first <= seq <= last and not isinstance(event, e.RunCreated | e.CancelRequested | e.PauseRequested):
+            if first <= seq <= last and not isinstance(event, (e.RunCreated, *CONTROL)):
                 self.news.append(Entry(seq, record.branch, record.time, event))
 
     # --- outcomes, which the code is told
@@ -130,10 +133,13 @@ class Replay:
             self._code.now_us = time
             telling()
 
-    def child_ended(self, event: e.ChildEnded, seq: int, time: int) -> Any:
-        """Written by an owner: taken over from the branch that was left."""
+    def keep(self, event: e.AnyEvent, seq: int, time: int) -> None:
+        """News that an owner wrote: taken over from a branch that was left, or from the run this one was forked from."""
         self.news.append(Entry(seq, 0, time, event))
-        return self.heard(e.NewsHeard(upto=seq), seq, time)
+
+    def branched(self, event: e.BranchOpened, seq: int, time: int) -> None:
+        if event.cause != "recovery":
+            self._code.begin_generation(event.branch)
 
     def _outcome_of(self, node: str, what: str, seq: int, time: int) -> NodeAsk:
         self._must_have_been_logged(what, seq)
@@ -238,7 +244,9 @@ _ANSWERS: dict[type[e.Event], Answer] = {
     ),
     e.NewsHeard: Replay.heard,
     e.ChildStarted: Replay.child_started,
-    e.ChildEnded: Replay.child_ended,
+    e.ChildEnded: Replay.keep,
+    e.InteractionAnswered: Replay.keep,
+    e.BranchOpened: Replay.branched,
     e.StepStarted: lambda self, event, seq, _: self.stated(f"step:{event.step}", f"step {event.step!r}", seq),
     e.StepCompleted: lambda self, event, seq, _: self.stated(
         f"step end:{event.step}", f"the end of step {event.step!r}", seq

@@ -30,6 +30,7 @@ from outlast.runtime.functions import Workflow
 from outlast.runtime.lines import LineKeeper
 from outlast.runtime.progress import Progress
 from outlast.runtime.replay import Divergence, Replay
+from outlast.runtime.turns import turn_as_requested
 from outlast.store import Claim, Store
 
 log = logging.getLogger("outlast.runtime")
@@ -155,6 +156,19 @@ class Worker:
         finally:
             self._adopting.discard(claim.run)
 
+    async def go_on_with(self, pen: Pen) -> None:
+        """Go on with a run that is owned already, from its log: what it was going to do has changed."""
+        self._adopting.add(pen.run)
+        try:
+            await self._go_on(pen)
+        except Conflict as error:
+            log.info("run %s is another worker's now: %s", pen.run, error)
+        except OutlastError as error:
+            log.warning("run %s could not be taken up now: %s", pen.run, error)
+            self.take_up_again(pen.run, error)
+        finally:
+            self._adopting.discard(pen.run)
+
     async def _give_back(self, claim: Claim) -> None:
         """Nobody can advance a log that does not read: it is left for people to look at."""
         head = await self.store.head(claim.run)
@@ -162,6 +176,7 @@ class Worker:
             await self.store.release(claim.run, claim.worker, head.version)
 
     async def _go_on(self, pen: Pen) -> None:
+        await turn_as_requested(pen)
         state = pen.state
         created = await created_of(self.store, pen.run)
         workflow = registry.known(created.workflow)

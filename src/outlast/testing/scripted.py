@@ -25,6 +25,7 @@ from outlast.lifecycle.draft import Draft
 from outlast.lifecycle.fold import apply
 from outlast.lifecycle.state import NodeStatus, State
 from outlast.lifecycle.status import Status
+from outlast.lifecycle.turning import Turn
 from outlast.store import Store
 
 # --- what a script can say ---------------------------------------------------------------------------------------------
@@ -168,7 +169,7 @@ class ScriptedOwner:
     async def _go_back(self, act: GoBack) -> list[e.AnyEvent]:
         scheduled = await self._scheduled_at(act.node)
         then, branches = await self.pen.state_at(scheduled - 1), await self.pen.branches()
-        return decide.open_branch(self.pen.state, then, branches.values(), scheduled - 1, cause="retry")
+        return decide.open_branch(self.pen.state, then, branches.values(), Turn(cutoff=scheduled - 1, cause="retry"))
 
     async def _scheduled_at(self, node: str) -> int:
         store = self.pen.store

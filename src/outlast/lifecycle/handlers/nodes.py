@@ -33,15 +33,20 @@ def _node_scheduled(state: State, event: e.NodeScheduled, seq: int) -> None:
     if node is None:
         if event.attempt != 1:
             raise Illegal("V9", f"the first attempt of node {event.node} is 1, not {event.attempt}", seq=seq)
-        state.nodes[event.node] = NodeState(SCHEDULED, 1, seq)
+        state.nodes[event.node] = NodeState(SCHEDULED, 1, seq, given=_given(event))
         state.outline.open_nodes += 1
         return
     _node_scheduled_again(state, event, node, seq)
 
 
+def _given(event: e.NodeScheduled) -> e.NodeScheduled | None:
+    """The event, if a person gave the node something with it."""
+    return None if event.feedback is e.NULL and event.inputs is e.NULL else event
+
+
 _AGAIN = {
     RETRYING: ("retry",),
-    STARTED: ("crash", "pause"),
+    STARTED: ("crash", "pause", "reset"),
     FAILED: ("reset",),
 }
 
@@ -70,6 +75,7 @@ def _node_scheduled_again(state: State, event: e.NodeScheduled, node: NodeState,
         crashes=0 if patient else node.crashes + (event.cause == "crash"),
         retries=0 if fresh else node.retries + (event.cause == "retry"),
         reset=seq if fresh else node.reset,
+        given=_given(event) or node.given,
     )
 
 
@@ -91,6 +97,7 @@ def _node_started(state: State, event: e.NodeStarted, seq: int) -> None:
         node.retries,
         node.reset,
         event.repeatable,
+        node.given,
     )
 
 
@@ -110,6 +117,7 @@ def _node_checkpointed(state: State, event: e.NodeCheckpointed, seq: int) -> Non
         node.retries,
         node.reset,
         node.repeatable,
+        node.given,
     )
 
 
@@ -173,6 +181,7 @@ def _node_failed(state: State, event: e.NodeFailed, seq: int) -> None:
         node.retries,
         node.reset,
         node.repeatable,
+        node.given,
     )
 
 

@@ -14,7 +14,7 @@ def _nothing_to_keep(_state: State, _event: e.Event, _seq: int) -> None:
     """A fact for people and later drivers; the state does not depend on it."""
 
 
-for _kind in (e.RunTakenOver, e.RunRecovered, e.GraphExtended, e.NewsHeard):
+for _kind in (e.RunTakenOver, e.RunRecovered, e.GraphExtended, e.NewsHeard, e.Recalled):
     HANDLERS[_kind] = _nothing_to_keep
 
 
@@ -131,7 +131,9 @@ def _branch_opened(state: State, event: e.BranchOpened, seq: int) -> None:
         place = "before the first event" if event.cutoff == BEFORE_FIRST else f"at event {event.cutoff}"
         raise Illegal("V8", f"branch {event.branch} is cut {place}, the lineage ends at {outline.seq}", seq=seq)
     outline.branch, outline.branch_first = event.branch, seq
-    outline.jump_requested = None
+    outline.jump_requested, outline.pause_requested, outline.cancel_requested = None, False, False
+    if event.cause != "recovery":
+        outline.generation = event.branch
     for child in event.detached:
         if state.children.get(child) is None:
             state.children[child] = Child("", True)
@@ -139,5 +141,5 @@ def _branch_opened(state: State, event: e.BranchOpened, seq: int) -> None:
 
 
 @on(e.JumpRequested)
-def _jump_requested(state: State, event: e.JumpRequested, _seq: int) -> None:
-    state.outline.jump_requested = event.target
+def _jump_requested(state: State, event: e.JumpRequested, seq: int) -> None:
+    state.outline.jump_requested, state.outline.jump_requested_at = event, seq

@@ -14,6 +14,7 @@ from outlast.history.record import Entry, Kind, Record, chained, genesis
 from outlast.lifecycle import decide
 from outlast.lifecycle.fold import apply, fold
 from outlast.lifecycle.state import State
+from outlast.lifecycle.turning import Turn
 
 
 class History:
@@ -99,7 +100,7 @@ class History:
     def cut(self, cutoff: int, *, by: str = "", reason: str = "") -> list[e.AnyEvent]:
         """What opens a branch at `cutoff`: BranchOpened, and the receipts it takes over."""
         then = self.state_at(cutoff)
-        return decide.open_branch(self.state, then, self.branches.values(), cutoff, by=by, reason=reason)
+        return decide.open_branch(self.state, then, self.branches.values(), Turn(cutoff=cutoff, by=by, reason=reason))
 
     def _open(self, event: e.BranchOpened) -> None:
         shared = [entry for entry in self.told[event.parent] if entry.seq <= max(event.cutoff, 1)]

@@ -18,6 +18,7 @@ from outlast.lifecycle.fold import fold
 from outlast.lifecycle.state import NodeState, NodeStatus, Outline, State, Table, Wait
 from outlast.lifecycle.status import Status
 from outlast.lifecycle.transitions import CONTROL, GUEST_DATA, may_follow
+from outlast.lifecycle.turning import Turn
 
 Part = TypeVar("Part")
 Pick: TypeAlias = Callable[[int], int]
@@ -76,7 +77,7 @@ class Muse(Struct):
         intervals = lineage(self.branches, holder(self.branches.values(), cutoff).id, cutoff)
         shared = (entry for first, last in intervals for entry in self.told[first - 1 : last])
         then = fold(State(), shared)
-        return decide.open_branch(state, then, self.branches.values(), cutoff, by=self.word())
+        return decide.open_branch(state, then, self.branches.values(), Turn(cutoff=cutoff, by=self.word()))
 
     def suggest(self, state: State, kind: Kind = Kind.OWNER, *, branching: bool = False) -> Burst:
         """Something that someone who writes this kind of append may say now; nothing if there is nothing.
@@ -188,7 +189,7 @@ def _step_completed(muse: Muse, state: State) -> Burst:
 
 _CAUSE_OF: dict[NodeStatus, tuple[Literal["retry", "crash", "pause", "reset"], ...]] = {
     NodeStatus.RETRYING: ("retry",),
-    NodeStatus.STARTED: ("crash", "pause"),
+    NodeStatus.STARTED: ("crash", "pause", "reset"),
     NodeStatus.FAILED: ("reset",),
 }
 
@@ -397,6 +398,7 @@ _ideas: dict[type[e.Event], Idea] = {
     e.VersionChanged: lambda muse, state: [e.VersionChanged(version=muse.word(), previous=state.outline.version)],
     e.BranchOpened: _branch_opened,
     e.JumpRequested: lambda muse, _: [e.JumpRequested(target=muse.pick(muse.seq + 1), branch=max(muse.branches) + 1)],
+    e.Recalled: lambda _, state: [e.Recalled(at=state.outline.seq, time=state.outline.time)],
     e.StepStarted: lambda muse, _: [e.StepStarted(step=f"s{muse.pick(3)}")],
     e.StepCompleted: _step_completed,
     e.NodeScheduled: _node_scheduled,
@@ -449,7 +451,7 @@ _WEIGHTS: dict[type[e.Event], int] = {
     e.ChildEnded: 2,
     e.OutboxSent: 2,
     e.RunFailed: 2,
-    **dict.fromkeys((e.RunCompleted, e.RunCancelled, e.RunContinued, e.RunPaused, e.RunRecovered), 1),
+    **dict.fromkeys((e.RunCompleted, e.RunCancelled, e.RunContinued, e.RunPaused, e.RunRecovered, e.Recalled), 1),
     **dict.fromkeys((e.VersionChanged, e.PauseRequested, e.CancelRequested, e.JumpRequested, e.SignalReceived), 1),
 }
 """How often a type is offered first, beside the 4 of the others: work more often than endings, or little would happen."""

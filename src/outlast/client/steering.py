@@ -1,0 +1,278 @@
+"""What may be asked of runs that are there: stop, go on, go back, go another way.
+
+A run that a live worker advances is asked by a request in its log, which its owner obeys; one that nobody advances is owned
+for a moment and changed. Either way the answer is durable before the verb returns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+import msgspec
+
+from outlast.client.handle import Handle
+from outlast.client.news import News
+from outlast.client.reading import Reader
+from outlast.errors import BadInput, Claimed, Gone, NotFound, OutlastError, Refused
+from outlast.history import events as e
+from outlast.history.ids import RunId, WorkerId, checked_run
+from outlast.history.record import Entry
+from outlast.ledger import Ledger, Pen
+from outlast.ledger.reading import branches_of
+from outlast.lifecycle import decide, turning
+from outlast.lifecycle.forking import forked
+from outlast.lifecycle.state import NodeStatus, State
+from outlast.lifecycle.status import Status
+from outlast.lifecycle.turning import Turn
+from outlast.runtime.ends import created_of, open_children, settle
+from outlast.runtime.finding import find_workflow
+from outlast.runtime.values import INLINE_LIMIT, encode
+from outlast.runtime.worker import Worker
+from outlast.store import Claim
+
+if TYPE_CHECKING:
+    from outlast.client.acting import Client
+    from outlast.runtime.functions import Workflow
+
+PATIENCE = 30.0
+"""Seconds that a verb waits for the owner of a run to obey."""
+POLL = 0.5
+TRIES, SOON = 100, 0.02
+"""How often, and after how many seconds, a run that is over is claimed again from whoever has just ended it."""
+Plan: TypeAlias = Callable[[Sequence[Entry]], Turn]
+"""From the events of the current lineage to the branch that is wanted."""
+
+
+class Steering(Reader):
+    """The verbs that change the course of a run."""
+
+    def __init__(self, ledger: Ledger, worker: Worker | None, apps: tuple[str, ...]) -> None:
+        super().__init__(ledger.store, key=ledger.key)
+        self._ledger = ledger
+        self._worker = worker
+        self._apps = apps
+        self._news = News(ledger)
+        self._stand_in: WorkerId | None = None
+
+    # --- stopping and going on
+
+    async def cancel(self, run: RunId, *, by: str = "", reason: str = "") -> None:
+        """Ask a run to stop; with nobody advancing it, stop it."""
+        head = await self._head(run)
+        if head.closed:
+            raise Gone(f"run {run} is over and cannot be cancelled")
+        try:
+            async with self._owning(run) as pen:
+                children = open_children(pen.state)
+                ending = e.RunCancelled(by=by, reason=reason)
+                await pen.append(
+                    decide.end(pen.state, ending, f"the run was cancelled{f': {reason}' if reason else ''}")
+                )
+                await settle(self._ledger, await created_of(self._store, run), ending, children)
+        except Claimed:
+            await self._ledger.deliver(run, [e.CancelRequested(by=by, reason=reason)])
+            return
+        for child in children:
+            with suppress(OutlastError):
+                await self.cancel(child, by=by, reason="its parent was cancelled")
+
+    async def resume(self, run: RunId, *, by: str = "") -> Handle[Any]:
+        """Go on with a run that was interrupted, is paused or held, or failed and is recoverable: what was in flight or
+        failed last gets another attempt."""
+        return await self._reopen(run, None, by, e.NULL)
+
+    async def retry(
+        self, run: RunId, node: str | None = None, *, feedback: Any = None, by: str = "", reason: str = ""
+    ) -> Handle[Any]:
+        """Do a node again and go on from there: the one that is named, or that which the run failed of. A failed one gets
+        another attempt where it is, one that completed is done again on a new branch. `feedback` is given to the node."""
+        given = e.NULL if feedback is None else _plain(feedback, "feedback")
+        if node is None or await self._is_failed(run, node):
+            return await self._reopen(run, node, by, given)
+        return await self._turn(run, lambda log: turning.again(log, node, feedback=given, by=by, reason=reason))
+
+    async def _is_failed(self, run: RunId, node: str) -> bool:
+        """Whether a node failed and its run stands still because something did."""
+        state = await self._state(run)
+        known = state.nodes.get(node)
+        has_stopped = state.outline.base is Status.PAUSED or state.outline.recoverable
+        return has_stopped and known is not None and known.status in (NodeStatus.FAILED, NodeStatus.RETRYING)
+
+    async def _reopen(self, run: RunId, node: str | None, by: str, feedback: e.Value) -> Handle[Any]:
+        created = await created_of(self._store, run)
+        workflow = find_workflow(created, self._apps) if self._worker is not None else None
+        had_stopped = (await self.get(run)).status in (Status.FAILED, Status.PAUSED)
+        try:
+            async with self._owning(run, ready=True) as pen:
+                if node is not None or had_stopped or not _needs_no_word(pen.state):
+                    await pen.append(decide.reopen(pen.state, node, by=by, feedback=feedback))
+        except Claimed as claimed:
+            summary = await self.get(run)
+            raise Refused(f"run {run} is {summary.status}, there is nothing to resume: {claimed}") from claimed
+        self._take_on(run)
+        return self._handle(run, workflow)
+
+    # --- going back
+
+    async def jump(
+        self,
+        run: RunId,
+        to: str | int,
+        *,
+        inputs: dict[str, Any] | None = None,
+        output: Any = msgspec.UNSET,
+        by: str = "",
+        reason: str = "",
+    ) -> Handle[Any]:
+        """Go back to an event by its number, to before a node or a question by its name, or to the `start`, and go on from
+        there as a new branch. At a node, `inputs` replaces some of what it is called with, and `output` what it returned."""
+        place = str(to)
+        if inputs is not None and output is not msgspec.UNSET:
+            raise BadInput("either other inputs or another output: with an output, the node is not done again")
+        if output is not msgspec.UNSET:
+            given = _plain(output, "output")
+            return await self._turn(run, lambda log: turning.instead(log, place, given, by=by, reason=reason))
+        if inputs is not None:
+            return await self._turn(
+                run, lambda log: turning.again(log, place, inputs=_changed(log, place, inputs), by=by, reason=reason)
+            )
+        return await self._turn(run, lambda log: turning.to_place(log, place, by=by, reason=reason))
+
+    async def rewind(self, run: RunId, nodes: int = 1, *, by: str = "", reason: str = "") -> Handle[Any]:
+        """Go back over the last completed nodes and do them again, as a new branch."""
+        return await self._turn(run, lambda log: turning.back(log, nodes, by=by, reason=reason))
+
+    async def activate(self, run: RunId, branch: int, *, by: str = "", reason: str = "") -> Handle[Any]:
+        """Go on from the end of an older branch, as a new one."""
+        head = await self._head(run)
+        if branch == head.branch:
+            raise Refused(f"branch {branch} of run {run} is the current one")
+        following = (await branches_of(self._store, head)).get(branch + 1)
+        if branch < 0 or following is None:
+            raise NotFound(f"run {run} has no branch {branch}; its newest is {head.branch}")
+        turn = Turn(cutoff=following.first - 1, cause="activate", by=by, reason=reason or f"branch {branch}")
+        return await self._turn(run, lambda _: turn)
+
+    async def fork(
+        self, run: RunId, at: str | int | None = None, *, id: str | None = None, title: str = "", by: str = ""
+    ) -> Handle[Any]:
+        """A new run that has the history of this one up to an event, a node or a question, and goes on by itself. Without a
+        place it is forked where it stands, or, if it is over, from the last thing it did."""
+        log = [entry async for entry in self.events(run)]
+        cutoff = turning.to_place(log, str(at)).cutoff if at is not None else turning.last_place(log)
+        events = forked(log, run, cutoff, fork := checked_run(id) if id else self._ledger.new_run_id(), title, by)
+        workflow = find_workflow(await created_of(self._store, run), self._apps) if self._worker is not None else None
+        pen = await self._ledger.create(fork, events, await self._own_worker())
+        while not await pen.let_go(ready=True):
+            pass
+        self._take_on(fork)
+        return self._handle(fork, workflow)
+
+    async def _turn(self, run: RunId, plan: Plan) -> Handle[Any]:
+        """Open a branch, or have the owner of the run open it; returns when it is open."""
+        created = await created_of(self._store, run)
+        workflow = find_workflow(created, self._apps) if self._worker is not None else None
+        head = await self._head(run)
+        turn = plan([entry async for entry in self.events(run)])
+        try:
+            async with self._owning(run, ready=True) as pen:
+                await pen.turn(turn)
+        except Claimed:
+            await self._must_be_possible(run, turn)
+            await self._ledger.deliver(run, [turning.request_of(turn, head.branch + 1)], branch=head.branch)
+            await self._until_turned(run, head.branch)
+        self._take_on(run)
+        return self._handle(run, workflow)
+
+    async def _must_be_possible(self, run: RunId, turn: Turn) -> None:
+        """Refuse here what the owner of the run would have to refuse later, when nobody listens."""
+        head = await self._head(run)
+        if not 0 <= turn.cutoff <= head.version:
+            raise Refused(f"event {turn.cutoff} is not in the log of run {run}, which ends at {head.version}")
+        turning.must_lead_on(turn, await self._state_at(run, turn.cutoff))
+
+    async def _until_turned(self, run: RunId, branch: int) -> None:
+        deadline = asyncio.get_running_loop().time() + PATIENCE
+        while (await self._head(run)).branch == branch:
+            if asyncio.get_running_loop().time() > deadline:
+                raise Refused(
+                    f"run {run} was asked to go back, and its worker has not done so within {PATIENCE:g} s; the request "
+                    "is in its log and will be met"
+                )
+            heard = self._news.subscribed(run)
+            try:
+                if (await self._head(run)).branch == branch:
+                    await asyncio.wait({heard}, timeout=POLL)
+            finally:
+                self._news.unsubscribe(run, heard)
+
+    # --- owning a run for a moment
+
+    @asynccontextmanager
+    async def _owning(self, run: RunId, *, ready: bool = False) -> AsyncIterator[Pen]:
+        """Own a run that nobody advances, for as long as it takes; `Claimed` if somebody does."""
+        pen = await self._ledger.take_over(await self._claimed(run))
+        try:
+            yield pen
+        except BaseException:
+            await pen.let_go(ready=not pen.state.is_closed and pen.state.outline.base in ("running", "created"))
+            raise
+        while not await pen.let_go(ready=ready and not pen.state.is_closed):
+            pass
+
+    async def _claimed(self, run: RunId) -> Claim:
+        """A claim on a run. Whoever brought it to its end is about to let go of it, and is waited for."""
+        is_ours = False
+        for _ in range(TRIES):
+            is_ours = self._worker is not None and await self._worker.advances(run)
+            claims = [] if is_ours else await self._store.claim(await self._own_worker(), runs=[run])
+            if claims:
+                return claims[0]
+            if not (await self._head(run)).closed:
+                break
+            await asyncio.sleep(SOON)
+        raise Claimed("this process advances it" if is_ours else "a live worker holds it")
+
+    async def _own_worker(self) -> WorkerId:
+        if self._worker is not None:
+            return self._worker.id
+        if self._stand_in is None:
+            self._stand_in = self._ledger.new_worker_id()
+        await self._store.enrol(self._stand_in, 30.0)
+        return self._stand_in
+
+    def _take_on(self, run: RunId) -> None:
+        if self._worker is not None:
+            self._worker.take_on(run)
+
+    def _handle(self, run: RunId, workflow: Workflow[..., Any] | None) -> Handle[Any]:
+        return Handle(cast("Client", self), run, workflow)
+
+
+def _plain(value: Any, where: str) -> e.Value:
+    raw = encode(value, where=where)
+    if len(raw) > INLINE_LIMIT:
+        raise BadInput(f"the {where} has {len(raw)} bytes; what a person gives a node stands in the log, up to 1 MB")
+    return raw
+
+
+def _changed(log: Sequence[Entry], node: str, inputs: dict[str, Any]) -> e.Value:
+    """The inputs a node was last called with, some of them replaced."""
+    known: dict[str, Any] = {}
+    for entry in log:
+        if isinstance(entry.event, e.NodeStarted) and entry.event.node == node:
+            known = msgspec.json.decode(entry.event.inputs, type=dict[str, msgspec.Raw] | None) or {}
+    raw = {name: encode(value, where=f"inputs.{name}") for name, value in inputs.items()}
+    return msgspec.Raw(msgspec.json.encode({**known, **raw}))
+
+
+def _needs_no_word(state: State) -> bool:
+    """Whether a run that was merely interrupted goes on by having been taken over. Or, if that showed something a person has
+    to know first, such as a node that must not be repeated, whether it is to stay held."""
+    outline = state.outline
+    if outline.held:
+        return outline.reason != decide.RESTARTED
+    return outline.base in (Status.CREATED, Status.RUNNING, Status.COMPENSATING)

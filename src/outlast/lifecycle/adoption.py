@@ -1,0 +1,84 @@
+"""What a new branch takes over from the one it left: the results of nodes that have nothing to do with why it opened.
+
+A node outside the redone part that is asked for under the same name, with the same inputs and the same code, is not done
+again: its completion over there is adopted. Outside is what was asked for before the cut, because that cannot depend on what
+came after it; and what helpers did that were under way then, beside the redone part and not after it. A branch that only
+repairs or that moves a run to new code redoes nothing for its own sake, so there everything may be adopted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from outlast.history import events as e
+from outlast.history.record import Entry
+from outlast.lifecycle.state import OPEN, State
+
+_REDO_NOTHING = ("recovery", "migrate")
+
+
+class Adoptable(Struct, frozen=True):
+    """A completion on a branch that was left: its place, what the node was asked with, and what it returned."""
+
+    seq: int
+    hash: str
+    code: str
+    output: e.Value
+
+
+def adoptable(opened: e.BranchOpened, then: State, left: Iterable[Entry]) -> dict[str, Adoptable]:
+    """What may be adopted, by node; `then` is the state at the cut, `left` are the events that were cut off."""
+    found = _completions(then, left)
+    for node in opened.redo:
+        found.pop(node, None)
+    if opened.cause in _REDO_NOTHING:
+        return found
+    begun = _scopes_begun(then)
+    return {
+        node: each
+        for node, each in found.items()
+        if _is_under_way(then, node)
+        or (opened.redo and all(_is_beside(node, other, then, begun) for other in opened.redo))
+    }
+
+
+def _completions(then: State, left: Iterable[Entry]) -> dict[str, Adoptable]:
+    asked = {name: (node.hash, node.code) for name, node in then.nodes.items() if node.status in OPEN}
+    found: dict[str, Adoptable] = {}
+    for entry in left:
+        match entry.event:
+            case e.NodeScheduled() as event:
+                found.pop(event.node, None)
+            case e.NodeStarted() as event:
+                asked[event.node] = (event.hash, event.code)
+            case e.NodeCompleted() as event if event.node in asked:
+                found[event.node] = Adoptable(event.adopted or entry.seq, *asked[event.node], event.output)
+            case _:
+                pass
+    return found
+
+
+def _is_under_way(then: State, node: str) -> bool:
+    known = then.nodes.get(node)
+    return known is not None and known.status in OPEN
+
+
+def _scopes_begun(then: State) -> set[str]:
+    """The scopes in which something had been asked for at the cut."""
+    return {name[:place] for name, _ in then.nodes.items() for place, sign in enumerate(name) if sign == "/"}
+
+
+def _is_beside(node: str, other: str, then: State, begun: set[str]) -> bool:
+    """Whether a node belongs to another item of the same map as `other`, or to a task beside its task that had begun before
+    the cut. Both are numbered; steps, which follow one another, are not."""
+    mine, theirs = node.split("/"), other.split("/")
+    for place, (here, there) in enumerate(zip(mine, theirs, strict=False)):
+        if here != there:
+            if not (here.isdigit() and there.isdigit()):
+                return False
+            around = "/".join(mine[:place])
+            is_map = bool(around) and not mine[place - 1].isdigit() and then.steps.get(around) is None
+            return is_map or "/".join(mine[: place + 1]) in begun
+    return False

@@ -1,0 +1,204 @@
+"""Going back: from the place a person names to the branch that goes on from there. Pure; nothing is appended here.
+
+A turn cuts as little as it can. What was asked for before a result was known cannot depend on it, so to do a completed node
+again the lineage is cut just before its completion; a place that a person names is taken as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from outlast.errors import BadInput, NotFound, Refused
+from outlast.history import events as e
+from outlast.history.codec import decode, encode
+from outlast.history.lineage import BEFORE_FIRST
+from outlast.history.record import Entry
+from outlast.lifecycle.state import State
+
+START = "start"
+"""The place before everything that the run did."""
+
+
+class Turn(Struct, frozen=True, kw_only=True):
+    """What a branch needs to be opened: where it is cut, what is to be done again (`redo`), what is said first (`then`).
+    If it repairs something, `code` names the state in the catalogue and `evidence` the events that show it."""
+
+    cutoff: int
+    cause: e.BranchCause = "jump"
+    by: str = ""
+    reason: str = ""
+    redo: tuple[str, ...] = ()
+    then: tuple[e.AnyEvent, ...] = ()
+    code: str = ""
+    evidence: tuple[int, ...] = ()
+
+
+def to_place(log: Sequence[Entry], place: str, *, by: str = "", reason: str = "") -> Turn:
+    """A jump to an event by its number, to before a node or a question by its name, or to the `start`."""
+    if place == START:
+        return Turn(cutoff=BEFORE_FIRST, by=by, reason=reason)
+    if place.isascii() and place.isdigit():
+        return Turn(cutoff=int(place), by=by, reason=reason)
+    asked = _last(log, e.InteractionRequested, lambda event: place in (event.interaction, _base(event.interaction)))
+    began = _last(log, e.NodeScheduled, lambda event: event.node == place and event.attempt == 1)
+    if began is not None:
+        return Turn(cutoff=began.seq - 1, by=by, reason=reason, redo=(place,))
+    if asked is not None:
+        return Turn(cutoff=asked.seq - 1, by=by, reason=reason)
+    raise NotFound(
+        f"there is no node and no question {place!r} on this branch{_similar(log, place)}; "
+        "an event is named by its number, and `start` is before all of them"
+    )
+
+
+def _similar(log: Sequence[Entry], place: str) -> str:
+    names = {entry.event.node for entry in log if isinstance(entry.event, e.NodeScheduled)}
+    near = sorted(name for name in names if place.casefold() in name.casefold())[:5]
+    return f" (there is {', '.join(near)})" if near else ""
+
+
+def back(log: Sequence[Entry], nodes: int, *, by: str = "", reason: str = "") -> Turn:
+    """A jump back over the last completed nodes."""
+    if nodes < 1:
+        raise BadInput(f"a run is rewound by at least one node, not by {nodes}")
+    done = list({entry.event.node: entry for entry in log if isinstance(entry.event, e.NodeCompleted)}.values())
+    done.sort(key=lambda entry: entry.seq)
+    if nodes > len(done):
+        raise Refused(f"the run has completed {len(done)} nodes on this branch, it cannot be rewound by {nodes}")
+    undone = done[-nodes:]
+    return Turn(
+        cutoff=undone[0].seq - 1,
+        by=by,
+        reason=reason,
+        redo=tuple(entry.event.node for entry in undone if isinstance(entry.event, e.NodeCompleted)),
+    )
+
+
+def again(
+    log: Sequence[Entry],
+    node: str,
+    *,
+    feedback: e.Value = e.NULL,
+    inputs: e.Value = e.NULL,
+    by: str = "",
+    reason: str = "",
+) -> Turn:
+    """Do a node again that has an outcome, perhaps with feedback or with other inputs."""
+    outcome = outcome_of(log, node)
+    attempt = _attempt(outcome.event)
+    started = _last(log, e.NodeStarted, lambda event: event.node == node and event.attempt == attempt)
+    cause: Literal["first", "reset"]
+    if started is None:  # it took its result over: there is no attempt to count on from
+        begun = _last(log, e.NodeScheduled, lambda event: event.node == node and event.attempt == 1)
+        cutoff, attempt, cause = (begun or outcome).seq - 1, 0, "first"
+    else:
+        cutoff, cause = outcome.seq - 1, "reset"
+    word = e.NodeScheduled(
+        node=node,
+        attempt=attempt + 1,
+        cause=cause,
+        feedback=feedback,
+        inputs=inputs,
+    )
+    return Turn(cutoff=cutoff, cause="retry", by=by, reason=reason, redo=(node,), then=(word,))
+
+
+def instead(log: Sequence[Entry], node: str, output: e.Value, *, by: str = "", reason: str = "") -> Turn:
+    """Go on as if a node had returned something else."""
+    outcome = outcome_of(log, node)
+    word = e.NodeCompleted(node=node, attempt=_attempt(outcome.event), output=output, by=by or "someone")
+    return Turn(cutoff=outcome.seq - 1, by=by, reason=reason, redo=(node,), then=(word,))
+
+
+def outcome_of(log: Sequence[Entry], node: str) -> Entry:
+    """The place where the newest outcome of a node stands."""
+    for entry in reversed(log):
+        event = entry.event
+        if isinstance(event, e.NodeScheduled | e.NodeStarted) and event.node == node:
+            raise Refused(f"node {node} is under way: it has no outcome yet")
+        if isinstance(event, e.NodeCompleted | e.NodeFailed) and event.node == node:
+            return entry
+    raise NotFound(f"there is no node {node!r} on this branch{_similar(log, node)}")
+
+
+STABLE = (e.NodeCompleted, e.StepCompleted, e.InteractionAnswered)
+"""After these a run is somewhere: work is done, or a person has spoken."""
+
+
+def last_stable(log: Sequence[Entry]) -> Entry | None:
+    """The last event after which the run was somewhere."""
+    return next((entry for entry in reversed(log) if isinstance(entry.event, STABLE)), None)
+
+
+def last_place(log: Sequence[Entry]) -> int:
+    """Where a run can be gone on from: its end, or if it is over, the last thing it did."""
+    endings = (e.RunCompleted, e.RunFailed, e.RunCancelled, e.RunContinued)
+    for entry in reversed(log):
+        if isinstance(entry.event, endings):
+            stable = last_stable(log)
+            return stable.seq if stable is not None else BEFORE_FIRST
+        if isinstance(entry.event, e.RunStarted | e.BranchOpened):
+            break
+    return log[-1].seq
+
+
+def must_lead_on(turn: Turn, then: State) -> None:
+    """Refuse to go back to where there is nothing to go on from."""
+    if then.is_closed and turn.cause not in ("activate", "recovery"):
+        raise Refused(
+            f"event {turn.cutoff} is where the run was over: name an earlier event, a node or a question, "
+            "or activate that branch to have its outcome again"
+        )
+
+
+def request_of(turn: Turn, branch: int) -> e.JumpRequested:
+    """The turn as a request to whoever owns the run."""
+    then = e.Value(encode(turn.then)) if turn.then else e.NULL
+    return e.JumpRequested(
+        target=turn.cutoff,
+        branch=branch,
+        by=turn.by,
+        reason=turn.reason,
+        cause=turn.cause,
+        redo=turn.redo,
+        then=then,
+    )
+
+
+def turn_of(request: e.JumpRequested) -> Turn:
+    """The turn that a request asks for."""
+    then = tuple(decode(bytes(request.then))) if bytes(request.then) != b"null" else ()
+    return Turn(
+        cutoff=request.target,
+        cause=request.cause,
+        by=request.by,
+        reason=request.reason,
+        redo=request.redo,
+        then=then,
+    )
+
+
+def unmet(state: State, why: str) -> Turn:
+    """The branch that begins just before a request to go back that cannot be met (D2): the person may ask again."""
+    place = state.outline.jump_requested_at
+    return Turn(cutoff=place - 1, cause="recovery", reason=why, code="D2", evidence=(place,))
+
+
+def _attempt(event: e.AnyEvent) -> int:
+    assert isinstance(event, e.NodeCompleted | e.NodeFailed)
+    return event.attempt
+
+
+def _base(interaction: str) -> str:
+    return interaction.partition("~")[0]
+
+
+def _last(log: Iterable[Entry], kind: type[e.Event], is_meant: Callable[[Any], bool]) -> Entry | None:
+    found = None
+    for entry in log:
+        if isinstance(entry.event, kind) and is_meant(entry.event):
+            found = entry
+    return found

@@ -1,0 +1,24 @@
+"""Requests to go back, carried out by whoever owns the run."""
+
+from __future__ import annotations
+
+import logging
+
+from outlast.errors import Damaged, Overtaken, Refused
+from outlast.ledger import Pen
+from outlast.lifecycle.turning import turn_of, unmet
+
+log = logging.getLogger("outlast.runtime")
+
+
+async def turn_as_requested(pen: Pen) -> None:
+    """Open the branch that was asked for, if one was: a request is a fact and outlives whoever should have heard it (P1).
+    One that cannot be met is answered by a branch that begins just before it (D2), so that the person may ask again."""
+    while (request := pen.state.outline.jump_requested) is not None:
+        try:
+            await pen.turn(turn_of(request))
+        except Overtaken:
+            continue
+        except (Refused, Damaged) as refusal:
+            log.warning("run %s: the jump to event %d cannot be made: %s", pen.run, request.target, refusal)
+            await pen.turn(unmet(pen.state, str(refusal)))
