@@ -10,8 +10,10 @@ from outlast import __version__
 from outlast.cli import config, db
 from outlast.cli.answer import answer
 from outlast.cli.cancel import cancel
+from outlast.cli.doctor import doctor
 from outlast.cli.doorway import EXIT_CODES
 from outlast.cli.events import events
+from outlast.cli.going_back import activate, fork, jump, rewind
 from outlast.cli.init import init
 from outlast.cli.logs import logs
 from outlast.cli.options import StoreOption
@@ -64,7 +66,12 @@ app.command()(logs)
 app.command()(answer)
 app.command()(resume)
 app.command()(retry)
+app.command()(jump)
+app.command()(rewind)
+app.command()(activate)
+app.command()(fork)
 app.command()(cancel)
+app.command()(doctor)
 app.command()(verify)
 app.command()(init)
 app.add_typer(db.app, name="db")

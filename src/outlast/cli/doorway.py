@@ -19,7 +19,7 @@ RUN_FAILED, RUN_HELD, RUN_CANCELLED = 4, 5, 6
 
 EXIT_CODES = {
     SOUND: "all is well",
-    VIOLATED: "a log is damaged or breaks an invariant",
+    VIOLATED: "something is wrong: a log is damaged or breaks an invariant, or the doctor found something",
     MISUSED: "a mistake in the command, or no such run",
     FAILED: "the store could not be opened or read",
     RUN_FAILED: "the run that was waited for failed",

@@ -43,6 +43,15 @@ def workflow_of(created: e.RunCreated, apps: Iterable[str], settings: Settings) 
     return found
 
 
+def load_here(apps: Iterable[str], settings: Settings) -> None:
+    """Import what is named, so that its workflows are known; nothing else is imported."""
+    from outlast.runtime import finding
+
+    if apps or settings.apps:
+        open_the_way(settings)
+        _imported(lambda: finding.load_apps([*apps, *settings.apps]))
+
+
 def open_the_way(settings: Settings) -> None:
     """Let modules be found in the current folder and in the project's, before all others."""
     for folder in (settings.root.resolve(), Path.cwd()):

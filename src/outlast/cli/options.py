@@ -61,6 +61,7 @@ ByOption: TypeAlias = Annotated[
     str | None,
     typer.Option("--by", metavar="NAME", help="Who asks for it, for the log; your login name by default."),
 ]
+ReasonOption: TypeAlias = Annotated[str, typer.Option("--reason", "-r", metavar="TEXT", help="Why, for the log.")]
 
 
 def settings_of(ctx: typer.Context, store: str | None) -> Settings:

@@ -91,6 +91,12 @@ def _checked(workflow: Workflow[..., Any], name: str, raw: Value) -> Value:
     return raw
 
 
+def json_or_text(text: str) -> Any:
+    """What a person typed for a value: JSON if it is some, else the text itself."""
+    form = text.encode(errors="surrogateescape")
+    return msgspec.json.decode(form) if _is_json(form) else text
+
+
 def _is_json(form: bytes) -> bool:
     try:
         msgspec.json.decode(form)

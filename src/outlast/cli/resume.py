@@ -15,6 +15,7 @@ from outlast.cli.importing import workflow_of
 from outlast.cli.options import (
     AppOption,
     ByOption,
+    ReasonOption,
     Reply,
     ReplyOption,
     RunArgument,
@@ -24,6 +25,7 @@ from outlast.cli.options import (
     whoever,
 )
 from outlast.cli.outcome import Outcome, remark_interrupted, report
+from outlast.cli.parameters import json_or_text
 from outlast.cli.run import see_through, working
 from outlast.cli.screen import notice, write_bytes, write_json
 from outlast.client import Client
@@ -51,9 +53,10 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class Order(msgspec.Struct, frozen=True):
-    """What is to be done with the runs: how each is reopened, whether it is waited for, and how."""
+    """What is to be done with the runs: how each is set going, whether it is waited for, and how. `set_going` returns
+    another run, if it is that one which then goes on."""
 
-    reopen: Callable[[Client, RunId], Awaitable[bool]]
+    set_going: Callable[[Client, RunId], Awaitable[RunId | None]]
     is_waiting: bool
     manner: Manner
 
@@ -79,13 +82,13 @@ def resume(
     outlast ps --status failed -o ids | xargs outlast resume[/dim]
     """
 
-    async def reopen(desk: Client, run: RunId) -> bool:
-        return await resumed(desk, run, whoever(by))
+    async def reopen(desk: Client, run: RunId) -> None:
+        await resumed(desk, run, whoever(by))
 
     def begin() -> Coroutine[Any, Any, int]:
         settings = settings_of(ctx, store)
         order = Order(reopen, not no_wait, Manner.of(settings, whoever(by), output))
-        return _prepared(settings, runs, app or (), order)
+        return prepared(settings, runs, app or (), order)
 
     carry_out(begin)
 
@@ -94,29 +97,37 @@ def retry(
     ctx: typer.Context,
     run: RunArgument,
     node: Annotated[
-        str | None, typer.Argument(help="The failed node; that which the run failed of by default.", metavar="NODE")
+        str | None, typer.Argument(help="The node; that which the run failed of by default.", metavar="NODE")
     ] = None,
+    feedback: Annotated[
+        str | None, typer.Option("--feedback", "-f", metavar="VALUE", help="Given to the node: JSON, or plain text.")
+    ] = None,
+    reason: ReasonOption = "",
     app: AppOption = None,
     no_wait: NoWaitOption = False,
     by: ByOption = None,
     store: StoreOption = None,
     output: ReplyOption = Reply.TEXT,
 ) -> None:
-    """Do a failed node again and go on from there.
+    """Do a node again and go on from there.
+
+    A failed node gets another attempt where it is. One that completed is done
+    again on a new branch; what followed from it stays readable on the old one.
 
     \b
     [dim]outlast retry 01a1e436-2c39
-    outlast retry 01a1e436-2c39 fetch#3[/dim]
+    outlast retry 01a1e436-2c39 fetch#3
+    outlast retry 01a1e436-2c39 draft --feedback "shorter, please"[/dim]
     """
 
-    async def reopen(desk: Client, found: RunId) -> bool:
-        await desk.retry(found, node, by=whoever(by))
-        return True
+    async def reopen(desk: Client, found: RunId) -> None:
+        given = None if feedback is None else json_or_text(feedback)
+        await desk.retry(found, node, feedback=given, by=whoever(by), reason=reason)
 
     def begin() -> Coroutine[Any, Any, int]:
         settings = settings_of(ctx, store)
         order = Order(reopen, not no_wait, Manner.of(settings, whoever(by), output))
-        return _prepared(settings, [run], app or (), order)
+        return prepared(settings, [run], app or (), order)
 
     carry_out(begin)
 
@@ -135,7 +146,7 @@ async def resumed(desk: Client, run: RunId, by: str) -> bool:
     return True
 
 
-def _prepared(settings: Settings, names: Sequence[str], apps: Sequence[str], order: Order) -> Coroutine[Any, Any, int]:
+def prepared(settings: Settings, names: Sequence[str], apps: Sequence[str], order: Order) -> Coroutine[Any, Any, int]:
     """Everything that can be refused is refused before anything is changed."""
     found = asyncio.run(_found(settings, names))
     if not order.is_waiting:
@@ -164,15 +175,17 @@ async def _created(desk: Client, run: RunId) -> e.RunCreated:
 async def _reopen_only(settings: Settings, found: Sequence[Found], order: Order) -> int:
     async with open_desk(settings) as desk:
         for each in found:
-            has_changed = await order.reopen(desk, each.run)
-            summary = await desk.get(each.run)
+            before = await desk.get(each.run)
+            run = await order.set_going(desk, each.run) or each.run
+            summary = await desk.get(run)
+            has_changed = run != each.run or summary.at > before.at
             if order.manner.reply is Reply.JSON:
-                write_json({"run": each.run, "status": summary.status, "resumed": has_changed})
+                write_json({"run": run, "status": summary.status, "resumed": has_changed})
             elif order.manner.reply is Reply.IDS:
-                write_bytes(f"{each.run}\n".encode())
+                write_bytes(f"{run}\n".encode())
             else:
                 how = "goes on" if has_changed else f"is {summary.status} and goes on"
-                notice(f"run {each.run} {how} as soon as a worker has its code")
+                notice(f"run {run} {how} as soon as a worker has its code")
     return SOUND
 
 
@@ -180,11 +193,10 @@ async def _go_on(settings: Settings, found: Sequence[tuple[Found, Workflow[..., 
     where, left, code = order.manner.where, [each.run for each, _ in found], SOUND
     try:
         async with working(settings) as desk:
-            for each, _ in found:
-                await order.reopen(desk, each.run)
-            for each, workflow in found:
-                ended = await _seen_through(desk, each.run, workflow, order)
-                left.remove(each.run)
+            left = [await order.set_going(desk, each.run) or each.run for each, _ in found]
+            for run, (_, workflow) in zip(list(left), found, strict=True):
+                ended = await _seen_through(desk, run, workflow, order)
+                left.remove(run)
                 code = max(code, report(ended, order.manner.reply, where))
     except asyncio.CancelledError:
         return remark_interrupted(left, where)
@@ -196,6 +208,6 @@ async def _seen_through(desk: Client, run: RunId, workflow: Workflow[..., Any], 
     ended = await see_through(desk, run, workflow, order.manner)
     error = ended.tally.state.outline.error
     if ended.tally.state.outline.held and error is not None and error.message == RESTARTED:
-        await order.reopen(desk, ended.tally.run)
+        await order.set_going(desk, ended.tally.run)
         return await see_through(desk, run, workflow, order.manner)
     return ended

@@ -17,8 +17,10 @@ D7  What cannot be done is refused with a sentence for people, and nothing is ch
 
 from outlast.client.acting import Client
 from outlast.client.blocking import Blocking, BlockingHandle
+from outlast.client.examining import Diagnosis
 from outlast.client.handle import Handle
 from outlast.client.reading import Entry, Interval, Listed, Page, Query, Reader, Summary, Verification
+from outlast.lifecycle.diagnosis import Finding
 from outlast.lifecycle.invariants import Violation
 from outlast.store import Line
 
@@ -26,7 +28,9 @@ __all__ = [
     "Blocking",
     "BlockingHandle",
     "Client",
+    "Diagnosis",
     "Entry",
+    "Finding",
     "Handle",
     "Interval",
     "Line",

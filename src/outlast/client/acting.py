@@ -10,9 +10,10 @@ from typing import Any, ParamSpec, TypeVar
 import msgspec
 
 from outlast.client.answers import must_fit
+from outlast.client.exclusion import marks_of
 from outlast.client.handle import Handle
 from outlast.client.steering import Steering
-from outlast.errors import AlreadyExists, BadInput, Cancelled, Gone, Held, OutlastError
+from outlast.errors import AlreadyExists, BadInput, Cancelled, Gone, Held, OutlastError, Refused
 from outlast.history import events as e
 from outlast.history.ids import RunId, checked_run, derived_run
 from outlast.history.record import Entry
@@ -54,19 +55,23 @@ class Client(Steering):
         except TypeError as error:
             raise BadInput(f"workflow {spec.name} cannot be started so: {error}") from error
         run = self._run_id(spec.name, options)
+        exclusive = workflow.exclusive_for(args, kwargs)
         created = e.RunCreated(
             workflow=spec.name,
-            version=spec.code,
+            version=await self._definitions.keep(workflow),
             params=await stored(packed.inputs, self._store.blobs),
             key=options.get("key", ""),
             title=options.get("title", ""),
-            tags=options.get("tags", ()),
+            tags=(*options.get("tags", ()), *marks_of(exclusive)),
             on_restart=spec.on_restart,
+            exclusive=exclusive,
             entry=found_at(spec.entry),
             root=self._root,
         )
         try:
-            if self._worker is not None and self._worker.room:
+            if exclusive:
+                await self._start_alone(run, created)
+            elif self._worker is not None and self._worker.room:
                 await self._worker.start(run, workflow, created, packed.args, packed.kwargs)
             else:
                 await self._ledger.create_ready(run, created)
@@ -74,6 +79,18 @@ class Client(Steering):
             await self._must_be_the_same(run, created)
         self._take_on(run)
         return Handle(self, run, workflow)
+
+    async def _start_alone(self, run: RunId, created: e.RunCreated) -> None:
+        """A run that must have something for itself: it begins only after nobody else was seen to have it."""
+        await self._must_be_free(created.exclusive, run)
+        pen = await self._ledger.create(run, [created], await self._own_worker())
+        try:
+            await self._must_be_free(created.exclusive, run)
+        except Refused as refusal:
+            await pen.append([e.RunCancelled(reason=str(refusal))], release=True)
+            raise
+        while not await pen.let_go(ready=True):
+            pass
 
     def _run_id(self, workflow: str, options: dict[str, Any]) -> RunId:
         if "id" in options:

@@ -40,6 +40,10 @@ class News:
             if not waiting:
                 del self._waiting[run]
 
+    def count(self, run: RunId) -> int:
+        """How many wait for news of a run here."""
+        return len(self._waiting.get(run, ()))
+
     def close(self) -> None:
         if self._end is not None:
             self._end()

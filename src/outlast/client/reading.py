@@ -9,7 +9,7 @@ import msgspec
 
 from outlast.errors import BadInput, Damaged, Illegal, NotFound
 from outlast.history.ids import RunId, checked_run
-from outlast.history.lineage import Interval, holder, lineage
+from outlast.history.lineage import Branch, Interval, holder, lineage
 from outlast.history.record import Entry
 from outlast.ledger.proof import STRANGE, Verification, verify
 from outlast.ledger.reading import branches_of, head_of, lineage_of, state_of, told
@@ -106,9 +106,12 @@ class Reader:
         """What the current lineage of a run amounts to."""
         return await state_of(self._store, run, list(await self.lineage(run)))
 
+    async def _branches(self, run: RunId) -> dict[int, Branch]:
+        return await branches_of(self._store, await self._head(run))
+
     async def _state_at(self, run: RunId, cutoff: int) -> State:
         """What the lineage that ends at an event amounts to, on whichever branch that event lies."""
-        branches = await branches_of(self._store, await self._head(run))
+        branches = await self._branches(run)
         return await state_of(self._store, run, lineage(branches, holder(branches.values(), cutoff).id, cutoff))
 
     # --- what happened

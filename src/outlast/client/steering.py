@@ -7,20 +7,19 @@ for a moment and changed. Either way the answer is durable before the verb retur
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, TypeAlias
 
 import msgspec
 
 from outlast.client.handle import Handle
-from outlast.client.news import News
-from outlast.client.reading import Reader
-from outlast.errors import BadInput, Claimed, Gone, NotFound, OutlastError, Refused
+from outlast.client.healing import Healer
+from outlast.errors import BadInput, Claimed, Damaged, Gone, NotFound, OutlastError, Refused
 from outlast.history import events as e
-from outlast.history.ids import RunId, WorkerId, checked_run
+from outlast.history.ids import RunId, checked_run
 from outlast.history.record import Entry
-from outlast.ledger import Ledger, Pen
+from outlast.ledger import Pen
 from outlast.ledger.reading import branches_of
 from outlast.lifecycle import decide, turning
 from outlast.lifecycle.forking import forked
@@ -30,32 +29,16 @@ from outlast.lifecycle.turning import Turn
 from outlast.runtime.ends import created_of, open_children, settle
 from outlast.runtime.finding import find_workflow
 from outlast.runtime.values import INLINE_LIMIT, encode
-from outlast.runtime.worker import Worker
-from outlast.store import Claim
-
-if TYPE_CHECKING:
-    from outlast.client.acting import Client
-    from outlast.runtime.functions import Workflow
 
 PATIENCE = 30.0
 """Seconds that a verb waits for the owner of a run to obey."""
 POLL = 0.5
-TRIES, SOON = 100, 0.02
-"""How often, and after how many seconds, a run that is over is claimed again from whoever has just ended it."""
 Plan: TypeAlias = Callable[[Sequence[Entry]], Turn]
 """From the events of the current lineage to the branch that is wanted."""
 
 
-class Steering(Reader):
+class Steering(Healer):
     """The verbs that change the course of a run."""
-
-    def __init__(self, ledger: Ledger, worker: Worker | None, apps: tuple[str, ...]) -> None:
-        super().__init__(ledger.store, key=ledger.key)
-        self._ledger = ledger
-        self._worker = worker
-        self._apps = apps
-        self._news = News(ledger)
-        self._stand_in: WorkerId | None = None
 
     # --- stopping and going on
 
@@ -104,16 +87,29 @@ class Steering(Reader):
     async def _reopen(self, run: RunId, node: str | None, by: str, feedback: e.Value) -> Handle[Any]:
         created = await created_of(self._store, run)
         workflow = find_workflow(created, self._apps) if self._worker is not None else None
+        await self._must_be_sound(run)
+        if created.exclusive:
+            await self._must_be_free(created.exclusive, run)
         had_stopped = (await self.get(run)).status in (Status.FAILED, Status.PAUSED)
         try:
             async with self._owning(run, ready=True) as pen:
                 if node is not None or had_stopped or not _needs_no_word(pen.state):
                     await pen.append(decide.reopen(pen.state, node, by=by, feedback=feedback))
+                    await self._must_still_be_free(created.exclusive, pen)
         except Claimed as claimed:
             summary = await self.get(run)
             raise Refused(f"run {run} is {summary.status}, there is nothing to resume: {claimed}") from claimed
         self._take_on(run)
         return self._handle(run, workflow)
+
+    async def _must_still_be_free(self, exclusive: str, pen: Pen) -> None:
+        """Somebody may have begun at the same moment: then this one stands still again."""
+        try:
+            if exclusive:
+                await self._must_be_free(exclusive, pen.run)
+        except Refused as refusal:
+            await pen.append(decide.pause(pen.state, str(refusal)))
+            raise
 
     # --- going back
 
@@ -176,9 +172,12 @@ class Steering(Reader):
         created = await created_of(self._store, run)
         workflow = find_workflow(created, self._apps) if self._worker is not None else None
         head = await self._head(run)
-        turn = plan([entry async for entry in self.events(run)])
+        log, upto = await self._legible(run)
+        turn = plan(log)
+        if upto is not None and turn.cutoff > upto:
+            raise Refused(f"the log of run {run} reads only up to event {upto}: go back to there or further")
         try:
-            async with self._owning(run, ready=True) as pen:
+            async with self._owning(run, ready=True, upto=upto) as pen:
                 await pen.turn(turn)
         except Claimed:
             await self._must_be_possible(run, turn)
@@ -186,6 +185,14 @@ class Steering(Reader):
             await self._until_turned(run, head.branch)
         self._take_on(run)
         return self._handle(run, workflow)
+
+    async def _legible(self, run: RunId) -> tuple[Sequence[Entry], int | None]:
+        """The current lineage; if it is damaged, as far as it reads, and how far that is."""
+        try:
+            return [entry async for entry in self.events(run)], None
+        except Damaged:
+            evidence = await self._evidence(run)
+            return [entry for entry in evidence.log if entry.seq <= evidence.last_good], evidence.last_good
 
     async def _must_be_possible(self, run: RunId, turn: Turn) -> None:
         """Refuse here what the owner of the run would have to refuse later, when nobody listens."""
@@ -208,48 +215,6 @@ class Steering(Reader):
                     await asyncio.wait({heard}, timeout=POLL)
             finally:
                 self._news.unsubscribe(run, heard)
-
-    # --- owning a run for a moment
-
-    @asynccontextmanager
-    async def _owning(self, run: RunId, *, ready: bool = False) -> AsyncIterator[Pen]:
-        """Own a run that nobody advances, for as long as it takes; `Claimed` if somebody does."""
-        pen = await self._ledger.take_over(await self._claimed(run))
-        try:
-            yield pen
-        except BaseException:
-            await pen.let_go(ready=not pen.state.is_closed and pen.state.outline.base in ("running", "created"))
-            raise
-        while not await pen.let_go(ready=ready and not pen.state.is_closed):
-            pass
-
-    async def _claimed(self, run: RunId) -> Claim:
-        """A claim on a run. Whoever brought it to its end is about to let go of it, and is waited for."""
-        is_ours = False
-        for _ in range(TRIES):
-            is_ours = self._worker is not None and await self._worker.advances(run)
-            claims = [] if is_ours else await self._store.claim(await self._own_worker(), runs=[run])
-            if claims:
-                return claims[0]
-            if not (await self._head(run)).closed:
-                break
-            await asyncio.sleep(SOON)
-        raise Claimed("this process advances it" if is_ours else "a live worker holds it")
-
-    async def _own_worker(self) -> WorkerId:
-        if self._worker is not None:
-            return self._worker.id
-        if self._stand_in is None:
-            self._stand_in = self._ledger.new_worker_id()
-        await self._store.enrol(self._stand_in, 30.0)
-        return self._stand_in
-
-    def _take_on(self, run: RunId) -> None:
-        if self._worker is not None:
-            self._worker.take_on(run)
-
-    def _handle(self, run: RunId, workflow: Workflow[..., Any] | None) -> Handle[Any]:
-        return Handle(cast("Client", self), run, workflow)
 
 
 def _plain(value: Any, where: str) -> e.Value:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import hashlib
 import inspect
 import re
+import textwrap
 from collections.abc import Callable
+from functools import cache
 from types import CodeType
 from typing import Any, Literal, TypeAlias
 
+import msgspec
 from msgspec import Struct
 
 from outlast.definition.retry import NEVER, Retry
 from outlast.errors import BadInput
+from outlast.history.ids import content_hash
 
 Where: TypeAlias = Literal["loop", "thread", "process"]
 Errors: TypeAlias = tuple[type[BaseException], ...]
@@ -37,13 +41,15 @@ class NodeSpec(Struct, frozen=True):
 
 
 class WorkflowSpec(Struct, frozen=True):
-    """A durable function. `entry` says where its code is found again: `module:name`."""
+    """A durable function. `entry` says where its code is found again: `module:name`. Of its runs with the same `exclusive`
+    key, a text that may name parameters in braces, only one is live at a time."""
 
     fn: Callable[..., Any]
     name: str
     code: str
     entry: str
     on_restart: Literal["resume", "hold"] = "resume"
+    exclusive: str = ""
 
 
 def checked_name(name: str, what: str) -> str:
@@ -90,6 +96,24 @@ def _feed(update: Callable[[bytes], None], code: CodeType) -> None:
             update(repr(sorted(map(repr, constant))).encode())
         else:
             update(repr(constant).encode())
+
+
+@cache
+def document(spec: WorkflowSpec) -> bytes:
+    """The definition of a workflow as it is stored, so that people can read later what a run was started with: its source.
+    Where there is none to be had, the fingerprint of its code stands for it."""
+    try:
+        source = textwrap.dedent(inspect.getsource(inspect.unwrap(spec.fn)))
+    except (OSError, TypeError):
+        source = ""
+    written = {"kind": "function", "workflow": spec.name, "source": source, "code": "" if source else spec.code}
+    return msgspec.json.encode(written)
+
+
+@cache
+def version_of(spec: WorkflowSpec) -> str:
+    """The version of a workflow: the name of its definition."""
+    return content_hash(document(spec))
 
 
 def entry_of(fn: Callable[..., Any]) -> str:

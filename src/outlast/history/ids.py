@@ -35,6 +35,11 @@ def derived_run(source: str, *names: str) -> RunId:
     return RunId(_as_uuid(int.from_bytes(hasher.digest(), "big"), version=8))
 
 
+def content_hash(content: bytes) -> str:
+    """The name of a blob, and of a version: what is in it."""
+    return hashlib.blake2b(content, digest_size=32).hexdigest()
+
+
 def checked_run(name: str) -> RunId:
     """`name` as a run id, or `BadInput`: ids travel in URLs, file names and object keys."""
     if not _ALLOWED.fullmatch(name):

@@ -72,11 +72,15 @@ class Ledger:
         """The pen owns its run: news of it go to this pen."""
         self._pens[pen.run] = pen
 
-    async def take_over(self, claim: Claim, *, hold: bool = False) -> Pen:
-        """Become the owner of a claimed run: ownership begins when the takeover is in the log."""
+    async def take_over(self, claim: Claim, *, hold: bool = False, upto: int | None = None) -> Pen:
+        """Become the owner of a claimed run: ownership begins when the takeover is in the log. A log that is damaged reads
+        only `upto` an event: then the one thing to do with it is to open a branch there."""
         head = await head_of(self.store, claim.run)
         told: list[Told] = []
-        state = await state_of(self.store, claim.run, await lineage_of(self.store, head), told)
+        intervals = await lineage_of(self.store, head)
+        if upto is not None:
+            intervals = [(first, min(last, upto)) for first, last in intervals if first <= upto]
+        state = await state_of(self.store, claim.run, intervals, told)
         pen = Pen(self, claim.worker, claim.epoch, head, state)
         pen.remembered = told
         await pen.take_over(

@@ -57,7 +57,7 @@ async def _create(worker: Worker, parent: Driver, ask: ChildAsk) -> None:
     spec, options = ask.workflow.spec, ask.workflow.start
     created = e.RunCreated(
         workflow=spec.name,
-        version=spec.code,
+        version=await worker.definitions.keep(ask.workflow),
         params=await stored(ask.packed.inputs, worker.store.blobs),
         parent=parent.run,
         parent_node=ask.node,

@@ -131,14 +131,15 @@ class Driver:
 
     async def go_on(self, news: Iterable[Entry], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """After a replay: what the code asked for and the log does not have begins, what was open goes on."""
-        state, spec, code = self.pen.state, self.code.workflow.spec, self.code
+        state, code = self.pen.state, self.code
+        version = await self.worker.definitions.keep(code.workflow)
         self.adoptable = await adopting.adoptable_by(self.pen)
         self._become_live()
         self._date()
-        if state.outline.version != spec.code:
+        if state.outline.version != version:
             self._pending.append(
                 e.VersionChanged(
-                    version=spec.code, previous=state.outline.version, reason="it replayed without a difference"
+                    version=version, previous=state.outline.version, reason="it replayed without a difference"
                 )
             )
         if code.main is None:

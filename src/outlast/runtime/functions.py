@@ -14,8 +14,10 @@ from outlast.definition.function import (
     NodeSpec,
     WorkflowSpec,
     checked_name,
+    document,
     entry_of,
     fingerprint,
+    version_of,
     where_to_run,
 )
 from outlast.definition.retry import NEVER, Retry
@@ -94,6 +96,30 @@ class Workflow(Generic[P, R]):
     def arguments(self) -> Arguments:
         return Arguments(self.fn)
 
+    @property
+    def version(self) -> str:
+        """The name of its definition: another text is another version."""
+        return version_of(self.spec)
+
+    @property
+    def document(self) -> bytes:
+        """Its definition as it is stored."""
+        return document(self.spec)
+
+    def exclusive_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        """The key of what a run with these parameters must have for itself; empty if there is none."""
+        pattern: str = self.start.get("exclusive") or self.spec.exclusive
+        if not pattern:
+            return ""
+        bound = self.arguments.signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        try:
+            return pattern.format(**bound.arguments)
+        except (LookupError, ValueError, AttributeError) as error:
+            raise BadInput(
+                f"exclusive={pattern!r} of workflow {self.spec.name} names what is no parameter: {error}"
+            ) from error
+
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         """Inside a workflow: a child run with these parameters, and its result."""
         scope = current.get(None)
@@ -106,12 +132,19 @@ class Workflow(Generic[P, R]):
         return Call(scope.code, ChildAsk(scope.node(name, self.start.get("key")), self, args, kwargs))
 
     def options(
-        self, *, id: str | None = None, key: str | None = None, title: str = "", tags: tuple[str, ...] = ()
+        self,
+        *,
+        id: str | None = None,
+        key: str | None = None,
+        title: str = "",
+        tags: tuple[str, ...] = (),
+        exclusive: str = "",
     ) -> Workflow[P, R]:
-        """The same workflow, for a start under an id or a key of your choice: started twice it is one run."""
+        """The same workflow, for a start under an id or a key of your choice: started twice it is one run. Of the runs with
+        the same `exclusive` text only one is live at a time."""
         if id is not None and key is not None:
             raise BadInput("give an id or a key, not both: either alone makes the start idempotent")
-        given = {"id": id, "key": _checked_key(key), "title": title, "tags": tuple(tags)}
+        given = {"id": id, "key": _checked_key(key), "title": title, "tags": tuple(tags), "exclusive": exclusive}
         return Workflow(self.spec, StartOptions({name: value for name, value in given.items() if value}))
 
     def __repr__(self) -> str:
@@ -203,16 +236,19 @@ def workflow(fn: Callable[P, Coroutine[Any, Any, R]], /) -> Workflow[P, R]: ...
 @overload
 def workflow(fn: Callable[P, R], /) -> Workflow[P, R]: ...
 @overload
-def workflow(*, name: str | None = None, on_restart: Literal["resume", "hold"] = "resume") -> _WorkflowMaker: ...
+def workflow(
+    *, name: str | None = None, on_restart: Literal["resume", "hold"] = "resume", exclusive: str = ""
+) -> _WorkflowMaker: ...
 def workflow(fn: Any = None, /, **options: Any) -> Any:
     """Make a function a workflow: plain Python that goes on after a crash from what its log holds.
 
-    What it does that must not be done twice belongs in nodes. `on_restart="hold"` lets a person decide after a crash."""
+    What it does that must not be done twice belongs in nodes. `on_restart="hold"` lets a person decide after a crash.
+    Of its runs with the same `exclusive` key, such as `"folder:{path}"` with a parameter `path`, one is live at a time."""
     return _WorkflowMaker(options) if fn is None else _workflow(fn, **options)
 
 
 def _workflow(
-    fn: Any, *, name: str | None = None, on_restart: Literal["resume", "hold"] = "resume"
+    fn: Any, *, name: str | None = None, on_restart: Literal["resume", "hold"] = "resume", exclusive: str = ""
 ) -> Workflow[..., Any]:
     _must_be_function(fn, "workflow")
     if on_restart not in ("resume", "hold"):
@@ -220,7 +256,8 @@ def _workflow(
     if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
         raise BadInput(f"{fn.__qualname__} is a generator: a workflow returns one result")
     called = checked_name(name or fn.__name__, "workflow")
-    made: Workflow[..., Any] = Workflow(WorkflowSpec(fn, called, fingerprint(fn), entry_of(fn), on_restart))
+    spec = WorkflowSpec(fn, called, fingerprint(fn), entry_of(fn), on_restart, exclusive)
+    made: Workflow[..., Any] = Workflow(spec)
     register(called, made)
     return made
 

@@ -25,6 +25,7 @@ from outlast.store import BlobRef, Blobs
 __all__ = [
     "INLINE_LIMIT",
     "Codec",
+    "blob_of",
     "codec_for",
     "decode",
     "encode",
@@ -134,12 +135,17 @@ def is_elsewhere(raw: Value) -> bool:
     return bytes(memoryview(raw)[: len(_BLOB)]) == _BLOB
 
 
+def blob_of(raw: Value) -> BlobRef:
+    """The blob that a reference names."""
+    reference = _decode_any(raw)
+    return BlobRef(reference["hash"], reference["size"])
+
+
 async def fetched(raw: Value, blobs: Blobs) -> Value:
     """The value the log holds or refers to; `NotFound` names a blob that is not there."""
     if not is_elsewhere(raw):
         return raw
-    reference = _decode_any(raw)
-    ref = BlobRef(reference["hash"], reference["size"])
+    ref = blob_of(raw)
     try:
         return Raw(b"".join([chunk async for chunk in blobs.open(ref)]))
     except NotFound as error:

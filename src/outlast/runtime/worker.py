@@ -23,6 +23,7 @@ from outlast.runtime import registry
 from outlast.runtime.asks import NodeAsk
 from outlast.runtime.attempts import Attempts
 from outlast.runtime.code import Code
+from outlast.runtime.definitions import Definitions
 from outlast.runtime.driver import DIVERGED, Driver, Ending
 from outlast.runtime.ends import created_of, ending_of, open_children, settle
 from outlast.runtime.failures import kind_of
@@ -62,6 +63,7 @@ class Worker:
         self.loop = asyncio.get_running_loop()
         self.id: WorkerId = ledger.new_worker_id()
         self.drivers: dict[RunId, Driver] = {}
+        self.definitions = Definitions(ledger.store.blobs)
         self.progress = Progress(ledger.store)
         self.lines = LineKeeper(ledger.store, ledger.clock)
         self.attempts = Attempts(self, threads=threads, processes=processes, keeper=self.lines, stdout=stdout)

@@ -1,0 +1,190 @@
+"""`outlast jump`, `rewind`, `activate` and `fork`: take a run another way. Nothing is deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from outlast.cli.attending import Manner
+from outlast.cli.doorway import carry_out
+from outlast.cli.options import (
+    AppOption,
+    ByOption,
+    ReasonOption,
+    Reply,
+    ReplyOption,
+    RunArgument,
+    StoreOption,
+    settings_of,
+    whoever,
+)
+from outlast.cli.parameters import json_or_text
+from outlast.cli.resume import NoWaitOption, Order, prepared
+from outlast.cli.screen import notice
+from outlast.client import Client
+from outlast.errors import BadInput
+from outlast.history.ids import RunId
+
+EditOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--edit",
+        metavar="NAME=VALUE",
+        help="At a node: output=VALUE is what it returned, NAME=VALUE what it is called with; may be given again.",
+    ),
+]
+
+
+def jump(
+    ctx: typer.Context,
+    run: RunArgument,
+    to: Annotated[
+        str,
+        typer.Option("--to", metavar="EVENT|NODE|QUESTION", help="An event's number, a node, a question, or `start`."),
+    ],
+    edit: EditOption = None,
+    reason: ReasonOption = "",
+    app: AppOption = None,
+    no_wait: NoWaitOption = False,
+    by: ByOption = None,
+    store: StoreOption = None,
+    output: ReplyOption = Reply.TEXT,
+) -> None:
+    """Go back to a place in a run, and go on from there as a new branch.
+
+    An event is named by its number: the new branch begins after it. A node or
+    a question is gone back to its beginning, and done or asked again. What the
+    run did since stays readable on its old branch, and results that have
+    nothing to do with it are taken over.
+
+    \b
+    [dim]outlast jump 01a1e436-2c39 --to 17
+    outlast jump 01a1e436-2c39 --to fetch#3
+    outlast jump 01a1e436-2c39 --to fetch --edit url=https://example.org
+    outlast jump 01a1e436-2c39 --to summarise --edit output='"by hand"'[/dim]
+    """
+
+    async def turn(desk: Client, found: RunId) -> None:
+        await desk.jump(found, to, **_edits(edit or []), by=whoever(by), reason=reason)
+
+    _carry_out(ctx, run, turn, app, no_wait, by, store, output)
+
+
+def rewind(
+    ctx: typer.Context,
+    run: RunArgument,
+    nodes: Annotated[int, typer.Argument(help="How many completed nodes to go back.", metavar="N")] = 1,
+    reason: ReasonOption = "",
+    app: AppOption = None,
+    no_wait: NoWaitOption = False,
+    by: ByOption = None,
+    store: StoreOption = None,
+    output: ReplyOption = Reply.TEXT,
+) -> None:
+    """Go back over the last completed nodes and do them again, as a new branch.
+
+    \b
+    [dim]outlast rewind 01a1e436-2c39
+    outlast rewind 01a1e436-2c39 3[/dim]
+    """
+
+    async def turn(desk: Client, found: RunId) -> None:
+        await desk.rewind(found, nodes, by=whoever(by), reason=reason)
+
+    _carry_out(ctx, run, turn, app, no_wait, by, store, output)
+
+
+def activate(
+    ctx: typer.Context,
+    run: RunArgument,
+    branch: Annotated[int, typer.Argument(help="The branch to go on with.", metavar="BRANCH")],
+    reason: ReasonOption = "",
+    app: AppOption = None,
+    no_wait: NoWaitOption = False,
+    by: ByOption = None,
+    store: StoreOption = None,
+    output: ReplyOption = Reply.TEXT,
+) -> None:
+    """Go on from the end of an older branch, as a new one.
+
+    If that branch had ended, its outcome is the run's again.
+
+    \b
+    [dim]outlast branches 01a1e436-2c39
+    outlast activate 01a1e436-2c39 0[/dim]
+    """
+
+    async def turn(desk: Client, found: RunId) -> None:
+        await desk.activate(found, branch, by=whoever(by), reason=reason)
+
+    _carry_out(ctx, run, turn, app, no_wait, by, store, output)
+
+
+def fork(
+    ctx: typer.Context,
+    run: RunArgument,
+    at: Annotated[
+        str | None,
+        typer.Option("--at", metavar="EVENT|NODE|QUESTION", help="Where to fork it; where it stands by default."),
+    ] = None,
+    id: Annotated[str | None, typer.Option("--id", help="The id of the new run.")] = None,
+    title: Annotated[str, typer.Option(help="What people call the new run.")] = "",
+    app: AppOption = None,
+    no_wait: NoWaitOption = False,
+    by: ByOption = None,
+    store: StoreOption = None,
+    output: ReplyOption = Reply.TEXT,
+) -> None:
+    """Start a new run that has the history of this one up to a place.
+
+    The run itself is not touched, and goes on beside its fork.
+
+    \b
+    [dim]outlast fork 01a1e436-2c39
+    outlast fork 01a1e436-2c39 --at fetch#3 --id second-try[/dim]
+    """
+
+    async def forked(desk: Client, found: RunId) -> RunId:
+        handle = await desk.fork(found, at, id=id, title=title, by=whoever(by))
+        notice(f"run {handle.run} is a fork of {found}")
+        return handle.run
+
+    _carry_out(ctx, run, forked, app, no_wait, by, store, output)
+
+
+def _carry_out(
+    ctx: typer.Context,
+    run: str,
+    turn: Callable[[Client, RunId], Awaitable[RunId | None]],
+    app: list[str] | None,
+    no_wait: bool,
+    by: str | None,
+    store: str | None,
+    output: Reply,
+) -> None:
+    def begin() -> Coroutine[Any, Any, int]:
+        settings = settings_of(ctx, store)
+        order = Order(turn, not no_wait, Manner.of(settings, whoever(by), output))
+        return prepared(settings, [run], app or (), order)
+
+    carry_out(begin)
+
+
+def _edits(edit: list[str]) -> dict[str, Any]:
+    """What was edited, as arguments of `Client.jump`."""
+    told: dict[str, Any] = {}
+    for each in edit:
+        name, equals, text = each.partition("=")
+        if not equals or not name:
+            raise BadInput(f"{each!r} is no edit: write output=VALUE, or NAME=VALUE for a parameter of the node")
+        if name in told:
+            raise BadInput(f"{name} is edited twice")
+        told[name] = json_or_text(text)
+    if "output" in told:
+        if len(told) > 1:
+            raise BadInput("with an output the node is not called, so there is nothing to edit about its inputs")
+        return {"output": told["output"]}
+    return {"inputs": told} if told else {"output": msgspec.UNSET}

@@ -1,0 +1,156 @@
+"""Gathers what there is to see of a run, for the doctor. Nothing here changes anything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from outlast.errors import Damaged, Illegal, NotFound, OutlastError
+from outlast.history import events as e
+from outlast.history.ids import RunId
+from outlast.history.lineage import Interval, lineage
+from outlast.history.record import Entry
+from outlast.ledger.proof import STRANGE, verify
+from outlast.ledger.reading import branches_of, head_of, records
+from outlast.lifecycle.diagnosis import Evidence, Finding, Holder
+from outlast.lifecycle.fold import apply
+from outlast.lifecycle.invariants import Violation
+from outlast.lifecycle.state import State
+from outlast.lifecycle.summary import Summary, summarise
+from outlast.runtime.functions import Node, Workflow
+from outlast.runtime.values import blob_of, is_elsewhere
+from outlast.store import Head, Store
+
+
+class Diagnosis(Struct, frozen=True):
+    """What the doctor says of one run."""
+
+    run: RunId
+    status: str
+    findings: tuple[Finding, ...]
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether there is nothing to be done."""
+        return all(finding.standing == "consistent" for finding in self.findings)
+
+    @property
+    def remedies(self) -> tuple[Finding, ...]:
+        """What can be repaired without a person's word, in order."""
+        return tuple(finding for finding in self.findings if finding.remedy is not None)
+
+
+async def evidence_of(
+    store: Store,
+    run: RunId,
+    key: bytes,
+    *,
+    workflow: Workflow[..., Any] | None = None,
+    watchers: int | None = None,
+    claimed_by_us: bool = False,
+) -> Evidence:
+    """Everything the doctor looks at. `claimed_by_us` if the asker has just claimed the run: then nobody else has."""
+    head = await head_of(store, run)
+    holding = None if claimed_by_us else await store.holding(run)
+    summary = await _summary(store, run)
+    seen = _Seen()
+    await seen.look(store, head)
+    damage = await _damage(store, run, key, seen)
+    outline = seen.state.outline
+    return Evidence(
+        run=run,
+        now=await store.now(),
+        log=seen.log,
+        state=seen.state,
+        version=head.version,
+        summary=summary,
+        true=summarise(run, seen.state),
+        holder=Holder(holding.worker, holding.is_live) if holding is not None else None,
+        is_ready=head.ready,
+        today=workflow.version if workflow is not None else "",
+        initial=_initial(seen.log),
+        known_versions=await _known(store, (outline.version, _initial(seen.log)), workflow),
+        attempts=_attempts(workflow),
+        damage=damage,
+        last_good=min((each.seq for each in damage), default=1) - 1,
+        missing=await _missing(store, seen.log),
+        watchers=watchers,
+        unused=head.branch + 1 - len(seen.intervals),
+    )
+
+
+class _Seen:
+    """The current lineage, as far as it reads."""
+
+    def __init__(self) -> None:
+        self.log: list[Entry] = []
+        self.state = State()
+        self.intervals: list[Interval] = []
+        self.broken: Violation | None = None
+
+    async def look(self, store: Store, head: Head) -> None:
+        seq = 1
+        try:
+            branches = await branches_of(store, head, ancestors_only=True)
+            self.intervals = lineage(branches, head.branch, head.version)
+            for first, last in self.intervals:
+                async for record in records(store, head.run, first, last):
+                    seq = max(first, record.first)
+                    for place, event in enumerate(record.events(), record.first):
+                        if first <= place <= last:
+                            seq = place
+                            apply(self.state, event, place, record.time)
+                            self.log.append(Entry(place, record.branch, record.time, event))
+        except Damaged as damage:
+            self.broken = Violation(damage.seq or seq, "V1", str(damage))
+        except (Illegal, NotFound, *STRANGE) as error:
+            self.broken = Violation(seq, "V1", f"does not read: {error}")
+
+
+async def _damage(store: Store, run: RunId, key: bytes, seen: _Seen) -> list[Violation]:
+    """What is wrong with the log on the current lineage; the rest is for `verify` to tell, and harms nobody."""
+    found = [each for each in (await verify(store, run, key)).violations if each.invariant != "V10"]
+    return [each for each in found if _matters(each, seen.intervals)] or ([seen.broken] if seen.broken else [])
+
+
+def _matters(violation: Violation, intervals: list[Interval]) -> bool:
+    return not intervals or any(first <= violation.seq <= last for first, last in intervals)
+
+
+async def _summary(store: Store, run: RunId) -> Summary | None:
+    try:
+        return await store.summary(run)
+    except (OutlastError, *STRANGE):
+        return None
+
+
+def _initial(log: list[Entry]) -> str:
+    first = log[0].event if log else None
+    return first.version if isinstance(first, e.RunCreated) else ""
+
+
+async def _known(store: Store, versions: tuple[str, ...], workflow: Workflow[..., Any] | None) -> frozenset[str]:
+    """Which of these versions can be had: stored, or of the code that is here."""
+    known = {workflow.version} if workflow is not None else set()
+    for version in set(versions):
+        if version and await store.blobs.has(version):
+            known.add(version)
+    return frozenset(known)
+
+
+def _attempts(workflow: Workflow[..., Any] | None) -> dict[str, int]:
+    """How often the nodes that the workflow's module knows would be tried."""
+    around = getattr(workflow.fn, "__globals__", {}) if workflow is not None else {}
+    return {each.spec.name: each.spec.retry.attempts for each in around.values() if isinstance(each, Node)}
+
+
+async def _missing(store: Store, log: list[Entry]) -> list[tuple[int, str]]:
+    """The places in the log whose blobs are not there, and the node whose output each was."""
+    found: list[tuple[int, str]] = []
+    for entry in log:
+        for value in (getattr(entry.event, name, e.NULL) for name in ("output", "params", "answer", "data", "carried")):
+            if isinstance(value, e.Value) and is_elsewhere(value) and not await store.blobs.has(blob_of(value).hash):
+                node = entry.event.node if isinstance(entry.event, e.NodeCompleted) else ""
+                found.append((entry.seq, node))
+    return found

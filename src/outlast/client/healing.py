@@ -1,0 +1,147 @@
+"""What is the matter with a run, and putting it right: the doctor's two verbs.
+
+`diagnose` only looks. `recover` carries out what the diagnosis calls for, one remedy at a time, each in one append; it
+claims the run first and looks again before it touches anything, so that of many who recover at once one does, and a run
+that is consistent is not touched. It may be killed anywhere: whoever comes next finds what is left to do.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from outlast.client.examining import Diagnosis, evidence_of
+from outlast.client.owning import Owner
+from outlast.errors import Claimed, OutlastError, Refused
+from outlast.history import events as e
+from outlast.history.ids import RunId
+from outlast.ledger import Pen
+from outlast.ledger.proof import STRANGE
+from outlast.lifecycle import decide
+from outlast.lifecycle.diagnosis import Evidence, Finding, HandOver, Open, Rewrite, Say, diagnose
+from outlast.lifecycle.turning import unmet
+from outlast.runtime import registry
+from outlast.runtime.ends import created_of
+from outlast.runtime.functions import Workflow
+
+MOST = 8
+"""Remedies in a row, before a person should look."""
+
+
+class Healer(Owner):
+    """Diagnoses and recovers."""
+
+    async def diagnose(self, run: RunId) -> Diagnosis:
+        """What is the matter with a run, or that nothing is; it is not touched."""
+        return _diagnosis(await self._evidence(run))
+
+    async def recover(self, run: RunId) -> list[Finding]:
+        """Repair what can be repaired without losing anything; returns what was found and repaired, in order."""
+        done: list[Finding] = []
+        while len(done) < MOST:
+            found = _first(await self._evidence(run))
+            if found is None or not await self._treat(run, found):
+                break
+            done.append(found)
+        return done
+
+    async def planned(self, run: RunId, finding: Finding) -> list[e.AnyEvent]:
+        """The events that recovering would append for this finding, on top of taking the run over."""
+        match finding.remedy:
+            case Open(turn):
+                state = await self._state(run)
+                then = await self._state_at(run, turn.cutoff)
+                branches = await self._branches(run)
+                return list(decide.open_branch(state, then, branches.values(), turn))
+            case Say(events):
+                return [*events, _recovered(finding, (await self._head(run)).branch)]
+            case HandOver():
+                holding = await self._store.holding(run)
+                epoch = (await self._head(run)).epoch + 1
+                state = await self._state(run)
+                if holding is None:
+                    return decide.take_over(state, epoch, "the next worker")
+                return decide.take_over(state, epoch, "the next worker", previous=holding.worker, cause="expired")
+            case _:
+                return []
+
+    async def _evidence(self, run: RunId, *, claimed_by_us: bool = False) -> Evidence:
+        return await evidence_of(
+            self._store,
+            run,
+            self._key,
+            workflow=await self._workflow_of(run),
+            watchers=self._news.count(run),
+            claimed_by_us=claimed_by_us,
+        )
+
+    async def _workflow_of(self, run: RunId) -> Workflow[..., Any] | None:
+        """Its code, if this process knows it; none is imported for a diagnosis."""
+        try:
+            return registry.known((await created_of(self._store, run)).workflow)
+        except (OutlastError, *STRANGE):  # the doctor must be able to look at what does not read
+            return None
+
+    async def _treat(self, run: RunId, finding: Finding) -> bool:
+        """Carry one remedy out; False if there is nothing to be done any more, or somebody else is at it."""
+        if isinstance(finding.remedy, Rewrite):
+            return await self._rewrite(run)
+        try:
+            claim = await self._claimed(run)
+        except Claimed:
+            return False
+        again = _first(await self._evidence(run, claimed_by_us=True))
+        if again is None or again.code != finding.code:
+            head = await self._head(run)
+            await self._store.release(run, claim.worker, head.version, ready=head.ready)
+            return False
+        pen = await self._ledger.take_over(claim)
+        async with self._holding(pen, ready=True):
+            await self._apply(pen, again)
+        return True
+
+    async def _apply(self, pen: Pen, finding: Finding) -> None:
+        match finding.remedy:
+            case Open(turn):
+                try:
+                    await pen.turn(turn)
+                except Refused as refusal:
+                    if finding.code != "D2":
+                        raise
+                    await pen.turn(unmet(pen.state, str(refusal)))
+            case Say(events):
+                await pen.append([*events, _recovered(finding, pen.head.branch)])
+            case _:
+                pass  # to take it over was all there was to do
+
+    async def _rewrite(self, run: RunId) -> bool:
+        evidence = await self._evidence(run)
+        seen = evidence.summary.at if evidence.summary is not None else 0
+        return await self._store.correct(evidence.true, seen)
+
+    async def _must_be_sound(self, run: RunId) -> None:
+        """What goes on with a run goes on from a sound one: what can be repaired is, and what cannot be is refused."""
+        evidence = await self._evidence(run)
+        grave = [finding for finding in diagnose(evidence) if finding.code in ("G3", "G5")]
+        if grave:
+            raise Refused(f"run {run} cannot go on: {grave[0].sentence}. `outlast doctor {run}` says what can be done.")
+        found = _first(evidence)
+        if found is not None and not isinstance(found.remedy, HandOver):
+            await self.recover(run)
+
+
+def _diagnosis(evidence: Evidence) -> Diagnosis:
+    return Diagnosis(evidence.run, str(evidence.state.status), tuple(diagnose(evidence)))
+
+
+def _first(evidence: Evidence) -> Finding | None:
+    return next((finding for finding in diagnose(evidence) if finding.remedy is not None), None)
+
+
+def _recovered(finding: Finding, branch: int) -> e.RunRecovered:
+    return e.RunRecovered(
+        code=finding.code,
+        reason=finding.sentence,
+        evidence=finding.events,
+        previous_branch=branch,
+        new_branch=branch,
+    )

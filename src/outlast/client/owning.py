@@ -1,0 +1,88 @@
+"""Owning a run that nobody advances, for a moment, to change something about it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, cast
+
+from outlast.client.exclusion import must_be_free
+from outlast.client.handle import Handle
+from outlast.client.news import News
+from outlast.client.reading import Reader
+from outlast.errors import Claimed
+from outlast.history.ids import RunId, WorkerId
+from outlast.ledger import Ledger, Pen
+from outlast.runtime.definitions import Definitions
+from outlast.runtime.worker import Worker
+from outlast.store import Claim
+
+if TYPE_CHECKING:
+    from outlast.client.acting import Client
+    from outlast.runtime.functions import Workflow
+
+TRIES, SOON = 100, 0.02
+"""How often, and after how many seconds, a run that is over is claimed again from whoever has just ended it."""
+
+
+class Owner(Reader):
+    """Reads, and may own runs. With a `worker` it does so in its name, without one in its own."""
+
+    def __init__(self, ledger: Ledger, worker: Worker | None, apps: tuple[str, ...]) -> None:
+        super().__init__(ledger.store, key=ledger.key)
+        self._ledger = ledger
+        self._worker = worker
+        self._apps = apps
+        self._news = News(ledger)
+        self._definitions = worker.definitions if worker is not None else Definitions(ledger.store.blobs)
+        self._stand_in: WorkerId | None = None
+
+    @asynccontextmanager
+    async def _owning(self, run: RunId, *, ready: bool = False, upto: int | None = None) -> AsyncIterator[Pen]:
+        """Own a run that nobody advances, for as long as it takes; `Claimed` if somebody does."""
+        pen = await self._ledger.take_over(await self._claimed(run), upto=upto)
+        async with self._holding(pen, ready=ready):
+            yield pen
+
+    @asynccontextmanager
+    async def _holding(self, pen: Pen, *, ready: bool = False) -> AsyncIterator[None]:
+        """Give an owned run back in the end, ready for the next worker if it is to go on."""
+        try:
+            yield
+        except BaseException:
+            await pen.let_go(ready=not pen.state.is_closed and pen.state.outline.base in ("running", "created"))
+            raise
+        while not await pen.let_go(ready=ready and not pen.state.is_closed):
+            pass
+
+    async def _claimed(self, run: RunId) -> Claim:
+        """A claim on a run. Whoever brought it to its end is about to let go of it, and is waited for."""
+        is_ours = False
+        for _ in range(TRIES):
+            is_ours = self._worker is not None and await self._worker.advances(run)
+            claims = [] if is_ours else await self._store.claim(await self._own_worker(), runs=[run])
+            if claims:
+                return claims[0]
+            if not (await self._head(run)).closed:
+                break
+            await asyncio.sleep(SOON)
+        raise Claimed("this process advances it" if is_ours else "a live worker holds it")
+
+    async def _own_worker(self) -> WorkerId:
+        if self._worker is not None:
+            return self._worker.id
+        if self._stand_in is None:
+            self._stand_in = self._ledger.new_worker_id()
+        await self._store.enrol(self._stand_in, 30.0)
+        return self._stand_in
+
+    def _take_on(self, run: RunId) -> None:
+        if self._worker is not None:
+            self._worker.take_on(run)
+
+    def _handle(self, run: RunId, workflow: Workflow[..., Any] | None) -> Handle[Any]:
+        return Handle(cast("Client", self), run, workflow)
+
+    async def _must_be_free(self, exclusive: str, run: RunId) -> None:
+        await must_be_free(self._store, exclusive, run)

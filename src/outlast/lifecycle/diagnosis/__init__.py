@@ -1,0 +1,49 @@
+"""What is the matter with a run: every state of the catalogue by its code, with the events that prove it. Pure.
+
+`diagnose` looks at what was found (`Evidence`) and answers with findings. A finding says in one sentence what is the case,
+shows the events, names the likely cause and what is safe to do. One that can be repaired without losing anything carries its
+remedy; whoever recovers the run carries it out and has nothing to decide. A consistent run has no remedy, so nobody touches
+it.
+
+Stale is not inconsistent: a summary behind the log is refolded (G2). A summary of the same version that says something else
+than the fold of the log was edited or damaged (A1 to A3r): then what cannot be trusted is left on its branch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+from outlast.lifecycle.diagnosis.cached import contradicted, stale
+from outlast.lifecycle.diagnosis.course import failed_and_left, left_behind, unmet_jump
+from outlast.lifecycle.diagnosis.damage import damage, lost_tail, missing_blobs
+from outlast.lifecycle.diagnosis.evidence import Evidence, Finding, HandOver, Holder, Open, Remedy, Rewrite, Say
+from outlast.lifecycle.diagnosis.standing import unused_branches, unwatched, waiting
+from outlast.lifecycle.diagnosis.versions import versions
+
+__all__ = ["Evidence", "Finding", "HandOver", "Holder", "Open", "Remedy", "Rewrite", "Say", "diagnose"]
+
+Rule: TypeAlias = Callable[[Evidence], Iterator[Finding]]
+
+_GRAVE: tuple[Rule, ...] = (damage, lost_tail)
+_RULES: tuple[Rule, ...] = (
+    unmet_jump,
+    contradicted,
+    stale,
+    failed_and_left,
+    versions,
+    missing_blobs,
+    left_behind,
+    waiting,
+    unused_branches,
+    unwatched,
+)
+"""In the order in which findings are told and remedies carried out: one at a time, because each changes the evidence."""
+
+
+def diagnose(evidence: Evidence) -> list[Finding]:
+    """Everything that can be said of the run's state, the gravest first. What must not be built upon silences the rest."""
+    grave = [finding for rule in _GRAVE for finding in rule(evidence)]
+    if grave:
+        return grave
+    return [finding for rule in _RULES for finding in rule(evidence)]

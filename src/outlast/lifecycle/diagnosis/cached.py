@@ -1,0 +1,136 @@
+"""The summary against the log: stale (G2), or of the same version and saying something else (A1, A2, A3r)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from outlast.history import events as e
+from outlast.history.record import Entry
+from outlast.lifecycle.diagnosis.evidence import Evidence, Finding, Open, Rewrite
+from outlast.lifecycle.status import Status
+from outlast.lifecycle.summary import Summary
+from outlast.lifecycle.turning import Turn, last_stable
+
+
+def stale(evidence: Evidence) -> Iterator[Finding]:
+    told, true = evidence.summary, evidence.true
+    if told is None:
+        yield Finding(
+            code="G2",
+            standing="repairable",
+            sentence="the run has no summary, so lists do not show it",
+            events=(evidence.version,),
+            cause="the catalogue lost a row",
+            actions=("outlast doctor --fix writes it from the log",),
+            remedy=Rewrite(),
+        )
+    elif told.at < true.at and _differs(told, true) and not evidence.is_held:
+        like = _resembles(told, true)
+        yield Finding(
+            code="G2",
+            standing="repairable",
+            sentence=f"the summary is of event {told.at}, the log ends at {evidence.version}: it says {told.status}, "
+            f"the log {true.status}{f' (it resembles {like}, and is merely stale)' if like else ''}",
+            events=(told.at, evidence.version),
+            cause="something was delivered to the run and no worker has taken it up yet, or one died in between",
+            actions=("outlast doctor --fix writes it from the log",),
+            remedy=Rewrite(),
+        )
+
+
+def _differs(told: Summary, true: Summary) -> bool:
+    kept = ("status", "branch", "version", "reason", "recoverable", "held", "waiting")
+    return any(getattr(told, name) != getattr(true, name) for name in kept)
+
+
+def _resembles(told: Summary, true: Summary) -> str:
+    if told.status is Status.WAITING and not _asks(true):
+        return "A1"
+    if told.status is Status.RUNNING and _asks(true):
+        return "A2"
+    return "A3r" if told.status is Status.COMPLETED else ""
+
+
+def _asks(summary: Summary) -> bool:
+    return summary.status is Status.WAITING and any(wait.kind == "interaction" for wait in summary.waits)
+
+
+def contradicted(evidence: Evidence) -> Iterator[Finding]:
+    """A summary of the log's own version that says something else (A1, A2, A3r)."""
+    told, true = evidence.summary, evidence.true
+    if told is None or told.at != true.at or told.status is true.status:
+        return
+    cause = "the summary was edited or written by something else: the log is what counts"
+    if told.status is Status.WAITING and not _asks(true):
+        yield branched(
+            evidence,
+            "A1",
+            "the summary says that the run waits for a person, the log has no open question",
+            cause,
+            last_stable(evidence.log),
+        )
+    elif told.status is Status.RUNNING and _asks(true):
+        yield branched(
+            evidence,
+            "A2",
+            "the summary says that the run is running, the log that it waits for an answer",
+            cause,
+            _asking(evidence),
+        )
+    elif told.status is Status.COMPLETED:
+        yield branched(
+            evidence,
+            "A3r",
+            "the summary says that the run is completed, the log has no RunCompleted",
+            cause,
+            last_node(evidence),
+        )
+    else:
+        yield Finding(
+            code="G2",
+            standing="repairable",
+            sentence=f"the summary says that the run is {told.status}, the log that it is {true.status}",
+            events=(told.at,),
+            cause=cause,
+            actions=("outlast doctor --fix writes it from the log",),
+            remedy=Rewrite(),
+        )
+
+
+def branched(evidence: Evidence, code: str, sentence: str, cause: str, at: Entry | None) -> Finding:
+    cutoff = at.seq if at is not None else 0
+    turn = Turn(cutoff=cutoff, cause="recovery", reason=f"{code}: {sentence}", code=code, evidence=(evidence.version,))
+    place = f"event {cutoff}" if cutoff else "the start"
+    return Finding(
+        code=code,
+        standing="repairable",
+        sentence=sentence,
+        events=tuple(seq for seq in (cutoff, evidence.version) if seq),
+        cause=cause,
+        actions=(f"outlast doctor --fix goes on from {place} as a new branch; what follows stays readable on its own",),
+        remedy=Open(turn),
+    )
+
+
+def _asking(evidence: Evidence) -> Entry | None:
+    """Where to cut for a question to be asked again: at the start of the node that asks, or at its last accepted answer; if
+    it is the workflow that asks, just before the question."""
+    asked = next((each for each in reversed(evidence.log) if isinstance(each.event, e.InteractionRequested)), None)
+    if asked is None:
+        return last_stable(evidence.log)
+    assert isinstance(asked.event, e.InteractionRequested)
+    node, before = asked.event.node, [each for each in evidence.log if each.seq < asked.seq]
+    if not node:
+        return before[-1] if before else None
+    answered = {name for name, each in evidence.state.interactions.items() if each.node == node and each.answer}
+    for entry in reversed(before):
+        event = entry.event
+        if isinstance(event, e.InteractionAnswered) and event.interaction in answered:
+            return entry
+        if isinstance(event, e.NodeStarted) and event.node == node:
+            return entry
+    return last_stable(before)
+
+
+def last_node(evidence: Evidence) -> Entry | None:
+    return next((each for each in reversed(evidence.log) if isinstance(each.event, e.NodeCompleted)), None)

@@ -1,0 +1,147 @@
+"""What was asked or left behind and is nobody's work now (A3, A4, C1, C2, C3, D2, F1, G1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from outlast.history import events as e
+from outlast.history.record import Entry
+from outlast.lifecycle.diagnosis.cached import branched, last_node
+from outlast.lifecycle.diagnosis.evidence import Evidence, Finding, HandOver, Open, Remedy, Say, and_more
+from outlast.lifecycle.state import OPEN, NodeStatus
+from outlast.lifecycle.status import Status
+from outlast.lifecycle.turning import Turn, turn_of
+
+
+def unmet_jump(evidence: Evidence) -> Iterator[Finding]:
+    request, place = evidence.state.outline.jump_requested, evidence.state.outline.jump_requested_at
+    if request is None or evidence.is_held:
+        return
+    yield Finding(
+        code="D2",
+        standing="repairable",
+        sentence=f"someone asked to go back to event {request.target} as branch {request.branch}, and the run is still on "
+        f"branch {evidence.state.outline.branch}",
+        events=(place,),
+        cause="whoever owned the run died before opening the branch",
+        actions=(
+            "outlast doctor --fix opens the branch that was asked for; one that cannot be opened is answered by a branch "
+            f"from event {place - 1}, and the person may jump again",
+        ),
+        remedy=Open(_met(evidence, request)),
+    )
+
+
+def _met(evidence: Evidence, request: e.JumpRequested) -> Turn:
+    turn, place = turn_of(request), evidence.state.outline.jump_requested_at
+    return Turn(
+        cutoff=turn.cutoff,
+        cause=turn.cause,
+        by=turn.by,
+        reason=turn.reason,
+        redo=turn.redo,
+        then=turn.then,
+        code="D2",
+        evidence=(place,),
+    )
+
+
+def failed_and_left(evidence: Evidence) -> Iterator[Finding]:
+    """A4: a node's failure is the last word, and nothing follows from it."""
+    state, last = evidence.state, evidence.log[-1] if evidence.log else None
+    event = last.event if last is not None else None
+    if not _is_idle(evidence) or not isinstance(event, e.NodeFailed) or last is None or event.retry_at is not None:
+        return
+    node = state.nodes.get(event.node)
+    if node is None or node.status is not NodeStatus.FAILED or event.error.category == "cancelled":
+        return
+    is_curable = event.error.category in ("transient", "timeout", "crash")
+    has_more = node.retries + 1 < evidence.attempts.get(event.node.rpartition("/")[2].partition("#")[0], 1)
+    remedy: Remedy
+    if is_curable and has_more:
+        remedy = Say((e.NodeScheduled(node=event.node, attempt=node.attempt + 1, cause="reset"),))
+        action = "outlast doctor --fix gives it the next attempt"
+    else:
+        remedy = Say((e.RunFailed(error=event.error, node=event.node, recoverable=True),))
+        action = "outlast doctor --fix lets the run fail, recoverably: then correct the cause and retry it"
+    yield Finding(
+        code="A4",
+        standing="repairable",
+        sentence=f"node {event.node} failed ({event.error.kind}: {event.error.message}) and nothing was decided about it",
+        events=(last.seq,),
+        cause="whoever owned the run died between the failure and what follows from it",
+        actions=(action,),
+        remedy=remedy,
+    )
+
+
+def _is_idle(evidence: Evidence) -> bool:
+    """Whether the run goes on, nothing of it is open, and nobody advances it."""
+    state = evidence.state
+    is_going = state.outline.base in (Status.RUNNING, Status.COMPENSATING)
+    return is_going and not state.outline.open_nodes and not len(state.waits) and not evidence.is_held
+
+
+def left_behind(evidence: Evidence) -> Iterator[Finding]:
+    """C1, C2, C3, A3 and G1: a run that goes on in its log and that nobody advances."""
+    state = evidence.state
+    if state.status not in (Status.RUNNING, Status.COMPENSATING) or evidence.is_held:
+        return
+    if evidence.is_ready and evidence.holder is None:
+        yield Finding(
+            code="G1",
+            sentence="nobody advances the run; it is ready, and the next worker that knows its workflow takes it",
+            actions=("outlast worker, or any engine that is open, goes on with it",),
+        )
+        return
+    code, sentence, events = _what_is_left(evidence)
+    if code == "A3" and state.outline.kind == "graph":  # for functions, replay decides
+        cause = "its process ended between the last node and the end of the run"
+        yield branched(evidence, code, sentence, cause, last_node(evidence))
+        return
+    gone = f"worker {evidence.holder.worker} is gone" if evidence.holder is not None else "no worker has claimed it"
+    yield Finding(
+        code=code,
+        standing="repairable",
+        sentence=f"{sentence}; {gone}",
+        events=events,
+        cause="its process ended without a word: a crash, a kill, a power cut",
+        actions=(
+            f"outlast resume {evidence.run} goes on here and now",
+            "outlast doctor --fix takes it over and leaves it to the next worker",
+        ),
+        remedy=HandOver(),
+    )
+    if evidence.watchers:
+        yield Finding(
+            code="F1",
+            standing="reported",
+            sentence=f"{evidence.watchers} watch this run, and nobody advances it: they are told that it is stalled",
+            actions=(f"outlast resume {evidence.run}",),
+        )
+
+
+def _what_is_left(evidence: Evidence) -> tuple[str, str, tuple[int, ...]]:
+    state = evidence.state
+    started = [(name, node) for name, node in state.nodes.items() if node.status is NodeStatus.STARTED]
+    if started:
+        names = ", ".join(name for name, _ in started[:3]) + and_more(len(started) - 3)
+        return "C1", f"node {names} was started and not completed", tuple(node.seq for _, node in started[:20])
+    waiting = [node.seq for _, node in state.nodes.items() if node.status in OPEN]
+    if waiting:
+        return "C1", "a node was scheduled and not started", tuple(waiting[:20])
+    last = evidence.log[-1].seq
+    steps = dict(state.steps.items())
+    if steps and all(steps.values()):
+        return "A3", "all steps are complete and the run has not ended", (last,)
+    if steps:
+        name = next(name for name, is_done in steps.items() if not is_done)
+        place = next((each.seq for each in evidence.log if _begins(each, name)), last)
+        return "C2", f"step {name} was started and not completed", (place,)
+    if state.outline.done_nodes:
+        return "C3", "what was asked for is done, and nothing follows from it yet", (last,)
+    return "G1", "the run is running", (last,)
+
+
+def _begins(entry: Entry, step: str) -> bool:
+    return isinstance(entry.event, e.StepStarted) and entry.event.step == step
