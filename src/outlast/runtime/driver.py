@@ -268,8 +268,6 @@ class Driver:
     def _ask_aloud(self) -> None:
         """Put into words what the code has asked for since."""
         fresh = self.code.fresh
-        if not fresh:
-            return
         for ask in fresh.values():
             ask.say(self._pending)
             if type(ask) is not Note:
@@ -280,21 +278,28 @@ class Driver:
         fresh.clear()
 
     def _has_more(self) -> bool:
-        return not self.is_over and bool(
-            self._pending or self._has_news or self._request or self.pen.arrived or self.code.is_done or self._held
-        )
+        if self.is_over:
+            return False
+        if self._pending or self._has_news or self._request is not None or self._held is not None:
+            return True
+        return bool(self.pen.arrived) or self.code.is_done
 
     def _write_soon(self) -> None:
         if not self._is_writing and not self.is_over:
             self.worker.spawn(self.write())
 
-    async def write(self) -> None:
-        """Append what there is to say, and what comes of it, until there is nothing more. One task at a time does."""
+    async def write(self, *, carrying: bool = False) -> NodeAsk | None:
+        """Append what there is to say, and what comes of it, until there is nothing more. One task at a time does. A caller
+        that is `carrying` is given a node that may begin now, if there is one, and begins it."""
         if self._is_writing:
-            return
+            return None
         self._is_writing = True
+        following: NodeAsk | None = None
         try:
             while self._has_more():
+                if following is not None:
+                    following.begin()  # it shall not wait for what else there is to say
+                    following = None
                 if self._held is not None:
                     await self._hold(self._held)
                 elif self._has_news or self.pen.arrived:
@@ -302,7 +307,7 @@ class Driver:
                 elif self._request is not None and not self._is_stopping:
                     await self._obey(self._request)
                 else:
-                    await self._commit()
+                    following = await self._commit(carrying=carrying)
         except Fenced:
             self.leave()
         except Exception as error:
@@ -311,15 +316,19 @@ class Driver:
             self.worker.take_up_again(self.run, error)
         finally:
             self._is_writing = False
+        return following
 
-    async def _commit(self, ending: Ending | None = None) -> None:
-        """One append, and what follows from its having landed."""
+    async def _commit(self, ending: Ending | None = None, *, carrying: bool = False) -> NodeAsk | None:
+        """One append, and what follows from its having landed. If the caller is `carrying`, the first node that follows is
+        not begun but returned."""
         if self.in_flight > len(self._begins) and ending is None:
             await asyncio.sleep(0)  # nodes that run may be about to end: their outcomes can share the append
         code = self.code
-        self._ask_aloud()
+        if code.fresh:
+            self._ask_aloud()
         if ending is None and (code.is_done or not code.open):
             ending = await self._conclude()
+        following: NodeAsk | None = None
         begins, then, time = self._begins, self._then, self._time
         events, self._pending, self._begins, self._then = self._pending, [], [], []
         if ending is None:
@@ -337,10 +346,15 @@ class Driver:
             self.leave()
         else:
             for ask in begins:
-                if ask.key in code.open:
+                if ask.key not in code.open:
+                    continue
+                if carrying and following is None and type(ask) is NodeAsk:
+                    following = ask
+                else:
                     ask.begin()
         for call in then:
             call()
+        return following
 
     async def _append_again(self, trouble: Exception, events: list[e.AnyEvent], release: bool, time: int) -> None:
         """Append after all, as long as the store is troubled: results that are there must not be lost to that."""
