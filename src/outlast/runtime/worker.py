@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
+import os
 from collections.abc import Coroutine
 from contextvars import Context
 from typing import Any
@@ -92,7 +92,8 @@ class Worker:
         return len(self.drivers) > WARM
 
     def chance(self) -> float:
-        return random.random()
+        """From 0 to 1, for the pauses between attempts."""
+        return int.from_bytes(os.urandom(6), "big") / (1 << 48)
 
     def listen(self) -> None:
         """Begin to hear what nodes log."""
@@ -106,7 +107,7 @@ class Worker:
 
     def hear(self, runs: frozenset[RunId]) -> None:
         """These runs have news. Those that are driven here hear it themselves; the others may want an owner."""
-        if not self.wanted.is_set() and any(run not in self.drivers for run in runs):
+        if not self.wanted.is_set() and not runs <= self.drivers.keys():
             self.wanted.set()
 
     # --- new runs
