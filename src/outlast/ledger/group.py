@@ -125,7 +125,7 @@ class GroupCommit:
             raise
         self._alone = batch[0].record.run if len(batch) == 1 else None
         landed = batch
-        if any(outcome is not LANDED for outcome in outcomes):
+        if outcomes.count(LANDED) < len(outcomes):
             outcomes = [_certain(append, outcome) for append, outcome in zip(batch, outcomes, strict=True)]
             landed = [append for append, outcome in zip(batch, outcomes, strict=True) if outcome is LANDED]
         self._measure(landed, len(batch), time.perf_counter() - began)
@@ -151,8 +151,9 @@ class GroupCommit:
         measures.largest_batch = max(measures.largest_batch, tried)
         measures.lost += tried - len(landed)
         measures.appends += len(landed)
-        measures.events += sum(append.record.count for append in landed)
-        measures.bytes += sum(len(append.record.body) for append in landed)
+        records = [append.record for append in landed]
+        measures.events += sum([record.count for record in records])
+        measures.bytes += sum([len(record.body) for record in records])
 
 
 def _certain(append: Append, outcome: Outcome) -> Outcome:
