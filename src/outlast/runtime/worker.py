@@ -23,13 +23,17 @@ from outlast.runtime import registry
 from outlast.runtime.asks import NodeAsk
 from outlast.runtime.attempts import Attempts
 from outlast.runtime.code import Code
-from outlast.runtime.driver import DIVERGED, Driver, Ending
+from outlast.runtime.driver import Driver
+from outlast.runtime.endings import Ending
 from outlast.runtime.ends import created_of, ending_of, open_children, settle
 from outlast.runtime.failures import kind_of
 from outlast.runtime.functions import Workflow
 from outlast.runtime.lines import LineKeeper
+from outlast.runtime.page import Page
 from outlast.runtime.progress import Progress
 from outlast.runtime.replay import Divergence, Replay
+from outlast.runtime.requests import DIVERGED
+from outlast.runtime.writing import Writing
 from outlast.store import Claim, Store
 
 log = logging.getLogger("outlast.runtime")
@@ -227,7 +231,7 @@ class Worker:
 
     # --- ends
 
-    async def finish(self, driver: Driver, ending: Ending, *, is_released: bool) -> None:
+    async def finish(self, driver: Writing, ending: Ending, *, is_released: bool) -> None:
         """The last word of a run has landed. Who has to hear of it hears of it before the run is given back."""
         self._falls.pop(driver.run, None)
         if not is_released and not isinstance(ending, e.RunPaused):
@@ -245,7 +249,7 @@ class Worker:
             self.take_on(RunId(ending.successor))
         self.wanted.set()
 
-    def forget(self, driver: Driver) -> None:
+    def forget(self, driver: Page) -> None:
         if self.drivers.get(driver.run) is driver:
             del self.drivers[driver.run]
 
