@@ -8,6 +8,7 @@ field; only when it refuses does the slow path look at each event by itself.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from math import isfinite
 from typing import TypeAlias
 
@@ -19,7 +20,6 @@ from outlast.history.events import EVENT_TYPES, NULL, AnyEvent, Event, Failure
 Parts: TypeAlias = dict[str, msgspec.Raw]
 
 _encoder = msgspec.json.Encoder()
-_decoder: msgspec.json.Decoder[list[AnyEvent]] = msgspec.json.Decoder(list[AnyEvent])
 _one: msgspec.json.Decoder[Parts] = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _split: msgspec.json.Decoder[list[Parts]] = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
 _known: dict[str, frozenset[str]] = {
@@ -29,6 +29,12 @@ _known_of_failure = frozenset(Failure.__struct_encode_fields__) - {"+"}
 _FAILING = frozenset(name for name, kind in EVENT_TYPES.items() if "error" in kind.__struct_fields__)
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What bytes that are no events end in: not JSON, not the right fields, not text, or nested without end."""
+
+
+@cache
+def _decoder() -> msgspec.json.Decoder[list[AnyEvent]]:
+    """Made by whoever reads first: to look at all types of events takes a while, and many a process only writes."""
+    return msgspec.json.Decoder(list[AnyEvent])
 
 
 def encode(events: Sequence[AnyEvent]) -> bytes:
@@ -44,7 +50,7 @@ def encode(events: Sequence[AnyEvent]) -> bytes:
 def decode(body: bytes, *, run: str = "", first: int = 1) -> list[AnyEvent]:
     """The events of a body. `run` and `first` only say where, in an error."""
     try:
-        return _decoder.decode(body)
+        return _decoder().decode(body)
     except _UNREADABLE:
         return [_decode_one(parts, run, first + place) for place, parts in enumerate(_parts(body, run, first))]
 
@@ -72,7 +78,7 @@ def _decode_one(parts: Parts, run: str, seq: int) -> AnyEvent:
         if name in _FAILING and known.get("error", NULL) != NULL:
             error = _set_apart(_one.decode(known["error"]), _known_of_failure)
             known["error"] = msgspec.Raw(_encoder.encode(error))
-        return _decoder.decode(_encoder.encode([known]))[0]
+        return _decoder().decode(_encoder.encode([known]))[0]
     except KeyError:
         raise Damaged("an event without a type", run=run, seq=seq) from None
     except _UNREADABLE as error:

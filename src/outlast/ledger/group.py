@@ -78,14 +78,17 @@ class GroupCommit:
             _fail(waiting, OutcomeUnknown("the flush was cancelled"))
 
     async def _commit_alone(self, append: Append) -> Outcome:
-        """The run that wrote last writes again and nobody else waits: no need to let the loop turn before the flush."""
+        """The run that wrote last writes again and nobody else waits: no need to let the loop turn before the flush. It
+        turns after it, or a run that goes from node to node would have the loop to itself."""
         self._flushing = asyncio.current_task()
         try:
-            return (await self._commit([append]))[0]
+            outcome = (await self._commit([append]))[0]
         finally:
             self._flushing = None
             if self._waiting:
                 self._flush_soon()
+        await asyncio.sleep(0)
+        return outcome
 
     async def drain(self) -> None:
         """Wait until nothing is under way."""
@@ -125,7 +128,7 @@ class GroupCommit:
             raise
         self._alone = batch[0].record.run if len(batch) == 1 else None
         landed = batch
-        if any(outcome is not LANDED for outcome in outcomes):
+        if outcomes.count(LANDED) < len(outcomes):
             outcomes = [_certain(append, outcome) for append, outcome in zip(batch, outcomes, strict=True)]
             landed = [append for append, outcome in zip(batch, outcomes, strict=True) if outcome is LANDED]
         self._measure(landed, len(batch), time.perf_counter() - began)
@@ -151,8 +154,9 @@ class GroupCommit:
         measures.largest_batch = max(measures.largest_batch, tried)
         measures.lost += tried - len(landed)
         measures.appends += len(landed)
-        measures.events += sum(append.record.count for append in landed)
-        measures.bytes += sum(len(append.record.body) for append in landed)
+        records = [append.record for append in landed]
+        measures.events += sum([record.count for record in records])
+        measures.bytes += sum([len(record.body) for record in records])
 
 
 def _certain(append: Append, outcome: Outcome) -> Outcome:

@@ -153,7 +153,7 @@ class Pen:
         overtaken: int,
     ) -> Append:
         """Check the events by folding them into the draft, and put together what the store is asked."""
-        view, old, key = draft.view, self.head, self._ledger.key
+        view, old, epoch = draft.view, self.head, self.epoch
         if time is None:
             time = max(self._ledger.clock(), self.state.outline.time)
         last = old.version
@@ -168,13 +168,13 @@ class Pen:
                 raise Overtaken(f"{overtaken} events arrived first: {objection}") from objection
             raise
         run, first, count = old.run, old.version + 1, last - old.version
-        branch, branch_first = view.outline.branch, view.outline.branch_first
+        branch, is_closed = view.outline.branch, view.is_closed
         body = encode(events)
-        digest = chained(old.digest, first, count, branch, self.epoch, kind, time, id, body, key)
-        record = Record(run, first, count, branch, self.epoch, kind, id, time, body, digest)
+        digest = chained(old.digest, first, count, branch, epoch, kind, time, id, body, self._ledger.key)
+        record = Record(run, first, count, branch, epoch, kind, id, time, body, digest)
         # Whoever gives the run back has not looked at what arrived just before: another owner should.
-        ready = release and overtaken > 0 and not view.is_closed
-        head = Head(run, last, digest, self.epoch, branch, branch_first, view.is_closed, ready)
+        ready = release and overtaken > 0 and not is_closed
+        head = Head(run, last, digest, epoch, branch, view.outline.branch_first, is_closed, ready)
         if draft is not self._draft:
             opens, closes = _moved(self.state, view)
             return Append(record, head, summarise(run, view), opens, closes, release=release)

@@ -10,26 +10,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 
-from outlast.lifecycle.state import Outline, State, Wait
+from outlast.lifecycle.state import NodeState, Outline, State, Wait
 
 Part = TypeVar("Part")
 
 _copy: Callable[[Outline], Outline] = getattr(Outline, "__copy__")  # noqa: B009, at every append: without copy()'s detours
 
 
+_ENDS = ("waits", "loose")
+
+
 class Overlay(Generic[Part]):
     """A dictionary with changes on top; None among the changes means removed."""
 
-    __slots__ = ("base", "changes")
+    __slots__ = ("base", "changes", "has_removed")
 
     def __init__(self, base: dict[str, Part]) -> None:
         self.base = base
         self.changes: dict[str, Part | None] = {}
+        self.has_removed = False
 
     def get(self, key: str, /) -> Part | None:
-        if key in self.changes:
-            return self.changes[key]
-        return self.base.get(key)
+        changes = self.changes
+        return changes[key] if key in changes else self.base.get(key)
 
     def __setitem__(self, key: str, part: Part, /) -> None:
         self.changes[key] = part
@@ -38,12 +41,14 @@ class Overlay(Generic[Part]):
         found = self.get(key)
         if key in self.base:
             self.changes[key] = None
+            self.has_removed = True
         else:
             self.changes.pop(key, None)
         return found if found is not None else default
 
     def clear(self) -> None:
         self.changes = dict.fromkeys(self.base)
+        self.has_removed = True
 
     def items(self) -> Iterator[tuple[str, Part]]:
         """In the order that `absorb` leaves behind."""
@@ -66,12 +71,21 @@ class Overlay(Generic[Part]):
 
     def absorb(self) -> None:
         """Make the changes those of the dictionary underneath."""
-        for key, part in self.changes.items():
-            if part is None:
-                self.base.pop(key, None)
-            else:
-                self.base[key] = part
+        if self.has_removed:
+            self._remove()
+        self.base.update(self.changes)  # type: ignore[arg-type]  # what was removed is no longer among them
         self.changes.clear()
+
+    def _remove(self) -> None:
+        for key in [key for key, part in self.changes.items() if part is None]:
+            del self.changes[key]
+            self.base.pop(key, None)
+        self.has_removed = False
+
+    def drop(self) -> None:
+        """Forget the changes."""
+        self.changes.clear()
+        self.has_removed = False
 
 
 class OrderedOverlay(Overlay[Part]):
@@ -84,29 +98,26 @@ class OrderedOverlay(Overlay[Part]):
         self.changes[key] = part
 
     def absorb(self) -> None:
-        for key, part in self.changes.items():
+        for key in self.changes:
             self.base.pop(key, None)
-            if part is not None:
-                self.base[key] = part
-        self.changes.clear()
+        super().absorb()
 
 
 class View(State):
-    """A state over another one. An overlay begins when its table is first asked for: most appends touch only the nodes."""
+    """A state over another one. `others` are the overlays but for that of the nodes, which is the only one that most
+    appends touch; they begin when they are first asked for."""
 
-    __slots__ = ("overlays", "under")
-
-    overlays: dict[str, Overlay[Any]]
-    under: State
+    nodes: Overlay[NodeState]
 
     def __init__(self, under: State) -> None:
         self.under = under
         self.outline = _copy(under.outline)
-        self.overlays = {}
+        self.nodes = Overlay(under.nodes)  # type: ignore[arg-type]  # a state that is not a view has dictionaries
+        self.others: dict[str, Overlay[Any]] = {}
 
-    def _new_table(self, name: str) -> object:
+    def new_table(self, name: str) -> object:
         kind = OrderedOverlay if name == "waits" else Overlay
-        self.overlays[name] = overlay = kind(getattr(self.under, name))
+        self.others[name] = overlay = kind(getattr(self.under, name))
         return overlay
 
 
@@ -122,9 +133,8 @@ class Draft:
     @property
     def has_new_ends(self) -> bool:
         """Whether waits or loose ends were added or ended."""
-        overlays = self.view.overlays
-        waits, loose = overlays.get("waits"), overlays.get("loose")
-        return bool((waits is not None and waits.changes) or (loose is not None and loose.changes))
+        others = self.view.others
+        return bool(others) and any(others[name].changes for name in _ENDS if name in others)
 
     def opened(self) -> tuple[Wait, ...]:
         """The waits and loose ends that the draft adds."""
@@ -135,19 +145,23 @@ class Draft:
         return tuple(name for changes in self._ends() for name, wait in changes.items() if wait is None)
 
     def _ends(self) -> list[dict[str, Wait | None]]:
-        overlays = self.view.overlays
-        return [overlays[name].changes for name in ("waits", "loose") if name in overlays]
+        others = self.view.others
+        return [others[name].changes for name in _ENDS if name in others]
 
     def absorb(self) -> None:
         """What was drafted has happened."""
-        for overlay in self.view.overlays.values():
+        view = self.view
+        view.nodes.absorb()
+        for overlay in view.others.values():
             if overlay.changes:
                 overlay.absorb()
-        self.state.outline = self.view.outline
-        self.view.outline = _copy(self.view.outline)
+        self.state.outline = view.outline
+        view.outline = _copy(view.outline)
 
     def drop(self) -> None:
         """What was drafted has not happened."""
-        for overlay in self.view.overlays.values():
-            overlay.changes.clear()
-        self.view.outline = _copy(self.state.outline)
+        view = self.view
+        view.nodes.drop()
+        for overlay in view.others.values():
+            overlay.drop()
+        view.outline = _copy(self.state.outline)

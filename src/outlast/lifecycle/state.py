@@ -123,7 +123,7 @@ class Trigger(Struct, frozen=True, gc=False):
     received: int = 0
 
 
-class Outline(Struct):
+class Outline(Struct, gc=False):
     """The run as a whole: small, and copied when a draft begins. `base` is the status without `waiting`; `generation` is
     the newest branch that a person opened."""
 
@@ -157,6 +157,18 @@ class Outline(Struct):
     generation: int = 0
 
 
+class Lazy:
+    """A table that begins when it is first asked for. It is no attribute of the object before, and like any other after."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, state: State, owner: type) -> Any:
+        table = state.new_table(self.name)
+        setattr(state, self.name, table)
+        return table
+
+
 class State:
     """Everything the fold knows of a run on one lineage.
 
@@ -164,22 +176,8 @@ class State:
     outbox, detached children, registered triggers. Both are shown to guests by the store. `sent` are the messages that went
     out, with the place of the receipt.
 
-    A table that nothing was ever put into does not exist: most runs have nodes and nothing else, and thousands of them are
-    in memory at once. Asking for it makes an empty one."""
-
-    __slots__ = (
-        "children",
-        "decisions",
-        "interactions",
-        "loose",
-        "nodes",
-        "outline",
-        "sent",
-        "signals",
-        "steps",
-        "triggers",
-        "waits",
-    )
+    Of the tables only `nodes` is always there: most runs have nodes and nothing else, and thousands of them are in memory
+    at once."""
 
     outline: Outline
     nodes: Table[NodeState]
@@ -193,19 +191,24 @@ class State:
     steps: Table[bool]
     decisions: Table[Value]
 
+    if not TYPE_CHECKING:  # to the type checker they are tables from the beginning
+        waits = Lazy()
+        loose = Lazy()
+        interactions = Lazy()
+        signals = Lazy()
+        children = Lazy()
+        sent = Lazy()
+        triggers = Lazy()
+        steps = Lazy()
+        decisions = Lazy()
+
     def __init__(self) -> None:
         self.outline = Outline()
+        nodes: dict[str, NodeState] = {}
+        self.nodes = nodes
 
-    if not TYPE_CHECKING:  # so that a misspelt table is still an error to the type checker
-
-        def __getattr__(self, name: str) -> Any:
-            if name not in TABLES:
-                raise AttributeError(name)
-            table = self._new_table(name)
-            setattr(self, name, table)
-            return table
-
-    def _new_table(self, _name: str) -> object:
+    def new_table(self, _name: str) -> object:
+        """The table of that name as it begins."""
         return {}
 
     def __eq__(self, other: object) -> bool:
@@ -236,4 +239,4 @@ class State:
         return outline.base in TERMINAL and not outline.held
 
 
-TABLES = tuple(name for name in State.__slots__ if name != "outline")
+TABLES = ("nodes", *(name for name, part in vars(State).items() if isinstance(part, Lazy)))

@@ -73,7 +73,7 @@ def is_changed(draft: Draft) -> bool:
     old, new = draft.state.outline, draft.view.outline
     if draft.has_new_ends:
         return True
-    if bool(old.open_nodes) != bool(new.open_nodes) and len(draft.view.waits):
+    if (old.open_nodes == 0) is not (new.open_nodes == 0) and len(draft.view.waits):
         return True
     return (
         old.base is not new.base

@@ -12,7 +12,7 @@ from outlast.runtime.values import fetched
 
 if TYPE_CHECKING:
     from outlast.runtime.asks import NodeAsk
-    from outlast.runtime.driver import Driver
+    from outlast.runtime.outcomes import Outcomes
 
 
 async def adoptable_by(pen: Pen) -> dict[str, Adoptable]:
@@ -25,7 +25,7 @@ async def adoptable_by(pen: Pen) -> dict[str, Adoptable]:
     return adoptable(opened, await pen.state_at(opened.cutoff), left)
 
 
-def adopt(driver: Driver, ask: NodeAsk) -> bool:
+def adopt(driver: Outcomes, ask: NodeAsk) -> bool:
     """Take a result over instead of beginning an attempt, if there is one for just this node, code and inputs."""
     found = driver.adoptable.pop(ask.name, None)
     if found is None or found.hash != ask.hash or found.code != ask.spec.code or ask.given is not None:
@@ -34,7 +34,7 @@ def adopt(driver: Driver, ask: NodeAsk) -> bool:
     return True
 
 
-async def _adopt(driver: Driver, ask: NodeAsk, found: Adoptable) -> None:
+async def _adopt(driver: Outcomes, ask: NodeAsk, found: Adoptable) -> None:
     value = ask.arguments.returns.decode(await fetched(found.output, driver.worker.store.blobs))
     driver.completed(ask, ask.attempt, found.output, value, e.NO_TIME, adopted=found.seq)
     await driver.write()

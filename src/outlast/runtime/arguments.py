@@ -42,8 +42,12 @@ class Arguments:
 
     def pack(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Packed:
         """`TypeError` if the function cannot be called so, `NotStorable` if an argument would not come back as it is."""
-        if self._is_plain and not kwargs and len(args) == len(self._plain):
-            return self._pack_quickly(args)
+        if self._is_plain and len(args) + len(kwargs) == len(self._plain):
+            if not kwargs:
+                return self._pack_quickly(args)
+            rest = [name for name, _ in self._plain[len(args) :]]
+            if all(name in kwargs for name in rest):
+                return self._pack_quickly((*args, *(kwargs[name] for name in rest)))
         bound = self.signature.bind(*args, **kwargs)
         return self._pack_bound(bound)
 

@@ -24,9 +24,9 @@ from outlast.runtime.values import Codec, input_hash
 
 if TYPE_CHECKING:
     from outlast.runtime.code import Pending
-    from outlast.runtime.driver import Driver
     from outlast.runtime.functions import Workflow
     from outlast.runtime.inside import Inside
+    from outlast.runtime.outcomes import Outcomes
 
 SHOWN_INPUTS = 2_000
 """Inputs up to this size stand in the log for people to read; of larger ones there is the hash."""
@@ -39,7 +39,7 @@ class Ask:
 
     __slots__ = ("driver", "future", "key", "name")
 
-    driver: Driver
+    driver: Outcomes
     future: Pending
 
     def __init__(self, name: str, key: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -51,8 +51,7 @@ class Attempts:
 
     def begin(self, ask: NodeAsk) -> None:
         """Begin the attempt that the log says has started."""
-        loop = asyncio.get_running_loop()
-        ask.task = asyncio.Task(self._attempt(ask, loop), loop=loop, context=self._context.copy())
+        ask.task = asyncio.Task(self._carry(ask), loop=asyncio.get_running_loop(), context=self._context.copy())
 
     async def stop_all(self, asks: Sequence[NodeAsk]) -> None:
         """Tell these to stop and give them some time for it. What they bring home within it counts."""
@@ -71,13 +70,29 @@ class Attempts:
         if self._pool is not None:
             await self._pool.close()
 
-    # --- one attempt
+    # --- one attempt after the other
 
-    async def _attempt(self, ask: NodeAsk, loop: asyncio.AbstractEventLoop) -> None:
-        """One try, from the call to what follows from its outcome having been written."""
+    async def _carry(self, ask: NodeAsk) -> None:
+        """An attempt, and then what follows from its outcome having been written: if that is a node, its attempt in the
+        same task, and so on. A task for each would be a fifth of what a node costs."""
+        task = ask.task
+        while True:
+            own = ask.inside = Inside(ask, self._keeper, stdout=self._stdout)
+            speak(own)
+            found = copy_context()
+            await self._attempt(ask, own)
+            following = await ask.driver.write(carrying=True)
+            if following is None:
+                return
+            if not _is_as_new(task, found):
+                following.begin()
+                return
+            ask = following
+            ask.task = task
+
+    async def _attempt(self, ask: NodeAsk, own: Inside) -> None:
+        """One try, from the call to its outcome having been told."""
         driver, attempt, spec = ask.driver, ask.attempt, ask.spec
-        own = ask.inside = Inside(ask, loop, self._keeper, stdout=self._stdout)
-        speak(own)
         began = perf_counter()
         try:
             if attempt > 1:
@@ -93,17 +108,14 @@ class Attempts:
         except ProcessDied as death:
             if not isinstance(death, PoolClosed):
                 await driver.crashed(ask, attempt, str(death))
-            return
         except BaseException as error:
-            if own.is_stopped or driver.is_over:
-                return
-            driver.failed(ask, attempt, _failure(ask, error), _ms(began))
+            if not (own.is_stopped or driver.is_over):
+                driver.failed(ask, attempt, _failure(ask, error), _ms(began))
         else:
             driver.completed(ask, attempt, output, value, _ms(began))
         finally:
             ask.task = ask.inside = None  # or the task, its context and the ask would be a ring for the collector
             own.end()
-        await driver.write()
 
     def _arguments(self, ask: NodeAsk) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Those of the call; for a further attempt fresh copies, because the one before may have changed its own."""
@@ -118,11 +130,11 @@ class Attempts:
 
     def _as_told(self, ask: NodeAsk, value: Any) -> tuple[e.Value, Any]:
         """The result as JSON, and as the code is to see it: what a replay would read."""
-        codec = ask.arguments.returns
-        if isinstance(value, _Encoded):
+        codec, kind = ask.arguments.returns, type(value)
+        if kind is _Encoded:
             return value.raw, codec.decode(value.raw)
         raw = codec.encode(value, "result")
-        return raw, value if type(value) in _SCALARS else codec.decode(raw)
+        return raw, value if kind in _SCALARS else codec.decode(raw)
 
     # --- not simply on the loop
 
@@ -243,6 +255,17 @@ def _not_stopping(error: BaseException) -> BaseException:
     return error
 
 
+def _is_as_new(task: asyncio.Task[None] | None, found: Context) -> bool:
+    """Whether a node left the task it ran in as it had found it: nobody asked for its cancellation, and its context holds
+    what it held. Otherwise the next node would find what this one left behind."""
+    if task is None or task.cancelling():
+        return False
+    try:
+        return copy_context() == found
+    except Exception:  # a value that does not like to be compared was put there
+        return False
+
+
 def _failure(ask: NodeAsk, error: BaseException) -> e.Failure:
     kind = type(error)  # and not isinstance: to look at an odd error may raise
     if issubclass(kind, _Told):
@@ -257,4 +280,5 @@ def _failure(ask: NodeAsk, error: BaseException) -> e.Failure:
 
 def _ms(began: float) -> float:
     """Milliseconds, to a tenth: what took less is not worth its bytes in the log."""
-    return round((perf_counter() - began) * 1000, 1) or e.NO_TIME
+    ms = (perf_counter() - began) * 1000
+    return round(ms, 1) if ms > 0.05 else e.NO_TIME

@@ -14,11 +14,11 @@ from outlast.runtime.finding import found_at
 from outlast.runtime.values import stored
 
 if TYPE_CHECKING:
-    from outlast.runtime.driver import Driver
+    from outlast.runtime.outcomes import Outcomes
     from outlast.runtime.worker import Worker
 
 
-async def start(worker: Worker, parent: Driver, ask: ChildAsk, *, again: bool) -> None:
+async def start(worker: Worker, parent: Outcomes, ask: ChildAsk, *, again: bool) -> None:
     """See that a child is there, and if it has ended already, that its parent hears of it. `again` after a replay: then it
     most likely is. Until then the parent is not given back, nor does its end count as settled."""
     pause = 0.05
@@ -41,7 +41,7 @@ async def start(worker: Worker, parent: Driver, ask: ChildAsk, *, again: bool) -
         parent.starting -= 1
 
 
-async def cancel(worker: Worker, parent: Driver, child: RunId) -> None:
+async def cancel(worker: Worker, parent: Outcomes, child: RunId) -> None:
     """Ask a child to stop that its parent no longer waits for; a troubled store is asked again."""
     while True:
         await parent.children_started()  # it may be one that is not there yet
@@ -53,7 +53,7 @@ async def cancel(worker: Worker, parent: Driver, child: RunId) -> None:
     worker.wanted.set()
 
 
-async def _create(worker: Worker, parent: Driver, ask: ChildAsk) -> None:
+async def _create(worker: Worker, parent: Outcomes, ask: ChildAsk) -> None:
     spec, options = ask.workflow.spec, ask.workflow.start
     created = e.RunCreated(
         workflow=spec.name,

@@ -144,12 +144,14 @@ class Code:
 
     def ask(self, ask: Ask) -> asyncio.Future[Any]:
         """Take note of what it asks for; the outcome will be told to what this returns."""
-        self._must_be_driven()
-        if isinstance(ask, ChildAsk | QuestionAsk):
+        if self._is_dismissed:
+            raise _dismissed()
+        if type(ask) is ChildAsk or type(ask) is QuestionAsk:
             ask.bound_to(self.run, self.generation)
-        if ask.key in self.open:
+        key = ask.key
+        if key in self.open:
             raise NotDurable(f"{ask.told()} is asked for twice at once")
-        self.open[ask.key] = self.fresh[ask.key] = ask
+        self.open[key] = self.fresh[key] = ask
         ask.future = future = Pending(loop=self._loop)
         future.ask, future.code = ask, self
         return future
@@ -165,7 +167,8 @@ class Code:
 
     def note(self, note: Note) -> None:
         """Take note of what it states."""
-        self._must_be_driven()
+        if self._is_dismissed:
+            raise _dismissed()
         self.fresh[note.key] = note
 
     def now(self) -> float:
@@ -186,10 +189,6 @@ class Code:
             self.close(ask)
         else:
             self.closing[ask.key] = ask
-
-    def _must_be_driven(self) -> None:
-        if self._is_dismissed:
-            raise Dismissed("this process no longer drives the workflow")
 
     # --- what it is told
 
@@ -229,6 +228,10 @@ class Code:
                 return next(filter(None, map(self.node_behind, error.exceptions)), "")
             error = error.__cause__ or error.__context__
         return ""
+
+
+def _dismissed() -> Dismissed:
+    return Dismissed("this process no longer drives the workflow")
 
 
 async def _in_thread(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from outlast.errors import NotDurable, NotStorable
 from outlast.history import events as e
+from outlast.lifecycle.state import State
 from outlast.runtime.code import Code
 from outlast.runtime.ends import Ended, successor_of
 from outlast.runtime.failures import failure_of
 from outlast.runtime.values import stored
 from outlast.store import Blobs
+
+Ending: TypeAlias = e.RunCompleted | e.RunFailed | e.RunCancelled | e.RunContinued | e.RunPaused
+"""The last word of a driver, for good or for now."""
 
 
 class Continue(BaseException):
@@ -35,6 +41,19 @@ async def concluded(code: Code, blobs: Blobs, ms: float) -> Ended:
     except NotStorable as error:
         return _failed(code, error)
     return e.RunCompleted(output=await stored(output, blobs), ms=ms)
+
+
+def held(failure: e.Failure, node: str = "") -> e.RunFailed:
+    """What is said of a run that waits for a person's decision."""
+    return e.RunFailed(error=failure, node=node, recoverable=True, held=True)
+
+
+def has_duties(ending: Ending, events: list[e.AnyEvent], state: State, created: e.RunCreated) -> bool:
+    """Whether others have to be told of the end of a run, said with `events`, before it is given back."""
+    if isinstance(ending, e.RunPaused) or (isinstance(ending, e.RunFailed) and ending.held):
+        return False  # held is not over
+    has_children = bool(state.children) or any(isinstance(each, e.ChildStarted) for each in events)
+    return has_children or bool(created.parent) or isinstance(ending, e.RunContinued)
 
 
 def _failed(code: Code, error: BaseException) -> e.RunFailed:

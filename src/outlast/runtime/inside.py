@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 class Inside(Speaker):
     """One attempt of a node, seen from inside. `kept` is what an earlier attempt kept by a checkpoint."""
 
-    __slots__ = ("ask", "is_stopped", "kept", "loop")
+    __slots__ = ("ask", "is_stopped", "kept")
 
-    def __init__(self, ask: NodeAsk, loop: asyncio.AbstractEventLoop, keeper: Keeper, *, stdout: bool) -> None:
+    def __init__(self, ask: NodeAsk, keeper: Keeper, *, stdout: bool) -> None:
         self.keeper = keeper
         self.run = ask.driver.code.run
         self.node = ask.name
@@ -31,9 +31,12 @@ class Inside(Speaker):
         self.prints = stdout
         self._begun = ""
         self.ask = ask
-        self.loop = loop
         self.is_stopped = False
         self.kept: e.Value | None = None
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        return self.ask.driver.worker.loop
 
     @property
     def is_threaded(self) -> bool:

@@ -18,6 +18,8 @@ from collections.abc import Callable
 from contextvars import Context, copy_context
 from typing import Any, NoReturn, Protocol
 
+from msgspec import Struct
+
 from outlast.errors import NotDurable
 from outlast.runtime.scope import current
 
@@ -27,16 +29,13 @@ _QUIET_AFTER = 1_000_000
 """Turns without a durable wait after which workflow code counts as running in circles."""
 
 
-class Ready:
+class Ready(Struct, eq=False):
     """A callback in the queue; the part of `asyncio.Handle` that asyncio itself uses."""
 
-    __slots__ = ("arguments", "callback", "context", "is_cancelled")
-
-    def __init__(self, callback: Callable[..., object], arguments: tuple[Any, ...], context: Context | None) -> None:
-        self.callback = callback
-        self.arguments = arguments
-        self.context = context
-        self.is_cancelled = False
+    callback: Callable[..., object]
+    arguments: tuple[Any, ...]
+    context: Context | None
+    is_cancelled: bool = False
 
     def cancel(self) -> None:
         self.is_cancelled = True
@@ -45,21 +44,11 @@ class Ready:
         return self.is_cancelled
 
 
-class Alarm(Ready):
+class Alarm(Ready, eq=False, kw_only=True):
     """A callback for a time; `cancel_timer` withdraws the durable timer behind it."""
 
-    __slots__ = ("cancel_timer", "moment")
-
-    def __init__(
-        self,
-        moment: float,
-        callback: Callable[..., object],
-        arguments: tuple[Any, ...],
-        context: Context | None,
-    ) -> None:
-        super().__init__(callback, arguments, context)
-        self.moment = moment
-        self.cancel_timer: Callable[[], None] | None = None
+    moment: float
+    cancel_timer: Callable[[], None] | None = None
 
     def when(self) -> float:
         return self.moment
@@ -97,27 +86,22 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         ready = self._ready
         if not ready:
             return
-        outer = _get_loop()
-        _set_loop(None)
+        outer, hooks = _get_loop(), _get_hooks()
         _set_loop(self)
-        hooks = _get_hooks()
         _set_hooks(None, self._finalize)
-        turns = 0
         try:
-            while ready:
-                turns += 1
-                if turns > _QUIET_AFTER:
-                    raise NotDurable("the workflow runs in circles without waiting for anything durable")
+            for _ in range(_QUIET_AFTER):
                 each = ready.popleft()
-                if each.is_cancelled:
-                    continue
-                if each.context is None:
-                    each.callback(*each.arguments)
-                else:
-                    each.context.run(each.callback, *each.arguments)
+                if not each.is_cancelled:
+                    if each.context is None:
+                        each.callback(*each.arguments)
+                    else:
+                        each.context.run(each.callback, *each.arguments)
+                if not ready:
+                    return
+            raise NotDurable("the workflow runs in circles without waiting for anything durable")
         finally:
             _set_hooks(*hooks)
-            _set_loop(None)
             _set_loop(outer)
 
     def _finalize(self, generator: Any) -> None:
@@ -150,7 +134,7 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> Ready:
-        alarm = Alarm(when, callback, args, context)
+        alarm = Alarm(callback, args, context, moment=when)
         self._timekeeping.set_alarm(alarm)
         return alarm
 

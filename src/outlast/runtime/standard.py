@@ -13,15 +13,17 @@ import re
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path, PurePath
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
-from zoneinfo import ZoneInfo
 
 import msgspec
 
 from outlast.runtime.leaves import FLOAT, check_unicode
 from outlast.runtime.refusals import name_of, not_a
 from outlast.runtime.shape import Shape, Snag, misfit
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
 
 Moment = TypeVar("Moment", dt.datetime, dt.time)
 
@@ -91,9 +93,16 @@ def _write_moment(value: Moment) -> Moment | str:
     if not value.fold and (zone is None or zone is dt.UTC):
         return value  # msgspec writes it
     text = value.isoformat()
-    if type(zone) is ZoneInfo and zone.key:
+    if zone is not None and type(zone) is _zone_info() and zone.key:
         text += f"[{zone.key}]"
     return f"{text}[_fold=1]" if value.fold else text
+
+
+def _zone_info() -> type[ZoneInfo]:
+    """Imported by whoever first has to do with a time zone: it takes as long as a tenth of this package."""
+    from zoneinfo import ZoneInfo
+
+    return ZoneInfo
 
 
 def _read_moment(cls: type[Moment], text: str) -> Moment:
@@ -102,7 +111,7 @@ def _read_moment(cls: type[Moment], text: str) -> Moment:
         raise Snag(f"{cls.__name__} is expected, and {text!r} is stored")
     value = cls.fromisoformat(match["plain"])
     if match["zone"]:
-        value = value.replace(tzinfo=ZoneInfo(match["zone"]))
+        value = value.replace(tzinfo=_zone_info()(match["zone"]))
     return value.replace(fold=1) if match["fold"] else value
 
 

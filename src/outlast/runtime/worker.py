@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
+import os
 from collections.abc import Coroutine
 from contextvars import Context
 from typing import Any
@@ -24,14 +24,18 @@ from outlast.runtime.asks import NodeAsk
 from outlast.runtime.attempts import Attempts
 from outlast.runtime.code import Code
 from outlast.runtime.definitions import Definitions
-from outlast.runtime.driver import DIVERGED, Driver, Ending
+from outlast.runtime.driver import Driver
+from outlast.runtime.endings import Ending
 from outlast.runtime.ends import created_of, ending_of, open_children, settle
 from outlast.runtime.failures import kind_of
 from outlast.runtime.functions import Workflow
 from outlast.runtime.lines import LineKeeper
+from outlast.runtime.page import Page
 from outlast.runtime.progress import Progress
 from outlast.runtime.replay import Divergence, Replay
+from outlast.runtime.requests import DIVERGED
 from outlast.runtime.turns import turn_as_requested
+from outlast.runtime.writing import Writing
 from outlast.store import Claim, Store
 
 log = logging.getLogger("outlast.runtime")
@@ -95,7 +99,8 @@ class Worker:
         return len(self.drivers) > WARM
 
     def chance(self) -> float:
-        return random.random()
+        """From 0 to 1, for the pauses between attempts."""
+        return int.from_bytes(os.urandom(6), "big") / (1 << 48)
 
     def listen(self) -> None:
         """Begin to hear what nodes log."""
@@ -109,7 +114,7 @@ class Worker:
 
     def hear(self, runs: frozenset[RunId]) -> None:
         """These runs have news. Those that are driven here hear it themselves; the others may want an owner."""
-        if not self.wanted.is_set() and any(run not in self.drivers for run in runs):
+        if not self.wanted.is_set() and not runs <= self.drivers.keys():
             self.wanted.set()
 
     # --- new runs
@@ -243,7 +248,7 @@ class Worker:
 
     # --- ends
 
-    async def finish(self, driver: Driver, ending: Ending, *, is_released: bool) -> None:
+    async def finish(self, driver: Writing, ending: Ending, *, is_released: bool) -> None:
         """The last word of a run has landed. Who has to hear of it hears of it before the run is given back."""
         self._falls.pop(driver.run, None)
         if not is_released and not isinstance(ending, e.RunPaused):
@@ -261,7 +266,7 @@ class Worker:
             self.take_on(RunId(ending.successor))
         self.wanted.set()
 
-    def forget(self, driver: Driver) -> None:
+    def forget(self, driver: Page) -> None:
         if self.drivers.get(driver.run) is driver:
             del self.drivers[driver.run]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import apsw
@@ -49,7 +49,7 @@ class CatalogRows(Rows):
             row = db.execute(_AT, (summary.run,)).fetchone()
             if row is None or row[1] != seen or summary.at < seen:
                 return False
-            put_summary(db, row[0], summary)
+            put_summaries(db, [(row[0], summary)])
             return True
 
         return await self._db.transact(write)
@@ -59,25 +59,27 @@ class CatalogRows(Rows):
         await self._db.transact(lambda db: db.executemany(_NOTE, rows))
 
 
-def put_summary(db: apsw.Connection, id: int, summary: Summary) -> None:
-    """Write a summary and its tags inside the caller's transaction."""
-    db.execute(
-        _PUT,
-        (
-            id,
-            summary.run,
-            summary.at,
-            summary.status,
-            summary.workflow,
-            summary.parent,
-            summary.created,
-            search_text(summary),
-            _encode(summary),
-        ),
+def put_summaries(db: apsw.Connection, summaries: Sequence[tuple[int, Summary]]) -> None:
+    """Write summaries and their tags, each under the number of its run, inside the caller's transaction."""
+    db.executemany(_PUT, [_row(id, summary) for id, summary in summaries])
+    db.executemany(_UNTAG, [(id,) for id, _ in summaries])
+    tags = [(tag, id) for id, summary in summaries for tag in dict.fromkeys(summary.tags)]
+    if tags:
+        db.executemany(_TAG, tags)
+
+
+def _row(id: int, summary: Summary) -> tuple[Any, ...]:
+    return (
+        id,
+        summary.run,
+        summary.at,
+        summary.status,
+        summary.workflow,
+        summary.parent,
+        summary.created,
+        search_text(summary),
+        _encode(summary),
     )
-    db.execute(_UNTAG, (id,))
-    if summary.tags:
-        db.executemany(_TAG, [(tag, id) for tag in dict.fromkeys(summary.tags)])
 
 
 def _summary(run: str, body: Any) -> Summary:

@@ -64,6 +64,7 @@ class Database:
             self._write = self._open_writer()
             self.read = self._patiently(lambda: self._connect(writable=False))
             self._search = self._patiently(lambda: self._connect(writable=False))
+        self._reading = _Reading(self.read, f"read {path}")
         self._searching = threading.Lock()
         self._checkpointer = None if readonly else _Checkpointer(lambda: self._connect(writable=True))
         if self._checkpointer is not None:
@@ -195,11 +196,9 @@ class Database:
 
     # --- reading
 
-    @contextmanager
-    def reading(self) -> Iterator[apsw.Connection]:
-        """A connection for short reads on the loop."""
-        with _told(f"read {self.path}"):
-            yield self.read
+    def reading(self) -> _Reading:
+        """A connection for short reads on the loop, as a context."""
+        return self._reading
 
     async def scan(self, act: Callable[[apsw.Connection], Result]) -> Result:
         """Run a read that may take long on a thread of its own."""
@@ -309,6 +308,22 @@ def _told(what: str) -> Iterator[None]:
         yield
     except apsw.Error as error:
         raise _translated(error, what) from error
+
+
+class _Reading:
+    """A connection to read by; the library's errors come out as ours. It holds nothing of whoever enters it, so that one
+    does for all: reads are too frequent for a generator each."""
+
+    def __init__(self, connection: apsw.Connection, what: str) -> None:
+        self._connection = connection
+        self._what = what
+
+    def __enter__(self) -> apsw.Connection:
+        return self._connection
+
+    def __exit__(self, _kind: type | None, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, apsw.Error):
+            raise _translated(error, self._what) from error
 
 
 def _translated(error: apsw.Error, what: str, *, committing: bool = False) -> OutlastError:

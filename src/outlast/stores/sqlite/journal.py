@@ -12,8 +12,9 @@ from outlast.errors import Damaged
 from outlast.history.ids import AppendId, RunId
 from outlast.history.record import Kind, Record
 from outlast.lifecycle.state import Wait
+from outlast.lifecycle.summary import Summary
 from outlast.store import LANDED, Append, Head, Lost, Outcome
-from outlast.stores.sqlite.catalog import put_summary
+from outlast.stores.sqlite.catalog import put_summaries
 from outlast.stores.sqlite.rows import LARGEST, Rows, bounded
 
 TAIL = 256
@@ -21,15 +22,15 @@ TAIL = 256
 
 _HEAD = "select run, version, digest, epoch, branch, branch_first, closed, ready from head where run = ?"
 _NEW_HEAD = """
-insert into head (run, version, digest, epoch, branch, branch_first, closed, ready, granted)
-values (?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+insert into head (id, run, version, digest, epoch, branch, branch_first, closed, ready, granted)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+_NEXT_ID = "select coalesce(max(id), 0) + 1 from head"
 _MOVE = """
-update head set version = ?, digest = ?, epoch = ?, branch = ?, branch_first = ?, closed = ?
+update head set version = ?, digest = ?, epoch = ?, branch = ?, branch_first = ?, closed = ?, ready = ifnull(?, ready)
 where id = ? and version = ?"""
 _FENCE = {Kind.GUEST: "", Kind.CONTROL: "", Kind.OWNER: " and epoch = ?", Kind.TAKEOVER: " and epoch < ?"}
 _MOVE_BY = {kind: _MOVE + fence for kind, fence in _FENCE.items()}
 _GOES_ON = "update head set interrupted = '' where id = ?"
-_READY = "update head set ready = ? where id = ?"
 _LOG = """
 insert into log (run, first, count, branch, epoch, kind, append_id, time, body, digest)
 values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
@@ -43,7 +44,7 @@ _HAS_WAIT = "select 1 from wait where run = ? and name = ?"
 _TAKE = "insert or replace into claim (run, worker, epoch) values (?, ?, ?)"
 _GIVE_BACK = "delete from claim where run = ? and epoch = ?"
 
-_TAKEOVER = Kind.TAKEOVER
+_OWNER, _TAKEOVER = Kind.OWNER, Kind.TAKEOVER
 _encode = msgspec.json.Encoder().encode
 
 
@@ -51,16 +52,9 @@ class JournalRows(Rows):
     """The journal's part of the store."""
 
     async def append(self, batch: Sequence[Append]) -> list[Outcome]:
-        def write(db: apsw.Connection) -> _Batch:
-            work = _Batch(db, self._ids)
-            for append in batch:
-                work.outcomes.append(work.append(append))
-            work.flush()
-            return work
-
-        done = await self._db.transact(write)
+        done = await self._db.transact(lambda db: _Batch(db, self._ids).done(batch))
         self._remember(done.fresh)
-        self._saw_own(done.landed, done.last)
+        self._saw_own(done.rows.landed, done.rows.last)
         return done.outcomes
 
     async def head(self, run: RunId) -> Head | None:
@@ -74,69 +68,96 @@ class JournalRows(Rows):
 
 
 class _Batch:
-    """Several appends inside one transaction. Log rows are gathered and written together; the rest is written at once."""
+    """Several appends inside one transaction.
+
+    Nearly always all of them land, so they are written together, table by table, if no two of them are of one run; should
+    one of them lose, that is undone and they are done one by one, in order."""
 
     def __init__(self, db: apsw.Connection, ids: Mapping[RunId, int]) -> None:
         self.db = db
         self.ids = ids
         self.fresh: dict[RunId, int] = {}
+        """Runs whose numbers were found or given here."""
         self.outcomes: list[Outcome] = []
-        self.landed = 0
-        self.last = 0
-        self._rows: list[tuple[Any, ...]] = []
+        self.rows = _Rows(db)
 
-    def append(self, append: Append) -> Outcome:
+    def done(self, batch: Sequence[Append]) -> _Batch:
+        """Itself, with one outcome for each append."""
+        if len(batch) > 1 and self._all_at_once(batch):
+            self.outcomes = [LANDED] * len(batch)
+        else:
+            for append in batch:
+                self.outcomes.append(self._append(append))
+        return self
+
+    # --- all at once
+
+    def _all_at_once(self, batch: Sequence[Append]) -> bool:
+        """Write them together; False, and nothing is changed, if they cannot be or one of them loses."""
+        if len({append.record.run for append in batch}) < len(batch):
+            return False
+        if any(append.needs or append.record.kind is not _OWNER for append in batch):
+            return False
+        self.db.execute("savepoint together")
+        if self._have_all_landed(batch):
+            self.db.execute("release together")
+            return True
+        self.db.execute("rollback to together")
+        self.db.execute("release together")
+        self.fresh, self.rows = {}, _Rows(self.db)
+        return False
+
+    def _have_all_landed(self, batch: Sequence[Append]) -> bool:
+        db, rows = self.db, self.rows
+        moves: list[tuple[Any, ...]] = []
+        born: list[tuple[Any, ...]] = []
+        for append in batch:
+            run = append.record.run
+            id = self.ids.get(run)
+            if append.record.first == 1 and id is None:
+                id = self.fresh[run] = born[-1][0] + 1 if born else db.execute(_NEXT_ID).get
+                born.append(_new_head(append.head, id))
+            else:
+                id = id or self._id(run)
+                if id is None:
+                    return False
+                moves.append(_move(append, id))
+            rows.add(append, id)
+        before = db.total_changes()
+        db.executemany(_MOVE_BY[_OWNER], moves)
+        if db.total_changes() - before != len(moves):
+            return False
+        try:
+            db.executemany(_NEW_HEAD, born)
+        except apsw.ConstraintError:
+            return False  # there is a run of that name already
+        rows.write()
+        return True
+
+    # --- one by one
+
+    def _append(self, append: Append) -> Outcome:
         """Do it or leave no trace of it: every check comes before the first change."""
         db, record = self.db, append.record
         id = self._id(record.run)
         if id is None:
             if record.first != 1:
                 return self._lost(append, None, "version")
-            if append.needs or record.kind is Kind.TAKEOVER:
+            if append.needs or record.kind is _TAKEOVER:
                 return self._lost(append, None, "wait" if append.needs else "epoch")
-            id = self.fresh[record.run] = _new_head(db, append.head)
+            id = self.fresh[record.run] = db.execute(_NEXT_ID).get
+            db.execute(_NEW_HEAD, _new_head(append.head, id))
         else:
             if append.needs and not _has_waits(db, id, append.needs):
                 return self._lost(append, id, "wait")
             db.execute(_MOVE_BY[record.kind], _move(append, id))
             if not db.changes():
                 return self._lost(append, id, "epoch")
-            if append.release or record.epoch == 0:
-                db.execute(_READY, (append.head.ready, id))
             if record.kind is _TAKEOVER:
                 db.execute(_GOES_ON, (id,))
-        self._rows.append(
-            (
-                id,
-                record.first,
-                record.count,
-                record.branch,
-                record.epoch,
-                record.kind,
-                record.id,
-                record.time,
-                record.body,
-                record.digest,
-            )
-        )
-        if append.summary is not None:
-            put_summary(db, id, append.summary)
-        if append.closes:
-            db.executemany(_CLOSE, [(id, name) for name in append.closes])
-        if append.opens:
-            db.executemany(_OPEN, [_wait_row(id, wait) for wait in append.opens])
-        if append.claim is not None:
-            db.execute(_TAKE, (id, append.claim, record.epoch))
-        if append.release:
-            db.execute(_GIVE_BACK, (id, record.epoch))
+        self.rows.add(append, id)
+        self.rows.write()
         return LANDED
-
-    def flush(self) -> None:
-        if self._rows:
-            self.db.executemany(_LOG, self._rows)
-            self.landed += len(self._rows)
-            self.last = self.db.last_insert_rowid()
-            self._rows.clear()
 
     def _id(self, run: RunId) -> int | None:
         found = self.ids.get(run) or self.fresh.get(run)
@@ -152,8 +173,68 @@ class _Batch:
         head = _head(self.db, record.run)
         if id is None or head is None or head.version == record.first - 1:
             return Lost(why, head)
-        self.flush()  # an earlier append of this batch may be what it lost to
         return Lost("version", head, tuple(_records(self.db, record.run, id, record.first, None, TAIL)))
+
+
+class _Rows:
+    """What appends that land leave in the tables beside the head, gathered and written together."""
+
+    def __init__(self, db: apsw.Connection) -> None:
+        self.landed = 0
+        self.last = 0
+        self._db = db
+        self._log: list[tuple[Any, ...]] = []
+        self._summaries: list[tuple[int, Summary]] = []
+        self._closes: list[tuple[int, str]] = []
+        self._opens: list[tuple[Any, ...]] = []
+        self._claims: list[tuple[Any, ...]] = []
+        self._released: list[tuple[int, int]] = []
+
+    def add(self, append: Append, id: int) -> None:
+        record = append.record
+        self._log.append(
+            (
+                id,
+                record.first,
+                record.count,
+                record.branch,
+                record.epoch,
+                record.kind,
+                record.id,
+                record.time,
+                record.body,
+                record.digest,
+            )
+        )
+        if append.summary is not None:
+            self._summaries.append((id, append.summary))
+        if append.closes:
+            self._closes += [(id, name) for name in append.closes]
+        if append.opens:
+            self._opens += [_wait_row(id, wait) for wait in append.opens]
+        if append.claim is not None:
+            self._claims.append((id, append.claim, record.epoch))
+        if append.release:
+            self._released.append((id, record.epoch))
+
+    def write(self) -> None:
+        db = self._db
+        db.executemany(_LOG, self._log)
+        self.landed += len(self._log)
+        self.last = db.last_insert_rowid()
+        self._log.clear()
+        if self._summaries:
+            put_summaries(db, self._summaries)
+            self._summaries.clear()
+        for sql, rows in (
+            (_CLOSE, self._closes),
+            (_OPEN, self._opens),
+            (_TAKE, self._claims),
+            (_GIVE_BACK, self._released),
+        ):
+            if rows:
+                db.executemany(sql, rows)
+                rows.clear()
 
 
 def _wait_row(run: int, wait: Wait) -> tuple[int, str, str, int | None, bytes]:
@@ -162,6 +243,7 @@ def _wait_row(run: int, wait: Wait) -> tuple[int, str, str, int | None, bytes]:
 
 def _move(append: Append, id: int) -> tuple[Any, ...]:
     record, head = append.record, append.head
+    is_guest = record.epoch == 0
     values = (
         head.version,
         head.digest,
@@ -169,28 +251,26 @@ def _move(append: Append, id: int) -> tuple[Any, ...]:
         head.branch,
         head.branch_first,
         head.closed,
+        head.ready if append.release or is_guest else None,
         id,
         record.first - 1,
     )
-    return (*values, record.epoch) if record.epoch else values  # a guest's append carries no epoch
+    return values if is_guest else (*values, record.epoch)  # a guest's append carries no epoch
 
 
-def _new_head(db: apsw.Connection, head: Head) -> int:
-    db.execute(
-        _NEW_HEAD,
-        (
-            head.run,
-            head.version,
-            head.digest,
-            head.epoch,
-            head.branch,
-            head.branch_first,
-            head.closed,
-            head.ready,
-            head.epoch,
-        ),
+def _new_head(head: Head, id: int) -> tuple[Any, ...]:
+    return (
+        id,
+        head.run,
+        head.version,
+        head.digest,
+        head.epoch,
+        head.branch,
+        head.branch_first,
+        head.closed,
+        head.ready,
+        head.epoch,
     )
-    return db.last_insert_rowid()
 
 
 def _has_waits(db: apsw.Connection, id: int, names: Sequence[str]) -> bool:

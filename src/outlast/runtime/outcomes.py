@@ -1,0 +1,179 @@
+"""What becomes of what the code asked for: it is put into words, and its outcome is told to the code.
+
+Outcomes are told one at a time, in the order in which they stand in the log, so that a replay of the log takes the code the
+same way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextvars import Context
+from typing import Any
+
+from outlast.errors import Fenced, Held
+from outlast.history import events as e
+from outlast.lifecycle import decide
+from outlast.runtime import children
+from outlast.runtime.asks import CANCELLED, Ask, ChildAsk, NodeAsk, Note, TimerAsk
+from outlast.runtime.endings import Ending
+from outlast.runtime.failures import kind_of
+from outlast.runtime.page import Page
+
+
+class Outcomes(Page):
+    """The part of a driver that asks, and whoever works for it, turn to."""
+
+    __slots__ = ()
+
+    # --- asking
+
+    def _ask_aloud(self) -> None:
+        """Put into words what the code has asked for since."""
+        fresh = self.code.fresh
+        for ask in fresh.values():
+            ask.say(self._pending)
+            if type(ask) is not Note:
+                ask.driver = self
+                self._begins.append(ask)
+                if type(ask) is NodeAsk:
+                    self.in_flight += 1
+        fresh.clear()
+
+    def _close(self, ask: Ask, reason: e.Failure = CANCELLED) -> None:
+        ask.driver = self
+        self._date()
+        ask.close(self._pending, reason)
+
+    def _close_all(self, reason: str) -> None:
+        cut_short = e.Failure(decide.RUN_ENDED, reason, category="cancelled")
+        code = self.code
+        for key, ask in list(code.open.items()):
+            if key not in code.fresh:
+                self._close(ask, cut_short)
+        code.open.clear()
+        code.fresh.clear()
+
+    def wants(self, ask: Ask) -> bool:
+        """Whether the code still waits for this, here."""
+        return not self.is_over and ask.key in self.code.open
+
+    # --- nodes and timers
+
+    def completed(self, ask: NodeAsk, attempt: int, output: e.Value, value: Any, ms: float, adopted: int = 0) -> None:
+        """An attempt brought a result, or it was found on another branch. What follows is to be written."""
+        if self.is_over or ask.attempt != attempt or self.code.open.pop(ask.key, None) is None:
+            return
+        self.in_flight -= 1
+        self._date()
+        self._pending.append(e.NodeCompleted(node=ask.name, attempt=attempt, output=output, ms=ms, adopted=adopted))
+        if not self._is_stopping:
+            self.code.tell(ask, value)
+            self._ask_aloud()
+
+    def failed(self, ask: NodeAsk, attempt: int, failure: e.Failure, ms: float) -> None:
+        """An attempt failed: it is tried again as its policy says, or the code is told. What follows is to be written."""
+        if self.is_over or ask.attempt != attempt or ask.key not in self.code.open:
+            return
+        self.in_flight -= 1
+        self._date()
+        chance = self.worker.chance()
+        said = decide.fail_node(self.pen.state, ask.name, failure, ask.spec.retry, now=self._time, chance=chance, ms=ms)
+        self._pending += said
+        due = next((event.retry_at for event in said if isinstance(event, e.NodeFailed)), None)
+        if due is not None:
+            ask.is_waiting = True
+            self._then.append(lambda: ask.wait_for_retry(due))
+            return
+        del self.code.open[ask.key]
+        if not self._is_stopping:
+            self.code.tell_failure(ask, failure)
+            self._ask_aloud()
+
+    async def crashed(self, ask: NodeAsk, attempt: int, what: str) -> None:
+        """The helper process of an attempt died: another attempt, or, after too many, a hold."""
+        if self.is_over or ask.attempt != attempt or ask.key not in self.code.open:
+            return
+        node = self.pen.state.nodes.get(ask.name)
+        is_tired = node is not None and node.crashes + 1 >= decide.CRASHES_BEFORE_HOLD
+        if is_tired or not ask.spec.repeatable:
+            times = f", {decide.CRASHES_BEFORE_HOLD} times" if is_tired else ", and it is not to be repeated by itself"
+            reason = f"node {ask.name}: {what}{times}"
+            await self.hold(e.Failure(kind_of(Held), reason, category="crash"), ask.name)
+            return
+        self._date()
+        ask.attempt += 1
+        self._pending += (e.NodeScheduled(node=ask.name, attempt=ask.attempt, cause="crash"), ask.started())
+        self._begins.append(ask)
+        await self.write()
+
+    def fired(self, ask: TimerAsk) -> None:
+        """The time of a timer has come."""
+        if self.is_over or self._is_stopping or self.code.open.pop(ask.key, None) is None:
+            return
+        self._date()
+        self._pending.append(e.TimerFired(timer=ask.name))
+        self.code.tell_fired(ask)
+        self._ask_aloud()
+        self._write_soon()
+
+    async def record(self, event: e.AnyEvent) -> None:
+        """Say something about a node under way, and return when it is durable."""
+        landed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self.is_over:
+            raise Fenced(f"run {self.run} is no longer driven here")
+        self._date()
+        self._pending.append(event)
+        self._then.append(lambda: None if landed.done() else landed.set_result(None))
+        await self.write()
+        either: list[asyncio.Future[Any]] = [landed, self.ended()]
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if not landed.done():
+            raise Fenced(f"run {self.run} is no longer driven here")
+
+    def say_later(self, events: list[e.AnyEvent], ask: Ask) -> None:
+        """Say something that no outcome brought about; `ask` begins when it has landed."""
+        if self.is_over or self._is_stopping:
+            return
+        self._date()
+        self._pending += events
+        self._begins.append(ask)
+        self._write_soon()
+
+    # --- time and children
+
+    def at(self, due: int, call: Callable[[], None]) -> asyncio.TimerHandle:
+        """Call at a time by the ledger's clock, on the engine's loop."""
+        delay = max(0, due - self.worker.ledger.clock()) / 1e6
+        return self.worker.loop.call_later(min(delay, 86_400.0), self._when_due, due, call, context=Context())
+
+    def _when_due(self, due: int, call: Callable[[], None]) -> None:
+        if self.is_over:
+            return
+        if self.worker.ledger.clock() < due:
+            self.at(due, call)
+        else:
+            call()
+
+    def start_child(self, ask: ChildAsk, *, again: bool = False) -> None:
+        self.worker.spawn(children.start(self.worker, self, ask, again=again))
+
+    async def children_started(self) -> None:
+        """Wait until no child is about to be created."""
+        while self.starting:  # noqa: ASYNC110 - rarely, and never for long
+            await asyncio.sleep(0.002)
+
+    def cancel_child(self, ask: ChildAsk) -> None:
+        """Once it is durable that the code gave it up: until then a replay may still want it."""
+        self._then.append(lambda: self.worker.spawn(children.cancel(self.worker, self, ask.child)))
+
+    # --- the run
+
+    def ended(self) -> asyncio.Future[Ending | None]:
+        """How the run ends, once it has, or None if this process lets go of it before."""
+        waiter: asyncio.Future[Ending | None] = asyncio.get_running_loop().create_future()
+        if self.is_over:
+            waiter.set_result(None)
+        else:
+            self._waiters.append(waiter)
+        return waiter

@@ -1,0 +1,100 @@
+"""What is about to be written of one run: what has been said since the last append, and what is to begin once it landed.
+
+Everything said until the next append has one date, and `now` is that date.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from outlast.history import events as e
+from outlast.history.ids import RunId
+from outlast.ledger import Pen
+from outlast.lifecycle.adoption import Adoptable
+from outlast.runtime.asks import Ask, NodeAsk
+from outlast.runtime.code import Code
+from outlast.runtime.endings import Ending
+
+if TYPE_CHECKING:
+    from outlast.runtime.requests import Request
+    from outlast.runtime.worker import Worker
+
+NOTHING: dict[str, Adoptable] = {}
+"""Shared by all runs that have no branches: nobody puts anything into it."""
+
+
+class Page:
+    """The trunk of a driver: what it knows of its run, and what it is about to say."""
+
+    __slots__ = (
+        "_begins",
+        "_has_news",
+        "_held",
+        "_is_stopping",
+        "_is_writing",
+        "_pending",
+        "_request",
+        "_then",
+        "_time",
+        "_waiters",
+        "adoptable",
+        "attempts",
+        "code",
+        "created",
+        "in_flight",
+        "is_over",
+        "pen",
+        "starting",
+        "worker",
+    )
+
+    def __init__(self, worker: Worker, code: Code, created: e.RunCreated, pen: Pen) -> None:
+        self.worker = worker
+        self.attempts = worker.attempts
+        self.code = code
+        self.created = created
+        self.pen = pen
+        self.is_over = False
+        self.adoptable = NOTHING
+        """What need not be done again on this branch."""
+        self.in_flight = 0
+        """How many nodes are being worked on."""
+        self.starting = 0
+        """How many children are about to be created."""
+        self._pending: list[e.AnyEvent] = []
+        self._begins: list[Ask] = []
+        self._then: list[Callable[[], None]] = []
+        self._waiters: list[asyncio.Future[Ending | None]] = []
+        self._time = 0
+        self._is_writing = False
+        self._is_stopping = False
+        self._has_news = False
+        self._request: Request | None = None
+        self._held: e.RunFailed | None = None
+
+    @property
+    def run(self) -> RunId:
+        return self.code.run
+
+    def _date(self) -> None:
+        """Date what is about to be said. Everything said until the next append has this date."""
+        code = self.code
+        if not self._pending:
+            self._time = max(self.worker.ledger.clock(), code.now_us)
+        code.now_us = self._time
+
+    # --- what the parts above do, for those between
+
+    async def write(self, *, carrying: bool = False) -> NodeAsk | None:
+        """Append what there is to say, and what comes of it."""
+        raise NotImplementedError
+
+    def _write_soon(self) -> None:
+        """The same, in a task of its own."""
+        raise NotImplementedError
+
+    async def hold(self, failure: e.Failure, node: str = "") -> None:
+        """Stop here and let a person decide."""
+        raise NotImplementedError

@@ -1,0 +1,78 @@
+"""What others write to a run while it is driven: news for its code, and requests that its driver obeys."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from outlast.errors import BadInput, Diverged, StoreError
+from outlast.history import events as e
+from outlast.runtime.asks import NodeAsk
+from outlast.runtime.endings import Ending, held
+from outlast.runtime.failures import kind_of
+from outlast.runtime.news import understood
+from outlast.runtime.outcomes import Outcomes
+
+Request: TypeAlias = e.CancelRequested | e.PauseRequested | e.JumpRequested
+DIVERGED = kind_of(Diverged)
+
+
+class Requests(Outcomes):
+    """The part of a driver that others turn to, by way of the log."""
+
+    __slots__ = ()
+
+    def on_news(self) -> None:
+        """Others have written to this run."""
+        self._has_news = True
+        self._write_soon()
+
+    async def _hear(self) -> None:
+        """Tell the code, one by one, what others wrote. In the log NewsHeard stands where the code heard of it."""
+        if self._has_news:
+            await self._catch_up()
+        while self.pen.arrived and not self.is_over:
+            entry = self.pen.arrived.popleft()
+            if isinstance(entry.event, Request):
+                self._request = self._request or entry.event
+                continue
+            try:
+                telling = await understood(self.code, entry.event, self.worker.store.blobs)
+            except BadInput as error:
+                said = f"the code cannot read what event {entry.seq} tells it: {error}"
+                self._held = held(e.Failure(DIVERGED, said, category="permanent"))
+                return
+            if telling is not None and not self._is_stopping:
+                self._date()
+                self._pending.append(e.NewsHeard(upto=entry.seq))
+                telling()
+                self._ask_aloud()
+
+    async def _catch_up(self) -> None:
+        self._has_news = False
+        try:
+            await self.pen.catch_up()
+        except StoreError as error:
+            self._has_news = True
+            await self.worker.in_trouble(self.run, error, 0.5)
+
+    def _look_at_requests(self) -> None:
+        outline = self.pen.state.outline
+        if self._request is None and outline.cancel_requested:
+            self._request = e.CancelRequested()
+        elif self._request is None and outline.pause_requested:
+            self._request = e.PauseRequested()
+        elif self._request is None:
+            self._request = outline.jump_requested
+
+    async def _obey(self, request: Request) -> Ending | None:
+        """Stop the nodes; returns how the run ends or pauses by that, None if it turns. What nodes still bring home
+        meanwhile is kept."""
+        self._is_stopping = True
+        await self.attempts.stop_all([ask for ask in self.code.open.values() if isinstance(ask, NodeAsk)])
+        self._date()
+        if isinstance(request, e.JumpRequested):
+            return None
+        if isinstance(request, e.PauseRequested):
+            return e.RunPaused(reason=request.reason)
+        self._close_all(f"the run was cancelled{f': {request.reason}' if request.reason else ''}")
+        return e.RunCancelled(by=request.by, reason=request.reason)

@@ -1,0 +1,190 @@
+"""From what there is to say of a run to the log, one append per boundary.
+
+Nothing that was asked for begins before the append that says so has landed. At most one append of a run is under way; what
+happens meanwhile goes into the next one. Whoever brings an outcome carries it to the log: the task of the attempt that ended
+goes on to append what follows from it, and if that is a node, to work on it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+
+from outlast.errors import Fenced, NotDurable, Overtaken, StoreError
+from outlast.history import events as e
+from outlast.runtime.appending import Patience, without_what_is_over
+from outlast.runtime.asks import Ask, ChildAsk, NodeAsk, TimerAsk
+from outlast.runtime.endings import Ending, concluded, has_duties, held
+from outlast.runtime.requests import Requests
+
+log = logging.getLogger("outlast.runtime")
+
+NEAR = 2_000_000
+"""Microseconds: a run that waits for less than this keeps its place in memory."""
+
+
+class Writing(Requests):
+    """The part of a driver that holds the pen."""
+
+    __slots__ = ()
+
+    def _has_more(self) -> bool:
+        if self.is_over:
+            return False
+        if self._pending or self._has_news or self._request is not None or self._held is not None:
+            return True
+        return bool(self.pen.arrived) or self.code.is_done
+
+    def _write_soon(self) -> None:
+        if not self._is_writing and not self.is_over:
+            self.worker.spawn(self.write())
+
+    async def write(self, *, carrying: bool = False) -> NodeAsk | None:
+        """Append what there is to say, and what comes of it, until there is nothing more. One task at a time does. A caller
+        that is `carrying` is given a node that may begin now, if there is one, and begins it."""
+        if self._is_writing:
+            return None
+        self._is_writing = True
+        following: NodeAsk | None = None
+        try:
+            while self._has_more():
+                if following is not None:
+                    following.begin()  # it shall not wait for what else there is to say
+                    following = None
+                if self._held is not None:
+                    await self._hold(self._held)
+                elif self._has_news or self.pen.arrived:
+                    await self._hear()
+                elif self._request is not None and not self._is_stopping:
+                    ending = await self._obey(self._request)
+                    await (self._turn() if ending is None else self._commit(ending))
+                else:
+                    following = await self._commit(carrying=carrying)
+        except Fenced:
+            self.leave()
+        except Exception as error:
+            log.exception("run %s: the driver failed, the run is taken up again from its log", self.run)
+            self.leave()
+            self.worker.take_up_again(self.run, error)
+        finally:
+            self._is_writing = False
+        return following
+
+    async def _commit(self, ending: Ending | None = None, *, carrying: bool = False) -> NodeAsk | None:
+        """One append, and what follows from its having landed. If the caller is `carrying`, the first node that follows is
+        not begun but returned."""
+        if self.in_flight > len(self._begins) and ending is None:
+            await asyncio.sleep(0)  # nodes that run may be about to end: their outcomes can share the append
+        code = self.code
+        if code.fresh:
+            self._ask_aloud()
+        if ending is None and (code.is_done or not code.open):
+            ending = await self._conclude()
+        following: NodeAsk | None = None
+        begins, then, time = self._begins, self._then, self._time
+        events, self._pending, self._begins, self._then = self._pending, [], [], []
+        if ending is None:
+            release = self.in_flight + self.starting == 0 and self._wants_to_rest(begins)
+        else:
+            events.append(ending)
+            release = not has_duties(ending, events, self.pen.state, self.created)
+        try:
+            await self.pen.append(events, release=release, time=time)
+        except (Overtaken, StoreError) as error:
+            await self._append_again(error, events, release, time)
+        if ending is not None:
+            await self.worker.finish(self, ending, is_released=release)
+        elif release:
+            self.leave()
+        else:
+            for ask in begins:
+                if ask.key not in code.open:
+                    continue
+                if carrying and following is None and type(ask) is NodeAsk and not self.adoptable:
+                    following = ask
+                else:
+                    ask.begin()
+        for call in then:
+            call()
+        return following
+
+    async def _append_again(self, trouble: Exception, events: list[e.AnyEvent], release: bool, time: int) -> None:
+        """Append after all, as long as the store is troubled: results that are there must not be lost to that."""
+        patience = Patience(self.pen, partial(self.worker.in_trouble, self.run))
+        while True:
+            if isinstance(trouble, StoreError):
+                await patience.bear(trouble)
+            else:
+                self._look_at_requests()
+                events[:] = without_what_is_over(events, self.pen.state)
+            try:
+                await self.pen.append(events, release=release, time=time)
+                return
+            except (Overtaken, StoreError) as error:
+                trouble = error
+
+    async def _turn(self) -> None:
+        """Someone wants to go back. Write what nodes still brought home, and leave the run to whoever drives it next, which
+        begins with opening the branch."""
+        events, self._pending = self._pending, []
+        if events:
+            try:
+                await self.pen.append(events, time=self._time)
+            except (Overtaken, StoreError) as error:
+                await self._append_again(error, events, False, self._time)
+        self.leave()
+        self.worker.spawn(self.worker.go_on_with(self.pen))
+
+    # --- endings
+
+    async def _conclude(self) -> Ending:
+        """The last word, after all that is still open was closed."""
+        self._is_stopping = True
+        self._date()
+        if not self.code.is_done:
+            self.code.broken = NotDurable(
+                "the workflow waits for something that is not durable and will never come. Do this in a node."
+            )
+        self._close_all("the run ended")
+        created = self.pen.state.outline.created or self._time
+        ms = round((self._time - created) / 1000, 1) or e.NO_TIME
+        return await concluded(self.code, self.worker.store.blobs, ms)
+
+    async def hold(self, failure: e.Failure, node: str = "") -> None:
+        """Stop here and let a person decide. Nothing of what there is changes."""
+        self._is_stopping = True
+        self._held = held(failure, node)
+        await self.write()
+
+    async def _hold(self, ending: e.RunFailed) -> None:
+        self._pending, self._begins, self._then = [], [], []
+        self.code.fresh.clear()  # what code that diverged asks for is none of the log's business
+        self._date()
+        await self._commit(ending)
+
+    def leave(self, ending: Ending | None = None) -> None:
+        """This process has nothing to do with the run any more."""
+        if self.is_over:
+            return
+        self.is_over = True
+        for ask in self.code.open.values():
+            ask.let_go()
+        self.code.dismiss()
+        self.pen.news = None
+        self.worker.forget(self)
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(ending)
+
+    # --- rests
+
+    def _wants_to_rest(self, begins: list[Ask]) -> bool:
+        """Whether the run is to be given back with this append, because it only waits and there is no room to keep it."""
+        if not self.worker.is_crowded or any(type(ask) is ChildAsk for ask in begins):
+            return False
+        return not self._is_due_soon()
+
+    def _is_due_soon(self) -> bool:
+        soon = self.worker.ledger.clock() + NEAR
+        return any(isinstance(ask, TimerAsk) and ask.due <= soon for ask in self.code.open.values())
