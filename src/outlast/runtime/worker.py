@@ -14,10 +14,11 @@ from collections.abc import Coroutine
 from contextvars import Context
 from typing import Any
 
-from outlast.errors import AlreadyExists, Conflict, Damaged, Held, NotFound, OutlastError, StoreError
+from outlast.errors import AlreadyExists, Conflict, Damaged, Held, NotFound, OutlastError, Overtaken, StoreError
 from outlast.history import events as e
 from outlast.history.ids import RunId, WorkerId
 from outlast.ledger import Ledger, Pen
+from outlast.lifecycle import decide
 from outlast.lifecycle.status import TERMINAL, Status
 from outlast.runtime import registry
 from outlast.runtime.asks import NodeAsk
@@ -56,6 +57,7 @@ class Worker:
         hold: bool = False,
         stdout: bool = False,
         adopts: bool = True,
+        grace: float = 5.0,
     ) -> None:
         self.ledger = ledger
         self.loop = asyncio.get_running_loop()
@@ -68,6 +70,8 @@ class Worker:
         """Set when there may be runs to claim."""
         self.own: set[RunId] | None = None if adopts else set()
         """The only runs it advances, if it does not take on others."""
+        self.grace = grace
+        """Seconds that nodes have to come to a good place when nothing more is to begin."""
         self._concurrency = concurrency
         self._hold = hold
         self._stdout = stdout
@@ -169,11 +173,21 @@ class Worker:
             await settle(self.ledger, created, await ending_of(self.store, pen.head), open_children(state))
             while not await pen.let_go():
                 pass
+        elif state.outline.cancel_requested and state.outline.base is Status.PAUSED:
+            await self._cancel_paused(pen, created)
         elif state.outline.held or state.outline.base in ("paused", "failed") or workflow is None:
             while not await pen.let_go(ready=workflow is None):
                 pass
         else:
             await self._replay(pen, workflow, created)
+
+    async def _cancel_paused(self, pen: Pen, created: e.RunCreated) -> None:
+        """Somebody asked for its end while it was being paused."""
+        ending, children = e.RunCancelled(), open_children(pen.state)
+        await pen.append(decide.end(pen.state, ending, "the run was cancelled"))
+        await settle(self.ledger, created, ending, children)
+        while not await pen.let_go():
+            pass
 
     async def _replay(self, pen: Pen, workflow: Workflow[..., Any], created: e.RunCreated) -> None:
         code = Code(pen.run, workflow)
@@ -202,7 +216,7 @@ class Worker:
         """Something went wrong with a run that is still ours: after a while it is claimed anew and replayed."""
         if self.is_closing:
             return
-        self._falls[run] = self._falls.get(run, 0) + (not isinstance(error, StoreError))
+        self._falls[run] = self._falls.get(run, 0) + (not isinstance(error, StoreError | Overtaken))
         self._waiting.add(run)
         self.spawn(self._take_up_later(run, min(5.0, 0.1 * 2 ** self._falls[run])))
 
@@ -240,6 +254,8 @@ class Worker:
                 self.take_up_again(driver.run, error)
         self.progress.forget(driver.run)
         driver.leave(ending)
+        if isinstance(ending, e.RunPaused) and driver.pen.state.outline.cancel_requested:
+            self.take_up_again(driver.run, Overtaken("it was cancelled while it was being paused"))
         if isinstance(ending, e.RunContinued):
             self.take_on(RunId(ending.successor))
         self.wanted.set()
