@@ -1,4 +1,4 @@
-"""What may be asked of runs: start, result, watch, answer, cancel, resume, retry."""
+"""What may be asked of runs: start, result, watch, answer, cancel, pause, resume, retry."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from outlast.ledger.reading import lineage_of, state_of
 from outlast.lifecycle import decide
 from outlast.lifecycle.state import State, Wait
 from outlast.lifecycle.status import Status
+from outlast.runtime import pausing
 from outlast.runtime.ends import Ended, created_of, ending_of, open_children, settle
 from outlast.runtime.failures import error_from
 from outlast.runtime.finding import find_workflow, found_at
@@ -232,6 +233,29 @@ class Client(Reader):
         for child in children:
             with suppress(OutlastError):
                 await self.cancel(child, by=by, reason="its parent was cancelled")
+
+    async def pause(self, run: RunId, *, by: str = "", reason: str = "") -> None:
+        """Ask a run to stop where it can go on later; with nobody advancing it, it is paused when this returns. Otherwise
+        its nodes have the grace time to reach a checkpoint or their end first. `resume` goes on with it; its children go
+        on meanwhile."""
+        head, summary = await self._head(run), await self.get(run)
+        if head.closed:
+            raise Gone(f"run {run} is over and cannot be paused")
+        if summary.status is Status.PAUSED:
+            raise Refused(f"run {run} is paused already")
+        if summary.held:
+            raise Refused(f"run {run} is held and cannot be paused: a person has to decide; resume it, or cancel it")
+        try:
+            async with self._owning(run) as pen:
+                await pen.append(decide.pause(pen.state, reason, by))
+        except Claimed:
+            await self._ledger.deliver(run, [e.PauseRequested(by=by, reason=reason)])
+
+    async def drain(self) -> None:
+        """Let nothing more begin here, and return when no node is at work: each has the grace time to reach a checkpoint or
+        its end. What this process advances is left where it stands, for whoever claims it."""
+        if self._worker is not None:
+            await pausing.drain(self._worker.drivers.values())
 
     async def resume(self, run: RunId, *, by: str = "") -> Handle[Any]:
         """Go on with a run that was interrupted, is paused or held, or failed and is recoverable: what was in flight or

@@ -25,7 +25,7 @@ from outlast.history.record import Entry
 from outlast.ledger import Pen
 from outlast.lifecycle import decide
 from outlast.lifecycle.state import NodeStatus
-from outlast.runtime import children
+from outlast.runtime import children, pausing
 from outlast.runtime.appending import Patience, without_what_is_over
 from outlast.runtime.asks import CANCELLED, Ask, ChildAsk, NodeAsk, Note, TimerAsk
 from outlast.runtime.code import Code
@@ -56,6 +56,7 @@ class Driver:
         "_held",
         "_is_stopping",
         "_is_writing",
+        "_pause",
         "_pending",
         "_request",
         "_then",
@@ -66,6 +67,8 @@ class Driver:
         "created",
         "in_flight",
         "is_over",
+        "is_pausing",
+        "is_winding_down",
         "pen",
         "starting",
         "worker",
@@ -78,6 +81,9 @@ class Driver:
         self.created = created
         self.pen = pen
         self.is_over = False
+        self.is_pausing = False
+        self.is_winding_down = False
+        """Whether nothing more begins, though outcomes are still told to the code and written."""
         self.in_flight = 0
         """How many nodes are being worked on."""
         self.starting = 0
@@ -92,6 +98,7 @@ class Driver:
         self._has_news = False
         self._request: Request | None = None
         self._held: e.RunFailed | None = None
+        self._pause: e.RunPaused | e.RunFailed | None = None
 
     @property
     def run(self) -> RunId:
@@ -152,6 +159,7 @@ class Driver:
         closing, code.closing = code.closing, {}
         for ask in closing.values():
             self._close(ask)
+        self._ask_aloud()
         self.pen.arrived.extendleft(reversed(list(news)))
         self._look_at_requests()
         await self.write()
@@ -203,7 +211,7 @@ class Driver:
 
     async def crashed(self, ask: NodeAsk, attempt: int, what: str) -> None:
         """The helper process of an attempt died: another attempt, or, after too many, a hold."""
-        if self.is_over or ask.attempt != attempt or ask.key not in self.code.open:
+        if self.is_over or self.is_winding_down or ask.attempt != attempt or ask.key not in self.code.open:
             return
         node = self.pen.state.nodes.get(ask.name)
         is_tired = node is not None and node.crashes + 1 >= decide.CRASHES_BEFORE_HOLD
@@ -274,14 +282,23 @@ class Driver:
             ask.say(self._pending)
             if type(ask) is not Note:
                 ask.driver = self
-                self._begins.append(ask)
+                if self.is_winding_down:
+                    pausing.put_off(self._pending)
+                else:
+                    self._begins.append(ask)
                 if type(ask) is NodeAsk:
                     self.in_flight += 1
         fresh.clear()
 
     def _has_more(self) -> bool:
         return not self.is_over and bool(
-            self._pending or self._has_news or self._request or self.pen.arrived or self.code.is_done or self._held
+            self._pending
+            or self._has_news
+            or self._request
+            or self.pen.arrived
+            or self.code.is_done
+            or self._held
+            or self._pause
         )
 
     def _write_soon(self) -> None:
@@ -301,6 +318,8 @@ class Driver:
                     await self._hear()
                 elif self._request is not None and not self._is_stopping:
                     await self._obey(self._request)
+                elif self._pause is not None and not self.code.is_done:
+                    await self._commit(self._pause)
                 else:
                     await self._commit()
         except Fenced:
@@ -318,12 +337,13 @@ class Driver:
             await asyncio.sleep(0)  # nodes that run may be about to end: their outcomes can share the append
         code = self.code
         self._ask_aloud()
-        if ending is None and (code.is_done or not code.open):
+        if ending is None and (code.is_done or not (code.open or self._is_stopping)):
             ending = await self._conclude()
         begins, then, time = self._begins, self._then, self._time
         events, self._pending, self._begins, self._then = self._pending, [], [], []
         if ending is None:
-            release = self.in_flight + self.starting == 0 and self._wants_to_rest(begins)
+            is_busy = self.in_flight or self.starting or self.is_winding_down
+            release = not is_busy and self._wants_to_rest(begins)
         else:
             events.append(ending)
             release = not self._has_duties(ending, events)
@@ -337,7 +357,7 @@ class Driver:
             self.leave()
         else:
             for ask in begins:
-                if ask.key in code.open:
+                if ask.key in code.open and not self.is_winding_down:
                     ask.begin()
         for call in then:
             call()
@@ -366,7 +386,8 @@ class Driver:
         while self.pen.arrived and not self.is_over:
             entry = self.pen.arrived.popleft()
             if isinstance(entry.event, e.CancelRequested | e.PauseRequested):
-                self._request = self._request or entry.event
+                if pausing.outranks(entry.event, self._request):
+                    self._request = entry.event
                 continue
             try:
                 telling = await understood(self.code, entry.event, self.worker.store.blobs)
@@ -396,15 +417,34 @@ class Driver:
             self._request = e.PauseRequested()
 
     async def _obey(self, request: Request) -> None:
-        """Stop the nodes, and end or pause the run. What nodes still bring home meanwhile is kept."""
-        self._is_stopping = True
-        await self.attempts.stop_all([ask for ask in self.code.open.values() if isinstance(ask, NodeAsk)])
-        self._date()
+        """Begin to pause the run, or stop its nodes and end it. What nodes still bring home meanwhile is kept."""
         if isinstance(request, e.PauseRequested):
-            await self._commit(e.RunPaused(reason=request.reason))
+            self._request = None
+            pausing.begin(self, request)
             return
+        self._is_stopping = True
+        await self.attempts.stop_all(self.nodes_open())
+        self._date()
         self._close_all(f"the run was cancelled{f': {request.reason}' if request.reason else ''}")
         await self._commit(e.RunCancelled(by=request.by, reason=request.reason))
+
+    def wind_down(self) -> None:
+        """Let nothing more begin. What was said of attempts that have not begun is taken back; after a resume they do."""
+        self.is_winding_down = True
+        self._pending = pausing.without_starts(self._pending, self._begins)
+        self._begins = []
+
+    def nodes_open(self) -> list[NodeAsk]:
+        """The nodes that the code waits for."""
+        return [ask for ask in self.code.open.values() if isinstance(ask, NodeAsk)]
+
+    async def pause(self, request: e.PauseRequested) -> None:
+        """Its nodes have stopped: say so, and leave the run. If one of them must not simply be done again, it is held."""
+        interrupted = self._interrupted_for_good(list(self.code.open.values()))
+        ending = e.RunPaused(by=request.by, reason=request.reason)
+        self._pause = decide.stopped_within(interrupted) if interrupted else ending
+        self._date()
+        await self.write()
 
     # --- endings
 
@@ -467,7 +507,7 @@ class Driver:
     @property
     def is_idle(self) -> bool:
         """Whether it only waits for others, or for a time that is not near."""
-        is_busy = self._is_writing or self.in_flight or self.starting
+        is_busy = self._is_writing or self.in_flight or self.starting or self.is_winding_down
         return not (is_busy or self._has_more() or self._is_due_soon())
 
     async def rest(self) -> None:
@@ -487,8 +527,8 @@ class Driver:
         await self.write()
 
     async def stop(self) -> None:
-        """Let the code come no further, and wait until nothing is being written."""
-        self._is_stopping = True
+        """Let nothing more begin, and wait until nothing is being written."""
+        self.wind_down()
         for _ in range(PATIENCE):  # once, at the end of an engine: not worth an event at every append
             if not self._is_writing:
                 break

@@ -10,6 +10,7 @@ from outlast.errors import NotDurable
 from outlast.history import events as e
 from outlast.runtime import process_child
 from outlast.runtime.capture import Keeper, Speaker, speaker
+from outlast.runtime.stopping import Stopped
 from outlast.runtime.values import codec_for, encode, stored
 
 if TYPE_CHECKING:
@@ -41,11 +42,30 @@ class Inside(Speaker):
     def token(self) -> str:
         return token_of(self.ask)
 
-    async def keep(self, raw: e.Value) -> None:
+    @property
+    def is_over(self) -> bool:
+        """Whether the attempt has had its outcome. What was left running in a thread is then nobody's."""
+        return self.ask.inside is not self
+
+    async def keep(self, raw: e.Value) -> bool:
+        """Keep a checkpoint durably. True if the attempt is to end there."""
+        if self.is_over:
+            return True
         driver = self.ask.driver
         data = await stored(raw, driver.worker.store.blobs)
         self.kept = raw
         await driver.record(e.NodeCheckpointed(node=self.ask.name, attempt=self.attempt, data=data))
+        return driver.is_winding_down and self.ask.spec.repeatable
+
+    async def keep_here(self, raw: e.Value) -> None:
+        """The same for an async node. One that is to end is cancelled as a whole, whichever of its tasks this is."""
+        if not await self.keep(raw) or self.is_stopped:
+            return  # one that was stopped already may keep what it has while it cleans up
+        if self.ask.task is None:
+            raise asyncio.CancelledError
+        self.is_stopped = True
+        self.ask.task.cancel()
+        await self.loop.create_future()
 
 
 def token_of(ask: NodeAsk) -> str:
@@ -67,15 +87,18 @@ class Kept(Awaitable[None]):
 def checkpoint(value: Any) -> Kept:
     """Keep how far this node has come, durably: after a crash its next attempt finds it by `last_checkpoint`.
 
-    Await it in an async node; in a plain one it returns when the value is kept."""
+    Await it in an async node; in a plain one it returns when the value is kept. If the run is being paused the node ends
+    here: an async one is cancelled, in a plain one `Stopped` is raised, which `except Exception` does not catch."""
     raw = encode(value, where="checkpoint")
     if process_child.current is not None:
         process_child.on_checkpoint(bytes(raw))
         return Kept()
     attempt = _here("checkpoint()")
     if not attempt.is_threaded:
-        return Kept(attempt.keep(raw))
-    asyncio.run_coroutine_threadsafe(attempt.keep(raw), attempt.loop).result()
+        return Kept(attempt.keep_here(raw))
+    if asyncio.run_coroutine_threadsafe(attempt.keep(raw), attempt.loop).result():
+        attempt.is_stopped = True
+        raise Stopped(f"node {attempt.node} ends at its checkpoint")
     return Kept()
 
 

@@ -45,9 +45,10 @@ class Call(msgspec.Struct, frozen=True, tag="call"):
 
 
 class Ack(msgspec.Struct, frozen=True, tag="ack"):
-    """The checkpoint with this serial number is kept."""
+    """The checkpoint with this serial number is kept. If `ends`, the call is to end there."""
 
     serial: int
+    ends: bool = False
 
 
 class Note(msgspec.Struct, frozen=True, omit_defaults=True):
