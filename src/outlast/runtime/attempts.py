@@ -27,6 +27,7 @@ from outlast.runtime.process_entry import main_of_this_process
 from outlast.runtime.processes import AttemptInfo, PoolClosed, ProcessDied, ProcessPool
 from outlast.runtime.threads import Threads
 from outlast.runtime.values import INLINE_LIMIT, fetched, stored
+from outlast.runtime.written import Written
 from outlast.store import Line
 
 if TYPE_CHECKING:
@@ -230,6 +231,8 @@ class Attempts:
             return own.is_stopped
         elif kind == "progress":
             self._worker.progress.tell(ask.driver.run, {"node": ask.name, **content})
+        elif kind == "output":
+            own.tell_written(content.pop("stage"), Written(**content))
         elif kind == "line":
             time = int(content["time"] * 1e6)
             line = Line(

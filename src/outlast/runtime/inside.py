@@ -12,6 +12,7 @@ from outlast.runtime import process_child
 from outlast.runtime.capture import Keeper, Speaker, speaker
 from outlast.runtime.stopping import Stopped
 from outlast.runtime.values import codec_for, encode, stored
+from outlast.runtime.written import FINISHED, INTERRUPTED, Stage, Written
 
 if TYPE_CHECKING:
     from outlast.runtime.asks import NodeAsk
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 class Inside(Speaker):
     """One attempt of a node, seen from inside. `kept` is what an earlier attempt kept by a checkpoint."""
 
-    __slots__ = ("ask", "is_stopped", "kept", "loop")
+    __slots__ = ("ask", "is_stopped", "kept", "loop", "unfinished")
 
     def __init__(self, ask: NodeAsk, loop: asyncio.AbstractEventLoop, keeper: Keeper, *, stdout: bool) -> None:
         self.keeper = keeper
@@ -33,6 +34,8 @@ class Inside(Speaker):
         self.loop = loop
         self.is_stopped = False
         self.kept: e.Value | None = None
+        self.unfinished: dict[str, Written] | None = None
+        """The files that it is writing, by their hidden names."""
 
     @property
     def is_threaded(self) -> bool:
@@ -66,6 +69,26 @@ class Inside(Speaker):
         self.is_stopped = True
         self.ask.task.cancel()
         await self.loop.create_future()
+
+    def tell_written(self, stage: Stage, written: Written) -> None:
+        """It begins to write a file, or has ended that; from any thread."""
+        if self.unfinished is None:
+            self.unfinished = {}
+        if stage == "begun":
+            self.unfinished[written.hidden] = written
+            return
+        self.unfinished.pop(written.hidden, None)
+        if stage == "finished":
+            self.say("INFO", FINISHED, written.given)
+        else:
+            self.say("WARNING", INTERRUPTED, written.partial_given)
+
+    def end(self) -> None:
+        """The attempt is over. Files whose writer was killed, or goes on where nobody waits for it, are kept as they are."""
+        for written in list((self.unfinished or {}).values()):
+            if written.keep_partial():
+                self.tell_written("interrupted", written)
+        super().end()
 
 
 def token_of(ask: NodeAsk) -> str:
@@ -133,7 +156,10 @@ def attempt() -> int:
 
 def is_stopping() -> bool:
     """Whether nobody waits for this attempt any more: a plain node that works in a loop should look, and return."""
-    return process_child.current is None and _here("is_stopping()").is_stopped
+    if process_child.current is not None:
+        return False
+    attempt = _here("is_stopping()")
+    return attempt.is_stopped or attempt.is_over
 
 
 def _here(what: str) -> Inside:

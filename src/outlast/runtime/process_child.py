@@ -54,6 +54,11 @@ def on_progress(progress: dict[str, Any]) -> None:
     _here().say("progress", bytes(encode(progress, where="progress")))
 
 
+def on_output(told: dict[str, str]) -> None:
+    """Tell of a file that is being written. Only within a call of a helper process."""
+    _here().say("output", msgspec.json.encode(told))
+
+
 def main() -> None:
     """Serve calls that come in on standard input, until it ends."""
     global _helper

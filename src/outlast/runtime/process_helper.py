@@ -21,8 +21,8 @@ from outlast.runtime.process_wire import GRACE, PREFIX, Ack, AttemptInfo, Call, 
 from outlast.runtime.values import decode
 
 OnMessage: TypeAlias = Callable[[str, Any], object]
-"""Is told ("checkpoint", bytes), ("progress", dict) and ("line", dict); what it returns is awaited if it can be.
-True, for a checkpoint, ends the call there."""
+"""Is told ("checkpoint", bytes), ("progress", dict), ("line", dict) and ("output", dict); what it returns is awaited if
+it can be. True, for a checkpoint, ends the call there."""
 
 _PATH = "OUTLAST_HELPER_PATH"
 # Not `-m`: where the interpreter finds this package may be known to the path of this process only.
