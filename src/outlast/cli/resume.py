@@ -12,6 +12,7 @@ import typer
 from outlast.cli.attending import Manner
 from outlast.cli.doorway import SOUND, carry_out
 from outlast.cli.importing import workflow_of
+from outlast.cli.interrupting import Interruption
 from outlast.cli.options import (
     AppOption,
     ByOption,
@@ -23,7 +24,7 @@ from outlast.cli.options import (
     settings_of,
     whoever,
 )
-from outlast.cli.outcome import Outcome, remark_interrupted, report
+from outlast.cli.outcome import Outcome, report
 from outlast.cli.run import see_through, working
 from outlast.cli.screen import notice, write_bytes, write_json
 from outlast.client import Client
@@ -177,25 +178,28 @@ async def _reopen_only(settings: Settings, found: Sequence[Found], order: Order)
 
 
 async def _go_on(settings: Settings, found: Sequence[tuple[Found, Workflow[..., Any]]], order: Order) -> int:
-    where, left, code = order.manner.where, [each.run for each, _ in found], SOUND
-    try:
+    code = SOUND
+    with Interruption(order.manner.by, order.manner.where) as interruption:
         async with working(settings) as desk:
             for each, _ in found:
-                await order.reopen(desk, each.run)
+                if not interruption.code:
+                    await order.reopen(desk, each.run)
+                    interruption.runs.append(each.run)
             for each, workflow in found:
-                ended = await _seen_through(desk, each.run, workflow, order)
-                left.remove(each.run)
-                code = max(code, report(ended, order.manner.reply, where))
-    except asyncio.CancelledError:
-        return remark_interrupted(left, where)
-    return code
+                ended = await _seen_through(desk, each.run, workflow, order, interruption)
+                if each.run in interruption.runs:
+                    interruption.runs.remove(each.run)
+                code = max(code, interruption.code_of(report(ended, order.manner.reply, order.manner.where)))
+        return code
 
 
-async def _seen_through(desk: Client, run: RunId, workflow: Workflow[..., Any], order: Order) -> Outcome:
+async def _seen_through(
+    desk: Client, run: RunId, workflow: Workflow[..., Any], order: Order, interruption: Interruption
+) -> Outcome:
     """A run that is only held because it was interrupted goes on: whoever resumes it has decided."""
-    ended = await see_through(desk, run, workflow, order.manner)
+    ended = await see_through(desk, run, workflow, order.manner, interruption)
     error = ended.tally.state.outline.error
     if ended.tally.state.outline.held and error is not None and error.message == RESTARTED:
         await order.reopen(desk, ended.tally.run)
-        return await see_through(desk, run, workflow, order.manner)
+        return await see_through(desk, run, workflow, order.manner, interruption)
     return ended

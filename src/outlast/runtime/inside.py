@@ -12,7 +12,7 @@ from outlast.runtime import process_child
 from outlast.runtime.capture import Keeper, Speaker, speaker
 from outlast.runtime.stopping import Stopped
 from outlast.runtime.values import codec_for, encode, stored
-from outlast.runtime.written import FINISHED, INTERRUPTED, Stage, Written
+from outlast.runtime.written import FINISHED, INTERRUPTED, Stage, Written, partial_of
 
 if TYPE_CHECKING:
     from outlast.runtime.asks import NodeAsk
@@ -81,7 +81,7 @@ class Inside(Speaker):
         if stage == "finished":
             self.say("INFO", FINISHED, written.given)
         else:
-            self.say("WARNING", INTERRUPTED, written.partial_given)
+            self.say("WARNING", INTERRUPTED, partial_of(written.given))
 
     def end(self) -> None:
         """The attempt is over. Files whose writer was killed, or goes on where nobody waits for it, are kept as they are."""

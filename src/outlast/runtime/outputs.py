@@ -24,7 +24,7 @@ from outlast.runtime import process_child, scope
 from outlast.runtime.capture import speaker
 from outlast.runtime.inside import Inside
 from outlast.runtime.process_wire import AttemptInfo
-from outlast.runtime.written import Stage, Written
+from outlast.runtime.written import Stage, Written, split
 
 _numbers = itertools.count(1)
 _ODD = re.compile(r"[^A-Za-z0-9_.-]+")
@@ -51,13 +51,12 @@ class OutputPath:
             raise BadInput(f"output_path({self._given!r}): {final} is a folder; it writes one file, with a name")
         final.parent.mkdir(parents=True, exist_ok=True)
         self._writer = _writer()
-        stem, extension = _split(final.name)
+        stem, extension = split(final.name)
         own = self._writer.own
         if own.attempt > 1:
             _remove_leftovers(final.parent, own)
         hidden = final.with_name(f".{stem[:40]}~{own.name}~{own.place}.{next(_numbers)}{extension[:20]}")
-        partial = final.with_name(f"{stem}_interrupted{extension}")
-        self._written = Written(str(hidden), str(final), str(partial), self._given)
+        self._written = Written(str(hidden), str(final), self._given)
         self._writer.tell("begun", self._written)
         return hidden
 
@@ -180,16 +179,6 @@ def _own(token: str, attempt: int) -> _Own:
     run, _, node = who.partition("/")
     mark = hashlib.blake2b(who.encode(), digest_size=6).hexdigest()
     return _Own(f"{_ODD.sub('-', run)[:36]}~{_ODD.sub('-', node)[:30]}~{mark}", f"{branch}-{attempt}", attempt)
-
-
-# --- names
-
-
-def _split(name: str) -> tuple[str, str]:
-    """`report` and `.csv`; `all` and `.tar.gz`."""
-    stem, extension = os.path.splitext(name)
-    base, inner = os.path.splitext(stem)
-    return (base, inner + extension) if inner == ".tar" else (stem, extension)
 
 
 def _remove_leftovers(folder: Path, own: _Own) -> None:

@@ -19,6 +19,7 @@ from outlast.history import events as e
 if TYPE_CHECKING:
     from outlast.runtime.asks import Ask
     from outlast.runtime.driver import Driver
+    from outlast.runtime.worker import Worker
 
 
 def begin(driver: Driver, request: e.PauseRequested) -> None:
@@ -35,12 +36,20 @@ async def _pause(driver: Driver, request: e.PauseRequested) -> None:
         await driver.pause(request)
 
 
-async def drain(drivers: Iterable[Driver]) -> None:
-    """Let nothing more begin in these runs, and see that what is at work ends. They are left to whoever claims them."""
-    winding = [driver for driver in drivers if not driver.is_winding_down]
+async def drain(worker: Worker) -> None:
+    """Take on no more runs, let nothing more begin in those there are, and see that what is at work ends. They are left to
+    whoever claims them."""
+    worker.is_draining = True
+    await worker.settled()
+    winding = [driver for driver in worker.drivers.values() if not driver.is_pausing]
     for driver in winding:
         driver.wind_down()
     await give_time(winding)
+
+
+def on_top(worker: Worker) -> list[Driver]:
+    """The runs it advances that no other of its runs has started."""
+    return [driver for driver in worker.drivers.values() if driver.created.parent not in worker.drivers]
 
 
 async def give_time(drivers: Sequence[Driver]) -> None:

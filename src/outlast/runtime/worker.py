@@ -80,6 +80,8 @@ class Worker:
         self._adopting: set[RunId] = set()
         self._waiting: set[RunId] = set()
         self.is_closing = False
+        self.is_draining = False
+        """Whether it takes on no more runs."""
 
     @property
     def store(self) -> Store:
@@ -88,7 +90,11 @@ class Worker:
     @property
     def room(self) -> int:
         """How many more runs it would take."""
-        return 0 if self.is_closing else max(0, self._concurrency - len(self.drivers) - len(self._adopting))
+        return (
+            0
+            if self.is_closing or self.is_draining
+            else max(0, self._concurrency - len(self.drivers) - len(self._adopting))
+        )
 
     @property
     def is_crowded(self) -> bool:
@@ -283,6 +289,11 @@ class Worker:
         if driver is None:
             return run in self._adopting
         return not driver.pen.head.version or driver.pen.state.outline.base in (*TERMINAL, Status.PAUSED)
+
+    async def settled(self) -> None:
+        """Return when it is not about to take on a run."""
+        while self._adopting:  # noqa: ASYNC110 - rarely, and never for long
+            await asyncio.sleep(SOON)
 
     def begin_anew(self) -> None:
         """Others have taken this worker for dead: leave the runs to them and be another one."""

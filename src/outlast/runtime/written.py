@@ -15,11 +15,10 @@ FINISHED, INTERRUPTED = "outlast.output", "outlast.output.interrupted"
 
 
 class Written(NamedTuple):
-    """Where it is written, where it belongs, where it is kept if it is not complete, and what its writer calls it."""
+    """Where it is written, where it belongs, and what its writer calls that."""
 
     hidden: str
     final: str
-    partial: str
     given: str
 
     def publish(self) -> None:
@@ -38,14 +37,23 @@ class Written(NamedTuple):
     def keep_partial(self) -> bool:
         """Keep what there is under a name that says so, instead of what was kept before. False if there is nothing."""
         with suppress(OSError):
-            os.replace(self.hidden, self.partial)
+            os.replace(self.hidden, partial_of(self.final))
             return True
         return False
 
-    @property
-    def partial_given(self) -> str:
-        """The partial file, as its writer would call it."""
-        return os.path.join(os.path.dirname(self.given), os.path.basename(self.partial))
+
+def split(name: str) -> tuple[str, str]:
+    """`report` and `.csv`; `all` and `.tar.gz`."""
+    stem, extension = os.path.splitext(name)
+    base, inner = os.path.splitext(stem)
+    return (base, inner + extension) if inner == ".tar" else (stem, extension)
+
+
+def partial_of(path: str) -> str:
+    """Where an incomplete file is kept: `report_interrupted.csv` for `report.csv`."""
+    folder, name = os.path.split(path)
+    stem, extension = split(name)
+    return os.path.join(folder, f"{stem}_interrupted{extension}")
 
 
 def _flush(path: str) -> None:
