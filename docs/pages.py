@@ -33,6 +33,7 @@ SETTINGS = {
     "durability": "`full`: the disk has confirmed what was appended. `relaxed`: a power cut may cost the last moments.",
     "on_restart": "`resume`: interrupted runs go on. `hold`: they wait until they are told to.",
     "capture_stdout": "Keep what nodes print, like what they log.",
+    "grace": "Seconds that nodes have to reach a checkpoint or their end when their run is paused.",
 }
 
 EVENTS = {

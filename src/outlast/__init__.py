@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from outlast.runtime.functions import Node, Workflow, node, workflow
     from outlast.runtime.inside import attempt, checkpoint, feedback, is_stopping, last_checkpoint, progress, token
     from outlast.runtime.mapping import map
+    from outlast.runtime.outputs import output_path
     from outlast.runtime.secrets import Secret, register_source
     from outlast.runtime.verbs import Won, approve, ask, continue_as, gather, now, race, random, sleep, step, uuid
 
@@ -75,6 +76,7 @@ _ROOMS = {
     "node": "outlast.runtime.functions",
     "now": "outlast.runtime.verbs",
     "open": "outlast.compose",
+    "output_path": "outlast.runtime.outputs",
     "progress": "outlast.runtime.inside",
     "race": "outlast.runtime.verbs",
     "random": "outlast.runtime.verbs",
@@ -130,6 +132,7 @@ __all__ = [
     "node",
     "now",
     "open",
+    "output_path",
     "progress",
     "race",
     "random",

@@ -135,6 +135,7 @@ def open(
     durability: Durability | None = None,
     on_restart: Literal["resume", "hold"] | None = None,
     capture_stdout: bool | None = None,
+    grace: float | None = None,
 ) -> Opening:
     """An engine over a store: `async with open("runs.db") as engine:`, or `with` in code that does not await.
 
@@ -151,6 +152,7 @@ def open(
         "durability": durability,
         "on_restart": on_restart,
         "capture_stdout": capture_stdout,
+        "grace": grace,
     }
     return Opening(read_settings(given), key=key, worker=worker, adopts=adopts)
 
@@ -195,6 +197,7 @@ async def working(ledger: Ledger, settings: Settings, *, adopts: bool = True) ->
         hold=settings.on_restart == "hold",
         stdout=settings.capture_stdout,
         adopts=adopts,
+        grace=settings.grace,
     )
     await ledger.store.enrol(worker.id, settings.claim)
     worker.listen()

@@ -43,7 +43,8 @@ OnRestart: TypeAlias = Literal["resume", "hold"]
 
 class Settings(Struct, frozen=True):
     """What is in force. `blobs` is empty where they lie beside the store; 0 `processes` are as many as there are cores.
-    `claim` is how many seconds a worker's claim lasts, `concurrency` how many runs one process advances at once."""
+    `claim` is how many seconds a worker's claim lasts, `concurrency` how many runs one process advances at once, `grace` how
+    many seconds nodes have to come to a good place when their run is paused."""
 
     store: str
     blobs: str = ""
@@ -55,6 +56,7 @@ class Settings(Struct, frozen=True):
     durability: Durability = "full"
     on_restart: OnRestart = "resume"
     capture_stdout: bool = False
+    grace: Annotated[float, Meta(ge=0, le=86_400)] = 5.0
     root: Path = Path()
     sources: Mapping[str, str] = {}
 
@@ -70,6 +72,7 @@ ALLOWED = {
     "durability": "full or relaxed",
     "on_restart": "resume or hold",
     "capture_stdout": "true or false",
+    "grace": "a number of seconds from 0 to 86400",
 }
 KEYS = tuple(ALLOWED)
 _FIELDS = {field.name: field for field in msgspec.structs.fields(Settings) if field.name in ALLOWED}

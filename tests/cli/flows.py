@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
@@ -141,3 +142,50 @@ def speak(text: str) -> None:
 async def speaking() -> str:
     await speak("loud and clear")
     return await gate()
+
+
+@ol.node
+async def reach_checkpoints(name: str) -> int:
+    """Writes a file, a number after each time that the gate was open, with a checkpoint behind each."""
+    begin = ol.last_checkpoint(0)
+    async with ol.output_path(f"out/{name}.txt") as path:
+        path.write_text("half")
+        for number in range(begin, 3):
+            Path("at-the-gate").touch()
+            while not Path("open").exists():
+                await asyncio.sleep(0.01)
+            await ol.checkpoint(number + 1)
+        path.write_text("whole")
+    return begin
+
+
+@ol.node
+def write_at_once(name: str) -> str:
+    with ol.output_path(f"out/{name}.txt") as path:
+        path.write_text("whole")
+    return name
+
+
+@ol.workflow
+async def writing() -> int:
+    await write_at_once("first")
+    return await reach_checkpoints("second")
+
+
+@ol.workflow
+async def parenting() -> int:
+    return await writing()
+
+
+@ol.node
+def stubborn() -> str:
+    """Neither looks nor ends until the file `open` is there."""
+    Path("at-the-gate").touch()
+    while not Path("open").exists():
+        time.sleep(0.01)
+    return "ended"
+
+
+@ol.workflow
+async def stubbornly() -> str:
+    return await stubborn()

@@ -28,8 +28,11 @@ def noted(project: Any) -> list[str]:
 def test_after_ctrl_c_the_run_can_be_resumed_and_what_was_done_is_not_done_again(project: Any) -> None:
     code, said = interrupted(project, signal.SIGINT, "run", "flows:passing", "--id", "p")
     assert code == 130
-    assert "run p can be resumed: outlast resume p" in said
+    assert "pausing… (Ctrl+C again to leave at once)" in said
+    assert "run p is paused (Ctrl+C)" in said
+    assert "Go on with it: outlast resume p; or end it: outlast cancel p" in said
     assert "Traceback" not in said
+    assert json.loads(project("show", "p", "-o", "json").stdout)["status"] == "paused"
     (project.folder / "open").touch()
     ran = project("resume", "p")
     assert (ran.returncode, ran.stdout) == (0, "through\n")
@@ -50,7 +53,7 @@ def test_after_kill_9_resume_completes_the_run(project: Any) -> None:
 def test_a_resume_can_be_interrupted_and_resumed(project: Any) -> None:
     interrupted(project, signal.SIGKILL, "run", "flows:passing", "--id", "p")
     code, said = interrupted(project, signal.SIGINT, "resume", "p")
-    assert (code, "run p can be resumed" in said) == (130, True)
+    assert (code, "run p is paused" in said) == (130, True)
     (project.folder / "open").touch()
     assert project("resume", "p").stdout == "through\n"
 
@@ -168,7 +171,7 @@ def test_code_is_found_where_the_run_was_started_from_any_folder(project: Any) -
 # --- mistakes
 
 
-@pytest.mark.parametrize("command", ["resume", "retry", "cancel", "answer", "show", "logs"])
+@pytest.mark.parametrize("command", ["resume", "retry", "pause", "cancel", "answer", "show", "logs"])
 def test_an_unknown_run_and_a_missing_store_are_said_and_nothing_is_made(command: str, project: Any) -> None:
     ran = project(command, "nobody")
     assert (ran.returncode, ran.stdout) == (3, "")

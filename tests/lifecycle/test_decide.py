@@ -301,7 +301,7 @@ def test_a_run_that_is_not_over_can_be_paused(history: History) -> None:
     [
         (going(e.RunPaused()).state, "paused"),
         (going(e.RunCompleted()).state, "completed"),
-        (going(e.RunFailed(error=NO, held=True)).state, "failed"),
+        (going(e.RunFailed(error=NO, held=True)).state, "held"),
         (going(e.RunCancelled()).state, "cancelled"),
     ],
 )

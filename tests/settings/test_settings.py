@@ -36,7 +36,7 @@ def test_what_nobody_set_is_the_default(tmp_path: Path) -> None:
     )
     assert (settings.blobs, settings.apps, settings.claim, settings.concurrency) == ("", (), 30.0, 2000)
     assert (settings.threads, settings.processes, settings.durability) == (32, 0, "full")
-    assert (settings.on_restart, settings.capture_stdout) == ("resume", False)
+    assert (settings.on_restart, settings.capture_stdout, settings.grace) == ("resume", False, 5.0)
 
 
 def test_the_nearest_place_wins_and_is_remembered(project: Path) -> None:
@@ -72,6 +72,7 @@ def test_every_setting_can_be_given_in_every_place(project: Path) -> None:
         "durability": "relaxed",
         "on_restart": "hold",
         "capture_stdout": True,
+        "grace": 0.5,
     }
     assert tuple(said) == KEYS
     text = "\n".join(f"{key} = {_toml(value)}" for key, value in said.items())
@@ -111,6 +112,7 @@ BAD: dict[str, list[Any]] = {
     "durability": ["none", "FULL", 1],
     "on_restart": ["restart"],
     "capture_stdout": ["yes", 1],
+    "grace": ["a while", -1, float("nan"), True, 86_401],
 }
 
 

@@ -17,6 +17,7 @@ from outlast.cli.going_back import activate, fork, jump, rewind
 from outlast.cli.init import init
 from outlast.cli.logs import logs
 from outlast.cli.options import StoreOption
+from outlast.cli.pause import pause
 from outlast.cli.ps import ps
 from outlast.cli.resume import resume, retry
 from outlast.cli.run import run
@@ -64,6 +65,7 @@ app.command()(show)
 app.command()(events)
 app.command()(logs)
 app.command()(answer)
+app.command()(pause)
 app.command()(resume)
 app.command()(retry)
 app.command()(jump)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,7 @@ from outlast.client import Client, Query
 from outlast.errors import BadInput, Gone, NotFound
 from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
+from outlast.lifecycle.status import Status
 from outlast.settings import Settings
 
 if TYPE_CHECKING:
@@ -58,32 +58,45 @@ class Attendant:
         self._told: set[str] = set()
         self._said: list[Said] = []
         self._looks = 0
+        self._is_quiet = self._is_asking = False
+
+    def be_quiet(self) -> None:
+        """Show and ask nothing more."""
+        self._is_quiet = True
+        if self._is_asking:
+            notice("")  # to leave the line of the question
+        self._display.close()
+        self._display = Display(is_on=False)
 
     async def result(self, workflow: Workflow[..., Any]) -> Any:
-        """What the run returned; what it raised is raised. Then `tally` tells how it ended."""
+        """What the run returned; what it raised is raised; None if it was paused. Then `tally` tells how it ended."""
         result = asyncio.create_task(self._desk.result(self.tally.run, workflow=workflow))
         attending = asyncio.create_task(self._attend())
         try:
             await asyncio.wait({result, attending}, return_when=asyncio.FIRST_COMPLETED)
-            if attending.done():  # it never ends by itself
+            if attending.done():  # the run is paused, and nobody knows for how long
                 attending.result()
         finally:
             for task in (result, attending):
                 task.cancel()
             await asyncio.gather(result, attending, return_exceptions=True)
             self._display.close()
-        await self._look()
-        return result.result()
+        await self.look()
+        return None if result.cancelled() else result.result()
 
     async def _attend(self) -> None:
         while True:
-            await self._look()
-            await self._look_at_questions()
+            await self.look()
+            if self.tally.state.status is Status.PAUSED:
+                return
+            if not self._is_quiet:
+                await self._look_at_questions()
             if self._display.is_on:
                 await self._show()
             await asyncio.sleep(EVERY)
 
-    async def _look(self) -> None:
+    async def look(self) -> None:
+        """See how the run stands now."""
         self.tally = await caught_up(self.tally, self._desk)
         while successor := self.tally.state.outline.successor:
             following = Tally(RunId(successor))
@@ -125,11 +138,14 @@ class Attendant:
         """Ask here, until it is answered here or elsewhere; False if nobody wants to answer here."""
         run = self.tally.run
         asked = asyncio.create_task(asking.ask(question))
+        self._is_asking = True
         try:
             while not asked.done():
                 await asyncio.wait({asked}, timeout=EVERY)
-                await self._look()
-                if not asked.done() and not _is_among(question, self.tally.questions):
+                await self.look()
+                if self._is_quiet:
+                    return True
+                if not asked.done() and not self._is_still_asked(question):
                     notice("", "answered elsewhere, or no longer asked")
                     return True
             await self._desk.answer(run, asked.result(), interaction=question.id, by=self._manner.by)
@@ -139,9 +155,10 @@ class Attendant:
             notice(str(refusal), style="red")
             return isinstance(refusal, Gone)
         finally:
+            self._is_asking = False
             asked.cancel()
         return True
 
-
-def _is_among(question: Wait, questions: Iterable[Wait]) -> bool:
-    return any(each.id == question.id for each in questions)
+    def _is_still_asked(self, question: Wait) -> bool:
+        is_open = any(each.id == question.id for each in self.tally.questions)
+        return is_open and self.tally.state.status is not Status.PAUSED

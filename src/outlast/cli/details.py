@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
+from outlast.cli.files import File
 from outlast.cli.shapes import run_shape, wait_shape
 from outlast.cli.tally import Tally, Work, status_in_words
 from outlast.cli.when import iso
@@ -14,7 +16,7 @@ from outlast.history.events import Failure, Value
 from outlast.lifecycle.state import Child, NodeState
 
 
-def detail_shape(summary: Summary, tally: Tally) -> dict[str, Any]:
+def detail_shape(summary: Summary, tally: Tally, files: Sequence[File] = ()) -> dict[str, Any]:
     """Everything `outlast show` knows. What the list of runs says of it comes first, and is as new as the rest."""
     outline, created = tally.state.outline, tally.created
     return {
@@ -30,6 +32,7 @@ def detail_shape(summary: Summary, tally: Tally) -> dict[str, Any]:
         "retired_nodes": tally.retired,
         "steps": [{"step": name, "completed": done} for name, done in tally.state.steps.items()],
         "children": [child_shape(name, child, tally) for name, child in tally.state.children.items()],
+        "files": files,
         "questions": [{**wait_shape(each), "schema": each.detail} for each in tally.questions],
     }
 
@@ -71,7 +74,7 @@ def failure_shape(error: Failure, node: str = "") -> dict[str, Any]:
     }
 
 
-def ending_shape(tally: Tally, result: Value) -> dict[str, Any]:
+def ending_shape(tally: Tally, result: Value, files: Sequence[File] = ()) -> dict[str, Any]:
     """How a run ended that was waited for."""
     outline = tally.state.outline
     return {
@@ -81,6 +84,7 @@ def ending_shape(tally: Tally, result: Value) -> dict[str, Any]:
         "error": failure_shape(outline.error, outline.failed_node) if outline.error else None,
         "held": outline.held,
         "reason": outline.reason,
+        "files": files,
     }
 
 

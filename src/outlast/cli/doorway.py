@@ -14,8 +14,8 @@ import typer
 from outlast.cli.screen import notice
 from outlast.errors import Damaged, NotFound, OutlastError, StoreError, StoreUnusable
 
-SOUND, VIOLATED, MISUSED, FAILED, INTERRUPTED, UNHEARD = 0, 1, 2, 3, 130, 141
-RUN_FAILED, RUN_HELD, RUN_CANCELLED = 4, 5, 6
+SOUND, VIOLATED, MISUSED, FAILED, INTERRUPTED, UNHEARD, TERMINATED = 0, 1, 2, 3, 130, 141, 143
+RUN_FAILED, RUN_HELD, RUN_CANCELLED, RUN_PAUSED = 4, 5, 6, 7
 
 EXIT_CODES = {
     SOUND: "all is well",
@@ -25,8 +25,10 @@ EXIT_CODES = {
     RUN_FAILED: "the run that was waited for failed",
     RUN_HELD: "the run that was waited for is held: a person has to decide",
     RUN_CANCELLED: "the run that was waited for was cancelled",
-    INTERRUPTED: "interrupted by Ctrl+C",
+    RUN_PAUSED: "the run that was waited for was paused",
+    INTERRUPTED: "interrupted by Ctrl+C; `run` and `resume` have paused their runs",
     UNHEARD: "the program that read the output went away",
+    TERMINATED: "ended by SIGTERM; `run` and `resume` have paused their runs",
 }
 
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from outlast.cli.details import ending_shape
-from outlast.cli.doorway import INTERRUPTED, RUN_CANCELLED, RUN_FAILED, RUN_HELD, SOUND
+from outlast.cli.doorway import INTERRUPTED, RUN_CANCELLED, RUN_FAILED, RUN_HELD, RUN_PAUSED, SOUND
+from outlast.cli.files import File, in_words
 from outlast.cli.options import Reply
 from outlast.cli.screen import notice, screen, show_text, write_bytes, write_json
 from outlast.cli.tally import Tally
 from outlast.cli.words import counted, cropped
 from outlast.history.events import NULL, Failure, Value
-from outlast.history.ids import RunId
 from outlast.lifecycle.status import Status
 from outlast.settings import Settings
 
@@ -22,18 +22,28 @@ if TYPE_CHECKING:
     from outlast.runtime.functions import Workflow
 
 
+_CODES = {
+    Status.COMPLETED: SOUND,
+    Status.FAILED: RUN_FAILED,
+    Status.CANCELLED: RUN_CANCELLED,
+    Status.PAUSED: RUN_PAUSED,
+}
+"""A run in another status was left while it goes on elsewhere."""
+
+
 class Outcome(msgspec.Struct, frozen=True):
-    """A run that is over, or held, with the JSON of what it returned."""
+    """A run that is over, held or paused, with the JSON of what it returned and the files it wrote."""
 
     tally: Tally
     result: Value = NULL
+    files: tuple[File, ...] = ()
 
     @property
     def code(self) -> int:
         outline = self.tally.state.outline
         if outline.held:
             return RUN_HELD
-        return {Status.FAILED: RUN_FAILED, Status.CANCELLED: RUN_CANCELLED}.get(self.tally.state.status, SOUND)
+        return _CODES.get(self.tally.state.status, INTERRUPTED)
 
 
 def outcome(tally: Tally, workflow: Workflow[..., Any], value: Any) -> Outcome:
@@ -44,7 +54,7 @@ def outcome(tally: Tally, workflow: Workflow[..., Any], value: Any) -> Outcome:
 def report(ended: Outcome, reply: Reply, where: str) -> int:
     """Tell it, and say with which code the command ends."""
     if reply is Reply.JSON:
-        write_json(ending_shape(ended.tally, ended.result))
+        write_json(ending_shape(ended.tally, ended.result, ended.files))
     elif reply is Reply.IDS:
         write_bytes(f"{ended.tally.run}\n".encode())
     elif ended.code == SOUND:
@@ -91,12 +101,11 @@ def _remark(ended: Outcome, where: str) -> None:
         notice(f"run {run} failed{node}: {error}", resume, more, style="red")
     elif ended.code == RUN_CANCELLED:
         notice(f"run {run} was cancelled{f': {outline.reason}' if outline.reason else ''}", style="yellow")
+    elif ended.code == RUN_PAUSED:
+        why = f" ({outline.reason})" if outline.reason else ""
+        again = f"Go on with it: outlast resume {run}{where}; or end it: outlast cancel {run}{where}"
+        notice(f"run {run} is paused{why}", *in_words(ended.files), again, style="bold yellow")
+    elif ended.code == INTERRUPTED:
+        notice(f"run {run} goes on elsewhere; wait for it again: outlast resume {run}{where}")
     else:
         notice(f"run {run} completed, {counted(outline.done_nodes, 'node')} done")
-
-
-def remark_interrupted(runs: list[RunId], where: str) -> int:
-    """What can be done after Ctrl+C. Returns the exit code."""
-    for run in runs:
-        notice(f"run {run} can be resumed: outlast resume {run}{where}", style="bold")
-    return INTERRUPTED

@@ -12,6 +12,7 @@ import typer
 from outlast.cli.attending import Manner
 from outlast.cli.doorway import SOUND, carry_out
 from outlast.cli.importing import workflow_of
+from outlast.cli.interrupting import Interruption
 from outlast.cli.options import (
     AppOption,
     ByOption,
@@ -24,7 +25,7 @@ from outlast.cli.options import (
     settings_of,
     whoever,
 )
-from outlast.cli.outcome import Outcome, remark_interrupted, report
+from outlast.cli.outcome import Outcome, report
 from outlast.cli.parameters import json_or_text
 from outlast.cli.run import see_through, working
 from outlast.cli.screen import notice, write_bytes, write_json
@@ -190,24 +191,30 @@ async def _reopen_only(settings: Settings, found: Sequence[Found], order: Order)
 
 
 async def _go_on(settings: Settings, found: Sequence[tuple[Found, Workflow[..., Any]]], order: Order) -> int:
-    where, left, code = order.manner.where, [each.run for each, _ in found], SOUND
-    try:
+    code = SOUND
+    with Interruption(order.manner.by, order.manner.where) as interruption:
         async with working(settings) as desk:
-            left = [await order.set_going(desk, each.run) or each.run for each, _ in found]
-            for run, (_, workflow) in zip(list(left), found, strict=True):
-                ended = await _seen_through(desk, run, workflow, order)
-                left.remove(run)
-                code = max(code, report(ended, order.manner.reply, where))
-    except asyncio.CancelledError:
-        return remark_interrupted(left, where)
-    return code
+            going: list[tuple[RunId, Workflow[..., Any]]] = []
+            for each, workflow in found:
+                if not interruption.code:
+                    run = await order.set_going(desk, each.run) or each.run
+                    interruption.runs.append(run)
+                    going.append((run, workflow))
+            for run, workflow in going:
+                ended = await _seen_through(desk, run, workflow, order, interruption)
+                if run in interruption.runs:
+                    interruption.runs.remove(run)
+                code = max(code, interruption.code_of(report(ended, order.manner.reply, order.manner.where)))
+        return code
 
 
-async def _seen_through(desk: Client, run: RunId, workflow: Workflow[..., Any], order: Order) -> Outcome:
+async def _seen_through(
+    desk: Client, run: RunId, workflow: Workflow[..., Any], order: Order, interruption: Interruption
+) -> Outcome:
     """A run that is only held because it was interrupted goes on: whoever resumes it has decided."""
-    ended = await see_through(desk, run, workflow, order.manner)
+    ended = await see_through(desk, run, workflow, order.manner, interruption)
     error = ended.tally.state.outline.error
     if ended.tally.state.outline.held and error is not None and error.message == RESTARTED:
         await order.set_going(desk, ended.tally.run)
-        return await see_through(desk, run, workflow, order.manner)
+        return await see_through(desk, run, workflow, order.manner, interruption)
     return ended

@@ -11,14 +11,16 @@ import typer
 
 from outlast.cli.attending import Attendant, Manner
 from outlast.cli.doorway import carry_out
+from outlast.cli.files import files_of_family
 from outlast.cli.importing import named_workflow
+from outlast.cli.interrupting import Interruption
 from outlast.cli.options import AppOption, ByOption, Reply, ReplyOption, StoreOption, settings_of, whoever
-from outlast.cli.outcome import Outcome, outcome, remark_interrupted, report
+from outlast.cli.outcome import Outcome, outcome, report
 from outlast.cli.parameters import Called, read_parameters
 from outlast.cli.screen import notice
 from outlast.client import Client
 from outlast.history.ids import RunId
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import TERMINAL, Status
 from outlast.settings import Settings
 
 if TYPE_CHECKING:
@@ -49,7 +51,7 @@ def run(
     """Run a workflow here and print what it returns.
 
     Modules are looked for in the current folder and in the project's.
-    If it is interrupted, `outlast resume` goes on with it.
+    Ctrl+C pauses it, `outlast resume` goes on with it.
 
     \b
     [dim]outlast run flows:letters text="to last"
@@ -68,20 +70,18 @@ def run(
 
 
 async def _run(settings: Settings, workflow: Workflow[..., Any], called: Called, manner: Manner) -> int:
-    runs: list[RunId] = []
-    try:
+    with Interruption(manner.by, manner.where) as interruption:
         async with working(settings) as desk:
+            if interruption.code:
+                notice("outlast: interrupted before the run began")
+                return interruption.code
             args, kwargs = called
             handle = await desk.start(workflow, *args, **kwargs)
-            runs.append(handle.run)
+            interruption.runs.append(handle.run)
             if manner.reply is Reply.TEXT:
                 notice(f"run {handle.run} of {workflow.spec.name}")
-            ended = await see_through(desk, handle.run, workflow, manner)
-    except asyncio.CancelledError:
-        if not runs:
-            raise
-        return remark_interrupted(runs, manner.where)
-    return report(ended, manner.reply, manner.where)
+            ended = await see_through(desk, handle.run, workflow, manner, interruption)
+        return interruption.code_of(report(ended, manner.reply, manner.where))
 
 
 def working(settings: Settings) -> Any:
@@ -91,13 +91,38 @@ def working(settings: Settings) -> Any:
     return Opening(msgspec.structs.replace(settings, apps=()), adopts=False)
 
 
-async def see_through(desk: Client, run: RunId, workflow: Workflow[..., Any], manner: Manner) -> Outcome:
-    """Wait for the end of a run, or until a person has to decide. Raises only what is no end of the run."""
+async def see_through(
+    desk: Client, run: RunId, workflow: Workflow[..., Any], manner: Manner, interruption: Interruption
+) -> Outcome:
+    """Wait for the end of a run, or until it is paused or a person has to decide. Raises only what is no end of the run."""
     attendant = Attendant(desk, run, manner)
     try:
-        value = await attendant.result(workflow)
+        value = await _attended(desk, attendant, workflow, interruption)
     except Exception:
         if attendant.tally.state.status not in (Status.FAILED, Status.CANCELLED):
             raise
         return Outcome(attendant.tally)
+    if attendant.tally.state.status is not Status.COMPLETED:
+        return Outcome(attendant.tally, files=tuple(await files_of_family(desk, attendant.tally)))
     return outcome(attendant.tally, workflow, value)
+
+
+async def _attended(
+    desk: Client, attendant: Attendant, workflow: Workflow[..., Any], interruption: Interruption
+) -> Any:
+    """What the run returned, or None if it has not ended: it is paused, or goes on elsewhere."""
+    result = asyncio.create_task(attendant.result(workflow))
+    wanted = asyncio.create_task(interruption.wait())
+    try:
+        await asyncio.wait({result, wanted}, return_when=asyncio.FIRST_COMPLETED)
+        if not result.done():
+            attendant.be_quiet()
+            await interruption.pause(desk)
+            await attendant.look()
+            if attendant.tally.state.status not in TERMINAL:
+                return None
+        return await result
+    finally:
+        for task in (result, wanted):
+            task.cancel()
+        await asyncio.gather(result, wanted, return_exceptions=True)

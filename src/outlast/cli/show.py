@@ -12,6 +12,7 @@ from rich.text import Text
 
 from outlast.cli.details import detail_shape
 from outlast.cli.doorway import SOUND, carry_out
+from outlast.cli.files import File, files_of
 from outlast.cli.options import Reply, ReplyOption, RunArgument, StoreOption, settings_of
 from outlast.cli.outcome import failure_in_words, where_of
 from outlast.cli.questions import how_to_answer
@@ -62,12 +63,13 @@ async def _show(settings: Settings, name: str, verbose: bool, reply: Reply) -> i
             write_bytes(f"{run}\n".encode())
             return SOUND
         tally = await tally_of(desk, run)
+        files = await files_of(desk, run)
         now = await desk.now()
     summary = summarise(run, tally.state)
     if reply is Reply.JSON:
-        write_json(detail_shape(summary, tally), pretty=True)
+        write_json(detail_shape(summary, tally, files), pretty=True)
     else:
-        Page(screen(), tally, summary, now, verbose=verbose, where=where_of(settings)).show()
+        Page(screen(), tally, summary, now, files, verbose=verbose, where=where_of(settings)).show()
     return SOUND
 
 
@@ -75,10 +77,19 @@ class Page:
     """A run on the screen, part by part."""
 
     def __init__(
-        self, console: Console, tally: Tally, summary: Summary, now: int, *, verbose: bool, where: str
+        self,
+        console: Console,
+        tally: Tally,
+        summary: Summary,
+        now: int,
+        files: Sequence[File] = (),
+        *,
+        verbose: bool,
+        where: str,
     ) -> None:
         self._console = console
         self._tally, self._summary, self._now = tally, summary, now
+        self._files = files
         self._verbose = verbose
         self._where = where
         self._longest = 100_000 if verbose else LONGEST
@@ -88,6 +99,7 @@ class Page:
         self._show_part("nodes", list(self._nodes()))
         self._show_part("steps", [(Text(plain(name)), Text("done" if done else "")) for name, done in self._steps()])
         self._show_part("children", list(self._children()))
+        self._show_part("files", list(self._written()))
         self._show_part("waits for", list(self._waits()))
         self._show_error()
 
@@ -132,7 +144,10 @@ class Page:
             return f", held: a person has to decide; to go on{again}"
         if summary.recoverable:
             return f", recoverable; to go on{again}"
-        return f", {cropped(summary.reason)}" if summary.reason and summary.status is Status.CANCELLED else ""
+        reason = f", {cropped(summary.reason)}" if summary.reason else ""
+        if summary.status is Status.PAUSED:
+            return f"{reason}; to go on{again}"
+        return reason if summary.status is Status.CANCELLED else ""
 
     # --- its parts
 
@@ -142,7 +157,7 @@ class Page:
             tries = counted(node.attempt, "attempt") if node.attempt > 1 else ""
             yield (
                 Text(plain(name), style="cyan"),
-                Text(status_in_words(node.status), style=_NODE_STYLES.get(node.status, "")),
+                self._status(node),
                 Text(tries),
                 Text(self._time(node, work)),
                 Text(self._outcome(node)),
@@ -156,9 +171,19 @@ class Page:
                 Text(f"{self._tally.retired} more, done and retired"),
             )
 
+    def _status(self, node: NodeState) -> Text:
+        if node.status is NodeStatus.STARTED and self._is_still:
+            return Text("stopped")
+        return Text(status_in_words(node.status), style=_NODE_STYLES.get(node.status, ""))
+
+    @property
+    def _is_still(self) -> bool:
+        """Whether nothing of it can be running, whatever was begun."""
+        return self._summary.status is Status.PAUSED
+
     def _time(self, node: NodeState, work: Work) -> str:
         if node.status is NodeStatus.STARTED:
-            return f"for {span(self._now - work.began)}"
+            return "" if self._is_still else f"for {span(self._now - work.began)}"
         if work.retry_at is not None:
             return f"again {until(work.retry_at, self._now)}"
         return took(work.ms) if work.ms else ""
@@ -176,6 +201,10 @@ class Page:
             error = self._failure(child.error) if child.error else ""
             workflow = cropped(self._tally.workflows.get(name, ""), 40)
             yield Text(plain(name), style="cyan"), Text(workflow), Text(child.status or "not over"), Text(error)
+
+    def _written(self) -> Iterator[tuple[Text, ...]]:
+        for file in self._files:
+            yield Text(plain(file.path), style="cyan"), Text("" if file.complete else "partial"), Text(plain(file.node))
 
     def _waits(self) -> Iterator[tuple[Text, ...]]:
         is_only = len(self._tally.questions) == 1

@@ -63,6 +63,7 @@ apps = ["flows"]  # the modules that hold workflows
 # threads = 32  # for nodes that are plain functions
 # processes = 0  # for nodes with run_in="process"; 0 is one for each core
 # durability = "full"  # or "relaxed": a power cut may cost the last moments
+# grace = 5  # seconds that nodes have to reach a checkpoint or their end when their run is paused
 # on_restart = "resume"  # or "hold": interrupted runs wait until they are told to go on
 """
 

@@ -99,10 +99,8 @@ def _of_run(event: _Run) -> tuple[str, ...]:
         case e.RunTakenOver():
             cause = {"claimed": "", "expired": "the claim had expired", "dead": "the worker had died"}[event.cause]
             return f"epoch {event.epoch}", cause, f"by {event.worker}" if event.worker else ""
-        case e.PauseRequested() | e.CancelRequested() | e.RunCancelled():
+        case e.PauseRequested() | e.RunPaused() | e.CancelRequested() | e.RunCancelled():
             return _by(event.by), event.reason
-        case e.RunPaused():
-            return (event.reason,)
         case e.RunCompleted():
             return (_value(event.output) + _took("in", event.ms),)
         case e.RunFailed():

@@ -108,6 +108,14 @@ class Blocking:
         """See `Client.cancel`."""
         self._thread.do(self._client.cancel(run, by=by, reason=reason))
 
+    def pause(self, run: RunId, *, by: str = "", reason: str = "") -> None:
+        """See `Client.pause`."""
+        self._thread.do(self._client.pause(run, by=by, reason=reason))
+
+    def drain(self) -> None:
+        """See `Client.drain`."""
+        self._thread.do(self._client.drain())
+
     def resume(self, run: RunId, *, by: str = "") -> BlockingHandle[Any]:
         """See `Client.resume`."""
         return BlockingHandle(self, self._thread.do(self._client.resume(run, by=by)))
@@ -179,6 +187,10 @@ class BlockingHandle(Generic[R]):
     def cancel(self, *, by: str = "", reason: str = "") -> None:
         """See `Handle.cancel`."""
         self._engine.cancel(self.run, by=by, reason=reason)
+
+    def pause(self, *, by: str = "", reason: str = "") -> None:
+        """See `Handle.pause`."""
+        self._engine.pause(self.run, by=by, reason=reason)
 
     def answer(self, value: Any, *, interaction: str | None = None, by: str = "") -> None:
         """See `Handle.answer`."""

@@ -43,6 +43,10 @@ class Handle(Generic[R]):
         """Ask it to stop."""
         await self._client.cancel(self.run, by=by, reason=reason)
 
+    async def pause(self, *, by: str = "", reason: str = "") -> None:
+        """Ask it to stop where it can go on later."""
+        await self._client.pause(self.run, by=by, reason=reason)
+
     async def answer(self, value: Any, *, interaction: str | None = None, by: str = "") -> None:
         """Answer what it asks."""
         await self._client.answer(self.run, value, interaction=interaction, by=by)

@@ -7,7 +7,7 @@ for a moment and changed. Either way the answer is durable before the verb retur
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, TypeAlias
 
@@ -26,6 +26,7 @@ from outlast.lifecycle.forking import forked
 from outlast.lifecycle.state import NodeStatus, State
 from outlast.lifecycle.status import Status
 from outlast.lifecycle.turning import Turn
+from outlast.runtime import pausing
 from outlast.runtime.ends import created_of, open_children, settle
 from outlast.runtime.finding import find_workflow
 from outlast.runtime.values import INLINE_LIMIT, encode
@@ -61,6 +62,54 @@ class Steering(Healer):
         for child in children:
             with suppress(OutlastError):
                 await self.cancel(child, by=by, reason="its parent was cancelled")
+
+    async def pause(self, run: RunId, *, by: str = "", reason: str = "") -> None:
+        """Ask a run to stop where it can go on later; with nobody advancing it, it is paused when this returns. Otherwise
+        its nodes have the grace time to reach a checkpoint or their end first. `resume` goes on with it; its children go
+        on meanwhile."""
+        head, summary = await self._head(run), await self.get(run)
+        if head.closed:
+            raise Gone(f"run {run} is over and cannot be paused")
+        if summary.status is Status.PAUSED:
+            raise Refused(f"run {run} is paused already")
+        if summary.held:
+            raise Refused(f"run {run} is held and cannot be paused: a person has to decide; resume it, or cancel it")
+        if not await self._paused_as_nobodys(run, by, reason):
+            await self._ledger.deliver(run, [e.PauseRequested(by=by, reason=reason)])
+
+    async def _paused_as_nobodys(self, run: RunId, by: str, reason: str) -> bool:
+        """Pause a run that nobody advances; False if somebody does."""
+        try:
+            async with self._owning(run) as pen:
+                await pen.append(decide.pause(pen.state, reason, by))
+        except Claimed:
+            return False
+        return True
+
+    async def wind_down(self, runs: Iterable[RunId] = (), *, by: str = "", reason: str = "") -> None:
+        """Pause all that this process advances, and those of `runs` that nobody does; return when that is done. Children are
+        not paused: their nodes have the grace time as well, and whoever goes on with the parent goes on with them."""
+        worker = self._worker
+        if worker is None:
+            return
+        worker.is_draining = True
+        await worker.settled()
+        ends = []
+        for driver in pausing.on_top(worker):
+            with suppress(Gone):
+                await self._ledger.deliver(driver.run, [e.PauseRequested(by=by, reason=reason)])
+                ends.append(driver.ended())
+        for run in [run for run in runs if not worker.knows(run)]:
+            with suppress(Refused):
+                await self._paused_as_nobodys(run, by, reason)
+        await asyncio.gather(pausing.drain(worker), *ends)
+        await worker.lines.flush()
+
+    async def drain(self) -> None:
+        """Let nothing more begin here, and return when no node is at work: each has the grace time to reach a checkpoint or
+        its end. Nothing is paused: what this process advances is left where it stands, for whoever claims it."""
+        if self._worker is not None:
+            await pausing.drain(self._worker)
 
     async def resume(self, run: RunId, *, by: str = "") -> Handle[Any]:
         """Go on with a run that was interrupted, is paused or held, or failed and is recoverable: what was in flight or

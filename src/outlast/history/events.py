@@ -79,6 +79,7 @@ class RunStarted(Event, frozen=True, kw_only=True):
 
 
 class RunPaused(Event, frozen=True, kw_only=True):
+    by: str = ""
     reason: str = ""
 
 

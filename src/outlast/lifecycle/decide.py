@@ -105,11 +105,22 @@ def end(state: State, ending: Ending, reason: str = "the run ended") -> Decision
     return [*events, ending]
 
 
-def pause(state: State, reason: str = "") -> Decision:
-    """Stop where the run stands; what is in flight is done again after a resume."""
+def pause(state: State, reason: str = "", by: str = "") -> Decision:
+    """Stop where the run stands; what is in flight is done again after a resume. If that must not simply be done again, the
+    run is held instead."""
+    if state.outline.held:
+        raise Refused("a run that is held cannot be paused: it waits for a person already; resume it, or cancel it")
     if state.outline.base not in (Status.CREATED, Status.RUNNING, Status.COMPENSATING):
         raise Refused(f"a run that is {state.status} cannot be paused")
-    return [e.RunPaused(reason=reason)]
+    for name, node in state.nodes.items():
+        if node.status is NodeStatus.STARTED and not node.repeatable:
+            return [stopped_within(name)]
+    return [e.RunPaused(by=by, reason=reason)]
+
+
+def stopped_within(node: str) -> e.RunFailed:
+    """What is said instead of a pause if it struck a node that is not to be repeated by itself."""
+    return _held(f"node {node} was stopped by a pause and is not to be repeated without a person's word", node=node)
 
 
 def resume(state: State, by: str = "") -> Decision:

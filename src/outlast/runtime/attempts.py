@@ -1,8 +1,8 @@
 """Tries of nodes: on the loop, in a thread, in a process; timed, stopped, and brought home as a result or a failure.
 
 A node may raise anything, return anything, ignore being cancelled or die: whatever happens becomes an outcome of its attempt
-and nothing else. No second attempt begins while the one before still runs: one that does not stop when its time is up keeps
-its node waiting, unless it was the last.
+and nothing else. No second attempt begins while the one before still runs: one that does not stop when its time is up, or
+when its run is paused, keeps its node waiting, unless it was the last.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from msgspec import Raw
 
 from outlast.errors import NotStorable
 from outlast.history import events as e
+from outlast.history.ids import RunId
 from outlast.runtime.asks import NodeAsk
 from outlast.runtime.capture import speak
 from outlast.runtime.failures import Category, failure_of, kind_of
@@ -26,6 +27,7 @@ from outlast.runtime.process_entry import main_of_this_process
 from outlast.runtime.processes import AttemptInfo, PoolClosed, ProcessDied, ProcessPool
 from outlast.runtime.threads import Threads
 from outlast.runtime.values import INLINE_LIMIT, fetched, stored
+from outlast.runtime.written import Written
 from outlast.store import Line
 
 if TYPE_CHECKING:
@@ -48,6 +50,8 @@ class Attempts:
         self._keeper = keeper
         self._stdout = stdout
         self._context = copy_context()
+        self._behind: dict[tuple[RunId, str], asyncio.Future[None]] = {}
+        """Attempts that were left behind and may still run, each by its end."""
 
     def begin(self, ask: NodeAsk) -> None:
         """Begin the attempt that the log says has started."""
@@ -61,6 +65,9 @@ class Attempts:
             ask.let_go()
         if tasks:
             await asyncio.wait(tasks, timeout=GRACE)
+        for ask in asks:
+            if ask.task is not None and not ask.task.done():
+                self._leave_behind(ask, ask.task)
 
     async def close(self, tasks: Sequence[asyncio.Task[None]]) -> None:
         """Wait for attempts that were told to stop; those that do not are left behind."""
@@ -96,6 +103,7 @@ class Attempts:
         began = perf_counter()
         try:
             if attempt > 1:
+                await self._after_those_before(ask)
                 await self._find_checkpoint(own)
             if spec.run_in == "loop" and spec.timeout is None:
                 args, kwargs = self._arguments(ask)
@@ -112,10 +120,23 @@ class Attempts:
             if not (own.is_stopped or driver.is_over):
                 driver.failed(ask, attempt, _failure(ask, error), _ms(began))
         else:
+            if own.is_stopped and driver.is_winding_down:
+                return  # what a node returns because it was stopped is not its result
             driver.completed(ask, attempt, output, value, _ms(began))
         finally:
             ask.task = ask.inside = None  # or the task, its context and the ask would be a ring for the collector
             own.end()
+
+    async def _after_those_before(self, ask: NodeAsk) -> None:
+        """Wait until the attempt before has really ended, if it was left behind here."""
+        key = ask.driver.run, ask.name
+        while (before := self._behind.get(key)) is not None:
+            await asyncio.wait({before})
+
+    def _leave_behind(self, ask: NodeAsk, end: asyncio.Future[None]) -> None:
+        key = ask.driver.run, ask.name
+        self._behind[key] = end
+        end.add_done_callback(lambda end: self._behind.pop(key) if self._behind.get(key) is end else None)
 
     def _arguments(self, ask: NodeAsk) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Those of the call; for a further attempt fresh copies, because the one before may have changed its own."""
@@ -162,7 +183,12 @@ class Attempts:
             except (SystemExit, KeyboardInterrupt, GeneratorExit) as order:
                 raise _not_stopping(order)  # noqa: B904 - it has its cause already
         call: Callable[[], Any] = partial(copy_context().run, ask.spec.fn, *args, **kwargs)
-        value, error = await self._threads.run(call)
+        running = self._threads.run(call)
+        try:
+            value, error = await running
+        except asyncio.CancelledError:
+            self._leave_behind(ask, self._threads.end_of(running))
+            raise
         if error is not None:
             raise _not_stopping(error)
         return value
@@ -211,18 +237,22 @@ class Attempts:
             raise _Told(answer)
         return _Encoded(Raw(answer))
 
-    async def _heard(self, ask: NodeAsk, own: Inside, kind: str, content: Any) -> None:
-        """What the helper process says while it works."""
+    async def _heard(self, ask: NodeAsk, own: Inside, kind: str, content: Any) -> bool:
+        """What the helper process says while it works. True if it is to end there."""
         if kind == "checkpoint":
-            await own.keep(Raw(content))
+            own.is_stopped = await own.keep(Raw(content)) or own.is_stopped
+            return own.is_stopped
         elif kind == "progress":
             self._worker.progress.tell(ask.driver.run, {"node": ask.name, **content})
+        elif kind == "output":
+            own.tell_written(content.pop("stage"), Written(**content))
         elif kind == "line":
             time = int(content["time"] * 1e6)
             line = Line(
                 ask.driver.run, ask.name, own.attempt, time, content["level"], content["logger"], content["text"]
             )
             self._keeper.add(line)
+        return False
 
 
 class _Encoded:

@@ -15,10 +15,12 @@ from typing import Any
 from outlast.errors import Fenced, Held, StoreError
 from outlast.history import events as e
 from outlast.history.record import Entry
+from outlast.lifecycle import decide
 from outlast.lifecycle.state import NodeStatus
-from outlast.runtime import adopting
+from outlast.runtime import adopting, pausing
 from outlast.runtime.asks import Ask, NodeAsk
 from outlast.runtime.failures import kind_of
+from outlast.runtime.requests import Request
 from outlast.runtime.writing import Writing
 
 log = logging.getLogger("outlast.runtime")
@@ -98,12 +100,35 @@ class Driver(Writing):
         self.code.close = self._close
         self.code.silencer.on = False
 
-    # --- rests
+    # --- requests, pauses and rests
+
+    async def _obey(self, request: Request) -> None:
+        """Begin to pause the run, or stop its nodes and end it or go back. What nodes still bring home meanwhile is kept."""
+        if isinstance(request, e.PauseRequested):
+            self._request = None
+            pausing.begin(self, request)
+            return
+        self._is_stopping = True
+        await self.attempts.stop_all(self.nodes_open())
+        self._date()
+        if isinstance(request, e.JumpRequested):
+            await self._turn()
+            return
+        self._close_all(f"the run was cancelled{f': {request.reason}' if request.reason else ''}")
+        await self._commit(e.RunCancelled(by=request.by, reason=request.reason))
+
+    async def pause(self, request: e.PauseRequested) -> None:
+        """Its nodes have stopped: say so, and leave the run. If one of them must not simply be done again, it is held."""
+        interrupted = self._interrupted_for_good(list(self.code.open.values()))
+        ending = e.RunPaused(by=request.by, reason=request.reason)
+        self._pause = decide.stopped_within(interrupted) if interrupted else ending
+        self._date()
+        await self.write()
 
     @property
     def is_idle(self) -> bool:
         """Whether it only waits for others, or for a time that is not near."""
-        is_busy = self._is_writing or self.in_flight or self.starting
+        is_busy = self._is_writing or self.in_flight or self.starting or self.is_winding_down
         return not (is_busy or self._has_more() or self._is_due_soon())
 
     async def rest(self) -> None:
@@ -123,8 +148,8 @@ class Driver(Writing):
         await self.write()
 
     async def stop(self) -> None:
-        """Let the code come no further, and wait until nothing is being written."""
-        self._is_stopping = True
+        """Let nothing more begin, and wait until nothing is being written."""
+        self.wind_down()
         for _ in range(PATIENCE):  # once, at the end of an engine: not worth an event at every append
             if not self._is_writing:
                 break

@@ -12,7 +12,9 @@ from outlast.errors import NotDurable
 from outlast.history import events as e
 from outlast.runtime import process_child
 from outlast.runtime.capture import Keeper, Speaker, speaker
+from outlast.runtime.stopping import Stopped
 from outlast.runtime.values import codec_for, encode, stored
+from outlast.runtime.written import FINISHED, INTERRUPTED, Stage, Written, partial_of
 
 if TYPE_CHECKING:
     from outlast.runtime.asks import NodeAsk
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 class Inside(Speaker):
     """One attempt of a node, seen from inside. `kept` is what an earlier attempt kept by a checkpoint."""
 
-    __slots__ = ("ask", "is_stopped", "kept")
+    __slots__ = ("ask", "is_stopped", "kept", "unfinished")
 
     def __init__(self, ask: NodeAsk, keeper: Keeper, *, stdout: bool) -> None:
         self.keeper = keeper
@@ -33,6 +35,8 @@ class Inside(Speaker):
         self.ask = ask
         self.is_stopped = False
         self.kept: e.Value | None = None
+        self.unfinished: dict[str, Written] | None = None
+        """The files that it is writing, by their hidden names."""
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -46,11 +50,50 @@ class Inside(Speaker):
     def token(self) -> str:
         return token_of(self.ask)
 
-    async def keep(self, raw: e.Value) -> None:
+    @property
+    def is_over(self) -> bool:
+        """Whether the attempt has had its outcome. What was left running in a thread is then nobody's."""
+        return self.ask.inside is not self
+
+    async def keep(self, raw: e.Value) -> bool:
+        """Keep a checkpoint durably. True if the attempt is to end there."""
+        if self.is_over:
+            return True
         driver = self.ask.driver
         data = await stored(raw, driver.worker.store.blobs)
         self.kept = raw
         await driver.record(e.NodeCheckpointed(node=self.ask.name, attempt=self.attempt, data=data))
+        return driver.is_winding_down and self.ask.spec.repeatable
+
+    async def keep_here(self, raw: e.Value) -> None:
+        """The same for an async node. One that is to end is cancelled as a whole, whichever of its tasks this is."""
+        if not await self.keep(raw) or self.is_stopped:
+            return  # one that was stopped already may keep what it has while it cleans up
+        if self.ask.task is None:
+            raise asyncio.CancelledError
+        self.is_stopped = True
+        self.ask.task.cancel()
+        await self.loop.create_future()
+
+    def tell_written(self, stage: Stage, written: Written) -> None:
+        """It begins to write a file, or has ended that; from any thread."""
+        if self.unfinished is None:
+            self.unfinished = {}
+        if stage == "begun":
+            self.unfinished[written.hidden] = written
+            return
+        self.unfinished.pop(written.hidden, None)
+        if stage == "finished":
+            self.say("INFO", FINISHED, written.given)
+        else:
+            self.say("WARNING", INTERRUPTED, partial_of(written.given))
+
+    def end(self) -> None:
+        """The attempt is over. Files whose writer was killed, or goes on where nobody waits for it, are kept as they are."""
+        for written in list((self.unfinished or {}).values()):
+            if written.keep_partial():
+                self.tell_written("interrupted", written)
+        super().end()
 
 
 def token_of(ask: NodeAsk) -> str:
@@ -72,15 +115,18 @@ class Kept(Awaitable[None]):
 def checkpoint(value: Any) -> Kept:
     """Keep how far this node has come, durably: after a crash its next attempt finds it by `last_checkpoint`.
 
-    Await it in an async node; in a plain one it returns when the value is kept."""
+    Await it in an async node; in a plain one it returns when the value is kept. If the run is being paused the node ends
+    here: an async one is cancelled, in a plain one `Stopped` is raised, which `except Exception` does not catch."""
     raw = encode(value, where="checkpoint")
     if process_child.current is not None:
         process_child.on_checkpoint(bytes(raw))
         return Kept()
     attempt = _here("checkpoint()")
     if not attempt.is_threaded:
-        return Kept(attempt.keep(raw))
-    asyncio.run_coroutine_threadsafe(attempt.keep(raw), attempt.loop).result()
+        return Kept(attempt.keep_here(raw))
+    if asyncio.run_coroutine_threadsafe(attempt.keep(raw), attempt.loop).result():
+        attempt.is_stopped = True
+        raise Stopped(f"node {attempt.node} ends at its checkpoint")
     return Kept()
 
 
@@ -126,7 +172,10 @@ def attempt() -> int:
 
 def is_stopping() -> bool:
     """Whether nobody waits for this attempt any more: a plain node that works in a loop should look, and return."""
-    return process_child.current is None and _here("is_stopping()").is_stopped
+    if process_child.current is not None:
+        return False
+    attempt = _here("is_stopping()")
+    return attempt.is_stopped or attempt.is_over
 
 
 def _here(what: str) -> Inside:

@@ -65,6 +65,7 @@ class LineKeeper:
         self._is_closed = False
         self._is_failing = False
         self._closing = asyncio.Event()
+        self._flushing = asyncio.Lock()
         self._give_back: dict[str, Callable[[], None]] = {}
 
     def install(self, *, stdout: bool = False) -> None:
@@ -98,7 +99,12 @@ class LineKeeper:
         self._closing.set()
         if self._task is not None:
             await asyncio.wait([self._task])
-        await self._flush()
+        await self.flush()
+
+    async def flush(self) -> None:
+        """Bring what waits to the store now."""
+        async with self._flushing:
+            await self._flush()
 
     # --- the task
 
@@ -120,7 +126,7 @@ class LineKeeper:
             with suppress(TimeoutError):
                 async with asyncio.timeout(FLUSH_EVERY):
                     await self._closing.wait()
-            await self._flush()
+            await self.flush()
             with self._turn:
                 if self._is_closed or not self._waiting:
                     self._is_awake = False

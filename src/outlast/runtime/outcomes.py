@@ -14,7 +14,7 @@ from typing import Any
 from outlast.errors import Fenced, Held
 from outlast.history import events as e
 from outlast.lifecycle import decide
-from outlast.runtime import children
+from outlast.runtime import children, pausing
 from outlast.runtime.asks import CANCELLED, Ask, ChildAsk, NodeAsk, Note, TimerAsk
 from outlast.runtime.endings import Ending
 from outlast.runtime.failures import kind_of
@@ -35,7 +35,10 @@ class Outcomes(Page):
             ask.say(self._pending)
             if type(ask) is not Note:
                 ask.driver = self
-                self._begins.append(ask)
+                if self.is_winding_down:
+                    pausing.put_off(self._pending)
+                else:
+                    self._begins.append(ask)
                 if type(ask) is NodeAsk:
                     self.in_flight += 1
         fresh.clear()
@@ -53,6 +56,10 @@ class Outcomes(Page):
                 self._close(ask, cut_short)
         code.open.clear()
         code.fresh.clear()
+
+    def nodes_open(self) -> list[NodeAsk]:
+        """The nodes that the code waits for."""
+        return [ask for ask in self.code.open.values() if isinstance(ask, NodeAsk)]
 
     def wants(self, ask: Ask) -> bool:
         """Whether the code still waits for this, here."""
@@ -92,7 +99,7 @@ class Outcomes(Page):
 
     async def crashed(self, ask: NodeAsk, attempt: int, what: str) -> None:
         """The helper process of an attempt died: another attempt, or, after too many, a hold."""
-        if self.is_over or ask.attempt != attempt or ask.key not in self.code.open:
+        if self.is_over or self.is_winding_down or ask.attempt != attempt or ask.key not in self.code.open:
             return
         node = self.pen.state.nodes.get(ask.name)
         is_tired = node is not None and node.crashes + 1 >= decide.CRASHES_BEFORE_HOLD

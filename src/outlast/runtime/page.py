@@ -34,6 +34,7 @@ class Page:
         "_held",
         "_is_stopping",
         "_is_writing",
+        "_pause",
         "_pending",
         "_request",
         "_then",
@@ -45,6 +46,8 @@ class Page:
         "created",
         "in_flight",
         "is_over",
+        "is_pausing",
+        "is_winding_down",
         "pen",
         "starting",
         "worker",
@@ -57,6 +60,9 @@ class Page:
         self.created = created
         self.pen = pen
         self.is_over = False
+        self.is_pausing = False
+        self.is_winding_down = False
+        """Whether nothing more begins, though outcomes are still told to the code and written."""
         self.adoptable = NOTHING
         """What need not be done again on this branch."""
         self.in_flight = 0
@@ -73,6 +79,7 @@ class Page:
         self._has_news = False
         self._request: Request | None = None
         self._held: e.RunFailed | None = None
+        self._pause: e.RunPaused | e.RunFailed | None = None
 
     @property
     def run(self) -> RunId:
@@ -93,6 +100,10 @@ class Page:
 
     def _write_soon(self) -> None:
         """The same, in a task of its own."""
+        raise NotImplementedError
+
+    async def _obey(self, request: Request) -> None:
+        """Do what someone asked for."""
         raise NotImplementedError
 
     async def hold(self, failure: e.Failure, node: str = "") -> None:

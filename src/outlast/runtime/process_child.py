@@ -31,6 +31,7 @@ from outlast.runtime.failures import LONGEST_TEXT
 from outlast.runtime.process_call import outcome
 from outlast.runtime.process_wire import GRACE, PREFIX, Ack, AttemptInfo, Call, Kind, Note, opening, read_order
 from outlast.runtime.secrets import masked
+from outlast.runtime.stopping import Stopped
 from outlast.runtime.values import encode
 
 current: AttemptInfo | None = None
@@ -43,13 +44,19 @@ _helper: Helper | None = None
 
 
 def on_checkpoint(data: bytes) -> None:
-    """Have the data kept; returns when it is. Only within a call of a helper process."""
-    _here().save(memoryview(data).tobytes())
+    """Have the data kept; returns when it is, or raises `Stopped`. Only within a call of a helper process."""
+    if _here().save(memoryview(data).tobytes()):
+        raise Stopped("it ends at its checkpoint")
 
 
 def on_progress(progress: dict[str, Any]) -> None:
     """Tell how far the work is. Only within a call of a helper process; `NotStorable` as for any other value."""
     _here().say("progress", bytes(encode(progress, where="progress")))
+
+
+def on_output(told: dict[str, str]) -> None:
+    """Tell of a file that is being written. Only within a call of a helper process."""
+    _here().say("output", msgspec.json.encode(told))
 
 
 def main() -> None:
@@ -73,7 +80,7 @@ class Helper:
         self._calls: queue.SimpleQueue[tuple[Call, bytes] | None] = queue.SimpleQueue()
         self._outbox: queue.SimpleQueue[tuple[Note, bytes, threading.Event]] = queue.SimpleQueue()
         self._serials = itertools.count(1)
-        self._unkept: dict[int, threading.Event] = {}
+        self._unkept: dict[int, queue.SimpleQueue[bool]] = {}
         self.lines = Lines(self)
 
     def serve(self) -> None:
@@ -93,12 +100,12 @@ class Helper:
         self._outbox.put((Note(kind, self._number, serial), body, sent))
         sent.wait()
 
-    def save(self, data: bytes) -> None:
-        """Send a checkpoint, and wait until it is acknowledged."""
-        serial, kept = next(self._serials), threading.Event()
+    def save(self, data: bytes) -> bool:
+        """Send a checkpoint, and wait until it is acknowledged. True if the call is to end there."""
+        serial, kept = next(self._serials), queue.SimpleQueue[bool]()
         self._unkept[serial] = kept
         self.say("checkpoint", data, serial)
-        kept.wait()
+        return kept.get()
 
     def close(self) -> None:
         self._channel.close()
@@ -136,7 +143,7 @@ class Helper:
         order = read_order(self._received(poll, head_size))
         body = bytes(self._received(poll, body_size))
         if isinstance(order, Ack):
-            self._unkept.pop(order.serial).set()
+            self._unkept.pop(order.serial).put(order.ends)
         else:
             self._is_busy = True
             self._calls.put((order, body))

@@ -21,7 +21,8 @@ from outlast.runtime.process_wire import GRACE, PREFIX, Ack, AttemptInfo, Call, 
 from outlast.runtime.values import decode
 
 OnMessage: TypeAlias = Callable[[str, Any], object]
-"""Is told ("checkpoint", bytes), ("progress", dict) and ("line", dict); what it returns is awaited if it can be."""
+"""Is told ("checkpoint", bytes), ("progress", dict), ("line", dict) and ("output", dict); what it returns is awaited if
+it can be. True, for a checkpoint, ends the call there."""
 
 _PATH = "OUTLAST_HELPER_PATH"
 # Not `-m`: where the interpreter finds this package may be known to the path of this process only.
@@ -114,12 +115,13 @@ class HelperProcess:
 
     async def _pass_on(self, note: Note, body: bytes, on_message: OnMessage | None) -> None:
         # A thread that outlived an earlier call may still speak of that.
+        heard: object = None
         if on_message is not None and note.call == self._number:
             heard = on_message(note.kind, body if note.kind == "checkpoint" else decode(body))
             if inspect.isawaitable(heard):
-                await heard
+                heard = await heard
         if note.kind == "checkpoint":
-            await self._send(Ack(note.serial), b"")
+            await self._send(Ack(note.serial, heard is True), b"")
         # What is there already is received without a pause, and a talkative helper must not keep others from their turn.
         await asyncio.sleep(0)
 

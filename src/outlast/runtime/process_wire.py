@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-Kind: TypeAlias = Literal["done", "failed", "checkpoint", "progress", "line"]
+Kind: TypeAlias = Literal["done", "failed", "checkpoint", "progress", "line", "output"]
 
 PREFIX = struct.Struct(">IQ")
 """The lengths of head and body."""
@@ -46,13 +46,15 @@ class Call(msgspec.Struct, frozen=True, tag="call"):
 
 
 class Ack(msgspec.Struct, frozen=True, tag="ack"):
-    """The checkpoint with this serial number is kept."""
+    """The checkpoint with this serial number is kept. If `ends`, the call is to end there."""
 
     serial: int
+    ends: bool = False
 
 
 class Note(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a helper says about a call. The body is the result, the failure, the checkpoint, the progress or the line."""
+    """What a helper says about a call. The body is the result, the failure, the checkpoint, the progress, the line or
+    what there is to know of a file that is written."""
 
     kind: Kind
     call: int

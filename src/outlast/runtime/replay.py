@@ -89,7 +89,7 @@ class Replay:
     # --- outcomes, which the code is told
 
     def started(self, event: e.RunStarted, seq: int, time: int) -> None:
-        if not event.resumed and self._code.main is None:
+        if self._code.main is None:  # a run that was paused before it started, starts by being resumed
             self._code.now_us = time
             self._code.begin(self.args, self.kwargs)
 

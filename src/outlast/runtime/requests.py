@@ -6,8 +6,8 @@ from typing import TypeAlias
 
 from outlast.errors import BadInput, Diverged, StoreError
 from outlast.history import events as e
-from outlast.runtime.asks import NodeAsk
-from outlast.runtime.endings import Ending, held
+from outlast.runtime import pausing
+from outlast.runtime.endings import held
 from outlast.runtime.failures import kind_of
 from outlast.runtime.news import understood
 from outlast.runtime.outcomes import Outcomes
@@ -33,7 +33,8 @@ class Requests(Outcomes):
         while self.pen.arrived and not self.is_over:
             entry = self.pen.arrived.popleft()
             if isinstance(entry.event, Request):
-                self._request = self._request or entry.event
+                if pausing.outranks(entry.event, self._request):
+                    self._request = entry.event
                 continue
             try:
                 telling = await understood(self.code, entry.event, self.worker.store.blobs)
@@ -64,15 +65,8 @@ class Requests(Outcomes):
         elif self._request is None:
             self._request = outline.jump_requested
 
-    async def _obey(self, request: Request) -> Ending | None:
-        """Stop the nodes; returns how the run ends or pauses by that, None if it turns. What nodes still bring home
-        meanwhile is kept."""
-        self._is_stopping = True
-        await self.attempts.stop_all([ask for ask in self.code.open.values() if isinstance(ask, NodeAsk)])
-        self._date()
-        if isinstance(request, e.JumpRequested):
-            return None
-        if isinstance(request, e.PauseRequested):
-            return e.RunPaused(reason=request.reason)
-        self._close_all(f"the run was cancelled{f': {request.reason}' if request.reason else ''}")
-        return e.RunCancelled(by=request.by, reason=request.reason)
+    def wind_down(self) -> None:
+        """Let nothing more begin. What was said of attempts that have not begun is taken back; after a resume they do."""
+        self.is_winding_down = True
+        self._pending = pausing.without_starts(self._pending, self._begins)
+        self._begins = []

@@ -26,6 +26,7 @@ class Threads:
         self._threads = 0
         self._wanted = 0
         self._lost = 0
+        self._ends: dict[asyncio.Future[Outcome], asyncio.Future[None]] = {}
 
     def run(self, call: Callable[[], Any]) -> asyncio.Future[Outcome]:
         """Value or error of the call, made in a thread. An error is handed over, not raised: any kind may come."""
@@ -41,6 +42,10 @@ class Threads:
     def busy(self) -> int:
         """Calls that somebody waits for."""
         return self._wanted - self._lost
+
+    def end_of(self, call: asyncio.Future[Outcome]) -> asyncio.Future[None]:
+        """When a call that nobody waits for any more has really ended."""
+        return self._ends.setdefault(call, call.get_loop().create_future())
 
     def close(self) -> None:
         """Let idle threads end; busy ones end after their call."""
@@ -70,6 +75,9 @@ class Threads:
         self._wanted -= 1
         if future.done():
             self._lost -= 1
+            end = self._ends.pop(future, None)
+            if end is not None and not end.done():
+                end.set_result(None)
         else:
             future.set_result(outcome)
 

@@ -14,10 +14,11 @@ from collections.abc import Coroutine
 from contextvars import Context
 from typing import Any
 
-from outlast.errors import AlreadyExists, Conflict, Damaged, Held, NotFound, OutlastError, StoreError
+from outlast.errors import AlreadyExists, Conflict, Damaged, Held, NotFound, OutlastError, Overtaken, StoreError
 from outlast.history import events as e
 from outlast.history.ids import RunId, WorkerId
 from outlast.ledger import Ledger, Pen
+from outlast.lifecycle import decide
 from outlast.lifecycle.status import TERMINAL, Status
 from outlast.runtime import registry
 from outlast.runtime.asks import NodeAsk
@@ -62,6 +63,7 @@ class Worker:
         hold: bool = False,
         stdout: bool = False,
         adopts: bool = True,
+        grace: float = 5.0,
     ) -> None:
         self.ledger = ledger
         self.loop = asyncio.get_running_loop()
@@ -75,6 +77,8 @@ class Worker:
         """Set when there may be runs to claim."""
         self.own: set[RunId] | None = None if adopts else set()
         """The only runs it advances, if it does not take on others."""
+        self.grace = grace
+        """Seconds that nodes have to come to a good place when nothing more is to begin."""
         self._concurrency = concurrency
         self._hold = hold
         self._stdout = stdout
@@ -83,6 +87,8 @@ class Worker:
         self._adopting: set[RunId] = set()
         self._waiting: set[RunId] = set()
         self.is_closing = False
+        self.is_draining = False
+        """Whether it takes on no more runs."""
 
     @property
     def store(self) -> Store:
@@ -91,7 +97,11 @@ class Worker:
     @property
     def room(self) -> int:
         """How many more runs it would take."""
-        return 0 if self.is_closing else max(0, self._concurrency - len(self.drivers) - len(self._adopting))
+        return (
+            0
+            if self.is_closing or self.is_draining
+            else max(0, self._concurrency - len(self.drivers) - len(self._adopting))
+        )
 
     @property
     def is_crowded(self) -> bool:
@@ -191,11 +201,21 @@ class Worker:
             await settle(self.ledger, created, await ending_of(self.store, pen.head), open_children(state))
             while not await pen.let_go():
                 pass
+        elif state.outline.cancel_requested and state.outline.base is Status.PAUSED:
+            await self._cancel_paused(pen, created)
         elif state.outline.held or state.outline.base in ("paused", "failed") or workflow is None:
             while not await pen.let_go(ready=workflow is None):
                 pass
         else:
             await self._replay(pen, workflow, created)
+
+    async def _cancel_paused(self, pen: Pen, created: e.RunCreated) -> None:
+        """Somebody asked for its end while it was being paused."""
+        ending, children = e.RunCancelled(), open_children(pen.state)
+        await pen.append(decide.end(pen.state, ending, "the run was cancelled"))
+        await settle(self.ledger, created, ending, children)
+        while not await pen.let_go():
+            pass
 
     async def _replay(self, pen: Pen, workflow: Workflow[..., Any], created: e.RunCreated) -> None:
         code = Code(pen.run, workflow)
@@ -224,7 +244,7 @@ class Worker:
         """Something went wrong with a run that is still ours: after a while it is claimed anew and replayed."""
         if self.is_closing:
             return
-        self._falls[run] = self._falls.get(run, 0) + (not isinstance(error, StoreError))
+        self._falls[run] = self._falls.get(run, 0) + (not isinstance(error, StoreError | Overtaken))
         self._waiting.add(run)
         self.spawn(self._take_up_later(run, min(5.0, 0.1 * 2 ** self._falls[run])))
 
@@ -262,6 +282,8 @@ class Worker:
                 self.take_up_again(driver.run, error)
         self.progress.forget(driver.run)
         driver.leave(ending)
+        if isinstance(ending, e.RunPaused) and driver.pen.state.outline.cancel_requested:
+            self.take_up_again(driver.run, Overtaken("it was cancelled while it was being paused"))
         if isinstance(ending, e.RunContinued):
             self.take_on(RunId(ending.successor))
         self.wanted.set()
@@ -289,6 +311,11 @@ class Worker:
         if driver is None:
             return run in self._adopting
         return not driver.pen.head.version or driver.pen.state.outline.base in (*TERMINAL, Status.PAUSED)
+
+    async def settled(self) -> None:
+        """Return when it is not about to take on a run."""
+        while self._adopting:  # noqa: ASYNC110 - rarely, and never for long
+            await asyncio.sleep(SOON)
 
     def begin_anew(self) -> None:
         """Others have taken this worker for dead: leave the runs to them and be another one."""

@@ -34,7 +34,7 @@ class Writing(Requests):
             return False
         if self._pending or self._has_news or self._request is not None or self._held is not None:
             return True
-        return bool(self.pen.arrived) or self.code.is_done
+        return bool(self.pen.arrived) or self.code.is_done or self._pause is not None
 
     def _write_soon(self) -> None:
         if not self._is_writing and not self.is_over:
@@ -57,8 +57,9 @@ class Writing(Requests):
                 elif self._has_news or self.pen.arrived:
                     await self._hear()
                 elif self._request is not None and not self._is_stopping:
-                    ending = await self._obey(self._request)
-                    await (self._turn() if ending is None else self._commit(ending))
+                    await self._obey(self._request)
+                elif self._pause is not None and not self.code.is_done:
+                    await self._commit(self._pause)
                 else:
                     following = await self._commit(carrying=carrying)
         except Fenced:
@@ -79,13 +80,14 @@ class Writing(Requests):
         code = self.code
         if code.fresh:
             self._ask_aloud()
-        if ending is None and (code.is_done or not code.open):
+        if ending is None and (code.is_done or not (code.open or self._is_stopping)):
             ending = await self._conclude()
         following: NodeAsk | None = None
         begins, then, time = self._begins, self._then, self._time
         events, self._pending, self._begins, self._then = self._pending, [], [], []
         if ending is None:
-            release = self.in_flight + self.starting == 0 and self._wants_to_rest(begins)
+            is_busy = self.in_flight or self.starting or self.is_winding_down
+            release = not is_busy and self._wants_to_rest(begins)
         else:
             events.append(ending)
             release = not has_duties(ending, events, self.pen.state, self.created)
@@ -97,7 +99,7 @@ class Writing(Requests):
             await self.worker.finish(self, ending, is_released=release)
         elif release:
             self.leave()
-        else:
+        elif not self.is_winding_down:
             for ask in begins:
                 if ask.key not in code.open:
                     continue

@@ -1,0 +1,57 @@
+"""The files that a run wrote, as the lines of its nodes name them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from msgspec import Struct
+
+from outlast.cli.tally import Tally
+from outlast.client import Client
+from outlast.errors import NotFound
+from outlast.history.ids import RunId
+from outlast.runtime.written import FINISHED, INTERRUPTED, partial_of
+
+MOST_LINES = 50_000
+"""So many lines of a run are looked through."""
+
+
+class File(Struct, frozen=True):
+    """A file, as the node that wrote it called it. One that is not complete was interrupted."""
+
+    path: str
+    node: str
+    complete: bool
+
+
+async def files_of(desk: Client, run: RunId) -> list[File]:
+    """Each once, in the order they were first written; a partial one only until the file it is a part of is complete."""
+    found: dict[str, File] = {}
+    seen = 0
+    async for line in desk.lines(run):
+        if line.logger == FINISHED:
+            found.pop(partial_of(line.text), None)
+            found[line.text] = File(line.text, line.node, True)
+        elif line.logger == INTERRUPTED:
+            found[line.text] = File(line.text, line.node, False)
+        seen += 1
+        if seen == MOST_LINES:
+            break
+    return list(found.values())
+
+
+async def files_of_family(desk: Client, tally: Tally) -> list[File]:
+    """Those of a run and of the runs that it started."""
+    found = await files_of(desk, tally.run)
+    for child in dict(tally.state.children.items()):
+        with suppress(NotFound):
+            found += await files_of(desk, RunId(child))
+    return found
+
+
+def in_words(files: Sequence[File]) -> list[str]:
+    """Lines for people: what is complete, and what is not."""
+    done = [f"  {file.path}" for file in files if file.complete]
+    partial = [f"  {file.path}" for file in files if not file.complete]
+    return [*(["Files that are complete:", *done] if done else []), *(["Partial files:", *partial] if partial else [])]

@@ -1,0 +1,191 @@
+"""Files that nodes write: whole under their own name, or not there at all.
+
+What is being written lies beside its place, under a hidden name that holds the run, the node and the attempt, so that no two
+attempts share it. Once it is complete it is flushed to the disk and renamed, which is one step. What was interrupted is kept
+under a name that says so. After a kill only the hidden file is left, and the next attempt of the node removes it.
+
+That a file was written is said as a line of the attempt: it is no fact. What counts is the file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import itertools
+import os
+import re
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Protocol
+
+from outlast.errors import BadInput, NotDurable
+from outlast.runtime import process_child, scope
+from outlast.runtime.capture import speaker
+from outlast.runtime.inside import Inside
+from outlast.runtime.process_wire import AttemptInfo
+from outlast.runtime.written import Stage, Written, split
+
+_numbers = itertools.count(1)
+_ODD = re.compile(r"[^A-Za-z0-9_.-]+")
+
+
+class OutputPath:
+    """What `output_path` gives: enter it, with or without await, to get the path to write to."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._given = os.fspath(path)
+        if not self._given or self._given.endswith(("/", os.sep)):
+            raise BadInput(f"output_path({self._given!r}) names no file; it writes one file, with a name")
+        if scope.current.get(None) is not None:
+            raise NotDurable(
+                "output_path() is for nodes: a workflow's code runs again in every replay. Do this in a node."
+            )
+        self._written: Written | None = None
+        self._writer: _Writer = _Nobody()
+
+    def __enter__(self) -> Path:
+        """The path to write to. Close what you open before the block ends."""
+        final = Path(os.path.realpath(self._given))  # a link stays a link, and leads to the new file
+        if final.is_dir():
+            raise BadInput(f"output_path({self._given!r}): {final} is a folder; it writes one file, with a name")
+        final.parent.mkdir(parents=True, exist_ok=True)
+        self._writer = _writer()
+        stem, extension = split(final.name)
+        own = self._writer.own
+        if own.attempt > 1:
+            _remove_leftovers(final.parent, own)
+        hidden = final.with_name(f".{stem[:40]}~{own.name}~{own.place}.{next(_numbers)}{extension[:20]}")
+        self._written = Written(str(hidden), str(final), self._given)
+        self._writer.tell("begun", self._written)
+        return hidden
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        written = self._written
+        assert written is not None, "entered before it is left"
+        if kind is not None or self._writer.is_over:
+            self._interrupt(written)
+            return
+        try:
+            written.publish()
+        except BaseException:
+            self._interrupt(written)
+            raise
+        self._writer.tell("finished", written)
+
+    async def __aenter__(self) -> Path:
+        return self.__enter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            await asyncio.to_thread(self.__exit__, None, None, None)  # the disk may take its time
+        else:
+            self.__exit__(kind, error, trace)
+
+    def _interrupt(self, written: Written) -> None:
+        if written.keep_partial():
+            self._writer.tell("interrupted", written)
+
+
+def output_path(path: str | os.PathLike[str]) -> OutputPath:
+    """A place to write a file to, so that it is whole under its name or not there at all, whatever is killed when.
+
+    `with ol.output_path("results/report.csv") as path:` gives the path of a hidden file beside the final one, for your own
+    code to write to. When the block ends well the file is flushed and renamed; a file that was there is replaced only then.
+    When it does not, what was written is kept as `report_interrupted.csv`. Folders that are missing are made. In async nodes
+    `async with` does not block the loop. Outside of a run it does the same, for one file after the other."""
+    return OutputPath(path)
+
+
+# --- who writes
+
+
+class _Own(NamedTuple):
+    """What a hidden name says of its writer. `name` is the same for all attempts of a node, `place` is one attempt's."""
+
+    name: str
+    place: str
+    attempt: int
+
+
+class _Writer(Protocol):
+    @property
+    def own(self) -> _Own: ...
+    @property
+    def is_over(self) -> bool: ...
+    def tell(self, stage: Stage, written: Written) -> None: ...
+
+
+class _Nobody:
+    """A plain function, outside of any run."""
+
+    is_over = False
+
+    @property
+    def own(self) -> _Own:
+        return _Own("outside", str(os.getpid()), 1)
+
+    def tell(self, stage: Stage, written: Written) -> None:
+        pass
+
+
+class _Near:
+    """An attempt in this process."""
+
+    def __init__(self, inside: Inside) -> None:
+        self._inside = inside
+
+    @property
+    def own(self) -> _Own:
+        return _own(self._inside.token, self._inside.attempt)
+
+    @property
+    def is_over(self) -> bool:
+        return self._inside.is_over
+
+    def tell(self, stage: Stage, written: Written) -> None:
+        self._inside.tell_written(stage, written)
+
+
+class _Far:
+    """An attempt of which this is the helper process."""
+
+    is_over = False
+
+    def __init__(self, attempt: AttemptInfo) -> None:
+        self._attempt = attempt
+
+    @property
+    def own(self) -> _Own:
+        return _own(self._attempt.token, self._attempt.attempt)
+
+    def tell(self, stage: Stage, written: Written) -> None:
+        process_child.on_output({"stage": stage, **written._asdict()})
+
+
+def _writer() -> _Writer:
+    if process_child.current is not None:
+        return _Far(process_child.current)
+    found = speaker()
+    return _Near(found) if isinstance(found, Inside) else _Nobody()
+
+
+def _own(token: str, attempt: int) -> _Own:
+    who, _, branch = token.rpartition("/")
+    run, _, node = who.partition("/")
+    mark = hashlib.blake2b(who.encode(), digest_size=6).hexdigest()
+    return _Own(f"{_ODD.sub('-', run)[:36]}~{_ODD.sub('-', node)[:30]}~{mark}", f"{branch}-{attempt}", attempt)
+
+
+def _remove_leftovers(folder: Path, own: _Own) -> None:
+    """What killed attempts of the same node have left in a folder."""
+    with suppress(OSError), os.scandir(folder) as found:
+        for entry in found:
+            _, is_its, rest = entry.name.partition(f"~{own.name}~")
+            if is_its and entry.name.startswith(".") and not rest.startswith(f"{own.place}."):
+                with suppress(OSError):
+                    os.unlink(entry.path)
