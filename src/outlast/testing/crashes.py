@@ -17,8 +17,6 @@ from outlast.client import Client
 from outlast.errors import OutlastError
 from outlast.history import events as e
 from outlast.history.ids import RunId
-from outlast.history.record import Entry
-from outlast.ledger.reading import head_of, lineage_of, told
 from outlast.runtime.functions import Workflow
 from outlast.runtime.values import fetched
 from outlast.store import Store
@@ -82,6 +80,8 @@ class CrashLoop:
             raise Difference("one process was not enough, though nothing happened to it", RUN)
         compare(self.whole.world, self.whole.runs)
         self._expected = self._outcomes(self.whole)
+        self.output = self._output(self.whole.runs[_successors(self.whole.runs)[-1]])
+        """What the undisturbed round returned, as it is stored; None if it failed."""
 
     def strike(self, *faults: Fault) -> int:
         """Play it with these faults, one for each process, and judge what came of it; returns how many came to pass."""
@@ -148,18 +148,6 @@ class CrashLoop:
         finally:
             await store.close()
 
-    def history(self, run: RunId) -> list[Entry]:
-        """What the log of a run tells after the last round; nothing if there is no such run."""
-
-        async def read(store: Store) -> list[Entry]:
-            return [entry async for entry in told(store, run, await lineage_of(store, await head_of(store, run)))]
-
-        try:
-            found: list[Entry] = self._processes.do(self._reading(read))
-        except OutlastError:
-            return []
-        return found
-
     # --- the judge
 
     def _judge(self, seen: Round, faults: Sequence[Fault]) -> None:
@@ -189,10 +177,17 @@ class CrashLoop:
         counted = _successors(seen.runs) if self.story.is_loose else list(seen.runs)
         return {run: (self._outcome(seen.runs[run]), seen.runs[run].asked) for run in counted}
 
-    def _outcome(self, log: Told) -> Outcome:
+    def _output(self, log: Told) -> bytes | None:
         match log.ending:
             case e.RunCompleted(output=output):
-                value = bytes(self._processes.do(self._reading(lambda store: fetched(output, store.blobs))))
+                return bytes(self._processes.do(self._reading(lambda store: fetched(output, store.blobs))))
+            case _:
+                return None
+
+    def _outcome(self, log: Told) -> Outcome:
+        value = self._output(log)
+        match log.ending:
+            case e.RunCompleted() if value is not None:
                 if self.story.same is None:
                     return Outcome(log.status, _shown(value), value)
                 result = self.story.same(self.story.workflow.arguments.returns.decode(value))

@@ -149,10 +149,17 @@ class LeapingLoop(asyncio.SelectorEventLoop):
 
     def until_next(self, timeout: float) -> float:
         """Seconds until a time that somebody waits for, here or in a store; `timeout` if nobody does."""
+        return max(timeout, min(self._to_come(), default=0))
+
+    def has_something_to_come(self) -> bool:
+        """Whether somebody waits for a time."""
+        return bool(self._to_come())
+
+    def _to_come(self) -> list[float]:
         timers: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]
         awaited = [each.when() - self.time() for each in timers if not _is_passed_over(each)]
         due = self.clock.until_due()
-        return max(timeout, min([*awaited, *([] if due is None else [due])], default=0))
+        return awaited if due is None else [*awaited, due]
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
         self._in_executors += 1
