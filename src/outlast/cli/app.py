@@ -12,6 +12,7 @@ from outlast.cli.answer import answer
 from outlast.cli.cancel import cancel
 from outlast.cli.doorway import EXIT_CODES
 from outlast.cli.events import events
+from outlast.cli.export import export
 from outlast.cli.init import init
 from outlast.cli.logs import logs
 from outlast.cli.options import StoreOption
@@ -66,6 +67,7 @@ app.command()(resume)
 app.command()(retry)
 app.command()(cancel)
 app.command()(verify)
+app.command()(export)
 app.command()(init)
 app.add_typer(db.app, name="db")
 app.add_typer(config.app, name="config")

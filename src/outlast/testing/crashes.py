@@ -24,7 +24,7 @@ from outlast.testing.doors import Door, LateArrivals
 from outlast.testing.engine import Processes
 from outlast.testing.faults import Died, Fault, Faults, bare, faulty
 from outlast.testing.people import OVER, Answers, Guest, Patience, Stuck, attended
-from outlast.testing.world import Difference, Told, World, compare, read_all
+from outlast.testing.world import Difference, OtherResult, Told, World, compare, read_all
 
 RUN = RunId("run-1")
 MOST_PROCESSES = 5
@@ -89,11 +89,19 @@ class CrashLoop:
         self._judge(seen, faults)
         return seen.hits
 
-    def play(self, *faults: Fault) -> Round:
-        """One round."""
+    def variation(self) -> OtherResult | None:
+        """What differs in a second round, to which nothing happens either."""
+        try:
+            self._must_end_alike(self.play(lives=1000))
+        except OtherResult as difference:
+            return difference
+        return None
+
+    def play(self, *faults: Fault, lives: int = 0) -> Round:
+        """One round. After so many `lives` chance is another."""
         do, world = self._processes.do, World()
         self._door.anew()
-        self._processes.lives = 0
+        self._processes.lives = lives
         if self.story.before_each is not None:
             self.story.before_each()
         calls: list[str] = []
@@ -163,7 +171,8 @@ class CrashLoop:
         for run, (expected, asked) in self._expected.items():
             got, asked_now = outcomes.get(run, (_NOT_THERE, {}))
             if got != expected:
-                raise Difference(_unlike(run, expected, got), _culprit(seen.runs, run))
+                kind = OtherResult if got.status == expected.status else Difference
+                raise kind(_unlike(run, expected, got), _culprit(seen.runs, run))
             for (kind, name), times in asked_now.items():
                 if times > max(1, asked[kind, name]) or (not self.story.is_loose and times != asked[kind, name]):
                     raise Difference(f"{kind} {name!r} is in the log {times} times, not {asked[kind, name]}", run)

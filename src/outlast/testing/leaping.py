@@ -24,6 +24,10 @@ BEGINNING = 1_900_000_000_000_000
 """Microseconds since 1970 at which every clock begins."""
 PATIENCE = 0.02
 """Seconds of real time between two looks at the timers while threads are at work."""
+RESOLUTION = 1e-5
+"""Seconds within which a timer counts as due: after decades, the clock is no finer."""
+NEVER = 1e8
+"""Seconds ahead of a timer that nobody waits for: it renews a claim for ever."""
 ON_CONNECTIONS = 1.0
 """Seconds of real time without a sign from any connection, after which those that wait for one are thought to sleep."""
 _LOOKING = (
@@ -133,6 +137,7 @@ class LeapingLoop(asyncio.SelectorEventLoop):
         self.may_leap: Callable[[], bool] = lambda: True
         self._in_executors = 0
         super().__init__(_LeapingSelector(self))
+        self._clock_resolution = RESOLUTION
 
     def time(self) -> float:
         return self.clock.seconds()
@@ -159,7 +164,7 @@ class LeapingLoop(asyncio.SelectorEventLoop):
         timers: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]
         awaited = [each.when() - self.time() for each in timers if not _is_passed_over(each)]
         due = self.clock.until_due()
-        return awaited if due is None else [*awaited, due]
+        return [each for each in (*awaited, *([] if due is None else [due])) if each < NEVER]
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
         self._in_executors += 1

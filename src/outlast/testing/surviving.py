@@ -17,6 +17,7 @@ from threading import Thread
 from typing import Any, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from outlast.cli.telling import details, place
 from outlast.errors import BadInput
@@ -28,7 +29,7 @@ from outlast.testing.crashes import FOREVER, RUN, CrashLoop, Story, crash_loop
 from outlast.testing.doors import MemoryDoor
 from outlast.testing.faults import Fault, Way
 from outlast.testing.people import Answers, BadAnswer
-from outlast.testing.world import Difference
+from outlast.testing.world import Difference, OtherResult
 
 T = TypeVar("T")
 
@@ -63,8 +64,8 @@ class Survival(Struct, frozen=True):
     points: int
     possible: int
     calls: int
-    is_replayed: bool
     result: Any = None
+    is_replayed: bool = False
 
     def __str__(self) -> str:
         tried = f"{self.points}" if self.points == self.possible else f"{self.points} of {self.possible}"
@@ -139,14 +140,21 @@ def _survived(story: Story, most: int, seed: int, in_another_python: bool) -> Su
     with _aside(), contextlib.ExitStack() as stack:
         try:
             loop = stack.enter_context(crash_loop(story, door, claim=FOREVER))
+            undisturbed, variation = door.memory, loop.variation()
         except (Difference, BadAnswer) as difference:
             begun = f"{name} does not come to its end, even without a crash."
             raise DidNotSurvive(_report([begun], difference, door.memory)) from None
-        is_replayed = in_another_python and _replayed_elsewhere(story, door)
-        return _struck(loop, door, most, seed, is_replayed)
+        survival = _struck(loop, door, most, seed, is_varying=variation is not None)
+        if variation is not None:
+            begun = f"{name} ends otherwise each time, even without a crash."
+            raise DidNotSurvive(_report([begun], variation, undisturbed))
+        if in_another_python:
+            return replace(survival, is_replayed=_replayed_elsewhere(story, undisturbed))
+        return survival
 
 
-def _struck(loop: CrashLoop, door: MemoryDoor, most: int, seed: int, is_replayed: bool) -> Survival:
+def _struck(loop: CrashLoop, door: MemoryDoor, most: int, seed: int, *, is_varying: bool) -> Survival:
+    """Try the crash points. Where results are `is_varying` by themselves, another difference may tell why."""
     name, calls = loop.story.workflow.spec.name, loop.whole.calls
     every = [Fault(way, call) for call in range(1, len(calls) + 1) for way in DEATHS]
     chosen = every if len(every) <= most else sorted(random.Random(seed).sample(every, most), key=every.index)
@@ -154,6 +162,8 @@ def _struck(loop: CrashLoop, door: MemoryDoor, most: int, seed: int, is_replayed
         try:
             loop.strike(fault)
         except (Difference, BadAnswer) as difference:
+            if is_varying and isinstance(difference, OtherResult):
+                continue
             when = "before it had its effect" if fault.way == "die_before" else "after it had its effect"
             where = f"the process died at store call {fault.call} of {len(calls)}, {calls[fault.call - 1]!r}, {when}"
             tried = f"{number} of {len(every)} crash points were survived before this one."
@@ -161,12 +171,12 @@ def _struck(loop: CrashLoop, door: MemoryDoor, most: int, seed: int, is_replayed
             raise DidNotSurvive(_report(parts, difference, door.memory, tried)) from None
     output = loop.output
     result = None if output is None else loop.story.workflow.arguments.returns.decode(output)
-    return Survival(len(chosen), len(every), len(calls), is_replayed, result)
+    return Survival(len(chosen), len(every), len(calls), result)
 
 
-def _replayed_elsewhere(story: Story, door: MemoryDoor) -> bool:
+def _replayed_elsewhere(story: Story, undisturbed: Memory) -> bool:
     """Another Python has other hashes: what depends on the order of a set shows there."""
-    said = elsewhere.replayed(story.workflow, door.memory)
+    said = elsewhere.replayed(story.workflow, undisturbed)
     if said:
         raise DidNotSurvive(
             f"{story.workflow.spec.name} does not survive a crash.\n\n"

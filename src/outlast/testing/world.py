@@ -33,6 +33,10 @@ class Difference(AssertionError):
         self.run = run
 
 
+class OtherResult(Difference):
+    """A run ended as it has to, with another result or error."""
+
+
 class Attempted(NamedTuple):
     """One attempt of a node, as the world saw it begin."""
 
