@@ -11,8 +11,8 @@ from outlast.cli.doorway import SOUND, carry_out
 from outlast.cli.options import RunsArgument, StoreOption, settings_of
 from outlast.cli.screen import notice, write_bytes
 from outlast.cli.words import counted
-from outlast.compose import open_settled
 from outlast.client import Reader
+from outlast.compose import open_settled
 from outlast.errors import BadInput
 from outlast.settings import Settings
 from outlast.upkeep import exported
@@ -56,7 +56,9 @@ async def _export(settings: Settings, names: list[str], to: Path | None) -> int:
     finally:
         await store.close()
     if missing:
-        notice(f"outlast: {counted(missing, 'large value')} could not be found, and the export lacks them", style="yellow")
+        notice(
+            f"outlast: {counted(missing, 'large value')} could not be found, and the export lacks them", style="yellow"
+        )
     return SOUND
 
 
