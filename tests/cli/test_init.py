@@ -87,7 +87,7 @@ def test_every_setting_it_mentions_may_be_set_as_it_stands_there(project: Path) 
 def test_the_tests_of_a_new_project_pass(project: Path) -> None:
     ran = run(project, sys.executable, "-m", "pytest", "-q")
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert "2 passed" in ran.stdout
+    assert "3 passed" in ran.stdout
 
 
 def test_the_commands_in_its_readme_work_as_they_stand_there(project: Path) -> None:

@@ -22,7 +22,8 @@ from outlast.lifecycle.status import Status
 from outlast.store import LANDED, Append, Landed, Lost, Outcome, Store
 from outlast.stores.memory import Memory, MemoryStore
 from outlast.stores.sqlite import SqliteStore
-from outlast.testing.faults import WAYS, Died, Fault, Faults, faulty
+from outlast.testing.doors import LateArrivals
+from outlast.testing.faults import WAYS, Died, Fault, faulty
 from outlast.testing.scripted import (
     Ask,
     Await,
@@ -101,7 +102,7 @@ async def interrupted(door: Door, script: Script, fault: Fault) -> tuple[State, 
         successor = await door()
         successor.skew = process * 60_000_000
         try:
-            is_over = await live(cast("Store", LateArrivals(successor, faults)), RUN, script, world)
+            is_over = await live(cast("Store", LateArrivals(successor, faults, nothing_landed)), RUN, script, world)
         except OutlastError:
             is_over = False
         await successor.close()
@@ -113,25 +114,11 @@ async def interrupted(door: Door, script: Script, fault: Fault) -> tuple[State, 
     return state, world, process
 
 
-class LateArrivals:
-    """Lets the dead process's last call arrive right after its successor's takeover has landed."""
-
-    def __init__(self, store: Store, faults: Faults) -> None:
-        self.__dict__.update(_store=store, _faults=faults)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        setattr(self._store, name, value)
-
-    async def append(self, batch: Sequence[Append]) -> list[Outcome]:
-        outcomes: list[Outcome] = await self._store.append(batch)
-        if batch[0].record.kind is Kind.TAKEOVER and outcomes[0] is LANDED:
-            for answer in await self._faults.deliver_held_back("late"):
-                appended = isinstance(answer, list) and answer and isinstance(answer[0], Landed | Lost)
-                assert not appended or LANDED not in answer, "an owner wrote after it was taken over"
-        return outcomes
+def nothing_landed(answers: list[Any]) -> None:
+    """P3, of what a dead owner's call was answered after the takeover."""
+    for answer in answers:
+        appended = isinstance(answer, list) and answer and isinstance(answer[0], Landed | Lost)
+        assert not appended or LANDED not in answer, "an owner wrote after it was taken over"
 
 
 async def judge(store: Store, world: World) -> None:

@@ -100,8 +100,6 @@ async def busy_helpers(helpers: int, seed: int) -> list[Any]:
     return await ol.gather(*(busy_helper(number, seed) for number in range(helpers)))
 
 
-NODES = (labour, labour_that_fails)
-
 # --- rounds in this process --------------------------------------------------------------------------------------------
 
 
@@ -128,23 +126,21 @@ def play(processes: Processes, seed: int, folder: Path | None) -> tuple[Any, Wor
         return opened()
 
     died = 0
-    with world.watching(NODES):
-        for number in itertools.count():
-            assert number < 12, f"round {seed} does not come to its end"
-            inner = processes.do(door())
-            fault = Fault(chance.choice(DEATHS), chance.randint(1, 25)) if number < crashes else None
-            store, faults = faulty(inner, fault)
-            world.faults = faults
-            try:
-                result = processes.live(store, lambda client: _advance(client, helpers, seed), faults)
-                break
-            except Died:
-                died += 1
-            finally:
-                processes.do(inner.close())
-        check = processes.do(door())
-        runs = processes.do(read_all(check))
-        processes.do(check.close())
+    for number in itertools.count():
+        assert number < 12, f"round {seed} does not come to its end"
+        inner = processes.do(door())
+        fault = Fault(chance.choice(DEATHS), chance.randint(1, 25)) if number < crashes else None
+        store, faults = faulty(inner, fault)
+        try:
+            result = processes.live(store, lambda client: _advance(client, helpers, seed), faults, world)
+            break
+        except Died:
+            died += 1
+        finally:
+            processes.do(inner.close())
+    check = processes.do(door())
+    runs = processes.do(read_all(check))
+    processes.do(check.close())
     return result, world, runs, died
 
 

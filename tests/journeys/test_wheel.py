@@ -62,6 +62,11 @@ def test_the_wheel_is_pure_python_typed_and_complete(wheel: Path) -> None:
     assert {name.split("/")[0] for name in held} == {"outlast", f"outlast-{__version__}.dist-info"}
 
 
+def test_the_wheel_brings_the_fixtures_for_pytest_along(wheel: Path) -> None:
+    said = ZipFile(wheel).read(f"outlast-{__version__}.dist-info/entry_points.txt").decode()
+    assert "[pytest11]\noutlast = outlast.testing.plugin" in said
+
+
 def test_the_make_verb_builds_it_the_same_way() -> None:
     assert f"pip {' '.join(BUILD)} --wheel-dir dist ." in (ROOT / "Makefile").read_text()
 

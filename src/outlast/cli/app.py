@@ -13,6 +13,7 @@ from outlast.cli.cancel import cancel
 from outlast.cli.doctor import doctor
 from outlast.cli.doorway import EXIT_CODES
 from outlast.cli.events import events
+from outlast.cli.export import export
 from outlast.cli.going_back import activate, fork, jump, rewind
 from outlast.cli.init import init
 from outlast.cli.logs import logs
@@ -75,6 +76,7 @@ app.command()(fork)
 app.command()(cancel)
 app.command()(doctor)
 app.command()(verify)
+app.command()(export)
 app.command()(init)
 app.add_typer(db.app, name="db")
 app.add_typer(config.app, name="config")

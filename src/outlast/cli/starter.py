@@ -35,7 +35,8 @@ if __name__ == "__main__":
 '''
 
 TESTS = '''\
-"""A node is tested as the function it is, a workflow by running it on a store that is gone with the test."""
+"""A node is tested as the function it is, a workflow by running it on a store that is gone with the test, and by killing it
+wherever it can be killed."""
 
 from flows import count_letters, letters
 
@@ -50,6 +51,10 @@ def test_the_workflow_runs_from_text_to_counts() -> None:
     with ol.open("memory:") as engine:
         handle = engine.start(letters, text="to last")
         assert handle.result() == {"to": 2, "last": 4}
+
+
+def test_the_workflow_ends_the_same_wherever_its_process_dies(survives_crashes) -> None:
+    assert survives_crashes(letters, text="to last").result == {"to": 2, "last": 4}
 '''
 
 SETTINGS = """\

@@ -10,18 +10,20 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from outlast.errors import BadInput
 from outlast.history import events as e
+from outlast.history.ids import RunId
 from outlast.history.record import Entry, Kind, Record
-from outlast.ledger import Pen
-from outlast.ledger.reading import lineage_of, tellings
+from outlast.ledger.reading import Told, lineage_of, tellings
+from outlast.lifecycle.state import State
 from outlast.lifecycle.transitions import CONTROL
 from outlast.runtime.asks import Ask, ChildAsk, NodeAsk, Note, QuestionAsk, TimerAsk
 from outlast.runtime.code import Code
 from outlast.runtime.news import understood
 from outlast.runtime.values import fetched, is_elsewhere
+from outlast.store import Head, Store
 
 _GUESTS = (Kind.GUEST, Kind.CONTROL)
 SHOWN = 5
@@ -29,13 +31,31 @@ SHOWN = 5
 
 
 class Divergence(Exception):
-    """The code does not ask for what the log holds."""
+    """The code does not ask for what the log holds. `seq` is the event at which it shows."""
+
+    def __init__(self, message: str, seq: int) -> None:
+        super().__init__(message)
+        self.seq = seq
+
+
+class Recorded(Protocol):
+    """The log of a run as far as it is told: up to `head`, where it amounts to `state`. A pen has it."""
+
+    head: Head
+    state: State
+    arrived: deque[Entry]
+    remembered: list[Told]
+
+    @property
+    def run(self) -> RunId: ...
+    @property
+    def store(self) -> Store: ...
 
 
 class Replay:
     """Takes the code of a run through its log, up to the pen's head."""
 
-    def __init__(self, code: Code, created: e.RunCreated, pen: Pen) -> None:
+    def __init__(self, code: Code, created: e.RunCreated, pen: Recorded) -> None:
         self._code = code
         self._created = created
         self._pen = pen
@@ -71,7 +91,7 @@ class Replay:
                         of = getattr(event, "node", "") or getattr(event, "interaction", "")
                         whose = f" of {of!r}" if of else ""
                         raise Divergence(
-                            f"at event {seq} the log has a value{whose} that the code can no longer read: {error}"
+                            f"at event {seq} the log has a value{whose} that the code can no longer read: {error}", seq
                         ) from error
 
     async def _find_arguments(self) -> None:
@@ -79,7 +99,7 @@ class Replay:
         try:
             self.args, self.kwargs = self._code.workflow.arguments.unpack(params)
         except BadInput as error:
-            raise Divergence(f"the parameters the run was started with do not fit the code: {error}") from error
+            raise Divergence(f"the parameters the run was started with do not fit the code: {error}", 1) from error
 
     def _keep_news(self, record: Record, first: int, last: int) -> None:
         for seq, event in enumerate(record.events(), record.first):
@@ -155,10 +175,11 @@ class Replay:
         if fresh:
             asked = ", ".join(ask.told() for ask in list(fresh.values())[:SHOWN])
             raise Divergence(
-                f"at event {seq} the log has {what}; before that the code asked for {asked}, which the log does not have"
+                f"at event {seq} the log has {what}; before that the code asked for {asked}, which the log does not have",
+                seq,
             )
         if self._code.main is None:
-            raise Divergence(f"at event {seq} the log has {what}, before the run started")
+            raise Divergence(f"at event {seq} the log has {what}, before the run started", seq)
 
     # --- asks, which the code must have made
 
@@ -172,7 +193,8 @@ class Replay:
             inputs = f" ({_shown(event.inputs)})" if len(event.inputs) > 4 else ""
             raise Divergence(
                 f"at event {seq} the log has node {event.node!r} with other inputs{inputs} than the code asks it with now "
-                f"({_shown(ask.packed.inputs)})"
+                f"({_shown(ask.packed.inputs)})",
+                seq,
             )
 
     def timer_set(self, event: e.TimerSet, seq: int, time: int) -> None:
@@ -193,7 +215,8 @@ class Replay:
         if ask.is_stale and known is not None and known.answer is not None:
             raise Divergence(
                 f"at event {seq} the log has the question {event.prompt!r}, which was answered; "
-                f"the code asks {ask.prompt!r} there, or wants another kind of answer"
+                f"the code asks {ask.prompt!r} there, or wants another kind of answer",
+                seq,
             )
 
     def child_started(self, event: e.ChildStarted, seq: int, time: int) -> None:
@@ -203,7 +226,8 @@ class Replay:
         if event.hash and event.hash != ask.hash:
             raise Divergence(
                 f"at event {seq} the log has child run {event.node!r} with other parameters than the code gives it now "
-                f"({_shown(ask.packed.inputs)})"
+                f"({_shown(ask.packed.inputs)})",
+                seq,
             )
 
     def stated(self, key: str, what: str, seq: int) -> None:
@@ -218,10 +242,10 @@ class Replay:
         code = self._code
         waiting: list[Ask] = [*code.fresh.values(), *(ask for key, ask in code.open.items() if key not in code.fresh)]
         if code.is_done:
-            return Divergence(f"at event {seq} the log has {what}; the code has ended before that")
+            return Divergence(f"at event {seq} the log has {what}; the code has ended before that", seq)
         asked = ", ".join(ask.told() for ask in waiting[:SHOWN]) or "nothing"
         more = f" and {len(waiting) - SHOWN} more" if len(waiting) > SHOWN else ""
-        return Divergence(f"at event {seq} the log has {what}; the code asked for {asked}{more}")
+        return Divergence(f"at event {seq} the log has {what}; the code asked for {asked}{more}", seq)
 
 
 Answer: TypeAlias = Callable[[Replay, Any, int, int], Any]

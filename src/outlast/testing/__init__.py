@@ -1,9 +1,53 @@
 """THE WORKSHOP: what we test Outlast with, and what users test their own stores and workflows with.
 
-`contract` is the suite every store passes. `faults` wraps a store so that it dies, loses answers, delivers twice or late.
-`disk` is a file system for SQLite that loses what was not flushed when its power is cut, fills up, or turns read-only.
-`scripted` is a small owner that drives runs from a script, is killed and taken over. `histories` makes random legal
-histories. `engine` is an engine over any store, and processes that die; `leaping` a loop whose time leaps when it is idle,
-`doors` a store that one process after another opens, `world` what was really done, `crashes` the loop that kills a workflow
-at every store call. Nothing in the product imports from here.
+For workflows: `survives_crashes` kills one at every store call and demands the same result, `replay_check` replays recorded
+runs with the code of today, `open` is an engine whose sleeps take no time. `plugin` has them as fixtures for pytest.
+
+For stores: `contract` is the suite every store passes. `faults` wraps a store so that it dies, loses answers, delivers twice
+or late. `disk` is a file system for SQLite that loses what was not flushed when its power is cut, fills up, or turns
+read-only.
+
+What these stand on: `engine` is an engine over any store, and processes that die; `leaping` a loop whose time leaps when it
+is idle, `doors` a store that one process after another opens, `world` what was really done, `people` who answers, `crashes`
+the loop that kills a workflow at every store call, `recorded` runs read back from an export. `scripted` is a small owner
+that drives runs from a script, `histories` makes random legal histories. Nothing in the product imports from here.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from outlast.testing.opening import open
+    from outlast.testing.people import UNANSWERED, Question
+    from outlast.testing.replaying import DoesNotReplay, replay_check
+    from outlast.testing.surviving import DidNotSurvive, Survival, survives_crashes
+
+_ROOMS = {
+    "UNANSWERED": "people",
+    "DidNotSurvive": "surviving",
+    "DoesNotReplay": "replaying",
+    "Question": "people",
+    "Survival": "surviving",
+    "open": "opening",
+    "replay_check": "replaying",
+    "survives_crashes": "surviving",
+}
+
+__all__ = [
+    "UNANSWERED",
+    "DidNotSurvive",
+    "DoesNotReplay",
+    "Question",
+    "Survival",
+    "open",
+    "replay_check",
+    "survives_crashes",
+]
+
+
+def __getattr__(name: str) -> Any:
+    room = _ROOMS.get(name)
+    if room is None:
+        raise AttributeError(f"module 'outlast.testing' has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(f"outlast.testing.{room}"), name)
+    return found

@@ -20,8 +20,9 @@ from outlast.ledger.ledger import system_clock
 from outlast.runtime.worker import Worker
 from outlast.settings import Settings
 from outlast.store import Store
-from outlast.testing.faults import Died, Faults
+from outlast.testing.faults import Died, Faults, bare
 from outlast.testing.leaping import LeapingLoop
+from outlast.testing.world import World
 
 T = TypeVar("T")
 
@@ -64,11 +65,15 @@ class Processes:
 
     def __init__(self, *, claim: float = 30.0, concurrency: int = 2000, seed: int = 0) -> None:
         self.loop = LeapingLoop()
+        self.lives = 0
+        """How many there have been."""
         self._claim = claim
         self._concurrency = concurrency
         self._seed = seed
         self._worker: Worker | None = None
+        self._world: World | None = None
         self.loop.threads = lambda: 0 if self._worker is None else self._worker.attempts._threads.busy
+        self.loop.is_attempting = lambda: self.attempting > 0
 
     def __enter__(self) -> Processes:
         return self
@@ -80,9 +85,25 @@ class Processes:
         """Something that is not the work of an engine, on the same loop."""
         return self.loop.run_until_complete(_of(work))
 
-    def live(self, store: Store, act: Callable[[Client], Awaitable[T]], faults: Faults | None = None) -> T:
-        """One process: an engine over the store, until `act` returns. Raises `Died` if its store said so before."""
-        random.seed(self._seed)  # the jitter of retries
+    @property
+    def attempting(self) -> int:
+        """How many nodes are being worked on."""
+        return 0 if self._worker is None else sum(driver.in_flight for driver in self._worker.drivers.values())
+
+    def live(
+        self,
+        store: Store,
+        act: Callable[[Client], Awaitable[T]],
+        faults: Faults | None = None,
+        world: World | None = None,
+    ) -> T:
+        """One process: an engine over the store, until `act` returns. Raises `Died` if its store said so before. What its
+        nodes attempt is seen by the `world`."""
+        self.lives += 1
+        random.seed(f"{self._seed}/{self.lives}")  # the jitter of retries: the same each time, and another in each life
+        self._world = world
+        if world is not None:
+            world.faults = faults
         return self.loop.run_until_complete(self._life(store, act, faults))
 
     async def _life(self, store: Store, act: Callable[[Client], Awaitable[T]], faults: Faults | None) -> T:
@@ -93,7 +114,7 @@ class Processes:
                 death.set_result(None)
 
         self.loop.on_turn = look
-        self.loop.clock.rule(store)
+        self.loop.clock.rule(bare(store))
         life = asyncio.ensure_future(self._engine(store, act))
         try:
             await asyncio.wait({life, death}, return_when=asyncio.FIRST_COMPLETED)
@@ -104,12 +125,14 @@ class Processes:
             return life.result()
         finally:
             self.loop.on_turn = lambda: None
-            self.loop.clock.leave(store)
+            self.loop.clock.leave(bare(store))
             self._worker = None
 
     async def _engine(self, store: Store, act: Callable[[Client], Awaitable[T]]) -> T:
         async with _engine(store, self._concurrency, self._claim, self.loop.clock, b"") as (client, worker):
             self._worker = worker
+            if self._world is not None:
+                self._world.watch(worker.attempts)
             return await act(client)
 
     async def _bury(self) -> None:

@@ -122,3 +122,9 @@ def faulty(store: Store, fault: Fault | None = None) -> tuple[Store, Faults]:
     """A store that fails as told, and the counter that tells how far it got. Set `skew` to offset its clock."""
     faults = Faults(store, fault)
     return cast("Store", _Faulty(store, faults)), faults
+
+
+def bare(store: Store) -> Store:
+    """The store that a faulty one stands in for; itself, if it is none."""
+    inner: Store = getattr(store, "_inner", store)
+    return inner

@@ -9,8 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -19,10 +18,23 @@ from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger.proof import verify
 from outlast.ledger.reading import head_of, lineage_of, told
-from outlast.runtime.functions import Node
+from outlast.runtime.asks import NodeAsk
+from outlast.runtime.attempts import Attempts
 from outlast.runtime.inside import attempt, token
 from outlast.store import Query, Store
 from outlast.testing.faults import Died, Faults
+
+
+class Difference(AssertionError):
+    """Something is not as it has to be. `run` is the one whose log shows it."""
+
+    def __init__(self, what: str, run: RunId) -> None:
+        super().__init__(what)
+        self.run = run
+
+
+class OtherResult(Difference):
+    """A run ended as it has to, with another result or error."""
 
 
 class Attempted(NamedTuple):
@@ -40,17 +52,18 @@ class World:
         self.attempts: Counter[Attempted] = Counter()
         self.faults: Faults | None = None
 
-    @contextmanager
-    def watching(self, nodes: Iterable[Node[..., Any]]) -> Iterator[World]:
-        """See every attempt of these nodes, which must not run in processes of their own."""
-        specs = [(node, node.spec) for node in nodes]
-        for node, spec in specs:
-            node.spec = replace(spec, fn=self._seen(spec.fn))
-        try:
-            yield self
-        finally:
-            for node, spec in specs:
-                node.spec = spec
+    def watch(self, attempts: Attempts) -> None:
+        """See every attempt that a worker makes. Nodes that want a process of their own get a thread: it dies with ours."""
+        begin = attempts.begin
+
+        def seen(ask: NodeAsk) -> None:
+            spec = ask.spec
+            if not hasattr(spec.fn, "__seen__"):
+                place = "thread" if spec.run_in == "process" else spec.run_in
+                ask.spec = replace(spec, fn=self._seen(spec.fn), run_in=place)
+            begin(ask)
+
+        attempts.begin = seen  # type: ignore[method-assign]
 
     def _seen(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         if inspect.iscoroutinefunction(fn):
@@ -66,6 +79,7 @@ class World:
                 self._see()
                 return fn(*args, **kwargs)
 
+        begun.__seen__ = True  # type: ignore[attr-defined]
         return begun
 
     def _see(self) -> None:
@@ -93,6 +107,9 @@ class Told(NamedTuple):
     status: str
     ending: e.AnyEvent | None
     completed: dict[str, int]
+    """The attempt with which each node completed."""
+    completed_at: dict[str, int]
+    """And the event that says so."""
     started: set[tuple[str, int]]
     asked: Counter[tuple[str, str]]
     """Timers, questions, children, steps and decisions, and how often each was said."""
@@ -105,19 +122,22 @@ async def read_all(store: Store) -> dict[RunId, Told]:
     for listed in page.items:
         run = listed.summary.run
         proof = await verify(store, run)
-        assert proof.is_sound, f"{run}: {proof.violations}"
+        if not proof.is_sound:
+            broken = "; ".join(f"{found.invariant} at event {found.seq}: {found.message}" for found in proof.violations)
+            raise Difference(f"the log of run {run} is not sound: {broken}", run)
         found[run] = await _read(store, run, str(listed.summary.status))
     return found
 
 
 async def _read(store: Store, run: RunId, status: str) -> Told:
-    told_here = Told(status, None, {}, set(), Counter())
+    told_here = Told(status, None, {}, {}, set(), Counter())
     async for entry in told(store, run, await lineage_of(store, await head_of(store, run))):
         match entry.event:
             case e.NodeStarted(node=node, attempt=number):
                 told_here.started.add((node, number))
             case e.NodeCompleted(node=node, attempt=number):
                 told_here.completed[node] = number
+                told_here.completed_at[node] = entry.seq
             case e.RunCompleted() | e.RunFailed() | e.RunCancelled() | e.RunContinued():
                 told_here = told_here._replace(ending=entry.event)
             case e.TimerSet(timer=name) | e.InteractionRequested(interaction=name) | e.ChildStarted(node=name):
@@ -132,11 +152,17 @@ async def _read(store: Store, run: RunId, status: str) -> Told:
 def compare(world: World, runs: dict[RunId, Told]) -> None:
     """No attempt was made twice or without its start being in the log, and none after its node had completed."""
     for made, times in world.attempts.items():
-        log = runs.get(RunId(made.run))
-        assert log is not None, f"{made} was made for a run that is not there"
-        assert times == 1, f"{made} was made {times} times"
-        assert (made.node, made.attempt) in log.started, f"{made} is not in the log"
-        assert made.attempt <= log.completed.get(made.node, made.attempt), f"{made} was made though the node was done"
-    for run, log in runs.items():
-        for node, number in log.completed.items():
-            assert Attempted(run, node, number) in world.attempts, f"{node} of {run} completed without having been done"
+        run = RunId(made.run)
+        log, what = runs.get(run), f"attempt {made.attempt} of node {made.node!r} of run {run}"
+        if log is None:
+            raise Difference(f"{what} was made, but there is no such run", run)
+        done = log.completed.get(made.node)
+        if done is not None and made.attempt > done:
+            completed = f"it completed at event {log.completed_at[made.node]} with attempt {done}"
+            raise Difference(
+                f"node {made.node!r} was executed again, as attempt {made.attempt}, though {completed}", run
+            )
+        if (made.node, made.attempt) not in log.started:
+            raise Difference(f"{what} was made, but that it started is not in the log", run)
+        if times != 1:
+            raise Difference(f"{what} was made {times} times", run)

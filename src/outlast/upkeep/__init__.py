@@ -1,7 +1,7 @@
 """THE CARETAKER: what is done for a store as a whole, whatever the runs in it do meanwhile.
 
-It tells how a store stands, brings its file to this version's tables, and makes a copy. So far it knows stores in an SQLite
-file; one in memory ends with its process and needs no care.
+It tells how a store stands, brings its file to this version's tables, makes a copy, and writes runs out as text. To be
+looked after is so far a store in an SQLite file; one in memory ends with its process and needs no care.
 
 What holds here:
 
@@ -15,6 +15,7 @@ U3  A copy replaces nothing. It stands at its place only when all of it is durab
 from __future__ import annotations
 
 from outlast.upkeep.copying import Copied, Tell, back_up
+from outlast.upkeep.exporting import exported
 from outlast.upkeep.standing import Info, Migrated, Worker, inspect, migrate
 
-__all__ = ["Copied", "Info", "Migrated", "Tell", "Worker", "back_up", "inspect", "migrate"]
+__all__ = ["Copied", "Info", "Migrated", "Tell", "Worker", "back_up", "exported", "inspect", "migrate"]

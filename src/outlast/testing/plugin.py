@@ -1,0 +1,82 @@
+"""Outlast's fixtures for pytest, found by its entry point. To import this costs nothing; the engine comes with a fixture.
+
+def test_my_flow(survives_crashes):
+    survives_crashes(my_flow, url="…", answers={"Publish?": True})
+
+def test_old_runs_still_replay(replay_check):
+    replay_check("tests/histories/*.jsonl")
+
+def test_a_month_takes_no_time(outlast_engine):
+    assert outlast_engine.start(my_flow, url="…").result() == "…"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from outlast.client import Blocking
+
+SURVIVED = "outlast_crash_points"
+"""The property of a test's report that says how many crash points were survived."""
+
+
+@pytest.fixture
+def survives_crashes(request: pytest.FixtureRequest) -> Callable[..., Any]:
+    """Kill a workflow at every store call and demand the same result: see `outlast.testing.survives_crashes`."""
+
+    def check(*args: Any, **kwargs: Any) -> Any:
+        from outlast.testing.surviving import DidNotSurvive, survives_crashes
+
+        try:
+            survival = survives_crashes(*args, **kwargs)
+        except DidNotSurvive as difference:
+            told = str(difference)
+        else:
+            request.node.user_properties.append((SURVIVED, survival.points))
+            print(survival)
+            return survival
+        pytest.fail(told, pytrace=False)
+
+    return check
+
+
+@pytest.fixture
+def replay_check() -> Callable[..., Any]:
+    """Replay recorded runs with the code of today: see `outlast.testing.replay_check`."""
+
+    def check(*args: Any, **kwargs: Any) -> Any:
+        from outlast.testing.replaying import DoesNotReplay, replay_check
+
+        try:
+            return replay_check(*args, **kwargs)
+        except DoesNotReplay as difference:
+            told = str(difference)
+        pytest.fail(told, pytrace=False)
+
+    return check
+
+
+@pytest.fixture
+def outlast_engine() -> Iterator[Blocking]:
+    """An engine on a store in memory, whose sleeps take no time: see `outlast.testing.open`."""
+    from outlast.testing.opening import open
+
+    with open() as engine:
+        yield engine
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Say how many crash points were survived, if any test asked."""
+    told = [
+        value
+        for report in terminalreporter.stats.get("passed", [])
+        for name, value in getattr(report, "user_properties", ())
+        if name == SURVIVED
+    ]
+    if told:
+        tests = "1 test" if len(told) == 1 else f"{len(told)} tests"
+        terminalreporter.write_line(f"outlast: {sum(told)} crash points survived in {tests}")
