@@ -12,6 +12,7 @@ from outlast.cli.answer import answer
 from outlast.cli.cancel import cancel
 from outlast.cli.doorway import EXIT_CODES
 from outlast.cli.events import events
+from outlast.cli.explain import explain
 from outlast.cli.init import init
 from outlast.cli.logs import logs
 from outlast.cli.options import StoreOption
@@ -59,6 +60,7 @@ def outlast(
 app.command()(run)
 app.command()(ps)
 app.command()(show)
+app.command()(explain)
 app.command()(events)
 app.command()(logs)
 app.command()(answer)

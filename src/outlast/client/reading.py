@@ -7,16 +7,18 @@ from contextlib import contextmanager
 
 import msgspec
 
+from outlast.client.understanding import story_of
 from outlast.errors import BadInput, Damaged, Illegal, NotFound
 from outlast.history.ids import RunId, checked_run
 from outlast.history.lineage import Interval, lineage
 from outlast.history.record import Entry
 from outlast.ledger.proof import STRANGE, Verification, verify
 from outlast.ledger.reading import branches_of, head_of, lineage_of, told
+from outlast.lifecycle.narrative import Story
 from outlast.lifecycle.summary import Summary
 from outlast.store import Head, Line, Listed, Page, Query, Store
 
-__all__ = ["Entry", "Interval", "Listed", "Page", "Query", "Reader", "Summary", "Verification"]
+__all__ = ["Entry", "Interval", "Listed", "Page", "Query", "Reader", "Story", "Summary", "Verification"]
 
 CANDIDATES = 5
 """How many runs an ambiguous beginning of an id is answered with."""
@@ -162,6 +164,16 @@ class Reader:
             if len(page) < 1000:
                 return
             after = page[-1].number
+
+    # --- what it means
+
+    async def newest(self, run: RunId) -> int:
+        """The number of its current branch."""
+        return (await self._head(run)).branch
+
+    async def explain(self, run: RunId, *, branch: int | None = None, full: bool = False) -> Story:
+        """The story of a run in plain words: what happened, how it stands, what may be done; `full` leaves nothing out."""
+        return await story_of(self, run, branch, full=full)
 
     # --- whether it can be believed
 

@@ -1,0 +1,128 @@
+"""What events of steps and nodes add to the story."""
+
+from __future__ import annotations
+
+from outlast.history import events as e
+from outlast.history.record import Entry
+from outlast.lifecycle.narrative import phrases as say
+from outlast.lifecycle.narrative.beats import Affair
+from outlast.lifecycle.narrative.story import Tone
+from outlast.lifecycle.narrative.teller import Teller, tells
+
+RUN_ENDED = "RunEnded"
+"""The kind of failure of a node that was in flight when its run ended."""
+
+
+@tells(e.StepStarted)
+def _step_started(teller: Teller, event: e.StepStarted, entry: Entry) -> None:
+    name = say.cropped(event.step, 60)
+    topic = ("step", event.step)
+    teller.tell(
+        Affair(
+            topic=topic,
+            family=("step", say.base(event.step)),
+            tone=Tone.WORK,
+            noun="step",
+            plural=f"steps {say.label(say.base(event.step))}",
+            opened=f"Step {name} began",
+            after=" in ",
+            since=entry.time,
+            verbs={"open": "begun", "settled": "completed"},
+        ),
+        entry,
+    )
+    teller.prompts["/".join(topic)] = (name, entry.time)
+
+
+@tells(e.StepCompleted)
+def _step_completed(teller: Teller, event: e.StepCompleted, entry: Entry) -> None:
+    name = say.cropped(event.step, 60)
+    told = f"Step {name} was completed"
+    teller.settle(("step", event.step), entry, "settled", told, told)
+
+
+@tells(e.NodeScheduled)
+def _scheduled(teller: Teller, event: e.NodeScheduled, entry: Entry) -> None:
+    if event.cause in ("crash", "pause", "reset") and teller.last_turn is not None:
+        teller.last_turn.again.append(event.node)
+        teller.last_turn.touch(entry)
+    if event.cause == "crash":
+        teller.counts["interrupted"] += 1
+    effort = teller.work(event.node, entry).effort(event.node, entry)
+    effort.attempt = event.attempt
+    effort.stand = "scheduled" if effort.stand != "retrying" or event.cause != "retry" else effort.stand
+    feedback = say.value(event.feedback)
+    if feedback:
+        teller.say(f"{say.cropped(event.node, 60)} was told", entry, Tone.PEOPLE, "feedback", why=feedback)
+
+
+@tells(e.NodeStarted)
+def _started(teller: Teller, event: e.NodeStarted, entry: Entry) -> None:
+    effort = teller.work(event.node, entry).effort(event.node, entry)
+    effort.stand, effort.attempt, effort.began = "started", event.attempt, entry.time
+
+
+@tells(e.NodeCheckpointed)
+def _checkpointed(teller: Teller, event: e.NodeCheckpointed, entry: Entry) -> None:
+    teller.work(event.node, entry).effort(event.node, entry).checkpoints += 1
+
+
+@tells(e.NodeCompleted)
+def _completed(teller: Teller, event: e.NodeCompleted, entry: Entry) -> None:
+    teller.counts["adopted" if event.adopted else "completed"] += 1
+    work = teller.work(event.node, entry)
+    effort = work.effort(event.node, entry)
+    effort.stand = "adopted" if event.adopted else "completed"
+    effort.attempt = event.attempt
+    effort.ms = event.ms or (max(0, entry.time - effort.began) / 1000 if not event.adopted else 0.0)
+    work.output = event.output
+
+
+@tells(e.NodeFailed)
+def _failed(teller: Teller, event: e.NodeFailed, entry: Entry) -> None:
+    work = teller.work(event.node, entry)
+    if event.error.kind == RUN_ENDED:
+        work.effort(event.node, entry).stand = "ended"
+        return
+    is_final = event.retry_at is None
+    teller.counts["failed" if is_final else "tried again"] += 1
+    work.fail(event.node, entry, event, is_final=is_final)
+    if is_final:
+        effort = work.efforts[event.node]
+        effort.ms = event.ms or max(0, entry.time - effort.began) / 1000
+        teller.counts[f"said:{event.node}:{say.short(event.error)}"] += 1
+
+
+@tells(e.NodesRetired)
+def _retired(teller: Teller, event: e.NodesRetired, entry: Entry) -> None:
+    teller.mention(f"{say.counted(len(event.nodes), 'node')} retired: {say.names(event.nodes)}", entry, "retired")
+
+
+@tells(e.NodeSkipped)
+def _skipped(teller: Teller, event: e.NodeSkipped, entry: Entry) -> None:
+    effort = teller.work(event.node, entry).effort(event.node, entry)
+    effort.stand, effort.note = "skipped", say.cropped(event.reason)
+
+
+@tells(e.CompensationStarted)
+def _undoing(teller: Teller, event: e.CompensationStarted, entry: Entry) -> None:
+    effort = teller.work(event.node, entry, undoing=True).effort(event.node, entry)
+    effort.stand, effort.attempt, effort.began = "started", event.attempt, entry.time
+
+
+@tells(e.NodeCompensated)
+def _undone(teller: Teller, event: e.NodeCompensated, entry: Entry) -> None:
+    teller.counts["undone"] += 1
+    effort = teller.work(event.node, entry, undoing=True).effort(event.node, entry)
+    effort.stand, effort.attempt, effort.ms = "completed", event.attempt, event.ms
+
+
+@tells(e.CompensationFailed)
+def _not_undone(teller: Teller, event: e.CompensationFailed, entry: Entry) -> None:
+    teller.work(event.node, entry, undoing=True).fail(event.node, entry, event, is_final=True)
+
+
+@tells(e.GraphExtended)
+def _extended(teller: Teller, event: e.GraphExtended, entry: Entry) -> None:
+    words = f"{say.cropped(event.by, 60)} added to its graph" if event.by else "Its graph grew"
+    teller.say(words, entry, Tone.RUN, "graph", why=say.value(event.nodes), many="{n} times its graph grew")
