@@ -9,7 +9,9 @@ import typer
 from outlast import __version__
 from outlast.cli import config, db
 from outlast.cli.answer import answer
+from outlast.cli.branches import branches
 from outlast.cli.cancel import cancel
+from outlast.cli.compare import compare
 from outlast.cli.doorway import EXIT_CODES
 from outlast.cli.events import events
 from outlast.cli.explain import explain
@@ -62,6 +64,8 @@ app.command()(ps)
 app.command()(show)
 app.command()(explain)
 app.command()(events)
+app.command()(branches)
+app.command()(compare)
 app.command()(logs)
 app.command()(answer)
 app.command()(resume)

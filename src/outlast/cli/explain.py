@@ -112,7 +112,7 @@ def command_of(each: Suggestion, story: Story, where: str) -> str:
         case "answer":
             only = sum(other.verb == "answer" for other in story.next) == 1
             which = "" if only else f" --interaction {shlex.quote(each.arguments[0])}"
-            return f"outlast answer {run}{which} VALUE{where}"
+            return f"outlast answer {run} {each.arguments[1]}{which}{where}"
         case "compare" if each.arguments:
             return f"outlast compare {run}{each.arguments[0]} {run}{where}"
         case _:

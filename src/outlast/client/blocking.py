@@ -11,7 +11,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 from outlast.client.acting import Client
 from outlast.client.handle import Handle, page_of
-from outlast.client.reading import Entry, Listed, Page, Query, Summary, Verification
+from outlast.client.reading import BranchSummary, Comparison, Entry, Listed, Page, Query, Story, Summary, Verification
 from outlast.history.ids import RunId
 from outlast.runtime.functions import Workflow
 from outlast.store import Line
@@ -116,6 +116,20 @@ class Blocking:
         """See `Client.retry`."""
         return BlockingHandle(self, self._thread.do(self._client.retry(run, node, by=by)))
 
+    def explain(self, run: RunId, *, branch: int | None = None, full: bool = False) -> Story:
+        """See `Client.explain`."""
+        return self._thread.do(self._client.explain(run, branch=branch, full=full))
+
+    def branches(self, run: RunId) -> tuple[BranchSummary, ...]:
+        """See `Client.branches`."""
+        return self._thread.do(self._client.branches(run))
+
+    def compare(
+        self, run: RunId, other: RunId | None = None, *, branch: int | None = None, other_branch: int | None = None
+    ) -> Comparison:
+        """See `Client.compare`."""
+        return self._thread.do(self._client.compare(run, other, branch=branch, other_branch=other_branch))
+
     def verify(self, run: RunId) -> Verification:
         """See `Client.verify`."""
         return self._thread.do(self._client.verify(run))
@@ -154,6 +168,10 @@ class BlockingHandle(Generic[R]):
     def watch(self, after: int = 0) -> Iterator[Entry]:
         """See `Handle.watch`."""
         return self._engine.watch(self.run, after=after)
+
+    def explain(self, *, full: bool = False) -> Story:
+        """See `Handle.explain`."""
+        return self._engine.explain(self.run, full=full)
 
     def cancel(self, *, by: str = "", reason: str = "") -> None:
         """See `Handle.cancel`."""

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 
+import msgspec
+
 from outlast.history.ids import RunId
 from outlast.lifecycle.narrative import phrases as say
 from outlast.lifecycle.narrative.story import Suggestion
@@ -161,7 +163,8 @@ def _to_act(state: State) -> Iterator[Suggestion]:
     questions = [wait for wait in state.waits.values() if wait.kind == "interaction"]
     if not state.is_closed:
         for wait in questions[:SHOWN]:
-            yield Suggestion("answer", f"answers {say.quoted(wait.text or wait.id)}", (wait.id,))
+            value = "--yes|--no" if _wants_yes_or_no(wait) else "VALUE"
+            yield Suggestion("answer", f"answers {say.quoted(wait.text or wait.id)}", (wait.id, value))
     again = f"does {say.cropped(outline.failed_node, 60)} again and goes on" if outline.failed_node else "goes on"
     if outline.held:
         yield Suggestion("resume", again)
@@ -174,6 +177,14 @@ def _to_act(state: State) -> Iterator[Suggestion]:
         yield Suggestion("resume", "takes it over, if its worker is gone")
 
 
+def _wants_yes_or_no(wait: Wait) -> bool:
+    try:
+        schema = msgspec.json.decode(wait.detail)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+    return isinstance(schema, dict) and schema.get("type") == "boolean"
+
+
 def _to_look(state: State) -> Iterator[Suggestion]:
     outline = state.outline
     if outline.successor:
@@ -181,7 +192,8 @@ def _to_look(state: State) -> Iterator[Suggestion]:
     for wait in islice((each for each in state.waits.values() if each.kind == "child"), 1):
         yield Suggestion("explain", "tells what its child does", run=wait.id)
     if outline.error is not None:
-        yield Suggestion("show", "shows the traceback", ("--verbose",))
+        if outline.error.trace:
+            yield Suggestion("show", "shows the traceback", ("--verbose",))
         if outline.failed_node:
             yield Suggestion("logs", "shows what the node logged", (outline.failed_node,))
     elif state.status not in TERMINAL:
