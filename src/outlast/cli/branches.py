@@ -14,8 +14,8 @@ from outlast.cli.options import Output, OutputOption, RunArgument, StoreOption, 
 from outlast.cli.screen import is_wide, screen, show_columns, write_bytes, write_json
 from outlast.cli.when import iso, local
 from outlast.cli.words import COLOURS, counted, cropped
-from outlast.client import BranchSummary
 from outlast.compose import open_desk
+from outlast.lifecycle.branching import BranchSummary
 from outlast.settings import Settings
 
 

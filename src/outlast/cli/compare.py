@@ -16,9 +16,9 @@ from outlast.cli.screen import screen, show_line, write_json
 from outlast.cli.shapes import event_shape
 from outlast.cli.telling import details, place
 from outlast.cli.words import counted, cropped, plain
-from outlast.client import Comparison, Entry
+from outlast.client import Entry
 from outlast.compose import open_desk
-from outlast.lifecycle.comparison import Row, Side, Verdict
+from outlast.lifecycle.comparison import Comparison, Row, Side, Verdict
 from outlast.lifecycle.difference import Change
 from outlast.settings import Settings
 

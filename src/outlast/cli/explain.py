@@ -16,9 +16,8 @@ from outlast.cli.outcome import where_of
 from outlast.cli.screen import screen, write_json
 from outlast.cli.when import iso
 from outlast.cli.words import plain
-from outlast.client import Story
 from outlast.compose import open_desk
-from outlast.lifecycle.narrative import Suggestion, Tone
+from outlast.lifecycle.narrative import Story, Suggestion, Tone
 from outlast.lifecycle.narrative.phrases import moment
 from outlast.settings import Settings
 

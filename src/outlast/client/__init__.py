@@ -18,28 +18,14 @@ D7  What cannot be done is refused with a sentence for people, and nothing is ch
 from outlast.client.acting import Client
 from outlast.client.blocking import Blocking, BlockingHandle
 from outlast.client.handle import Handle
-from outlast.client.reading import (
-    BranchSummary,
-    Comparison,
-    Entry,
-    Interval,
-    Listed,
-    Page,
-    Query,
-    Reader,
-    Story,
-    Summary,
-    Verification,
-)
+from outlast.client.reading import Entry, Interval, Listed, Page, Query, Reader, Summary, Verification
 from outlast.lifecycle.invariants import Violation
 from outlast.store import Line
 
 __all__ = [
     "Blocking",
     "BlockingHandle",
-    "BranchSummary",
     "Client",
-    "Comparison",
     "Entry",
     "Handle",
     "Interval",
@@ -48,7 +34,6 @@ __all__ = [
     "Page",
     "Query",
     "Reader",
-    "Story",
     "Summary",
     "Verification",
     "Violation",

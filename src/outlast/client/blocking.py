@@ -7,14 +7,19 @@ import threading
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from outlast.client.acting import Client
 from outlast.client.handle import Handle, page_of
-from outlast.client.reading import BranchSummary, Comparison, Entry, Listed, Page, Query, Story, Summary, Verification
+from outlast.client.reading import Entry, Listed, Page, Query, Summary, Verification
 from outlast.history.ids import RunId
 from outlast.runtime.functions import Workflow
 from outlast.store import Line
+
+if TYPE_CHECKING:
+    from outlast.lifecycle.branching import BranchSummary
+    from outlast.lifecycle.comparison import Comparison
+    from outlast.lifecycle.narrative import Story
 
 P = ParamSpec("P")
 R = TypeVar("R")

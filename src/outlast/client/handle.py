@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from outlast.history.ids import RunId
 from outlast.history.record import Entry
-from outlast.lifecycle.narrative import Story
 from outlast.lifecycle.summary import Summary
 
 if TYPE_CHECKING:
     from outlast.client.acting import Client
+    from outlast.lifecycle.narrative import Story
     from outlast.runtime.functions import Workflow
 
 R = TypeVar("R")

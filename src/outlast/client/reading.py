@@ -4,35 +4,25 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from outlast.client.understanding import before, branches_in, comparison_of, story_of
 from outlast.errors import BadInput, Damaged, Illegal, NotFound
 from outlast.history.ids import RunId, checked_run
 from outlast.history.lineage import Interval, lineage
 from outlast.history.record import Entry
 from outlast.ledger.proof import STRANGE, Verification, verify
 from outlast.ledger.reading import branches_of, head_of, lineage_of, told
-from outlast.lifecycle.branching import BranchSummary
-from outlast.lifecycle.comparison import Comparison
-from outlast.lifecycle.narrative import Story
 from outlast.lifecycle.summary import Summary
 from outlast.store import Head, Line, Listed, Page, Query, Store
 
-__all__ = [
-    "BranchSummary",
-    "Comparison",
-    "Entry",
-    "Interval",
-    "Listed",
-    "Page",
-    "Query",
-    "Reader",
-    "Story",
-    "Summary",
-    "Verification",
-]
+if TYPE_CHECKING:  # who only starts runs need not load what tells about them
+    from outlast.lifecycle.branching import BranchSummary
+    from outlast.lifecycle.comparison import Comparison
+    from outlast.lifecycle.narrative import Story
+
+__all__ = ["Entry", "Interval", "Listed", "Page", "Query", "Reader", "Summary", "Verification"]
 
 CANDIDATES = 5
 """How many runs an ambiguous beginning of an id is answered with."""
@@ -187,10 +177,14 @@ class Reader:
 
     async def explain(self, run: RunId, *, branch: int | None = None, full: bool = False) -> Story:
         """The story of a run in plain words: what happened, how it stands, what may be done; `full` leaves nothing out."""
+        from outlast.client.understanding import story_of
+
         return await story_of(self, run, branch, full=full)
 
     async def branches(self, run: RunId) -> tuple[BranchSummary, ...]:
         """All branches of a run as they opened, with where, why and by whom, and how each one ended."""
+        from outlast.client.understanding import branches_in
+
         return tuple(await branches_in(self, run))
 
     async def compare(
@@ -198,6 +192,8 @@ class Reader:
     ) -> Comparison:
         """Two lineages, event by event: the current branches of two runs, or those that are named. With one run alone, the
         branch before it and the branch."""
+        from outlast.client.understanding import before, comparison_of
+
         if other is None and other_branch is None:
             older = await before(self, run, branch)
             return await comparison_of(self, (run, older), (run, branch), self._store.blobs)

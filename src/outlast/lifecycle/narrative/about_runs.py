@@ -152,9 +152,7 @@ def _recovered(teller: Teller, event: e.RunRecovered, entry: Entry) -> None:
 @tells(e.VersionChanged)
 def _version_changed(teller: Teller, event: e.VersionChanged, entry: Entry) -> None:
     teller.counts["versions"] += 1
-    words = (
-        f"Its code changed ({event.previous[:8] or 'none'} to {event.version[:8]}), and it goes on with the new version"
-    )
+    words = f"Its code changed ({event.previous[:8] or 'none'} to {event.version[:8] or 'none'}), and it goes on with the new version"
     teller.say(words, entry, Tone.RUN, "version", why=event.reason, many="{n} times its code changed")
 
 

@@ -43,23 +43,31 @@ def _step_completed(teller: Teller, event: e.StepCompleted, entry: Entry) -> Non
 
 @tells(e.NodeScheduled)
 def _scheduled(teller: Teller, event: e.NodeScheduled, entry: Entry) -> None:
-    if event.cause in ("crash", "pause", "reset") and teller.last_turn is not None:
-        teller.last_turn.again.append(event.node)
-        teller.last_turn.touch(entry)
+    if event.cause in ("crash", "pause", "reset"):
+        _again(teller, event, entry)
     if event.cause == "crash":
         teller.counts["interrupted"] += 1
-    effort = teller.work(event.node, entry).effort(event.node, entry)
-    effort.attempt = event.attempt
-    effort.stand = "scheduled" if effort.stand != "retrying" or event.cause != "retry" else effort.stand
+    teller.work(event.node, entry).put(event.node, entry, "scheduled", event.attempt)
     feedback = say.value(event.feedback)
     if feedback:
-        teller.say(f"{say.cropped(event.node, 60)} was told", entry, Tone.PEOPLE, "feedback", why=feedback)
+        words, many = f"{say.cropped(event.node, 60)} was told", "{n} times a node was told something"
+        teller.say(words, entry, Tone.PEOPLE, "feedback", why=feedback, many=many)
+
+
+def _again(teller: Teller, event: e.NodeScheduled, entry: Entry) -> None:
+    """What had come to an end, or was cut off, is done again: told with the turn that it follows."""
+    turn, before = teller.last_turn, teller.before
+    if turn is not None and before is not None and turn.last == before.seq:
+        turn.again.append(event.node)
+        turn.touch(entry)
+    elif event.cause == "reset":
+        words = f"{say.cropped(event.node, 60)} was to be done again"
+        teller.turn(words, entry, Tone.RECOVERY, "reset", many="{n} times a node was to be done again")
 
 
 @tells(e.NodeStarted)
 def _started(teller: Teller, event: e.NodeStarted, entry: Entry) -> None:
-    effort = teller.work(event.node, entry).effort(event.node, entry)
-    effort.stand, effort.attempt, effort.began = "started", event.attempt, entry.time
+    teller.work(event.node, entry).put(event.node, entry, "started", event.attempt).began = entry.time
 
 
 @tells(e.NodeCheckpointed)
@@ -71,9 +79,7 @@ def _checkpointed(teller: Teller, event: e.NodeCheckpointed, entry: Entry) -> No
 def _completed(teller: Teller, event: e.NodeCompleted, entry: Entry) -> None:
     teller.counts["adopted" if event.adopted else "completed"] += 1
     work = teller.work(event.node, entry)
-    effort = work.effort(event.node, entry)
-    effort.stand = "adopted" if event.adopted else "completed"
-    effort.attempt = event.attempt
+    effort = work.put(event.node, entry, "adopted" if event.adopted else "completed", event.attempt)
     effort.ms = event.ms or (max(0, entry.time - effort.began) / 1000 if not event.adopted else 0.0)
     work.output = event.output
 
@@ -82,7 +88,7 @@ def _completed(teller: Teller, event: e.NodeCompleted, entry: Entry) -> None:
 def _failed(teller: Teller, event: e.NodeFailed, entry: Entry) -> None:
     work = teller.work(event.node, entry)
     if event.error.kind == RUN_ENDED:
-        work.effort(event.node, entry).stand = "ended"
+        work.put(event.node, entry, "ended", event.attempt)
         return
     is_final = event.retry_at is None
     teller.counts["failed" if is_final else "tried again"] += 1
@@ -100,21 +106,18 @@ def _retired(teller: Teller, event: e.NodesRetired, entry: Entry) -> None:
 
 @tells(e.NodeSkipped)
 def _skipped(teller: Teller, event: e.NodeSkipped, entry: Entry) -> None:
-    effort = teller.work(event.node, entry).effort(event.node, entry)
-    effort.stand, effort.note = "skipped", say.cropped(event.reason)
+    teller.work(event.node, entry).put(event.node, entry, "skipped", 1).note = say.cropped(event.reason)
 
 
 @tells(e.CompensationStarted)
 def _undoing(teller: Teller, event: e.CompensationStarted, entry: Entry) -> None:
-    effort = teller.work(event.node, entry, undoing=True).effort(event.node, entry)
-    effort.stand, effort.attempt, effort.began = "started", event.attempt, entry.time
+    teller.work(event.node, entry, undoing=True).put(event.node, entry, "started", event.attempt).began = entry.time
 
 
 @tells(e.NodeCompensated)
 def _undone(teller: Teller, event: e.NodeCompensated, entry: Entry) -> None:
     teller.counts["undone"] += 1
-    effort = teller.work(event.node, entry, undoing=True).effort(event.node, entry)
-    effort.stand, effort.attempt, effort.ms = "completed", event.attempt, event.ms
+    teller.work(event.node, entry, undoing=True).put(event.node, entry, "completed", event.attempt).ms = event.ms
 
 
 @tells(e.CompensationFailed)

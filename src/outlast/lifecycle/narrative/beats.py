@@ -123,11 +123,14 @@ class Affair(Beat, kw_only=True):
     def text(self) -> str:
         if self.count == 1:
             return say.sentence(self._one())
-        told = [f"{number:,} {self.verbs.get(mark, mark)}" for mark, number in self.marks.items()]
-        if len(self.marks) == 1:
-            told = [self.verbs.get(self.mark, self.mark)]
-        who = f" by {say.names(list(self.who))}" if self.who else ""
-        return say.sentence(f"{self.count:,} {self.plural}: {', '.join(told)}{who}", f"the last: {self._one()}")
+        told = [self._marked(mark, number) for mark, number in self.marks.items()]
+        return say.sentence(f"{self.count:,} {self.plural}: {', '.join(told)}", f"the last: {self._one()}")
+
+    def _marked(self, mark: Mark, number: int) -> str:
+        """How many of them are settled so, and by whom."""
+        many = f"{number:,} " if len(self.marks) > 1 else ""
+        who = f" by {say.names(list(self.who))}" if self.who and mark == "settled" else ""
+        return f"{many}{self.verbs.get(mark, mark)}{who}"
 
     def _one(self) -> str:
         if self.mark == "open" or not self.settled:

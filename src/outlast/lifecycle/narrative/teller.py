@@ -99,7 +99,8 @@ class Teller:
         self.before: Entry | None = None
         """The entry of the lineage before the one that is heard."""
         self.last_turn: Said | None = None
-        self._open: dict[Key, Beat] = {}
+        self._works: dict[Key, Work] = {}
+        self._affairs: dict[Key, Beat] = {}
 
     def hear(self, entry: Entry) -> None:
         """One event more of the lineage."""
@@ -119,7 +120,10 @@ class Teller:
             self._close(everything=beat.wall >= TURN)
         beat.placed(entry)
         self.beats.append(beat)
-        self._open[beat.topic] = beat
+        if isinstance(beat, Work):
+            self._works[beat.topic] = beat
+        else:
+            self._affairs[beat.topic] = beat
         return beat
 
     def say(
@@ -144,14 +148,14 @@ class Teller:
 
     def going_on(self, topic: Key, kind: type[SomeBeat]) -> SomeBeat | None:
         """The beat of that topic, if nothing has closed it."""
-        found = self._open.get(topic)
+        found = self._affairs.get(topic)
         return found if isinstance(found, kind) else None
 
     def work(self, node: str, entry: Entry, *, undoing: bool = False) -> Work:
         """The beat that a node belongs to now."""
         kind = node if self.full else say.base(node)
         topic = ("undo" if undoing else "work", kind)
-        found = self.going_on(topic, Work)
+        found = self._works.get(topic)
         if found is not None:
             return found
         tone = Tone.RECOVERY if undoing else Tone.WORK
@@ -182,19 +186,14 @@ class Teller:
         self.beats.append(self.beats.pop(at))
 
     def _close(self, *, everything: bool) -> None:
-        for topic, beat in list(self._open.items()):
-            if isinstance(beat, Work):
-                if everything:
-                    beat.cut()
-                if everything or not _is_at_work(beat):
-                    del self._open[topic]
-            elif everything:
-                del self._open[topic]
-
-
-def _is_at_work(beat: Work) -> bool:
-    """A pause of the story does not part a node's beginning from its end."""
-    return any(effort.stand in ("started", "scheduled", "retrying") for effort in beat.efforts.values())
+        """A pause of the story does not part a node's beginning from its end; a turn parts everything."""
+        if everything:
+            for work in self._works.values():
+                work.cut()
+            self._works.clear()
+            self._affairs.clear()
+        else:
+            self._works = {topic: work for topic, work in self._works.items() if work.busy}
 
 
 def _unknown(teller: Teller, event: e.Event, entry: Entry) -> None:

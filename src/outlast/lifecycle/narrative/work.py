@@ -16,6 +16,7 @@ from outlast.lifecycle.narrative.story import Tone
 Stand: TypeAlias = Literal[
     "completed", "adopted", "failed", "retrying", "skipped", "ended", "cut", "started", "scheduled"
 ]
+OPEN: frozenset[Stand] = frozenset({"started", "scheduled", "retrying"})
 ERRORS = 20
 """So many different errors are told apart."""
 
@@ -65,6 +66,8 @@ class Work(Beat, kw_only=True):
     final: Counter[str] = field(default_factory=Counter[str])
     output: e.Value = e.NULL
     is_undoing: bool = False
+    busy: set[str] = field(default_factory=set[str])
+    """Nodes that are not over."""
     kinds: list[str] = field(default_factory=list[str])
     """Other kinds that are told with this one, because there are too many."""
 
@@ -76,9 +79,18 @@ class Work(Beat, kw_only=True):
             found = self.efforts[node] = Effort(began=entry.time)
         return found
 
-    def fail(self, node: str, entry: Entry, event: e.NodeFailed | e.CompensationFailed, *, is_final: bool) -> None:
+    def put(self, node: str, entry: Entry, stand: Stand, attempt: int) -> Effort:
+        """So it stands with a node now."""
         effort = self.effort(node, entry)
-        effort.attempt, effort.stand = event.attempt, "failed" if is_final else "retrying"
+        effort.stand, effort.attempt = stand, attempt
+        if stand in OPEN:
+            self.busy.add(node)
+        else:
+            self.busy.discard(node)
+        return effort
+
+    def fail(self, node: str, entry: Entry, event: e.NodeFailed | e.CompensationFailed, *, is_final: bool) -> None:
+        effort = self.put(node, entry, "failed" if is_final else "retrying", event.attempt)
         effort.failures += not is_final
         kept = self.final if is_final else self.errors
         said = say.short(event.error)
@@ -86,9 +98,9 @@ class Work(Beat, kw_only=True):
 
     def cut(self) -> None:
         """The story turns: what is open here was left open then."""
-        for effort in self.efforts.values():
-            if effort.stand == "started":
-                effort.stand = "cut"
+        for node in self.busy:
+            if self.efforts[node].stand == "started":
+                self.efforts[node].stand = "cut"
 
     def absorb(self, later: Beat) -> None:
         super().absorb(later)
@@ -123,26 +135,34 @@ class Work(Beat, kw_only=True):
         if effort.stand == "failed":
             took = took.replace(" in ", " after ")
         tried = f", at its {say.ordinal(effort.attempt)} attempt" if effort.attempt > 1 else ""
+        if effort.stand == "scheduled" and tried:
+            words, tried = "was to be done again", ""
         kept = f", with {say.counted(effort.checkpoints, 'checkpoint')}" if effort.checkpoints else ""
         output = say.value(self.output) if effort.stand in ("completed", "adopted") else ""
-        said = output or effort.note or (self._told(self.final) if effort.stand == "failed" and self.final else "")
+        why = {"failed": self.final, "retrying": self.errors}.get(effort.stand)
+        said = output or effort.note or (self._told(why) if why else "")
         return f"{say.cropped(node, 60)} {words}{took}{tried}{kept}{f': {said}' if said else ''}"
 
     def _together(self) -> str:
         stands: Counter[Stand] = Counter(effort.stand for effort in self.efforts.values())
         words = _MANY if not self.is_undoing else {**_MANY, **_UNDONE}
+        alone = _ONE if not self.is_undoing else words
         of = say.label(self.kind) if not self.kinds else say.names([say.label(kind) for kind in self.kinds])
         many = f"{say.counted(len(self.efforts), 'node')} of {of}"
         took = say.duration(self.ended - self.began) if self.ended > self.began else ""
         if len(stands) == 1:
             return f"{many} {words[next(iter(stands))]}{f' within {took}' if took else ''}"
-        told = ", ".join(f"{stands[each]:,} {words[each]}" for each in _MANY if stands[each])
+        told = ", ".join(
+            f"{stands[each]:,} {(words if stands[each] > 1 else alone)[each]}" for each in _MANY if stands[each]
+        )
         return f"{many}{f', in {took}' if took else ''}: {told}"
 
     def _tries(self) -> str:
         """Attempts that failed and were, or will be, made again."""
         errors = self.errors if self.colour() is Tone.TROUBLE else self.errors + self.final
         failed = sum(errors.values())
+        if len(self.efforts) == 1 and next(iter(self.efforts.values())).stand == "retrying":
+            return f"{failed:,} attempts failed so far" if failed > 1 else ""
         if not failed:
             return ""
         which = "an attempt" if failed == 1 else f"{failed:,} attempts"
