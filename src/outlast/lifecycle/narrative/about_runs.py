@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from outlast.history import events as e
 from outlast.history.record import Entry
 from outlast.lifecycle.narrative import phrases as say
@@ -33,6 +35,15 @@ CODES = {
 
 def somebody(by: str, otherwise: str = "somebody") -> str:
     return say.cropped(by, 60) if by else otherwise
+
+
+Field = TypeVar("Field")
+
+
+def newer(event: e.Event, name: str, otherwise: Field) -> Field:
+    """A field that only newer logs have, if it is of the kind that is expected."""
+    found = getattr(event, name, otherwise)
+    return found if isinstance(found, type(otherwise)) else otherwise
 
 
 @tells(e.RunCreated)
@@ -94,7 +105,9 @@ def _paused(teller: Teller, event: e.RunPaused, entry: Entry) -> None:
         asked.why = asked.why or say.cropped(event.reason)
         teller.turned(asked, entry)
         return
-    teller.turn("It was paused", entry, Tone.PEOPLE, "pause", many="{n} times it was paused", why=event.reason)
+    by = newer(event, "by", "")
+    words = f"{say.cropped(by, 60)} had it paused" if by else "It was paused"
+    teller.turn(words, entry, Tone.PEOPLE, "pause", many="{n} times it was paused", why=event.reason)
 
 
 @tells(e.CancelRequested)
@@ -152,7 +165,8 @@ def _recovered(teller: Teller, event: e.RunRecovered, entry: Entry) -> None:
 @tells(e.VersionChanged)
 def _version_changed(teller: Teller, event: e.VersionChanged, entry: Entry) -> None:
     teller.counts["versions"] += 1
-    words = f"Its code changed ({event.previous[:8] or 'none'} to {event.version[:8] or 'none'}), and it goes on with the new version"
+    changed = f"{event.previous[:8] or 'none'} to {event.version[:8] or 'none'}"
+    words = f"Its code changed ({changed}), and it goes on with the new version"
     teller.say(words, entry, Tone.RUN, "version", why=event.reason, many="{n} times its code changed")
 
 
@@ -197,6 +211,7 @@ def _branch_opened(teller: Teller, event: e.BranchOpened, entry: Entry) -> None:
         beat.more.append(f"{say.counted(len(event.withdrawn), 'open question')} withdrawn")
     if event.detached:
         beat.more.append(f"{say.counted(len(event.detached), 'child', 'children')} let go: {say.names(event.detached)}")
+    beat.again += newer(event, "redo", ())
     teller.left = Left()
 
 

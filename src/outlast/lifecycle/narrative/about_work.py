@@ -5,6 +5,7 @@ from __future__ import annotations
 from outlast.history import events as e
 from outlast.history.record import Entry
 from outlast.lifecycle.narrative import phrases as say
+from outlast.lifecycle.narrative.about_runs import newer
 from outlast.lifecycle.narrative.beats import Affair
 from outlast.lifecycle.narrative.story import Tone
 from outlast.lifecycle.narrative.teller import Teller, tells
@@ -82,6 +83,8 @@ def _completed(teller: Teller, event: e.NodeCompleted, entry: Entry) -> None:
     effort = work.put(event.node, entry, "adopted" if event.adopted else "completed", event.attempt)
     effort.ms = event.ms or (max(0, entry.time - effort.began) / 1000 if not event.adopted else 0.0)
     work.output = event.output
+    by = newer(event, "by", "")
+    effort.note = f"by {say.cropped(by, 60)}" if by else ""
 
 
 @tells(e.NodeFailed)

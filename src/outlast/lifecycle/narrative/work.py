@@ -140,7 +140,7 @@ class Work(Beat, kw_only=True):
         kept = f", with {say.counted(effort.checkpoints, 'checkpoint')}" if effort.checkpoints else ""
         output = say.value(self.output) if effort.stand in ("completed", "adopted") else ""
         why = {"failed": self.final, "retrying": self.errors}.get(effort.stand)
-        said = output or effort.note or (self._told(why) if why else "")
+        said = ", ".join(filter(None, (output, effort.note))) or (self._told(why) if why else "")
         return f"{say.cropped(node, 60)} {words}{took}{tried}{kept}{f': {said}' if said else ''}"
 
     def _together(self) -> str:
