@@ -50,7 +50,7 @@ def newer(event: e.Event, name: str, otherwise: Field) -> Field:
 def _created(teller: Teller, event: e.RunCreated, entry: Entry) -> None:
     params = say.value(event.params)
     how = f" with {params}" if params and params not in ("{}", "[]") else ""
-    words = f"{event.by} started it{how}" if event.by else f"It was started{how}"
+    words = f"{somebody(event.by)} started it{how}" if event.by else f"It was started{how}"
     if event.parent:
         words = f"It was started by {say.cropped(event.parent, 60)}, its parent,{how}".rstrip(",")
     elif event.forked_from:
@@ -139,7 +139,7 @@ def _failed(teller: Teller, event: e.RunFailed, entry: Entry) -> None:
 
 @tells(e.RunCancelled)
 def _cancelled(teller: Teller, event: e.RunCancelled, entry: Entry) -> None:
-    words = f"{event.by} cancelled the run" if event.by else "The run was cancelled"
+    words = f"{somebody(event.by)} cancelled the run" if event.by else "The run was cancelled"
     teller.turn(words, entry, Tone.END, "end", many="{n} times it ended", why=event.reason, wall=CHAPTER)
 
 

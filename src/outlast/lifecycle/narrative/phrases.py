@@ -129,7 +129,6 @@ def label(pattern: str) -> str:
 
 
 def sentence(*parts: str) -> str:
-    """The parts with semicolons between them, a capital at the start only where a word of ours stands there, and a full
-    stop at the end."""
-    text = "; ".join(filter(None, parts))
+    """The parts on one line, with semicolons between them and a full stop at the end."""
+    text = " ".join("; ".join(filter(None, parts)).split())
     return text if text.endswith((".", "…", "?", "!")) else f"{text}."

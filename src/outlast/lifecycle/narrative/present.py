@@ -34,7 +34,7 @@ def headline(run: RunId, state: State, counts: Counter[str], now: int, *, is_cur
     else:
         standing = f" is {_standing(state)}, {say.duration(now - outline.created)} after its start"
     told = ", ".join(_counted(counts))
-    return f"{name}{standing}{f': {told}' if told else ''}."
+    return say.sentence(f"{name}{standing}: {told}")
 
 
 def _standing(state: State) -> str:
