@@ -47,8 +47,8 @@ def compare(
     right: Annotated[
         str | None,
         typer.Argument(
-            help="What to compare it with; without it, the branch before LEFT's is on the left.",
-            metavar="[RUN[@BRANCH]]",
+            help="What to compare it with, also as OTHER@2; without it, RUN with the branch before.",
+            metavar="OTHER",
             show_default=False,
         ),
     ] = None,
@@ -60,10 +60,10 @@ def compare(
 ) -> None:
     """Compare two runs, or two branches of a run, event by event.
 
-    Events are matched by what they are about. In front of a line, = means the same on both sides,
-    ≠ that both have it and it differs, < and > that only the left or only the right has it.
-    Times, durations, epochs and workers are no difference. The exit code is that of diff:
-    0 if both are the same, 1 if not.
+    Events are matched by what they are about. A line begins with = if both sides have the same,
+    with ≠ if both have it and it differs, with < or > if only the left or the right has it.
+    Times, durations, epochs and workers are no difference.
+    The exit code is as of diff: 0 if both are the same, 1 if not.
 
     \b
     [dim]outlast compare 01a1e436-2c39

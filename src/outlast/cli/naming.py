@@ -13,7 +13,7 @@ from outlast.history.ids import RunId
 
 BranchArgument: TypeAlias = Annotated[
     str,
-    typer.Argument(help="The run: its id or a beginning of it; RUN@2 is its branch 2.", metavar="RUN[@BRANCH]"),
+    typer.Argument(help="The run: its id or a beginning of it; RUN@2 is its branch 2.", metavar="RUN"),
 ]
 _BRANCH = re.compile(r"(.+)@([0-9]{1,9})", re.DOTALL)
 
