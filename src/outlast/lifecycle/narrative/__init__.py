@@ -2,7 +2,7 @@
 
 `narrate` hears the log entry by entry (`teller`), keeps what there is to tell as beats (`beats`, `work`), makes a long
 story short (`condensing`) and says how the run stands (`present`). What each type of event adds stands in `about_runs`,
-`about_work` and `about_others`: a new type of event has a treatment there, or a test fails. Time is an argument.
+`about_work`, `about_people` and `about_outside`: a new type has a treatment there, or a test fails. Time is an argument.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from outlast.history.ids import RunId
 from outlast.history.lineage import Interval
 from outlast.history.record import Entry
 from outlast.lifecycle.fold import apply
-from outlast.lifecycle.narrative import about_others, about_runs, about_work
+from outlast.lifecycle.narrative import about_outside, about_people, about_runs, about_work
 from outlast.lifecycle.narrative.beats import Beat
 from outlast.lifecycle.narrative.condensing import condensed
 from outlast.lifecycle.narrative.present import headline, standing, suggestions
@@ -25,7 +25,7 @@ __all__ = ["LINES", "TREATMENTS", "Narrator", "Sentence", "Story", "Suggestion",
 
 LINES = 36
 """So many sentences a story has by default: with its headline and its end it fits on a screen."""
-ROOMS = (about_runs, about_work, about_others)
+ROOMS = (about_runs, about_work, about_people, about_outside)
 """Where the treatments stand."""
 
 

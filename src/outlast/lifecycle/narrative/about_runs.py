@@ -126,8 +126,8 @@ def _completed(teller: Teller, event: e.RunCompleted, entry: Entry) -> None:
 @tells(e.RunFailed)
 def _failed(teller: Teller, event: e.RunFailed, entry: Entry) -> None:
     because = f" because of {say.cropped(event.node, 60)}" if event.node else ""
-    tells_more = teller.counts[f"said:{event.node}:{say.short(event.error)}"] == 0
-    why = say.failure(event.error) if tells_more else ""
+    is_told = (event.node, say.short(event.error)) in teller.told_failures
+    why = "" if is_told else say.failure(event.error)
     if event.held:
         teller.counts["held"] += 1
         words = f"The run was held{because}, for a person to decide"

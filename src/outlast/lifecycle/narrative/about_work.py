@@ -6,7 +6,6 @@ from outlast.history import events as e
 from outlast.history.record import Entry
 from outlast.lifecycle.narrative import phrases as say
 from outlast.lifecycle.narrative.about_runs import newer
-from outlast.lifecycle.narrative.beats import Affair
 from outlast.lifecycle.narrative.story import Tone
 from outlast.lifecycle.narrative.teller import Teller, tells
 
@@ -17,22 +16,17 @@ RUN_ENDED = "RunEnded"
 @tells(e.StepStarted)
 def _step_started(teller: Teller, event: e.StepStarted, entry: Entry) -> None:
     name = say.cropped(event.step, 60)
-    topic = ("step", event.step)
-    teller.tell(
-        Affair(
-            topic=topic,
-            family=("step", say.base(event.step)),
-            tone=Tone.WORK,
-            noun="step",
-            plural=f"steps {say.label(say.base(event.step))}",
-            opened=f"Step {name} began",
-            after=" in ",
-            since=entry.time,
-            verbs={"open": "begun", "settled": "completed"},
-        ),
+    teller.begin(
         entry,
+        ("step", event.step),
+        f"Step {name} began",
+        family=("step", say.base(event.step)),
+        tone=Tone.WORK,
+        plural=f"steps {say.label(say.base(event.step))}",
+        verbs={"open": "begun", "settled": "completed"},
+        about=name,
+        after=" in ",
     )
-    teller.prompts["/".join(topic)] = (name, entry.time)
 
 
 @tells(e.StepCompleted)
@@ -99,7 +93,7 @@ def _failed(teller: Teller, event: e.NodeFailed, entry: Entry) -> None:
     if is_final:
         effort = work.efforts[event.node]
         effort.ms = event.ms or max(0, entry.time - effort.began) / 1000
-        teller.counts[f"said:{event.node}:{say.short(event.error)}"] += 1
+        teller.told_failures.add((event.node, say.short(event.error)))
 
 
 @tells(e.NodesRetired)

@@ -92,7 +92,6 @@ class Affair(Beat, kw_only=True):
     step. `since` is when it began, if that was told. Once it is settled, `settled` and `rest` tell it, and between them
     stands how long it took."""
 
-    noun: str
     plural: str
     opened: str
     settled: str = ""

@@ -94,6 +94,8 @@ class Teller:
         self.beats: list[Beat] = []
         self.counts: Counter[str] = Counter()
         self.left = Left()
+        self.told_failures: set[tuple[str, str]] = set()
+        """Of which node, and what: the end of the run need not say it again."""
         self.prompts: dict[str, tuple[str, int]] = {}
         """What was asked, and when; children, messages and waits by their names too."""
         self.before: Entry | None = None
@@ -160,6 +162,41 @@ class Teller:
             return found
         tone = Tone.RECOVERY if undoing else Tone.WORK
         return self.tell(Work(topic=topic, family=topic, tone=tone, kind=kind, is_undoing=undoing), entry)
+
+    def begin(
+        self,
+        entry: Entry,
+        topic: Key,
+        opened: str,
+        *,
+        family: Key,
+        tone: Tone,
+        plural: str,
+        verbs: dict[Mark, str],
+        wall: int = NO_WALL,
+        about: str = "",
+        after: str = " after ",
+    ) -> None:
+        """Something that others, or time, will settle; `about` is what it is called until then."""
+        self.prompts["/".join(topic)] = (about, entry.time)
+        self.tell(
+            Affair(
+                topic=topic,
+                family=family,
+                tone=tone,
+                wall=wall,
+                plural=plural,
+                opened=opened,
+                since=entry.time,
+                verbs=verbs,
+                after=after,
+            ),
+            entry,
+        )
+
+    def about(self, kind: str, name: str) -> str:
+        """What an affair was called when it began."""
+        return self.prompts.get(f"{kind}/{name}", ("", 0))[0] or say.cropped(name, 60)
 
     def settle(
         self, topic: Key, entry: Entry, mark: Mark, words: str, alone: str, *, rest: str = "", by: str = ""
