@@ -17,6 +17,7 @@ from outlast.history import events as e
 from outlast.history.ids import RunId, WorkerId
 from outlast.ledger import Ledger
 from outlast.ledger.reading import records
+from outlast.lifecycle.turning import Turn
 from outlast.runtime import registry
 from outlast.runtime.ends import created_of
 from outlast.runtime.rehearsal import _difference, _Log, rehearse
@@ -244,7 +245,7 @@ def test_a_branch_that_is_cut_there_goes_on_with_the_new_code(name: str) -> None
         await store.enrol(worker, 60)
         (claim,) = await store.claim(worker, runs=[RUN])
         pen = await ledger.take_over(claim)
-        await pen.open_branch(found.upto)
+        await pen.turn(Turn(cutoff=found.upto))
         while not await pen.let_go(ready=True):
             pass
         await ledger.close()
@@ -316,7 +317,7 @@ def test_a_dead_branch_can_be_rehearsed_by_its_number() -> None:
         await store.enrol(worker, 60)
         (claim,) = await store.claim(worker, runs=[RUN])
         pen = await ledger.take_over(claim)
-        await pen.open_branch(2)
+        await pen.turn(Turn(cutoff=2))
         assert (await rehearse(store, RUN, version(other_inputs), branch=1)).agrees
         assert not (await rehearse(store, RUN, version(other_inputs), branch=0)).agrees
         with pytest.raises(ol.NotFound, match="has no branch 7"):

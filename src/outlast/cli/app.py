@@ -9,10 +9,13 @@ import typer
 from outlast import __version__
 from outlast.cli import config, db
 from outlast.cli.answer import answer
+from outlast.cli.branches import branches
 from outlast.cli.cancel import cancel
+from outlast.cli.compare import compare
 from outlast.cli.doctor import doctor
 from outlast.cli.doorway import EXIT_CODES
 from outlast.cli.events import events
+from outlast.cli.explain import explain
 from outlast.cli.export import export
 from outlast.cli.going_back import activate, fork, jump, rewind
 from outlast.cli.init import init
@@ -63,7 +66,10 @@ def outlast(
 app.command()(run)
 app.command()(ps)
 app.command()(show)
+app.command()(explain)
 app.command()(events)
+app.command()(branches)
+app.command()(compare)
 app.command()(logs)
 app.command()(answer)
 app.command()(pause)

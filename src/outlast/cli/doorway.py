@@ -16,10 +16,12 @@ from outlast.errors import Damaged, NotFound, OutlastError, StoreError, StoreUnu
 
 SOUND, VIOLATED, MISUSED, FAILED, INTERRUPTED, UNHEARD, TERMINATED = 0, 1, 2, 3, 130, 141, 143
 RUN_FAILED, RUN_HELD, RUN_CANCELLED, RUN_PAUSED = 4, 5, 6, 7
+DIFFERS = VIOLATED
+"""As `diff` has it; a damaged log is no finding to whoever compares, but a failure."""
 
 EXIT_CODES = {
     SOUND: "all is well",
-    VIOLATED: "something is wrong: a log is damaged or breaks an invariant, or the doctor found something",
+    VIOLATED: "a log is damaged or breaks an invariant; the doctor found something; what is compared differs",
     MISUSED: "a mistake in the command, or no such run",
     FAILED: "the store could not be opened or read",
     RUN_FAILED: "the run that was waited for failed",
@@ -32,15 +34,15 @@ EXIT_CODES = {
 }
 
 
-def carry_out(begin: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
+def carry_out(begin: Callable[[], Coroutine[Any, Any, int]], *, damaged: int = VIOLATED) -> NoReturn:
     """Run a command to its exit code, whatever happens to it. What may block for long belongs into `begin`: on the loop,
-    a first Ctrl+C waits until the loop has its turn."""
+    a first Ctrl+C waits until the loop has its turn. `damaged` is the code if a log turns out to be."""
     try:
         code = asyncio.run(begin())
         sys.stdout.flush()
     except OutlastError as error:
         notice(f"outlast: {error}", advice(error), style="red")
-        code = code_of(error)
+        code = damaged if isinstance(error, Damaged) and error.run else code_of(error)
     except KeyboardInterrupt:
         notice("outlast: interrupted")
         code = INTERRUPTED

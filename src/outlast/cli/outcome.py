@@ -14,7 +14,8 @@ from outlast.cli.options import Reply
 from outlast.cli.screen import notice, screen, show_text, write_bytes, write_json
 from outlast.cli.tally import Tally
 from outlast.cli.words import counted, cropped
-from outlast.history.events import NULL, Failure, Value
+from outlast.history.events import NULL, Value
+from outlast.lifecycle.narrative.phrases import failure
 from outlast.lifecycle.status import Status
 from outlast.settings import Settings
 
@@ -72,13 +73,6 @@ def show_result(raw: Value) -> None:
     show_text(screen(), value if isinstance(value, str) else msgspec.json.format(bytes(raw), indent=2).decode())
 
 
-def failure_in_words(error: Failure) -> str:
-    """`ValueError: what it said`, with the module of a class only where that is not obvious."""
-    module, _, name = error.kind.rpartition(":")
-    kind = name if module in ("", "builtins", "__main__", "outlast.errors") else f"{module}.{name}"
-    return f"{kind}: {error.message}" if error.message else kind
-
-
 def where_of(settings: Settings) -> str:
     """What has to be added to a command that is told to people, so that it finds the same store."""
     return f" --store {shlex.quote(settings.store)}" if settings.sources["store"].startswith("flag") else ""
@@ -87,7 +81,7 @@ def where_of(settings: Settings) -> str:
 def _remark(ended: Outcome, where: str) -> None:
     run, outline = ended.tally.run, ended.tally.state.outline
     node = f" in node {cropped(outline.failed_node, 100)}" if outline.failed_node else ""
-    error = failure_in_words(outline.error) if outline.error else outline.reason
+    error = failure(outline.error) if outline.error else outline.reason
     more = f"See what happened: outlast show {run}{where} --verbose"
     if outline.held:
         notice(

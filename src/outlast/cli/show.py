@@ -14,7 +14,7 @@ from outlast.cli.details import detail_shape
 from outlast.cli.doorway import SOUND, carry_out
 from outlast.cli.files import File, files_of
 from outlast.cli.options import Reply, ReplyOption, RunArgument, StoreOption, settings_of
-from outlast.cli.outcome import failure_in_words, where_of
+from outlast.cli.outcome import where_of
 from outlast.cli.questions import how_to_answer
 from outlast.cli.screen import columns, screen, show_columns, show_line, show_text, write_bytes, write_json
 from outlast.cli.tally import Tally, Work, status_in_words, tally_of
@@ -23,6 +23,7 @@ from outlast.cli.words import COLOURS, counted, cropped, plain, wait_in_words
 from outlast.client import Summary
 from outlast.compose import open_desk
 from outlast.history.events import Failure, Value
+from outlast.lifecycle.narrative.phrases import failure
 from outlast.lifecycle.state import NodeState, NodeStatus
 from outlast.lifecycle.status import TERMINAL, Status
 from outlast.lifecycle.summary import summarise
@@ -229,7 +230,7 @@ class Page:
     # --- values
 
     def _failure(self, error: Failure) -> str:
-        return cropped(failure_in_words(error), self._longest)
+        return cropped(failure(error), self._longest)
 
     def _value(self, raw: Value) -> str:
         text = bytes(memoryview(raw)[: 4 * self._longest]).decode(errors="replace")

@@ -7,7 +7,7 @@ import threading
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from outlast.client.acting import Client
 from outlast.client.handle import Handle, page_of
@@ -15,6 +15,11 @@ from outlast.client.reading import Entry, Listed, Page, Query, Summary, Verifica
 from outlast.history.ids import RunId
 from outlast.runtime.functions import Workflow
 from outlast.store import Line
+
+if TYPE_CHECKING:
+    from outlast.lifecycle.branching import BranchSummary
+    from outlast.lifecycle.comparison import Comparison
+    from outlast.lifecycle.narrative import Story
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -145,6 +150,20 @@ class Blocking:
     def _handled(self, verb: Coroutine[Any, Any, Handle[Any]]) -> BlockingHandle[Any]:
         return BlockingHandle(self, self._thread.do(verb))
 
+    def explain(self, run: RunId, *, branch: int | None = None, full: bool = False) -> Story:
+        """See `Client.explain`."""
+        return self._thread.do(self._client.explain(run, branch=branch, full=full))
+
+    def branches(self, run: RunId) -> tuple[BranchSummary, ...]:
+        """See `Client.branches`."""
+        return self._thread.do(self._client.branches(run))
+
+    def compare(
+        self, run: RunId, other: RunId | None = None, *, branch: int | None = None, other_branch: int | None = None
+    ) -> Comparison:
+        """See `Client.compare`."""
+        return self._thread.do(self._client.compare(run, other, branch=branch, other_branch=other_branch))
+
     def verify(self, run: RunId) -> Verification:
         """See `Client.verify`."""
         return self._thread.do(self._client.verify(run))
@@ -183,6 +202,10 @@ class BlockingHandle(Generic[R]):
     def watch(self, after: int = 0) -> Iterator[Entry]:
         """See `Handle.watch`."""
         return self._engine.watch(self.run, after=after)
+
+    def explain(self, *, full: bool = False) -> Story:
+        """See `Handle.explain`."""
+        return self._engine.explain(self.run, full=full)
 
     def cancel(self, *, by: str = "", reason: str = "") -> None:
         """See `Handle.cancel`."""

@@ -12,6 +12,7 @@ from outlast.lifecycle.summary import Summary
 
 if TYPE_CHECKING:
     from outlast.client.acting import Client
+    from outlast.lifecycle.narrative import Story
     from outlast.runtime.functions import Workflow
 
 R = TypeVar("R")
@@ -38,6 +39,10 @@ class Handle(Generic[R]):
     def watch(self, after: int = 0) -> AsyncIterator[Entry]:
         """Its events, those to come included, until it is over."""
         return self._client.watch(self.run, after=after)
+
+    async def explain(self, *, full: bool = False) -> Story:
+        """Its story in plain words; `full` leaves nothing out."""
+        return await self._client.explain(self.run, full=full)
 
     async def cancel(self, *, by: str = "", reason: str = "") -> None:
         """Ask it to stop."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -16,6 +17,11 @@ from outlast.ledger.reading import branches_of, head_of, lineage_of, state_of, t
 from outlast.lifecycle.state import State
 from outlast.lifecycle.summary import Summary
 from outlast.store import Head, Line, Listed, Page, Query, Store
+
+if TYPE_CHECKING:  # who only starts runs need not load what tells about them
+    from outlast.lifecycle.branching import BranchSummary
+    from outlast.lifecycle.comparison import Comparison
+    from outlast.lifecycle.narrative import Story
 
 __all__ = ["Entry", "Interval", "Listed", "Page", "Query", "Reader", "Summary", "Verification"]
 
@@ -175,6 +181,36 @@ class Reader:
             if len(page) < 1000:
                 return
             after = page[-1].number
+
+    # --- what it means
+
+    async def newest(self, run: RunId) -> int:
+        """The number of its current branch."""
+        return (await self._head(run)).branch
+
+    async def explain(self, run: RunId, *, branch: int | None = None, full: bool = False) -> Story:
+        """The story of a run in plain words: what happened, how it stands, what may be done; `full` leaves nothing out."""
+        from outlast.client.understanding import story_of
+
+        return await story_of(self, run, branch, full=full)
+
+    async def branches(self, run: RunId) -> tuple[BranchSummary, ...]:
+        """All branches of a run as they opened, with where, why and by whom, and how each one ended."""
+        from outlast.client.understanding import branches_in
+
+        return tuple(await branches_in(self, run))
+
+    async def compare(
+        self, run: RunId, other: RunId | None = None, *, branch: int | None = None, other_branch: int | None = None
+    ) -> Comparison:
+        """Two lineages, event by event: the current branches of two runs, or those that are named. With one run alone, the
+        branch before it and the branch."""
+        from outlast.client.understanding import before, comparison_of
+
+        if other is None and other_branch is None:
+            older = await before(self, run, branch)
+            return await comparison_of(self, (run, older), (run, branch), self._store.blobs)
+        return await comparison_of(self, (run, branch), (other or run, other_branch), self._store.blobs)
 
     # --- whether it can be believed
 

@@ -19,8 +19,8 @@ from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger.reading import head_of, records
 from outlast.lifecycle.summary import Summary
-from outlast.runtime.driver import DIVERGED
 from outlast.runtime.ends import ending_of
+from outlast.runtime.requests import DIVERGED
 from outlast.store import Query, Store
 
 OVER = ("completed", "failed", "cancelled")

@@ -1,0 +1,121 @@
+"""The branches of a run: where each one left its parent, why, by whom, and how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from outlast.history import events as e
+from outlast.history.record import Entry
+from outlast.lifecycle.status import Status
+
+
+class BranchSummary(Struct, kw_only=True):
+    """One branch. `first` to `last` are its own events; `status` is how the run stood at its end, without `waiting`."""
+
+    branch: int
+    first: int = 1
+    last: int = 1
+    parent: int | None = None
+    cutoff: int = 0
+    cause: str = ""
+    by: str = ""
+    reason: str = ""
+    opened: int = 0
+    ended: int = 0
+    nodes: int = 0
+    """Nodes that completed on it."""
+    status: Status = Status.CREATED
+    is_held: bool = False
+    is_current: bool = False
+
+    @property
+    def events(self) -> int:
+        return self.last - self.first + 1
+
+
+class BranchTally:
+    """Hears a whole log, dead branches included, and keeps what there is to say of each branch."""
+
+    def __init__(self) -> None:
+        self.branches: dict[int, BranchSummary] = {}
+        self._turns: list[tuple[int, int, Status, bool]] = []
+        """Where the status of the run changed: place, branch, status, whether held."""
+
+    def hear(self, entry: Entry) -> None:
+        """One event more, of whatever branch."""
+        event = entry.event
+        if isinstance(event, e.BranchOpened):
+            self._open(event, entry)
+        branch = self.branches.get(entry.branch)
+        if branch is None:
+            branch = self.branches[entry.branch] = BranchSummary(
+                branch=entry.branch, first=entry.seq, opened=entry.time
+            )
+        branch.last, branch.ended = entry.seq, entry.time
+        if isinstance(event, e.NodeCompleted):
+            branch.nodes += 1
+        turn = _turn(event)
+        if turn is not None:
+            branch.status, branch.is_held = turn
+            self._turns.append((entry.seq, entry.branch, *turn))
+
+    def _open(self, event: e.BranchOpened, entry: Entry) -> None:
+        status, is_held = self._at(event.parent, event.cutoff)
+        self.branches[event.branch] = BranchSummary(
+            branch=event.branch,
+            first=entry.seq,
+            parent=event.parent,
+            cutoff=event.cutoff,
+            cause=event.cause,
+            by=event.by,
+            reason=event.reason,
+            opened=entry.time,
+            status=status,
+            is_held=is_held,
+        )
+
+    def _at(self, branch: int, cutoff: int) -> tuple[Status, bool]:
+        """How the run stood at that event of that branch."""
+        line: int | None = branch
+        while line is not None:
+            for seq, on, status, is_held in reversed(self._turns):
+                if on == line and seq <= cutoff:
+                    return status, is_held
+            here = self.branches.get(line)
+            line, cutoff = (here.parent, here.cutoff) if here is not None else (None, 0)
+        return Status.CREATED, False
+
+    def told(self) -> list[BranchSummary]:
+        """All branches as they opened; the last one is the current one."""
+        found = [self.branches[number] for number in sorted(self.branches)]
+        if found:
+            found[-1].is_current = True
+        return found
+
+
+def _turn(event: e.AnyEvent) -> tuple[Status, bool] | None:
+    match event:
+        case e.RunStarted():
+            return Status.RUNNING, False
+        case e.RunPaused():
+            return Status.PAUSED, False
+        case e.RunCompleted() | e.RunContinued():
+            return Status.COMPLETED, False
+        case e.RunFailed():
+            return Status.FAILED, event.held
+        case e.RunCancelled():
+            return Status.CANCELLED, False
+        case e.CompensationStarted():
+            return Status.COMPENSATING, False
+        case _:
+            return None
+
+
+def branches_in(entries: Iterable[Entry]) -> list[BranchSummary]:
+    """The branches that a whole log tells of."""
+    tally = BranchTally()
+    for entry in entries:
+        tally.hear(entry)
+    return tally.told()

@@ -1,0 +1,204 @@
+"""How a run stands at the end of its story: the headline, what it waits for now, and what one could do next."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+
+import msgspec
+
+from outlast.history.ids import RunId
+from outlast.lifecycle.narrative import phrases as say
+from outlast.lifecycle.narrative.story import Suggestion
+from outlast.lifecycle.state import NodeStatus, State, Wait
+from outlast.lifecycle.status import TERMINAL, Status
+
+SHOWN = 8
+"""So many waits are told one by one."""
+
+
+def headline(run: RunId, state: State, counts: Counter[str], now: int, *, is_current: bool) -> str:
+    """The whole story in one or two sentences."""
+    outline = state.outline
+    name = f"Run {run} of workflow {say.cropped(outline.workflow, 60)}"
+    name += f" ({say.quoted(outline.title)})" if outline.title else ""
+    took = say.duration(outline.time - outline.created)
+    if not is_current:
+        standing = f", as branch {outline.branch} had it, was {_standing(state)}"
+    elif outline.successor:
+        standing = f" goes on as {say.cropped(outline.successor, 60)}, after {took}"
+    elif state.status in TERMINAL:
+        ended = {Status.COMPLETED: "completed", Status.CANCELLED: "was cancelled"}.get(state.status, "failed")
+        standing = f" {'is held' if outline.held else ended} after {took}"
+    else:
+        standing = f" is {_standing(state)}, {say.duration(now - outline.created)} after its start"
+    told = ", ".join(_counted(counts))
+    return say.sentence(f"{name}{standing}: {told}")
+
+
+def _standing(state: State) -> str:
+    return "held" if state.outline.held else str(state.status)
+
+
+def _counted(counts: Counter[str]) -> Iterator[str]:
+    yield f"{say.counted(counts['completed'], 'node')} completed" if counts["completed"] else "no node completed"
+    if counts["adopted"]:
+        yield f"{counts['adopted']:,} taken over from another branch"
+    if counts["failed"]:
+        yield f"{counts['failed']:,} failed"
+    if counts["tried again"]:
+        yield f"{say.counted(counts['tried again'], 'failed attempt')} made again"
+    if counts["crashes"]:
+        cut = f" ({say.counted(counts['interrupted'], 'interrupted node')} done again)" if counts["interrupted"] else ""
+        yield f"a worker was lost {say.times(counts['crashes'])}{cut}"
+    if counts["recovered"]:
+        yield f"recovered {say.times(counts['recovered'])}"
+    if counts["answered"]:
+        yield f"{say.counted(counts['answered'], 'answer')} given"
+    if counts["children"]:
+        yield say.counted(counts["children"], "child", "children")
+    if counts["branches"]:
+        yield f"history turned back {say.times(counts['branches'])}"
+    if counts["resumed"]:
+        yield f"set going again {say.times(counts['resumed'])}"
+
+
+# --- now
+
+
+def standing(state: State, now: int, newest: int) -> list[str]:
+    """How it stands, sentence by sentence. `newest` is the run's current branch."""
+    outline = state.outline
+    if outline.branch != newest:
+        return [f"This branch was left; the run went on on branch {newest}."]
+    told = [said] if (said := _stands(state)) else []
+    if state.status in (Status.RUNNING, Status.WAITING, Status.COMPENSATING, Status.PAUSED) or outline.held:
+        told += _at_work(state)
+        told += _waits(state, now)
+    if outline.pause_requested or outline.cancel_requested:
+        told.append(f"It was asked to {'pause' if outline.pause_requested else 'end'} and has not done so yet.")
+    return told
+
+
+def _stands(state: State) -> str:
+    outline = state.outline
+    reason = f": {say.cropped(outline.reason, 140)}" if outline.reason else ""
+    if outline.held:
+        return say.sentence(f"It is held, a person has to decide{reason}")
+    match state.status:
+        case Status.CREATED:
+            return "It has not begun: it waits for a worker."
+        case Status.RUNNING:
+            return "It is running."
+        case Status.WAITING:
+            return f"It waits for {say.counted(len(state.waits), 'thing')}." if len(state.waits) > 1 else ""
+        case Status.PAUSED:
+            return say.sentence(f"It is paused{reason}")
+        case Status.COMPENSATING:
+            return "It undoes what it did."
+        case Status.COMPLETED:
+            return "It is over."
+        case Status.CANCELLED:
+            return "It is over: it was cancelled."
+        case Status.FAILED if outline.recoverable:
+            return "It failed, and can go on once the cause is gone."
+        case Status.FAILED:
+            return "It failed for good."
+
+
+def _at_work(state: State) -> Iterator[str]:
+    busy = [name for name, node in state.nodes.items() if node.status is NodeStatus.STARTED]
+    if busy and state.status is Status.RUNNING:
+        yield f"At work: {say.names(busy)}."
+    elif busy:
+        yield f"Interrupted, and to be done again: {say.names(busy)}."
+
+
+def _waits(state: State, now: int) -> Iterator[str]:
+    for wait in islice(state.waits.values(), SHOWN):
+        yield _wait(wait, now)
+    if len(state.waits) > SHOWN:
+        yield f"It waits for {len(state.waits) - SHOWN:,} things more."
+
+
+def _wait(wait: Wait, now: int) -> str:
+    due = ""
+    if wait.due is not None:
+        due = f"in {say.duration(wait.due - now)}" if wait.due > now else "any moment now"
+    text = say.cropped(wait.text) if wait.text else say.cropped(wait.id, 60)
+    match wait.kind:
+        case "interaction":
+            return f"It waits for an answer to “{text}”{f', until {due[3:]} from now' if due.startswith('in') else ''}."
+        case "signal":
+            return f"It waits for the signal {text}."
+        case "timer" if wait.id == f"retry:{wait.node}":
+            return f"It tries {say.cropped(wait.node, 60)} again {due}."
+        case "timer":
+            return f"It waits for a time: {say.cropped(wait.id, 60)}, {due}."
+        case "child":
+            return f"It waits for its child {say.cropped(wait.text, 60)} {say.cropped(wait.id, 60)}.".replace("  ", " ")
+        case "outbox" | "trigger":
+            return f"It waits for {wait.kind} {text}."
+
+
+# --- next
+
+
+def suggestions(state: State, newest: int) -> list[Suggestion]:
+    """What one could type next, the likeliest first."""
+    outline = state.outline
+    if outline.branch != newest:
+        return [
+            Suggestion("explain", "tells the story of the branch that counts"),
+            Suggestion(
+                "compare", "shows what this branch and the current one did differently", (f"@{outline.branch}",)
+            ),
+        ]
+    return [*_to_act(state), *_to_look(state)]
+
+
+def _to_act(state: State) -> Iterator[Suggestion]:
+    outline = state.outline
+    questions = [wait for wait in state.waits.values() if wait.kind == "interaction"]
+    if not state.is_closed:
+        for wait in questions[:SHOWN]:
+            value = "--yes|--no" if _wants_yes_or_no(wait) else "VALUE"
+            yield Suggestion("answer", f"answers {say.quoted(wait.text or wait.id)}", (wait.id, value))
+    again = f"does {say.cropped(outline.failed_node, 60)} again and goes on" if outline.failed_node else "goes on"
+    if outline.held:
+        yield Suggestion("resume", again)
+        yield Suggestion("cancel", "ends it")
+    elif state.status is Status.PAUSED:
+        yield Suggestion("resume", "goes on")
+    elif state.status is Status.FAILED and outline.recoverable:
+        yield Suggestion("resume", f"{again}, once the cause is gone")
+    elif state.status is Status.RUNNING and outline.open_nodes:
+        yield Suggestion("resume", "takes it over, if its worker is gone")
+
+
+def _wants_yes_or_no(wait: Wait) -> bool:
+    try:
+        schema = msgspec.json.decode(wait.detail)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+    return isinstance(schema, dict) and schema.get("type") == "boolean"
+
+
+def _to_look(state: State) -> Iterator[Suggestion]:
+    outline = state.outline
+    if outline.successor:
+        yield Suggestion("explain", "tells how it went on", run=outline.successor)
+    for wait in islice((each for each in state.waits.values() if each.kind == "child"), 1):
+        yield Suggestion("explain", "tells what its child does", run=wait.id)
+    if outline.error is not None:
+        if outline.error.trace:
+            yield Suggestion("show", "shows the traceback", ("--verbose",))
+        if outline.failed_node:
+            yield Suggestion("logs", "shows what the node logged", (outline.failed_node,))
+    elif state.status not in TERMINAL:
+        yield Suggestion("events", "shows what happens from now on", ("--follow",))
+    if outline.branch:
+        yield Suggestion("compare", "shows what this branch and the one before it did differently")
+    if state.status is Status.COMPLETED:
+        yield Suggestion("show", "shows its nodes and its whole result")
