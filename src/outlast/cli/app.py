@@ -27,6 +27,7 @@ from outlast.cli.resume import resume, retry
 from outlast.cli.run import run
 from outlast.cli.show import show
 from outlast.cli.verify import verify
+from outlast.cli.versions import diff, migrate, versions
 
 app = typer.Typer(
     name="outlast",
@@ -82,6 +83,9 @@ app.command()(fork)
 app.command()(cancel)
 app.command()(doctor)
 app.command()(verify)
+app.command()(versions)
+app.command()(diff)
+app.command()(migrate)
 app.command()(export)
 app.command()(init)
 app.add_typer(db.app, name="db")

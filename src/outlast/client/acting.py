@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import suppress
 from typing import Any, ParamSpec, TypeVar
 
@@ -12,13 +12,14 @@ import msgspec
 from outlast.client.answers import must_fit
 from outlast.client.exclusion import marks_of
 from outlast.client.handle import Handle
-from outlast.client.steering import Steering
+from outlast.client.versions import Versions
 from outlast.errors import AlreadyExists, BadInput, Cancelled, Gone, Held, OutlastError, Refused
 from outlast.history import events as e
 from outlast.history.ids import RunId, checked_run, derived_run
 from outlast.history.record import Entry
 from outlast.ledger import Ledger
 from outlast.lifecycle.state import Wait
+from outlast.lifecycle.status import Status
 from outlast.runtime.ends import Ended, created_of, ending_of
 from outlast.runtime.failures import error_from
 from outlast.runtime.finding import found_at
@@ -34,7 +35,7 @@ POLL = 1.0
 _ANY = codec_for(Any)
 
 
-class Client(Steering):
+class Client(Versions):
     """The desk. With a `worker` it advances runs itself; without one, what it starts waits for a worker elsewhere."""
 
     def __init__(
@@ -166,8 +167,12 @@ class Client(Steering):
                 reason = f": {ending.reason}" if isinstance(ending, e.RunCancelled) and ending.reason else ""
                 raise Cancelled(f"run {run} was cancelled{reason}")
 
-    async def watch(self, run: RunId, *, after: int = 0) -> AsyncIterator[Entry]:
-        """Every event after seq `after`, those to come included, once each and in order, until the run is over."""
+    async def watch(
+        self, run: RunId, *, after: int = 0, stalled: Callable[[bool], None] | None = None
+    ) -> AsyncIterator[Entry]:
+        """Every event after seq `after`, those to come included, once each and in order, until the run is over. `stalled`
+        is called with True if the run should go on and nobody advances it, and with False once somebody does (F1)."""
+        is_stalled = False
         while True:
             heard = self._news.subscribed(run)
             try:
@@ -179,9 +184,17 @@ class Client(Steering):
                 elif head.closed:
                     return
                 else:
+                    if stalled is not None and is_stalled is not (is_stalled := await self._is_stalled(run)):
+                        stalled(is_stalled)
                     await asyncio.wait({heard}, timeout=POLL)
             finally:
                 self._news.unsubscribe(run, heard)
+
+    async def _is_stalled(self, run: RunId) -> bool:
+        """Whether a run says that it is running, and nobody alive advances it."""
+        summary, holding = await self.get(run), await self._store.holding(run)
+        is_going = summary.status in (Status.CREATED, Status.RUNNING, Status.COMPENSATING)
+        return is_going and (holding is None or not holding.is_live)
 
     # --- people
 

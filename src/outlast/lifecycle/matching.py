@@ -41,6 +41,7 @@ ABOUT: dict[type[e.Event], tuple[str, ...]] = {
     e.TimerSet: ("timer",),
     e.TimerFired: ("timer",),
     e.TimerCancelled: ("timer",),
+    e.Recalled: (),
     e.NewsHeard: (),
     e.DecisionRecorded: ("key",),
     e.TriggerRegistered: ("trigger",),
@@ -53,8 +54,8 @@ ABOUT: dict[type[e.Event], tuple[str, ...]] = {
 }
 """The fields that say what an event is about. A node completes once on a lineage, whichever attempt it is."""
 
-UNREMARKABLE: tuple[type[e.Event], ...] = (e.NewsHeard, e.NodesRetired)
-"""Bookkeeping: when an owner came to hear of something, and what it no longer keeps in mind."""
+UNREMARKABLE: tuple[type[e.Event], ...] = (e.NewsHeard, e.NodesRetired, e.Recalled)
+"""Bookkeeping: when an owner came to hear of something, what it no longer keeps in mind, where a fork has things from."""
 
 VOLATILE = frozenset(
     {

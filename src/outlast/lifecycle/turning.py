@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from outlast.errors import BadInput, NotFound, Refused
+from outlast.errors import BadInput, Refused
 from outlast.history import events as e
 from outlast.history.codec import decode, encode
 from outlast.history.lineage import BEFORE_FIRST
@@ -48,7 +48,7 @@ def to_place(log: Sequence[Entry], place: str, *, by: str = "", reason: str = ""
         return Turn(cutoff=began.seq - 1, by=by, reason=reason, redo=(place,))
     if asked is not None:
         return Turn(cutoff=asked.seq - 1, by=by, reason=reason)
-    raise NotFound(
+    raise Refused(
         f"there is no node and no question {place!r} on this branch{_similar(log, place)}; "
         "an event is named by its number, and `start` is before all of them"
     )
@@ -121,7 +121,7 @@ def outcome_of(log: Sequence[Entry], node: str) -> Entry:
             raise Refused(f"node {node} is under way: it has no outcome yet")
         if isinstance(event, e.NodeCompleted | e.NodeFailed) and event.node == node:
             return entry
-    raise NotFound(f"there is no node {node!r} on this branch{_similar(log, node)}")
+    raise Refused(f"there is no node {node!r} on this branch{_similar(log, node)}")
 
 
 STABLE = (e.NodeCompleted, e.StepCompleted, e.InteractionAnswered)

@@ -19,6 +19,7 @@ from outlast.history import events as e
 from outlast.history.ids import RunId, WorkerId
 from outlast.ledger import Ledger, Pen
 from outlast.lifecycle import decide
+from outlast.lifecycle.state import State
 from outlast.lifecycle.status import TERMINAL, Status
 from outlast.runtime import registry
 from outlast.runtime.asks import NodeAsk
@@ -49,6 +50,20 @@ FALLS_BEFORE_HOLD = 3
 """How often a driver may fail over one run before a person is asked."""
 
 
+class Recovered:
+    """How many interrupted runs were taken over, and what became of them."""
+
+    def __init__(self) -> None:
+        self.resumed = 0
+        self.held = 0
+
+    def count(self, claim: Claim, state: State) -> None:
+        """Take note of one that was taken over; one that was given back had not been interrupted."""
+        if claim.cause != "claimed":
+            self.held += state.outline.held
+            self.resumed += not state.outline.held
+
+
 class Worker:
     """One incarnation of a worker. `hold` also holds interrupted runs that would resume. One that does not adopt advances
     only what was started or taken on here, and what comes of that: children and successors."""
@@ -73,6 +88,7 @@ class Worker:
         self.progress = Progress(ledger.store)
         self.lines = LineKeeper(ledger.store, ledger.clock)
         self.attempts = Attempts(self, threads=threads, processes=processes, keeper=self.lines, stdout=stdout)
+        self.recovered = Recovered()
         self.wanted = asyncio.Event()
         """Set when there may be runs to claim."""
         self.own: set[RunId] | None = None if adopts else set()
@@ -161,6 +177,7 @@ class Worker:
             if old is not None:
                 old.leave()
             pen = await self.ledger.take_over(claim, hold=self._hold)
+            self.recovered.count(claim, pen.state)
             await self._go_on(pen)
         except Conflict as error:
             log.info("run %s is another worker's now: %s", claim.run, error)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import suppress
 
 from outlast.history.ids import RunId
 from outlast.runtime import registry
 from outlast.runtime.worker import Worker
+
+log = logging.getLogger("outlast.services")
 
 POLL = 1.0
 """Seconds between two looks when nothing was announced: a death is announced by nobody."""
@@ -24,7 +27,10 @@ class Claimer:
         self._worker = worker
 
     async def run(self) -> None:
-        """Look whenever there may be something."""
+        """Look whenever there may be something. After the first round it is known what others had left behind."""
+        while await self.look():
+            pass
+        log.info(await self._summary())
         while True:
             self._worker.wanted.clear()
             if not await self.look():
@@ -46,6 +52,16 @@ class Claimer:
             claims = await worker.store.claim(worker.id, runs=runs, limit=wanted) if runs else []
         await asyncio.gather(*(worker.adopt(claim) for claim in claims))
         return len(claims) == wanted
+
+    async def _summary(self) -> str:
+        """What starting up has recovered. Questions need no recovery: they are in the log, and are counted for people."""
+        recovered, questions, after = self._worker.recovered, 0, ""
+        while True:
+            page, after = await self._worker.store.waits(kind="interaction", after=after, limit=1000)
+            questions += len(page)
+            if not after:
+                break
+        return f"Recovery complete: {recovered.resumed} resumed, {recovered.held} held, {questions} questions restored."
 
     async def _wants_an_owner(self, run: RunId) -> bool:
         """Whether a run is ready, or its worker is gone. To claim it by name anyhow would be to replay it for nothing."""

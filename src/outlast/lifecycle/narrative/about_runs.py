@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 from outlast.history import events as e
 from outlast.history.record import Entry
 from outlast.lifecycle.narrative import phrases as say
@@ -35,15 +33,6 @@ CODES = {
 
 def somebody(by: str, otherwise: str = "somebody") -> str:
     return say.cropped(by, 60) if by else otherwise
-
-
-Field = TypeVar("Field")
-
-
-def newer(event: e.Event, name: str, otherwise: Field) -> Field:
-    """A field that only newer logs have, if it is of the kind that is expected."""
-    found = getattr(event, name, otherwise)
-    return found if isinstance(found, type(otherwise)) else otherwise
 
 
 @tells(e.RunCreated)
@@ -105,7 +94,7 @@ def _paused(teller: Teller, event: e.RunPaused, entry: Entry) -> None:
         asked.why = asked.why or say.cropped(event.reason)
         teller.turned(asked, entry)
         return
-    by = newer(event, "by", "")
+    by = event.by
     words = f"{say.cropped(by, 60)} had it paused" if by else "It was paused"
     teller.turn(words, entry, Tone.PEOPLE, "pause", many="{n} times it was paused", why=event.reason)
 
@@ -188,6 +177,13 @@ def _jump_requested(teller: Teller, event: e.JumpRequested, entry: Entry) -> Non
     teller.say(words, entry, Tone.PEOPLE, "jump", why=event.reason, many="{n} times somebody asked to go back")
 
 
+@tells(e.Recalled)
+def _recalled(teller: Teller, event: e.Recalled, entry: Entry) -> None:
+    teller.mention(
+        f"What follows was taken over from event {event.at} of the run it was forked from", entry, "recalled"
+    )
+
+
 @tells(e.BranchOpened)
 def _branch_opened(teller: Teller, event: e.BranchOpened, entry: Entry) -> None:
     teller.counts["branches"] += 1
@@ -211,7 +207,7 @@ def _branch_opened(teller: Teller, event: e.BranchOpened, entry: Entry) -> None:
         beat.more.append(f"{say.counted(len(event.withdrawn), 'open question')} withdrawn")
     if event.detached:
         beat.more.append(f"{say.counted(len(event.detached), 'child', 'children')} let go: {say.names(event.detached)}")
-    beat.again += newer(event, "redo", ())
+    beat.again += event.redo
     teller.left = Left()
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from outlast.history import events as e
 from outlast.history.record import Entry
 from outlast.lifecycle.narrative import phrases as say
-from outlast.lifecycle.narrative.about_runs import newer
 from outlast.lifecycle.narrative.story import Tone
 from outlast.lifecycle.narrative.teller import Teller, tells
 
@@ -47,6 +46,10 @@ def _scheduled(teller: Teller, event: e.NodeScheduled, entry: Entry) -> None:
     if feedback:
         words, many = f"{say.cropped(event.node, 60)} was told", "{n} times a node was told something"
         teller.say(words, entry, Tone.PEOPLE, "feedback", why=feedback, many=many)
+    inputs = say.value(event.inputs)
+    if inputs:
+        words, many = f"{say.cropped(event.node, 60)} was given other inputs", "{n} times a node was given other inputs"
+        teller.say(words, entry, Tone.PEOPLE, "inputs", why=inputs, many=many)
 
 
 def _again(teller: Teller, event: e.NodeScheduled, entry: Entry) -> None:
@@ -77,8 +80,7 @@ def _completed(teller: Teller, event: e.NodeCompleted, entry: Entry) -> None:
     effort = work.put(event.node, entry, "adopted" if event.adopted else "completed", event.attempt)
     effort.ms = event.ms or (max(0, entry.time - effort.began) / 1000 if not event.adopted else 0.0)
     work.output = event.output
-    by = newer(event, "by", "")
-    effort.note = f"by {say.cropped(by, 60)}" if by else ""
+    effort.note = f"by {say.cropped(event.by, 60)}" if event.by else ""
 
 
 @tells(e.NodeFailed)

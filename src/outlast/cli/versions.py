@@ -1,0 +1,180 @@
+"""`outlast versions`, `diff` and `migrate`: which code runs are of, and moving them to new code."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from outlast.cli.doorway import DIFFERS, SOUND, carry_out
+from outlast.cli.importing import load_here, workflow_of
+from outlast.cli.options import (
+    AppOption,
+    ByOption,
+    Form,
+    FormOption,
+    ReasonOption,
+    RunArgument,
+    StoreOption,
+    settings_of,
+    whoever,
+)
+from outlast.cli.screen import notice, screen, show_columns, write_json
+from outlast.cli.when import local
+from outlast.cli.words import counted, plain
+from outlast.client import Client
+from outlast.compose import open_desk
+from outlast.errors import BadInput, NotFound
+from outlast.history.ids import RunId
+from outlast.settings import Settings
+
+
+def versions(
+    ctx: typer.Context,
+    workflow: Annotated[str, typer.Argument(help="The name of a workflow.", metavar="WORKFLOW")],
+    app: AppOption = None,
+    store: StoreOption = None,
+    output: FormOption = Form.TEXT,
+) -> None:
+    """List the versions of a workflow that runs are of, the one used last first.
+
+    \b
+    [dim]outlast versions digest
+    outlast versions digest --app flows.py[/dim]
+    """
+
+    def begin() -> Coroutine[Any, Any, int]:
+        settings = settings_of(ctx, store)
+        load_here(app or (), settings)
+        return _versions(settings, workflow, output)
+
+    carry_out(begin)
+
+
+async def _versions(settings: Settings, workflow: str, form: Form) -> int:
+    async with open_desk(settings, readonly=True) as desk:
+        found = await desk.versions(workflow)
+    if form is Form.JSON:
+        write_json([{name: getattr(each, name) for name in each.__struct_fields__} for each in found], pretty=True)
+        return SOUND
+    rows = [[Text(name, style="bold") for name in ("VERSION", "RUNS", "FIRST", "LAST", "")]]
+    for each in found:
+        remark = " ".join(["today's code"] * each.is_today + ["not stored"] * (not each.is_stored))
+        cells = (each.version[:12] or "none", str(each.runs), local(each.first, full=True), local(each.last, full=True), remark)
+        rows.append([Text(cell) for cell in cells])
+    show_columns(screen(), rows)
+    return SOUND
+
+
+def diff(
+    ctx: typer.Context,
+    old: Annotated[str, typer.Argument(help="A run, or the beginning of a version.", metavar="RUN|VERSION")],
+    new: Annotated[str | None, typer.Argument(help="The same; today's code by default.", metavar="RUN|VERSION")] = None,
+    app: AppOption = None,
+    store: StoreOption = None,
+) -> None:
+    """Show how the code of a run differs from today's, or two versions from each other.
+
+    \b
+    [dim]outlast diff 01a1e436-2c39
+    outlast diff 01a1e436-2c39 01a1e440-77ab
+    outlast diff 5f0c2e 9ab311[/dim]
+    """
+
+    def begin() -> Coroutine[Any, Any, int]:
+        settings = settings_of(ctx, store)
+        load_here(app or (), settings)
+        return _diff(settings, old, new, app or ())
+
+    carry_out(begin)
+
+
+async def _diff(settings: Settings, old: str, new: str | None, apps: Any) -> int:
+    async with open_desk(settings) as desk:
+        before = await _version(desk, old)
+        if new is not None:
+            after = await _version(desk, new)
+        else:
+            run = await desk.find(old)
+            workflow_of(await desk.created(run), apps, settings)
+            after = await desk.today(run)
+        text = await desk.differences(before, after)
+    if not text:
+        notice(f"version {before[:12]} and version {after[:12]} have the same text")
+        return SOUND
+    console = screen()
+    for line in text.splitlines():
+        style = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")
+        console.print(Text(plain(line, keep_indent=True), style=style), soft_wrap=True)
+    return DIFFERS
+
+
+async def _version(desk: Client, name: str) -> str:
+    """The version of a run, or the one version that begins so."""
+    try:
+        return (await desk.get(await desk.find(name))).version
+    except (NotFound, BadInput):
+        found = await desk.known_versions(name)
+    if len(found) != 1:
+        raise BadInput(f"there is no run {name!r}, and {len(found) or 'no'} versions that begin so")
+    return found[0]
+
+
+def migrate(
+    ctx: typer.Context,
+    run: RunArgument,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")] = False,
+    reason: ReasonOption = "",
+    app: AppOption = None,
+    by: ByOption = None,
+    store: StoreOption = None,
+) -> None:
+    """Move a run to today's code, after showing what that means.
+
+    As far as today's code agrees with what the log holds, the log is kept.
+    What follows stays on its branch, and the run goes on beside it.
+
+    \b
+    [dim]outlast migrate 01a1e436-2c39 --app flows.py[/dim]
+    """
+
+    def begin() -> Coroutine[Any, Any, int]:
+        settings = settings_of(ctx, store)
+        load_here(app or (), settings)
+        return _migrate(settings, run, app or (), yes, whoever(by), reason)
+
+    carry_out(begin)
+
+
+async def _migrate(settings: Settings, name: str, apps: Any, yes: bool, by: str, reason: str) -> int:
+    async with open_desk(settings) as desk:
+        run = await desk.find(name)
+        workflow_of(await desk.created(run), apps, settings)
+        if not yes:
+            await _explain(desk, run)
+            if not typer.confirm("Move the run to today's code?", err=True):
+                notice(f"run {run} stays as it is")
+                return SOUND
+        rehearsal = await desk.migrate(run, by=by, reason=reason)
+    if rehearsal.agrees:
+        notice(f"today's code agrees with the log of run {run}: it goes on as it is, no branch is needed", style="bold")
+    else:
+        notice(f"run {run} goes on from event {rehearsal.upto} with today's code, as a new branch", style="bold")
+    return SOUND
+
+
+async def _explain(desk: Client, run: RunId) -> None:
+    rehearsal = await desk.rehearse(run)
+    if rehearsal.agrees:
+        notice(f"today's code agrees with all {counted(rehearsal.events, 'event')} of run {run}")
+        return
+    left = 0
+    async for entry in desk.events(run, after=rehearsal.upto):
+        left += type(entry.event).__name__ == "NodeCompleted"
+    notice(
+        f"{rehearsal.divergence}",
+        f"Today's code agrees with the log up to event {rehearsal.upto}; {counted(left, 'completed node')} after it stay "
+        "on the old branch, and results that the new code asks for in the same way are taken over.",
+    )

@@ -1,0 +1,116 @@
+"""Versions of workflows: which there are, how two of them differ, and moving a run to another one."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from outlast.client.steering import Steering
+from outlast.errors import NotFound, Refused
+from outlast.history import events as e
+from outlast.history.ids import RunId
+from outlast.lifecycle.status import Status
+from outlast.lifecycle.turning import Turn
+from outlast.runtime import registry
+from outlast.runtime.definitions import definition_of
+from outlast.runtime.ends import created_of
+from outlast.runtime.finding import find_workflow
+from outlast.runtime.rehearsal import Rehearsal, rehearse
+from outlast.store import Query
+
+
+class Version(Struct, frozen=True, kw_only=True):
+    """One version of a workflow that runs are of. `is_today` if it is that of the code that is known here."""
+
+    version: str
+    workflow: str
+    runs: int
+    first: int
+    last: int
+    is_stored: bool
+    is_today: bool = False
+
+
+class Versions(Steering):
+    """The verbs about versions."""
+
+    async def versions(self, workflow: str) -> list[Version]:
+        """The versions of a workflow that its runs are of, the one used last first. Times are microseconds."""
+        found: dict[str, Version] = {}
+        async for run in self._of(workflow):
+            old = found.get(run.version)
+            found[run.version] = Version(
+                version=run.version,
+                workflow=workflow,
+                runs=old.runs + 1 if old else 1,
+                first=min(old.first, run.created) if old else run.created,
+                last=max(old.last, run.created) if old else run.created,
+                is_stored=old.is_stored if old else bool(run.version) and await self._store.blobs.has(run.version),
+                is_today=run.version == self._today(workflow),
+            )
+        if not found:
+            raise NotFound(f"there is no run of a workflow {workflow!r}")
+        return sorted(found.values(), key=lambda each: each.last, reverse=True)
+
+    async def known_versions(self, beginning: str) -> list[str]:
+        """The versions of any run that begin so."""
+        found: dict[str, None] = {}
+        async for listed in self.all(Query(limit=1000)):
+            if listed.summary.version.startswith(beginning):
+                found[listed.summary.version] = None
+        return list(found)
+
+    async def created(self, run: RunId) -> e.RunCreated:
+        """How a run was created."""
+        return await created_of(self._store, run)
+
+    async def source(self, version: str) -> str:
+        """The stored text of a version."""
+        document = msgspec.json.decode(await definition_of(self._store.blobs, version))
+        return str(document.get("source") or f"(its source was not to be had; code {document.get('code')})\n")
+
+    async def differences(self, old: str, new: str) -> str:
+        """How two versions differ, as a unified diff; empty if they do not."""
+        before, after = await self.source(old), await self.source(new)
+        lines = difflib.unified_diff(
+            before.splitlines(keepends=True), after.splitlines(keepends=True), old[:12], new[:12]
+        )
+        return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
+
+    async def today(self, run: RunId) -> str:
+        """The version of the code that would go on with a run here; it is stored when this returns."""
+        workflow = find_workflow(await created_of(self._store, run), self._apps)
+        return await self._definitions.keep(workflow)
+
+    async def rehearse(self, run: RunId) -> Rehearsal:
+        """Whether today's code would replay a run, and if not, how far: nothing is written and no node runs."""
+        return await rehearse(self._store, run, find_workflow(await created_of(self._store, run), self._apps))
+
+    async def migrate(self, run: RunId, *, by: str = "", reason: str = "") -> Rehearsal:
+        """Move a run to today's code. As far as that agrees with the log, the log is kept; what follows stays on its branch,
+        and the run goes on beside it. If they agree altogether, no branch is needed."""
+        if (await self._head(run)).closed and (await self.get(run)).status is not Status.FAILED:
+            raise Refused(f"run {run} is over: there is nothing to migrate. A fork of it goes on with today's code.")
+        rehearsal = await self.rehearse(run)
+        if rehearsal.agrees:
+            if (await self.get(run)).held:
+                await self.resume(run, by=by)
+            return rehearsal
+        previous, version = (await self.get(run)).version, await self.today(run)
+        word = e.VersionChanged(version=version, previous=previous, reason=reason or "migrated")
+        why = reason or f"today's code agrees with the log up to event {rehearsal.upto}"
+        turn = Turn(cutoff=rehearsal.upto, cause="migrate", by=by, reason=why, then=(word,))
+        await self._turn(run, lambda _: turn)
+        return rehearsal
+
+    def _today(self, workflow: str) -> str:
+        known = registry.known(workflow)
+        return known.version if known is not None else ""
+
+    async def _of(self, workflow: str) -> AsyncIterator[Any]:
+        async for listed in self.all(Query(workflow=workflow, limit=1000)):
+            yield listed.summary
