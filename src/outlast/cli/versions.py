@@ -62,7 +62,13 @@ async def _versions(settings: Settings, workflow: str, form: Form) -> int:
     rows = [[Text(name, style="bold") for name in ("VERSION", "RUNS", "FIRST", "LAST", "")]]
     for each in found:
         remark = " ".join(["today's code"] * each.is_today + ["not stored"] * (not each.is_stored))
-        cells = (each.version[:12] or "none", str(each.runs), local(each.first, full=True), local(each.last, full=True), remark)
+        cells = (
+            each.version[:12] or "none",
+            str(each.runs),
+            local(each.first, full=True),
+            local(each.last, full=True),
+            remark,
+        )
         rows.append([Text(cell) for cell in cells])
     show_columns(screen(), rows)
     return SOUND
@@ -152,6 +158,7 @@ async def _migrate(settings: Settings, name: str, apps: Any, yes: bool, by: str,
     async with open_desk(settings) as desk:
         run = await desk.find(name)
         workflow_of(await desk.created(run), apps, settings)
+        await desk.must_be_migratable(run)
         if not yes:
             await _explain(desk, run)
             if not typer.confirm("Move the run to today's code?", err=True):

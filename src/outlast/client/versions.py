@@ -93,8 +93,7 @@ class Versions(Steering):
     async def migrate(self, run: RunId, *, by: str = "", reason: str = "") -> Rehearsal:
         """Move a run to today's code. As far as that agrees with the log, the log is kept; what follows stays on its branch,
         and the run goes on beside it. If they agree altogether, no branch is needed."""
-        if (await self._head(run)).closed and (await self.get(run)).status is not Status.FAILED:
-            raise Refused(f"run {run} is over: there is nothing to migrate. A fork of it goes on with today's code.")
+        await self.must_be_migratable(run)
         rehearsal = await self.rehearse(run)
         if rehearsal.agrees:
             if (await self.get(run)).held:
@@ -106,6 +105,11 @@ class Versions(Steering):
         turn = Turn(cutoff=rehearsal.upto, cause="migrate", by=by, reason=why, then=(word,))
         await self._turn(run, lambda _: turn)
         return rehearsal
+
+    async def must_be_migratable(self, run: RunId) -> None:
+        """Refuse to move a run that is over."""
+        if (await self._head(run)).closed and (await self.get(run)).status is not Status.FAILED:
+            raise Refused(f"run {run} is over: there is nothing to migrate. A fork of it goes on with today's code.")
 
     def _today(self, workflow: str) -> str:
         known = registry.known(workflow)

@@ -158,6 +158,8 @@ class _Indexed:
             self._children[event.child] = event.node or event.workflow
         if isinstance(event, e.ChildStarted | e.ChildEnded):
             return type(event).__name__, self._children.get(event.child, event.child)
+        if isinstance(event, e.InteractionRequested | e.InteractionAnswered | e.InteractionWithdrawn):
+            return type(event).__name__, event.interaction.partition("~")[0]  # asked anew, it is the same question
         fields = ABOUT.get(type(event), ())
         return type(event).__name__, *(str(getattr(event, name)) for name in fields)
 

@@ -61,7 +61,18 @@ VOLATILE = frozenset(
     {
         *("ms", "epoch", "worker", "previous", "retry_at", "due", "upto", "receipt"),
         *("adopted", "evidence", "parent_first", "previous_first", "previous_branch", "new_branch", "forked_at"),
-        *("root", "parent", "parent_node", "forked_from", "child", "successor", "signal", "cursor", "more"),
+        *(
+            "root",
+            "parent",
+            "parent_node",
+            "forked_from",
+            "child",
+            "successor",
+            "signal",
+            "cursor",
+            "more",
+            "interaction",
+        ),
     }
 )
 """Fields that are chance, or numbers and names of this one run."""

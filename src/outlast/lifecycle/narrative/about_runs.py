@@ -163,7 +163,7 @@ def _version_changed(teller: Teller, event: e.VersionChanged, entry: Entry) -> N
 
 _OPENED = {
     "jump": "{who} went back{where}",
-    "retry": "{who} had something done again{where}",
+    "retry": "{who} had work done again, went back{where}",
     "recovery": "Recovery went back{where}",
     "activate": "{who} took up an older branch{where}",
     "migrate": "{who} moved it to another version{where}",

@@ -56,7 +56,8 @@ def _again(teller: Teller, event: e.NodeScheduled, entry: Entry) -> None:
     """What had come to an end, or was cut off, is done again: told with the turn that it follows."""
     turn, before = teller.last_turn, teller.before
     if turn is not None and before is not None and turn.last == before.seq:
-        turn.again.append(event.node)
+        if event.node not in turn.again:
+            turn.again.append(event.node)
         turn.touch(entry)
     elif event.cause == "reset":
         words = f"{say.cropped(event.node, 60)} was to be done again"
