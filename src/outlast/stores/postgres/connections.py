@@ -1,0 +1,109 @@
+"""Connections to the server: few, made when they are needed, made anew when they break.
+
+A connection is lent to one caller at a time. Whoever fails on it in a way that leaves its state in doubt, or is cancelled in
+the middle of a statement, has it cut: nobody is handed a connection that still carries somebody else's answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any, TypeAlias
+
+import asyncpg
+
+from outlast.stores.postgres.target import Target
+from outlast.stores.postgres.trouble import DRIVERS, is_cut, is_worth_waiting_for, while_connecting
+
+Connection: TypeAlias = Any
+"""asyncpg's own class has no types."""
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.5
+"""Seconds between two tries to reach the server."""
+CONNECTING = 10.0
+"""Seconds that one try may take."""
+CLOSING = 2.0
+CACHED = 200
+"""Prepared statements kept for each connection."""
+
+
+class Pool:
+    """Up to `size` connections to one server. `patience` is how many seconds one waits for a server that is away."""
+
+    def __init__(self, target: Target, size: int, patience: float) -> None:
+        self.target = target
+        self._patience = patience
+        self._idle: list[Connection] = []
+        self._lent: set[Connection] = set()
+        self._turns = asyncio.Semaphore(size)
+        self._is_closed = False
+
+    @asynccontextmanager
+    async def lend(self) -> AsyncIterator[Connection]:
+        """A connection that works, as far as one can know; `StoreBusy` if there is none for too long."""
+        async with self._turns:
+            connection = self._take() or await self.connect()
+            self._lent.add(connection)
+            try:
+                yield connection
+            except BaseException as error:
+                if is_cut(error) or not isinstance(error, Exception):
+                    connection.terminate()
+                raise
+            finally:
+                self._lent.discard(connection)
+                self._give_back(connection)
+
+    def _take(self) -> Connection | None:
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.is_closed():
+                return connection
+        return None
+
+    def _give_back(self, connection: Connection) -> None:
+        if connection.is_closed():
+            return
+        if self._is_closed or connection.is_in_transaction():
+            connection.terminate()
+        else:
+            self._idle.append(connection)
+
+    async def connect(self) -> Connection:
+        """A new connection, for the caller to close; the server may be coming up, or away for a moment."""
+        loop, pause = asyncio.get_running_loop(), FIRST_PAUSE
+        give_up = loop.time() + self._patience
+        while True:
+            try:
+                return await connected(self.target)
+            except (*DRIVERS, ValueError) as error:
+                if self._is_closed or loop.time() > give_up or not is_worth_waiting_for(error):
+                    raise while_connecting(error, self.target.shown) from error
+            await asyncio.sleep(random.uniform(0.5, 1.5) * pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    def cut_idle(self) -> None:
+        """Let go of all that nobody uses: the server they led to is gone."""
+        while self._idle:
+            self._idle.pop().terminate()
+
+    async def close(self) -> None:
+        self._is_closed = True
+        for connection in list(self._lent):
+            connection.terminate()
+        while self._idle:
+            await farewell(self._idle.pop())
+
+
+async def connected(target: Target) -> Connection:
+    """One try to connect."""
+    cached = 0 if target.pgbouncer else CACHED
+    return await asyncpg.connect(target.dsn, timeout=CONNECTING, statement_cache_size=cached, command_timeout=None)
+
+
+async def farewell(connection: Connection) -> None:
+    """Close a connection politely, if the server is there to hear it."""
+    with suppress(*DRIVERS):
+        await connection.close(timeout=CLOSING)
