@@ -280,8 +280,15 @@ class Driver:
         fresh.clear()
 
     def _has_more(self) -> bool:
+        code = self.code  # after a replay it may have asked for something that only the next append says
         return not self.is_over and bool(
-            self._pending or self._has_news or self._request or self.pen.arrived or self.code.is_done or self._held
+            self._pending
+            or self._has_news
+            or self._request
+            or self.pen.arrived
+            or code.is_done
+            or code.fresh
+            or self._held
         )
 
     def _write_soon(self) -> None:
@@ -318,7 +325,8 @@ class Driver:
             await asyncio.sleep(0)  # nodes that run may be about to end: their outcomes can share the append
         code = self.code
         self._ask_aloud()
-        if ending is None and (code.is_done or not code.open):
+        # A driver that stops does not tell its code what nodes still bring home: that nothing is open says nothing then.
+        if ending is None and (code.is_done or not (code.open or self._is_stopping)):
             ending = await self._conclude()
         begins, then, time = self._begins, self._then, self._time
         events, self._pending, self._begins, self._then = self._pending, [], [], []
