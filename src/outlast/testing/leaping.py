@@ -1,7 +1,7 @@
 """Time that passes only when nothing else is to be done: hours in no time, and the same order in every run.
 
 On a `LeapingLoop` everything that is ready runs at one moment; when all of it waits, the clock leaps to the next
-timer. While threads are at work real time passes instead, so that what they bring home is not overtaken by timers.
+timer. While threads or servers are at work real time passes instead, so that no timer overtakes what they bring home.
 """
 
 from __future__ import annotations
@@ -76,12 +76,13 @@ class _LeapingSelector(selectors.DefaultSelector):
 
 class LeapingLoop(asyncio.SelectorEventLoop):
     """An event loop on a `LeapingClock`. `on_turn` is called with every turn of it; `threads` says how many threads that it
-    does not know of are at work."""
+    does not know of are at work, each of `servers` how many answers of a server are awaited."""
 
     def __init__(self, clock: LeapingClock | None = None) -> None:
         self.clock = clock or LeapingClock()
         self.on_turn: Callable[[], None] = lambda: None
         self.threads: Callable[[], int] = lambda: 0
+        self.servers: list[Callable[[], int]] = []
         self._in_executors = 0
         super().__init__(_LeapingSelector(self))
 
@@ -89,7 +90,7 @@ class LeapingLoop(asyncio.SelectorEventLoop):
         return self.clock.seconds()
 
     def is_working(self) -> bool:
-        return self._in_executors > 0 or self.threads() > 0
+        return self._in_executors > 0 or self.threads() > 0 or any(awaited() for awaited in self.servers)
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
         self._in_executors += 1

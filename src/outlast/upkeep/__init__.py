@@ -1,7 +1,7 @@
 """THE CARETAKER: what is done for a store as a whole, whatever the runs in it do meanwhile.
 
-It tells how a store stands, brings its file to this version's tables, and makes a copy. So far it knows stores in an SQLite
-file; one in memory ends with its process and needs no care.
+It tells how a store stands, brings it to this version's tables, and makes a copy. It knows stores in an SQLite file and in
+PostgreSQL, which brings its own program for copies; a store in memory ends with its process and needs no care.
 
 What holds here:
 

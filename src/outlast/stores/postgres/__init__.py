@@ -21,11 +21,18 @@ How it is kept:
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
+from outlast.address import server_at
+from outlast.errors import BadInput, StoreUnusable
 from outlast.store import Blobs
 from outlast.stores.folder import FolderBlobs
+
+if find_spec("asyncpg") is None:
+    raise StoreUnusable("a store in PostgreSQL needs its driver: pip install 'outlast[postgres]'")
+
 from outlast.stores.postgres.blobs import DatabaseBlobs
 from outlast.stores.postgres.catalog import CatalogRows
 from outlast.stores.postgres.claims import ClaimRows
@@ -33,13 +40,13 @@ from outlast.stores.postgres.database import Database
 from outlast.stores.postgres.journal import JournalRows
 from outlast.stores.postgres.lines import LineRows
 from outlast.stores.postgres.retention import RetentionRows
-from outlast.stores.postgres.target import target_of
+from outlast.stores.postgres.upkeep import UpkeepRows
 from outlast.stores.postgres.wakeups import WakeupRows
 
 __all__ = ["PostgresStore"]
 
 
-class PostgresStore(JournalRows, CatalogRows, ClaimRows, LineRows, RetentionRows, WakeupRows):
+class PostgresStore(JournalRows, CatalogRows, ClaimRows, LineRows, RetentionRows, UpkeepRows, WakeupRows):
     """A store in the database that `url` names. Nothing is connected to before it is used, or opened with `open`.
 
     `patience` is how many seconds a call waits for a server that is away."""
@@ -53,7 +60,10 @@ class PostgresStore(JournalRows, CatalogRows, ClaimRows, LineRows, RetentionRows
         patience: float = 10.0,
         readonly: bool = False,
     ) -> None:
-        database = Database(target_of(url), readonly=readonly, relaxed=durability == "relaxed", patience=patience)
+        server = server_at(url)
+        if server is None:
+            raise BadInput("this is not a PostgreSQL address; write postgresql://user@host:5432/database")
+        database = Database(server, readonly=readonly, relaxed=durability == "relaxed", patience=patience)
         super().__init__(database)
         self.blobs: Blobs = DatabaseBlobs(database)
         if blobs is not None:
@@ -62,7 +72,7 @@ class PostgresStore(JournalRows, CatalogRows, ClaimRows, LineRows, RetentionRows
     @property
     def shown(self) -> str:
         """Where the store is, for people: without a password."""
-        return self._db.target.shown
+        return self._db.server.shown
 
     @property
     def in_flight(self) -> int:

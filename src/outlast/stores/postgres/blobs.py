@@ -66,7 +66,7 @@ class DatabaseBlobs:
     async def open(self, ref: BlobRef) -> AsyncIterator[bytes]:
         found = await self._db.read(_FIND, bytes.fromhex(ref.hash)) if _HASH.fullmatch(ref.hash) else []
         if not found:
-            raise NotFound(f"blob {ref.hash} is not in {self._db.target.shown}")
+            raise NotFound(f"blob {ref.hash} is not in {self._db.server.shown}")
         id, size = found[0]
         hasher, number, read = hashlib.blake2b(digest_size=32), 0, 0
         while read < size and (rows := await self._db.read(_READ, id, number)):

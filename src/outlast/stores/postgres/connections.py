@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import asyncpg
 
-from outlast.stores.postgres.target import Target
+from outlast.address import Server
 from outlast.stores.postgres.trouble import DRIVERS, is_cut, is_worth_waiting_for, while_connecting
 
 Connection: TypeAlias = Any
@@ -30,21 +30,20 @@ CACHED = 200
 
 
 class Pool:
-    """Up to `size` connections to one server. `patience` is how many seconds one waits for a server that is away."""
+    """Up to `size` connections to one server."""
 
-    def __init__(self, target: Target, size: int, patience: float) -> None:
-        self.target = target
-        self._patience = patience
+    def __init__(self, server: Server, size: int) -> None:
+        self.server = server
         self._idle: list[Connection] = []
         self._lent: set[Connection] = set()
         self._turns = asyncio.Semaphore(size)
         self._is_closed = False
 
     @asynccontextmanager
-    async def lend(self) -> AsyncIterator[Connection]:
-        """A connection that works, as far as one can know; `StoreBusy` if there is none for too long."""
+    async def lend(self, give_up: float) -> AsyncIterator[Connection]:
+        """A connection that works, as far as one can know; `StoreBusy` if there is none by that time of the loop."""
         async with self._turns:
-            connection = self._take() or await self.connect()
+            connection = self._take() or await self.connect(give_up)
             self._lent.add(connection)
             try:
                 yield connection
@@ -71,16 +70,15 @@ class Pool:
         else:
             self._idle.append(connection)
 
-    async def connect(self) -> Connection:
+    async def connect(self, give_up: float) -> Connection:
         """A new connection, for the caller to close; the server may be coming up, or away for a moment."""
         loop, pause = asyncio.get_running_loop(), FIRST_PAUSE
-        give_up = loop.time() + self._patience
         while True:
             try:
-                return await connected(self.target)
+                return await connected(self.server)
             except (*DRIVERS, ValueError) as error:
                 if self._is_closed or loop.time() > give_up or not is_worth_waiting_for(error):
-                    raise while_connecting(error, self.target.shown) from error
+                    raise while_connecting(error, self.server.shown) from error
             await asyncio.sleep(random.uniform(0.5, 1.5) * pause)
             pause = min(2 * pause, LONGEST_PAUSE)
 
@@ -97,10 +95,10 @@ class Pool:
             await farewell(self._idle.pop())
 
 
-async def connected(target: Target) -> Connection:
+async def connected(server: Server) -> Connection:
     """One try to connect."""
-    cached = 0 if target.pgbouncer else CACHED
-    return await asyncpg.connect(target.dsn, timeout=CONNECTING, statement_cache_size=cached, command_timeout=None)
+    cached = 0 if server.pgbouncer else CACHED
+    return await asyncpg.connect(server.dsn, timeout=CONNECTING, statement_cache_size=cached, command_timeout=None)
 
 
 async def farewell(connection: Connection) -> None:

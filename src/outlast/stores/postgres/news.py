@@ -53,7 +53,7 @@ class News:
     def __init__(self, database: Database) -> None:
         self._db = database
         self._name = os.urandom(6).hex()
-        self._channel = f"outlast_{database.target.schema}"
+        self._channel = f"outlast_{database.server.schema}"
         self._notifies: list[Notify] = []
         self._listener: asyncio.Task[None] | None = None
         self._teller: asyncio.Task[None] | None = None
@@ -71,7 +71,7 @@ class News:
         self._untold.update(append.record.run for append in landed)
         if self._notifies:
             self._own.update((append.record.run, append.record.last) for append in landed)
-        if self._teller is None and not self._db.target.pgbouncer:
+        if self._teller is None and not self._db.server.pgbouncer:
             self._teller = asyncio.get_running_loop().create_task(self._tell(), name="outlast-postgres-teller")
 
     async def _tell(self) -> None:
@@ -119,7 +119,7 @@ class News:
             lost = asyncio.Event()
             try:
                 await self._db.open()
-                if not self._db.target.pgbouncer:
+                if not self._db.server.pgbouncer:
                     connection = await self._db.connect()
                     connection.add_termination_listener(lambda _, lost=lost: lost.set())
                     await connection.add_listener(self._channel, self._heard)
@@ -129,7 +129,7 @@ class News:
                         async with asyncio.timeout(POLL if connection is None else SWEEP):
                             await lost.wait()
             except (*DRIVERS, OutlastError) as error:
-                log.debug("news of %s are interrupted: %s", self._db.target.shown, error)
+                log.debug("news of %s are interrupted: %s", self._db.server.shown, error)
                 await asyncio.sleep(POLL)
             finally:
                 if connection is not None:
