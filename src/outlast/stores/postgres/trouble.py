@@ -8,7 +8,6 @@ the transaction was rolled back.
 from __future__ import annotations
 
 import asyncio
-from typing import TypeAlias
 
 import asyncpg
 
@@ -24,9 +23,15 @@ from outlast.errors import (
     StoreUnusable,
 )
 
-Trouble: TypeAlias = asyncpg.PostgresError | asyncpg.InterfaceError | OSError
-DRIVERS = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError, asyncio.IncompleteReadError)
-"""What the driver raises; a cut line may come as any of the last four."""
+DRIVERS = (
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    OSError,
+    TimeoutError,
+    asyncio.IncompleteReadError,
+)
+"""What the driver raises; a cut line may come as any but the first."""
 
 PASSING = ("40001", "40P01")
 """Two transactions stood in each other's way and this one was undone: to be tried again at once."""
