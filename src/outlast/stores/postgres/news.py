@@ -161,6 +161,7 @@ class News:
         listener, self._listener = self._listener, None
         if listener is not None:
             listener.cancel()
+            await asyncio.wait([listener])
         if self._teller is not None:
             with suppress(TimeoutError):
                 async with asyncio.timeout(1.0):
