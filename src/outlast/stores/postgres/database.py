@@ -83,10 +83,11 @@ class Database:
 
     async def connect(self) -> Connection:
         """A connection for the caller alone, who closes it."""
-        return await self._shared.connect(asyncio.get_running_loop().time() + self._patience)
+        with self.counted():
+            return await self._shared.connect(asyncio.get_running_loop().time() + self._patience)
 
     async def close(self) -> None:
-        with self._counted():
+        with self.counted():
             await self._own.close()
             await self._shared.close()
 
@@ -148,7 +149,7 @@ class Database:
     ) -> Result:
         loop, pause, tries = asyncio.get_running_loop(), FIRST_PAUSE, 0
         give_up = loop.time() + patience
-        with self._counted():
+        with self.counted():
             while True:
                 try:
                     async with pool.lend(give_up) as connection:
@@ -166,7 +167,8 @@ class Database:
                 pause = min(2 * pause, LONGEST_PAUSE)
 
     @contextmanager
-    def _counted(self) -> Iterator[None]:
+    def counted(self) -> Iterator[None]:
+        """An answer of the server is awaited."""
         self.in_flight += 1
         try:
             yield

@@ -20,7 +20,6 @@ from contextlib import suppress
 from outlast.errors import OutlastError
 from outlast.history.ids import RunId
 from outlast.store import Append, Notify
-from outlast.stores.postgres.connections import Connection
 from outlast.stores.postgres.database import Database
 from outlast.stores.postgres.trouble import DRIVERS
 
@@ -30,6 +29,8 @@ GATHERED = 0.01
 """Seconds between two announcements: what lands meanwhile is told together."""
 SWEEP = 10.0
 """Seconds between two looks at the log where announcements arrive."""
+PING = 5.0
+"""Seconds within which the line that listens has to answer."""
 POLL = 0.25
 """Seconds between two looks where they do not."""
 PAYLOAD = 7000
@@ -115,25 +116,33 @@ class News:
     async def _listen(self) -> None:
         """Listen for ever. Whatever happens to the line, another one is made, and one look makes up for what was missed."""
         while True:
-            connection: Connection | None = None
-            lost = asyncio.Event()
             try:
                 await self._db.open()
-                if not self._db.server.pgbouncer:
-                    connection = await self._db.connect()
-                    connection.add_termination_listener(lambda _, lost=lost: lost.set())
-                    await connection.add_listener(self._channel, self._heard)
-                while not lost.is_set():
-                    await self._look()
-                    with suppress(TimeoutError):
-                        async with asyncio.timeout(POLL if connection is None else SWEEP):
-                            await lost.wait()
+                await (self._keep_looking() if self._db.server.pgbouncer else self._stay_on_the_line())
             except (*DRIVERS, OutlastError) as error:
                 log.debug("news of %s are interrupted: %s", self._db.server.shown, error)
                 await asyncio.sleep(POLL)
-            finally:
-                if connection is not None:
-                    connection.terminate()
+
+    async def _keep_looking(self) -> None:
+        while True:
+            await self._look()
+            await asyncio.sleep(POLL)
+
+    async def _stay_on_the_line(self) -> None:
+        """Listen until the line is lost."""
+        connection, lost = await self._db.connect(), asyncio.Event()
+        try:
+            connection.add_termination_listener(lambda _: lost.set())
+            await connection.add_listener(self._channel, self._heard)
+            while not lost.is_set():
+                with self._db.counted():  # a line may be dead without a word
+                    await connection.execute("select 1", timeout=PING)
+                await self._look()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(SWEEP):
+                        await lost.wait()
+        finally:
+            connection.terminate()
 
     def _heard(self, _connection: object, _pid: int, _channel: str, payload: str) -> None:
         name, *runs = payload.split(",")
