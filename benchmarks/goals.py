@@ -119,7 +119,13 @@ GOALS: tuple[Goal | Unmeasured, ...] = (
     ),
     Goal("W2, nodes/s", "at least", 25_000, "w2", _of("w2", "nodes_per_s")),
     Goal("W2, nodes/s, times DBOS", "at least", 100, "w2", _times("w2", "nodes_per_s", "dbos")),
-    Unmeasured("W2 on PostgreSQL, nodes/s", "at least 12,000", "there is no PostgreSQL store yet"),
+    Goal(
+        "W2 on PostgreSQL, nodes/s, the best of 1, 2 and 4 workers",
+        "at least",
+        12_000,
+        "w2_postgres",
+        _of("w2-postgres", "nodes_per_s"),
+    ),
     Goal("W3", "at most", 0.1, "w3", _of("w3", "s"), 3, " s"),
     Goal("W4, until all runs go again", "at most", 0.5, "w4", _of("w4", "going_s"), 2, " s"),
     Goal(

@@ -70,7 +70,7 @@ LENGTHS = {
 
 
 def page(machine: Machine, results: Results, kernel: Kernel | None) -> str:
-    parts = (_top(machine), _goals(results), _beside(machine, results), _long(results), _many(results))
+    parts = (_top(machine), _goals(results), _beside(machine, results), _long(results), _many(results), _on_postgres(results))
     rest = (_failures(results), kernel_page(kernel) if kernel else "")
     return "\n".join(filter(None, (*parts, *rest)))
 
@@ -201,6 +201,23 @@ Runs that wait in a question, and runs that are done; one round each, start-up i
 (`many_runs waiting --nodes 100000`, `many_runs finished --nodes 100000`).
 
 {_table(("measure", "waiting", "finished"), rows)}
+"""
+
+
+def _on_postgres(results: Results) -> str:
+    rows = [
+        (str(workers), _figure(results.values("w2-postgres", f"nodes_per_s_{workers}"), 0))
+        for workers in (1, 2, 4)
+        if results.values("w2-postgres", f"nodes_per_s_{workers}")
+    ]
+    if not rows:
+        return ""
+    return f"""## On PostgreSQL
+
+W2, its runs shared by several worker processes, on a real server on the same machine with fsync on: it takes its share of
+the cores (`w2_postgres`).
+
+{_table(("workers", "nodes/s"), rows)}
 """
 
 

@@ -24,7 +24,7 @@ FOREIGN = re.compile(
 
 SETTINGS = {
     "store": "Where the runs are kept.",
-    "blobs": "Where large values are kept; beside the store if it is empty.",
+    "blobs": "Where large values are kept; beside the store, or in its database, if it is empty.",
     "apps": "The modules and files that hold workflows. A worker imports them.",
     "claim": "Seconds until another worker takes over from one that went silent.",
     "concurrency": "How many runs one process advances at once.",

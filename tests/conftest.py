@@ -1,8 +1,13 @@
-"""What all tests share: Hypothesis draws the same examples in every run, and says how to draw a failing one again."""
+"""What all tests share: a real PostgreSQL, if they ask for it; and Hypothesis draws the same examples in every run, and says
+how to draw a failing one again."""
 
 from __future__ import annotations
 
 from hypothesis import HealthCheck, Phase, settings
+
+from outlast.testing.servers.fixtures import _any_postgres, postgres, postgres_url
+
+__all__ = ["_any_postgres", "postgres", "postgres_url"]
 
 settings.register_profile(
     "outlast",

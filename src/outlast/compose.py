@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, ParamSpec, TypeVar
 
-from outlast.address import blobs_beside, file_at
+from outlast.address import blobs_beside, file_at, server_at
 from outlast.client import Blocking, Client
 from outlast.errors import BadInput, OutlastError, StoreUnusable
 from outlast.ledger import Ledger
@@ -60,7 +60,9 @@ def open_store(
     address: str | Path, *, blobs: str | Path = "", durability: Durability = "full", readonly: bool = False
 ) -> Store:
     """The store at an address, its blobs beside it unless they have a folder elsewhere. With `readonly` it must be there;
-    otherwise it is made."""
+    otherwise it is made. A server is first spoken to when the store is used."""
+    if server_at(address) is not None:
+        return _open_postgres(str(address), blobs, durability, readonly)
     path = file_at(address)
     if path is None:
         from outlast.stores.memory import MemoryStore
@@ -82,6 +84,13 @@ def _open_sqlite(path: Path, blobs: str | Path, durability: Durability, readonly
         return SqliteStore(place, blobs=folder, durability=durability, readonly=readonly)
     except (OSError, ValueError) as error:
         raise StoreUnusable(f"could not open {str(path)!r}: {error}") from error
+
+
+def _open_postgres(url: str, blobs: str | Path, durability: Durability, readonly: bool) -> Store:
+    from outlast.stores.postgres import PostgresStore
+
+    folder = Path(os.path.expanduser(blobs)).absolute() if blobs else None
+    return PostgresStore(url, blobs=folder, durability=durability, readonly=readonly)
 
 
 @asynccontextmanager

@@ -126,7 +126,7 @@ def _store_named_with(key: str, places: list[_Place]) -> str:
 
 def _is_same(one: str, other: str) -> bool:
     files = file_at(one), file_at(other)
-    return len({file and os.path.abspath(file) for file in files}) == 1
+    return len({os.path.abspath(file) if file else at for file, at in zip(files, (one, other), strict=True)}) == 1
 
 
 # --- what each place says

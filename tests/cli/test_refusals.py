@@ -164,7 +164,10 @@ def test_a_damaged_database_file(shell: Any) -> None:
 @pytest.mark.parametrize(
     ("address", "told"),
     [
-        ("postgresql://me:secret@there/db", "coming"),
+        ("postgresql://me:secret@there/db?schema=Not-One", "cannot be the schema of a store"),
+        ("postgresql://me:secret@there/db?pgbouncer=perhaps", "write pgbouncer=1"),
+        ("postgresql://me:secret@there:port/db", "does not read"),
+        ("postgresql:db", "postgresql://user@host"),
         ("s3://bucket/runs", "coming"),
         ("ftp://me:secret@there/x", "no kind of store called 'ftp'"),
         ("sqlite:runs.db", "sqlite:///runs.db"),

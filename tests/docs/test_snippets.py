@@ -8,6 +8,8 @@ A page is read like a notebook, in a folder of its own, block after block:
     text title="Output"       is what the python block before it printed
     <!-- not run: why -->     before a block excuses it
 
+A page that speaks of `DATABASE_URL` has a real PostgreSQL there.
+
 What is shown may leave things out: `…` stands for anything, and space is space. A command that shows nothing has to succeed.
 """
 
@@ -18,7 +20,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Timer
@@ -87,8 +89,9 @@ def surroundings() -> dict[str, str]:
 class Notebook:
     """The folder of a page, and the interpreter its blocks share."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, variables: Mapping[str, str]) -> None:
         self._folder = folder
+        self._surroundings = {**surroundings(), **variables}
         self._interpreter: subprocess.Popen[str] | None = None
         self._printed = ""
 
@@ -102,7 +105,7 @@ class Notebook:
             self._interpreter = subprocess.Popen(
                 [sys.executable, "-c", INTERPRETER],
                 cwd=self._folder,
-                env=surroundings(),
+                env=self._surroundings,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -129,7 +132,7 @@ class Notebook:
             ran = subprocess.run(
                 ["bash", "-c", command],
                 cwd=self._folder,
-                env=surroundings(),
+                env=self._surroundings,
                 capture_output=True,
                 text=True,
                 timeout=PATIENCE,
@@ -156,8 +159,8 @@ def must_match(shown: str, printed: str) -> None:
 
 
 @contextmanager
-def notebook(folder: Path) -> Iterator[Notebook]:
-    opened = Notebook(folder)
+def notebook(folder: Path, **variables: str) -> Iterator[Notebook]:
+    opened = Notebook(folder, variables)
     try:
         yield opened
     finally:
@@ -165,8 +168,11 @@ def notebook(folder: Path) -> Iterator[Notebook]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
-def test_what_a_page_shows_is_what_happens(page: Path, tmp_path: Path) -> None:
-    with notebook(tmp_path) as book:
+def test_what_a_page_shows_is_what_happens(page: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    variables = {}
+    if "DATABASE_URL" in page.read_text():
+        variables["DATABASE_URL"] = request.getfixturevalue("postgres_url")
+    with notebook(tmp_path, **variables) as book:
         for block in blocks(page):
             try:
                 _do(book, block)

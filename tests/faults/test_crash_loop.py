@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -21,6 +22,7 @@ from outlast.lifecycle.state import State
 from outlast.lifecycle.status import Status
 from outlast.store import LANDED, Append, Landed, Lost, Outcome, Store
 from outlast.stores.memory import Memory, MemoryStore
+from outlast.stores.postgres import PostgresStore
 from outlast.stores.sqlite import SqliteStore
 from outlast.testing.doors import LateArrivals
 from outlast.testing.faults import WAYS, Died, Fault, faulty
@@ -39,6 +41,7 @@ from outlast.testing.scripted import (
     live,
     state_now,
 )
+from outlast.testing.servers.deeds import empty_store
 
 SCRIPTS: dict[str, Script] = {
     "three nodes": [Do("a"), Do("b"), Do("c")],
@@ -169,6 +172,42 @@ def test_a_run_ends_the_same_wherever_its_process_dies(
     points = asyncio.run(all_points())
     record_property("crash_points", points)
     print(f"\n{kind}, {name}: {points} crash points")
+
+
+async def points_on_a_server(url: str, name: str, most: int) -> int:
+    """Some points of a script, the same ones each time."""
+
+    async def door() -> Store:
+        return PostgresStore(url, durability="relaxed")
+
+    script = SCRIPTS[name]
+    await empty_store(url)
+    expected, world, calls = await uninterrupted(door, script)
+    assert expected.status is Status.COMPLETED
+    points = list(itertools.product(WAYS, range(1, calls + 1)))
+    chosen = random.Random(name).sample(points, min(most, len(points)))
+    for way, call in chosen:
+        fault = Fault(way, call)
+        await empty_store(url)
+        state, crashed, processes = await interrupted(door, script, fault)
+        assert outcome(state) == outcome(expected), f"{fault} changes the outcome"
+        repeated = crashed.executed - world.executed
+        assert sum(repeated.values()) <= (processes - 1) * 3, f"{fault} repeats {repeated}"
+    print(f"\npostgres, {name}: {len(chosen)} crash points")
+    return len(chosen)
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_run_on_a_server_ends_the_same_wherever_its_process_dies(name: str, postgres_url: str) -> None:
+    """P1, P2, P3: a sample of the points; `make faults` tries them all."""
+    assert asyncio.run(points_on_a_server(postgres_url, name, 8))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_run_on_a_server_ends_the_same_whatever_happens_to_any_call(name: str, postgres_url: str) -> None:
+    """P1, P2, P3: every call, every way to fail."""
+    assert asyncio.run(points_on_a_server(postgres_url, name, 10_000))
 
 
 def test_the_loop_notices_a_store_that_answers_without_keeping(tmp_path: Path) -> None:

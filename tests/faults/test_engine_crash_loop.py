@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 import outlast as ol
 from outlast.errors import OutlastError
@@ -26,12 +27,12 @@ from outlast.runtime.finding import load
 from outlast.store import Append, Outcome, Store
 from outlast.stores.memory import MemoryStore
 from outlast.testing.crashes import RUN, Story, crash_loop
-from outlast.testing.doors import MemoryDoor, SqliteDoor
+from outlast.testing.doors import Door, MemoryDoor, PostgresDoor, SqliteDoor
 from outlast.testing.faults import WAYS, Fault, Way
 from outlast.testing.world import compare
 
 ROOT = Path(__file__).parents[2]
-SAMPLE = {"memory": 40, "sqlite": 12}
+SAMPLE = {"memory": 40, "sqlite": 12, "postgres": 2}
 """Points of a story that are tried where not all of them are."""
 
 
@@ -348,12 +349,23 @@ Faults = Iterator[tuple[Fault, ...]]
 
 def cross(kind: str, name: str, folder: Path, faults: Callable[[int], Faults], concurrency: int = 2000) -> int:
     """Play a story with each of these faults; how many are possible depends on the calls it makes."""
+    return cross_at(f"{kind}, {name}", story_of(name), DOORS[kind](folder), faults, concurrency)
+
+
+def cross_at(title: str, story: Story, door: Door, faults: Callable[[int], Faults], concurrency: int = 2000) -> int:
     began, points = time.perf_counter(), 0
-    with crash_loop(story_of(name), DOORS[kind](folder), concurrency=concurrency) as loop:
+    with crash_loop(story, door, concurrency=concurrency) as loop:
         for each in faults(len(loop.whole.calls)):
             points += loop.strike(*each)
-    print(f"\n{kind}, {name}: {points} crash points, {time.perf_counter() - began:.1f} s")
+    print(f"\n{title}: {points} crash points, {time.perf_counter() - began:.1f} s")
     return points
+
+
+def on_a_server(name: str, url: str, faults: Callable[[int], Faults]) -> int:
+    """On a server, how far the runs come that nobody waits for is by chance, also if nothing happens."""
+    story = story_of(name)
+    story = replace(story, repeats=story.repeats + story.is_loose)
+    return cross_at(f"postgres, {name}", story, PostgresDoor(url), faults)
 
 
 def deaths(calls: int) -> Faults:
@@ -362,6 +374,10 @@ def deaths(calls: int) -> Faults:
 
 def others(calls: int) -> Faults:
     return ((Fault(way, call),) for way, call in itertools.product(RARER, range(1, calls + 1)))
+
+
+def anything(calls: int) -> Faults:
+    return itertools.chain(deaths(calls), others(calls))
 
 
 def some(faults: Callable[[int], Faults], kind: str, seed: str) -> Callable[[int], Faults]:
@@ -402,6 +418,21 @@ def test_a_workflow_ends_the_same_though_answers_are_lost_and_calls_come_twice_o
 @pytest.mark.parametrize("name", STORIES)
 def test_a_workflow_ends_the_same_whatever_happens_to_any_of_its_calls(kind: str, name: str, tmp_path: Path) -> None:
     cross(kind, name, tmp_path, others)
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_a_workflow_on_a_server_ends_the_same_whatever_happens_to_some_of_its_calls(
+    name: str, postgres_url: str
+) -> None:
+    on_a_server(name, postgres_url, some(anything, "postgres", name))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", STORIES)
+def test_a_workflow_on_a_server_ends_the_same_whatever_happens_to_any_of_its_calls(
+    name: str, postgres_url: str
+) -> None:
+    on_a_server(name, postgres_url, anything)
 
 
 @pytest.mark.parametrize("name", STORIES)

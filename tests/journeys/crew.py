@@ -21,6 +21,7 @@ from random import Random
 
 from msgspec import Raw
 
+from outlast.compose import open_store
 from outlast.errors import Conflict, Fenced, Gone, Overtaken
 from outlast.history import events as e
 from outlast.history.ids import RunId
@@ -29,7 +30,6 @@ from outlast.lifecycle import decide
 from outlast.lifecycle.state import NodeStatus, State
 from outlast.lifecycle.status import Status
 from outlast.store import Claim, Due
-from outlast.stores.sqlite import SqliteStore
 
 NODES = ("n0", "n1", "n2", "n3", "n4", "n5")
 ASKS_BEFORE = 3
@@ -104,7 +104,7 @@ class Process:
     """A store, a ledger, and the words of whoever started us."""
 
     def __init__(self, path: str) -> None:
-        self.store = SqliteStore(path)
+        self.store = open_store(path)
         self.ledger = Ledger(self.store)
         self.worker = self.ledger.new_worker_id()
         self.orders: asyncio.Queue[str] = asyncio.Queue()

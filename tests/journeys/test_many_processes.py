@@ -1,4 +1,4 @@
-"""Real processes on one SQLite file: they race for runs, are killed, frozen past their claims and replaced.
+"""Real processes on one SQLite file or one server: they race for runs, are killed, frozen past their claims and replaced.
 
 Every run still comes to its end, every log is sound, and nothing happened twice (S1 to S8, W1 to W3).
 """
@@ -22,14 +22,14 @@ import apsw
 import pytest
 from msgspec import Struct
 
+from outlast.compose import open_store
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.history.record import Kind, Record, entries
 from outlast.ledger import Ledger
 from outlast.lifecycle.invariants import violations
 from outlast.lifecycle.status import Status
-from outlast.store import Query
-from outlast.stores.sqlite import SqliteStore
+from outlast.store import Query, Store
 
 CREW = Path(__file__).with_name("crew.py")
 TTL = 0.8
@@ -67,7 +67,7 @@ class Member:
 class Race:
     """Starts the processes, hears what they say, does things to them at planned moments, and counts."""
 
-    def __init__(self, path: Path, plan: Plan) -> None:
+    def __init__(self, path: Path | str, plan: Plan) -> None:
         self.path = path
         self.plan = plan
         self.rng = Random(plan.seed)
@@ -235,7 +235,7 @@ def _stop(pid: int) -> None:
 
 
 @asynccontextmanager
-async def _racing(path: Path, plan: Plan) -> AsyncIterator[Race]:
+async def _racing(path: Path | str, plan: Plan) -> AsyncIterator[Race]:
     race = Race(path, plan)
     try:
         async with asyncio.timeout(plan.seconds):
@@ -251,13 +251,13 @@ async def _create(ledger: Ledger, first: int, count: int) -> list[RunId]:
     return runs
 
 
-async def _completed(store: SqliteStore, count: int) -> int:
+async def _completed(store: Store, count: int) -> int:
     return len((await store.search(Query(statuses=(Status.COMPLETED,), limit=count + 1))).items)
 
 
-async def _race(path: Path, plan: Plan) -> None:
+async def _race(path: Path | str, plan: Plan) -> None:
     began = time.perf_counter()
-    store = SqliteStore(path)
+    store = open_store(path)
     ledger = Ledger(store)
     runs: list[RunId] = []
     async with _racing(path, plan) as race:
@@ -347,3 +347,16 @@ def test_two_processes_that_are_killed_and_frozen_complete_every_run(tmp_path: P
 def test_many_processes_complete_a_thousand_runs(workers: int, seed: int, tmp_path: Path) -> None:
     plan = Plan(workers=workers, runs=1000, kills=12, freezes=5, seed=seed, seconds=180)
     asyncio.run(_race(tmp_path / "runs.db", plan))
+
+
+def test_processes_on_a_server_that_are_killed_complete_every_run(postgres_url: str) -> None:
+    """Nobody can prove that they are dead: their claims run out."""
+    asyncio.run(_race(postgres_url, Plan(workers=2, runs=150, kills=5, freezes=0, seed=1, seconds=90)))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("workers", [2, 4])
+def test_many_processes_on_a_server_complete_a_thousand_runs(workers: int, seed: int, postgres_url: str) -> None:
+    plan = Plan(workers=workers, runs=1000, kills=12, freezes=0, seed=seed, seconds=300)
+    asyncio.run(_race(postgres_url, plan))

@@ -87,7 +87,7 @@ def info_shape(info: Info) -> dict[str, Any]:
         "wal_bytes": info.wal_bytes,
         "schema": info.schema,
         "newest_schema": info.newest,
-        "sqlite": info.library,
+        info.kind: info.library,
         "runs": info.runs,
         "blobs": {"path": str(info.blobs), "count": info.blob_count, "bytes": info.blob_bytes},
         "workers": [

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from outlast.history.record import Kind
 from outlast.store import LANDED, Append, Outcome, Store
 from outlast.stores.memory import Memory, MemoryStore
 from outlast.stores.sqlite import SqliteStore
 from outlast.testing.faults import Faults
+from outlast.testing.leaping import LeapingLoop
 
 
 class Door:
@@ -60,6 +62,36 @@ class SqliteDoor(Door):
     async def bury(self, store: Store, *, is_reachable: bool) -> None:
         if not is_reachable:
             await store.close()
+
+
+class PostgresDoor(Door):
+    """The schema that a URL names. As with SQLite, no power is cut here."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(Path())
+        self._url = url
+
+    def anew(self) -> None:
+        self._carry_out("empty_store")
+
+    def open(self) -> Store:
+        from outlast.stores.postgres import PostgresStore
+
+        store, loop = PostgresStore(self._url, durability="relaxed"), asyncio.get_running_loop()
+        if isinstance(loop, LeapingLoop):
+            loop.servers.append(lambda: store.in_flight)
+        return cast("Store", store)
+
+    async def bury(self, store: Store, *, is_reachable: bool) -> None:
+        if not is_reachable:
+            await store.close()
+            await asyncio.to_thread(self._carry_out, "bury_workers")
+
+    def _carry_out(self, deed: str) -> None:
+        """On a loop of its own, where time does not leap."""
+        from outlast.testing.servers import deeds
+
+        asyncio.run(getattr(deeds, deed)(self._url))
 
 
 class LateArrivals:

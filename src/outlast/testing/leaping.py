@@ -2,8 +2,8 @@
 
 On a `LeapingLoop` everything that is ready runs at one moment; when all of it waits, the clock leaps to the next
 timer that somebody waits for. The staff and the desk of an engine also look for news every now and then: those timers
-are passed over, or a month would be two million looks. While threads are at work, or nodes wait for a connection, real
-time passes instead, so that what they bring home is not overtaken by timers.
+are passed over, or a month would be two million looks. While threads or servers are at work, or nodes wait for a
+connection, real time passes instead, so that what they bring home is not overtaken by timers.
 """
 
 from __future__ import annotations
@@ -127,12 +127,14 @@ class _LeapingSelector(selectors.DefaultSelector):
 
 class LeapingLoop(asyncio.SelectorEventLoop):
     """An event loop on a `LeapingClock`. `on_turn` is called with every turn of it; `threads` says how many threads that it
-    does not know of are at work, `is_attempting` whether nodes are. Time leaps as long as it `may_leap`."""
+    does not know of are at work, each of `servers` how many answers of a server are awaited, `is_attempting` whether nodes
+    are at work. Time leaps as long as it `may_leap`."""
 
     def __init__(self, clock: LeapingClock | None = None) -> None:
         self.clock = clock or LeapingClock()
         self.on_turn: Callable[[], None] = lambda: None
         self.threads: Callable[[], int] = lambda: 0
+        self.servers: list[Callable[[], int]] = []
         self.is_attempting: Callable[[], bool] = lambda: False
         self.may_leap: Callable[[], bool] = lambda: True
         self._in_executors = 0
@@ -143,7 +145,7 @@ class LeapingLoop(asyncio.SelectorEventLoop):
         return self.clock.seconds()
 
     def is_working(self) -> bool:
-        return self._in_executors > 0 or self.threads() > 0
+        return self._in_executors > 0 or self.threads() > 0 or any(awaited() for awaited in self.servers)
 
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None

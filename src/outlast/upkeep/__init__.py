@@ -1,7 +1,8 @@
 """THE CARETAKER: what is done for a store as a whole, whatever the runs in it do meanwhile.
 
-It tells how a store stands, brings its file to this version's tables, makes a copy, and writes runs out as text. To be
-looked after is so far a store in an SQLite file; one in memory ends with its process and needs no care.
+It tells how a store stands, brings it to this version's tables, makes a copy, and writes runs out as text. It knows stores
+in an SQLite file and in PostgreSQL, which brings its own program for copies; a store in memory ends with its process and
+needs no care.
 
 What holds here:
 

@@ -12,7 +12,7 @@ from typing import TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from outlast.address import blobs_beside, file_at
+from outlast.address import blobs_beside, file_at, server_at
 from outlast.errors import BadInput, StoreError
 from outlast.settings import Settings
 from outlast.upkeep.standing import blobs_of, file_of, size_of
@@ -38,8 +38,15 @@ class Copied(Struct, frozen=True, kw_only=True):
 async def back_up(settings: Settings, target: str, tell: Tell = lambda _what, _done, _of: None) -> Copied:
     """Copy the store that is set, database and blobs, to the file `target` and the folder beside it (U2, U3). It works in
     small pieces and gives the loop its turn between them."""
+    if (server := server_at(settings.store)) is not None:
+        raise BadInput(
+            "a store in PostgreSQL is copied by PostgreSQL's own program, also while others write: "
+            f"pg_dump --schema={server.schema} --format=custom --file=… and the address; the blobs are in that schema too"
+        )
     path = file_of(settings)
     wanted = file_at(target)
+    if server_at(target) is not None:
+        raise BadInput("a copy is a file; name one")
     if wanted is None:
         raise BadInput("a copy in memory would be gone at once; name a file")
     place = Path(os.path.abspath(wanted))

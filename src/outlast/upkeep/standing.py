@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from outlast.address import blobs_beside, file_at
+from outlast.address import blobs_beside, file_at, server_at
 from outlast.errors import BadInput, StoreUnusable
 from outlast.settings import Settings
 
@@ -27,9 +27,11 @@ class Worker(Struct, frozen=True):
 
 
 class Info(Struct, frozen=True, kw_only=True):
-    """How a store stands. While `schema` is older than `newest` it does not tell its runs and workers."""
+    """How a store stands. While `schema` is older than `newest` it does not tell its runs and workers. A store on a server
+    has no path but a place in words; `kind` is of what made `library`."""
 
-    path: Path
+    kind: str = "sqlite"
+    path: Path | str
     bytes: int
     wal_bytes: int
     schema: int
@@ -37,7 +39,7 @@ class Info(Struct, frozen=True, kw_only=True):
     library: str
     runs: dict[str, int]
     workers: tuple[Worker, ...]
-    blobs: Path
+    blobs: Path | str
     blob_count: int
     blob_bytes: int
 
@@ -45,7 +47,7 @@ class Info(Struct, frozen=True, kw_only=True):
 class Migrated(Struct, frozen=True):
     """From which version of the tables a file was brought to which; the same if there was nothing to do."""
 
-    path: Path
+    path: Path | str
     before: int
     after: int
 
@@ -53,6 +55,8 @@ class Migrated(Struct, frozen=True):
 def file_of(settings: Settings) -> Path:
     """The file of the store that is set; it has to be there."""
     path = file_at(settings.store)
+    if server_at(settings.store) is not None:
+        raise BadInput("a store on a server has no file")
     if path is None:
         raise BadInput("a store in memory ends with its process; there is no file to look after")
     place = Path(os.path.abspath(path))
@@ -63,11 +67,20 @@ def file_of(settings: Settings) -> Path:
 
 def blobs_of(settings: Settings, path: Path) -> Path:
     """Where the blobs of that file are."""
-    return Path(os.path.abspath(os.path.expanduser(settings.blobs))) if settings.blobs else blobs_beside(path)
+    return folder_of(settings.blobs) if settings.blobs else blobs_beside(path)
+
+
+def folder_of(blobs: str) -> Path:
+    """The folder that is set for blobs."""
+    return Path(os.path.abspath(os.path.expanduser(blobs)))
 
 
 async def inspect(settings: Settings) -> Info:
     """How the store stands that is set (U1)."""
+    if server_at(settings.store) is not None:
+        from outlast.upkeep.serving import inspect_server
+
+        return await inspect_server(settings)
     from outlast.stores.blobfiles import sizes
     from outlast.stores.sqlite.upkeep import look
 
@@ -116,7 +129,11 @@ def size_of(path: Path) -> int:
 
 
 async def migrate(settings: Settings) -> Migrated:
-    """Bring the store's file to this version's tables; several may try at once."""
+    """Bring the store to this version's tables; several may try at once."""
+    if server_at(settings.store) is not None:
+        from outlast.upkeep.serving import migrate_server
+
+        return await migrate_server(settings)
     from outlast.stores.sqlite import SqliteStore
     from outlast.stores.sqlite.upkeep import look
 

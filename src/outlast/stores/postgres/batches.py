@@ -1,0 +1,122 @@
+"""A batch of appends as the server takes it: one array for each column.
+
+No two appends of one call are of one run, so that the server can take them all at once. A run that is there twice (its
+owner and a guest of it write in the same moment) has its second append in a second call of the same transaction.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from outlast.store import Append, search_text
+from outlast.stores.postgres.rows import kept
+
+LARGEST_PART = 64 << 20
+"""Bytes of bodies that one call carries, about; the server takes no message beyond a gigabyte."""
+
+_encode = msgspec.json.Encoder().encode
+
+APPEND = f"select * from {{s}}.append({', '.join(f'${number}' for number in range(1, 46))})"
+
+
+def parted(batch: Sequence[Append]) -> list[list[int]]:
+    """The places of the appends that go into each call. Those of one run stay in order."""
+    size = sum(len(append.record.body) for append in batch)
+    if size <= LARGEST_PART and len({append.record.run for append in batch}) == len(batch):
+        return [list(range(len(batch)))]
+    turns: Counter[str] = Counter()
+    parts: list[list[int]] = []
+    sizes: list[int] = []
+    for place, append in enumerate(batch):
+        run, size = append.record.run, len(append.record.body)
+        turn = turns[run]
+        while turn < len(parts) and sizes[turn] and sizes[turn] + size > LARGEST_PART:
+            turn += 1
+        if turn == len(parts):
+            parts.append([])
+            sizes.append(0)
+        parts[turn].append(place)
+        sizes[turn] += size
+        turns[run] = turn + 1
+    return parts
+
+
+def columns(batch: Sequence[Append], relaxed: bool) -> list[Any]:
+    """The arguments of the server's function, in its order."""
+    records, heads = [append.record for append in batch], [append.head for append in batch]
+    return [
+        [record.run for record in records],
+        [record.first for record in records],
+        [record.count for record in records],
+        [record.branch for record in records],
+        [record.epoch for record in records],
+        [record.kind for record in records],
+        [record.id for record in records],
+        [record.time for record in records],
+        [record.body for record in records],
+        [record.digest for record in records],
+        [head.version for head in heads],
+        [head.digest for head in heads],
+        [head.epoch for head in heads],
+        [head.branch for head in heads],
+        [head.branch_first for head in heads],
+        [head.closed for head in heads],
+        [head.ready for head in heads],
+        [append.release for append in batch],
+        [append.claim for append in batch],
+        *_summaries(batch),
+        *_waits(batch),
+        any(record.first == 1 for record in records),
+        any(append.claim is not None for append in batch),
+        any(append.release for append in batch),
+        relaxed,
+    ]
+
+
+def _summaries(batch: Sequence[Append]) -> list[list[Any]]:
+    found = [(place, append.summary) for place, append in enumerate(batch, 1) if append.summary is not None]
+    tags = [(place, tag) for place, summary in found for tag in dict.fromkeys(summary.tags)]
+    return [
+        [place for place, _ in found],
+        [summary.run for _, summary in found],
+        [summary.at for _, summary in found],
+        [str(summary.status) for _, summary in found],
+        [kept(summary.workflow) for _, summary in found],
+        [kept(summary.parent) for _, summary in found],
+        [summary.created for _, summary in found],
+        [summary.updated for _, summary in found],
+        [kept(search_text(summary)) for _, summary in found],
+        [_encode(summary) for _, summary in found],
+        [place for place, _ in tags],
+        [kept(tag) for _, tag in tags],
+    ]
+
+
+def _waits(batch: Sequence[Append]) -> list[list[Any]]:
+    needs = [
+        (place, append.record.run, name)
+        for place, append in enumerate(batch, 1)
+        for name in dict.fromkeys(append.needs)
+    ]
+    closes = [(place, name) for place, append in enumerate(batch, 1) for name in append.closes]
+    opens = [
+        (place, wait)
+        for place, append in enumerate(batch, 1)
+        for wait in {each.name: each for each in append.opens}.values()
+    ]
+    return [
+        [place for place, _, _ in needs],
+        [run for _, run, _ in needs],
+        [kept(name) for _, _, name in needs],
+        [place for place, _ in closes],
+        [kept(name) for _, name in closes],
+        [place for place, _ in opens],
+        [kept(wait.name) for _, wait in opens],
+        [wait.kind for _, wait in opens],
+        [wait.due for _, wait in opens],
+        [_encode(wait) for _, wait in opens],
+    ]

@@ -1,0 +1,124 @@
+"""Blobs in the database, in chunks, named by what is in them: so every machine that reaches the log reaches them.
+
+The chunks are written first, each by itself and without waiting for the disk, under a number that nobody knows; the last
+statement gives them their name, and waits for all of it. So no transaction is open while the source is slow. What was never
+named is removed by whoever writes a blob a day later.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
+from outlast.errors import Damaged, NotFound, OutlastError
+from outlast.store import BlobRef
+from outlast.stores.postgres.database import Database
+
+CHUNK = 1 << 20
+_HASH = re.compile(r"[0-9a-f]{64}")
+
+_BEGIN = """
+with old as (
+    select id from {s}.blob where hash is null and touched < now() - interval '1 day' limit 10 for update skip locked),
+chunks as (delete from {s}.chunk using old where chunk.blob = old.id),
+gone as (delete from {s}.blob using old where blob.id = old.id)
+insert into {s}.blob (hash) values (null) returning id"""
+_CHUNK = """
+with quick as materialized (select set_config('synchronous_commit', 'off', true))
+insert into {s}.chunk (blob, number, body) select $1::bigint, $2::bigint, $3::bytea from quick"""
+_TOUCH = "update {s}.blob set touched = now() where hash = $1 and size = $2 returning 1"
+_NAME = "select {s}.name_blob($1, $2, $3, $4)"
+_FORGET = """
+with gone as (delete from {s}.blob where id = $1 returning id) delete from {s}.chunk using gone where blob = gone.id"""
+_FIND = "select id, size from {s}.blob where hash = $1"
+_READ = "select body from {s}.chunk where blob = $1 and number = $2"
+_REMOVE = """
+with gone as (delete from {s}.blob where hash = $1 returning id) delete from {s}.chunk using gone where blob = gone.id"""
+
+
+class DatabaseBlobs:
+    """Blobs in the schema of the store."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    async def put(self, chunks: AsyncIterator[bytes] | bytes) -> BlobRef:
+        self._db.must_be_writable()
+        if isinstance(chunks, bytes):
+            name = hashlib.blake2b(chunks, digest_size=32)
+            if await self._db.write(_TOUCH, name.digest(), len(chunks), is_repeatable=True):
+                return BlobRef(name.hexdigest(), len(chunks))
+        part = _Part(self._db, (await self._db.write(_BEGIN, is_repeatable=True))[0][0])
+        try:
+            if isinstance(chunks, bytes):
+                await part.write(chunks)
+            else:
+                async for chunk in chunks:
+                    await part.write(chunk)
+            return await part.keep()
+        except BaseException:
+            with suppress(OutlastError):
+                await part.drop()
+            raise
+
+    async def open(self, ref: BlobRef) -> AsyncIterator[bytes]:
+        found = await self._db.read(_FIND, bytes.fromhex(ref.hash)) if _HASH.fullmatch(ref.hash) else []
+        if not found:
+            raise NotFound(f"blob {ref.hash} is not in {self._db.server.shown}")
+        id, size = found[0]
+        hasher, number, read = hashlib.blake2b(digest_size=32), 0, 0
+        while read < size and (rows := await self._db.read(_READ, id, number)):
+            chunk: bytes = rows[0][0]
+            hasher.update(chunk)
+            number, read = number + 1, read + len(chunk)
+            yield chunk
+        if hasher.hexdigest() != ref.hash:
+            if not await self.has(ref.hash):
+                raise NotFound(f"blob {ref.hash} was removed while it was read")
+            raise Damaged(f"blob {ref.hash} does not hold what it did when it was written")
+
+    async def has(self, hash: str) -> bool:
+        return bool(_HASH.fullmatch(hash)) and bool(await self._db.read(_FIND, bytes.fromhex(hash)))
+
+    async def remove(self, hash: str) -> None:
+        self._db.must_be_writable()
+        if _HASH.fullmatch(hash):
+            await self._db.write(_REMOVE, bytes.fromhex(hash), is_repeatable=True)
+
+
+class _Part:
+    """A blob that is being written."""
+
+    def __init__(self, database: Database, id: int) -> None:
+        self._db = database
+        self._id = id
+        self._hasher = hashlib.blake2b(digest_size=32)
+        self._size = self._number = 0
+        self._waiting = bytearray()
+
+    async def write(self, given: bytes) -> None:
+        self._hasher.update(given)
+        self._size += len(given)
+        view = memoryview(given)
+        while view:
+            room = CHUNK - len(self._waiting)
+            self._waiting += view[:room]
+            view = view[room:]
+            if len(self._waiting) == CHUNK:
+                await self._send()
+
+    async def _send(self) -> None:
+        await self._db.write(_CHUNK, self._id, self._number, bytes(self._waiting))
+        self._number += 1
+        self._waiting.clear()
+
+    async def keep(self) -> BlobRef:
+        if self._waiting:
+            await self._send()
+        await self._db.write(_NAME, self._id, self._hasher.digest(), self._size, self._db.relaxed, is_repeatable=True)
+        return BlobRef(self._hasher.hexdigest(), self._size)
+
+    async def drop(self) -> None:
+        await self._db.write(_FORGET, self._id, is_repeatable=True)

@@ -1,0 +1,105 @@
+"""The driver's errors as ours: the only module that knows what PostgreSQL calls them.
+
+Which of them leave the outcome open is decided here and nowhere else. The server says what happened to a statement, unless
+it goes down or the line is cut before it could: only then is a write in doubt. An error that the server did send means that
+the transaction was rolled back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import asyncpg
+
+from outlast.errors import (
+    BadInput,
+    Damaged,
+    OutcomeUnknown,
+    OutlastError,
+    StoreBusy,
+    StoreError,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnusable,
+)
+
+DRIVERS = (
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    OSError,
+    TimeoutError,
+    asyncio.IncompleteReadError,
+)
+"""What the driver raises; a cut line may come as any but the first."""
+
+PASSING = ("40001", "40P01")
+"""Two transactions stood in each other's way and this one was undone: to be tried again at once."""
+_GOES_DOWN = ("57P01", "57P02", "57P05")
+_COMING_UP = ("57P03", "53300", "53400")
+_FULL = ("53100",)
+_BUSY = ("55P03", "57014", "53200", "53000", *PASSING)
+_READ_ONLY = ("25006", "42501")
+_NO_STORE = ("42P01", "42883", "3F000", "3D000", "42703", "42804")
+_DAMAGED = ("XX001", "XX002")
+
+
+def is_cut(error: BaseException) -> bool:
+    """Whether the line to the server is gone, so that the statement may have been carried out or not."""
+    if isinstance(error, asyncpg.PostgresError):
+        state = error.sqlstate or ""
+        return state in _GOES_DOWN or state.startswith("08") or error.severity in ("FATAL", "PANIC")
+    return isinstance(error, DRIVERS)
+
+
+def while_connecting(error: BaseException, where: str) -> OutlastError:
+    """Nothing was sent yet, so nothing was written."""
+    state = getattr(error, "sqlstate", None) or ""
+    if state[:2] == "28" or state == "3D000":
+        return StoreUnusable(f"could not open {where}: {error}")
+    if isinstance(error, asyncpg.ClientConfigurationError | ValueError) and not isinstance(error, OSError):
+        return BadInput(f"could not open {where}: {error}")
+    return StoreBusy(f"could not reach {where}: {_said(error)}; nothing was written")
+
+
+def is_worth_waiting_for(error: BaseException) -> bool:
+    """Whether a server that cannot be connected to may be there a moment later."""
+    if isinstance(error, asyncpg.PostgresError):
+        return error.sqlstate in _COMING_UP or (is_cut(error) and (error.sqlstate or "")[:2] not in ("28", "3D"))
+    return isinstance(error, OSError | TimeoutError | asyncio.IncompleteReadError)
+
+
+def while_writing(error: BaseException, where: str) -> OutlastError:
+    """A statement that writes failed."""
+    if is_cut(error):
+        return OutcomeUnknown(f"the line to {where} was cut: {_said(error)}; whether it was written is unknown")
+    return _refused(error, f"write to {where}")
+
+
+def while_reading(error: BaseException, where: str) -> OutlastError:
+    """A statement that only reads failed."""
+    if is_cut(error):
+        return StoreBusy(f"the line to {where} was cut: {_said(error)}")
+    return _refused(error, f"read {where}")
+
+
+def _refused(error: BaseException, what: str) -> OutlastError:
+    """The server said no, and undid the transaction."""
+    state = getattr(error, "sqlstate", None) or ""
+    match state:
+        case _ if state in _FULL:
+            return StoreFull(f"could not {what}: no space is left ({_said(error)}); nothing was written")
+        case _ if state in _READ_ONLY:
+            return StoreReadOnly(f"could not {what}: it may only be read ({_said(error)}); nothing was written")
+        case _ if state in _BUSY:
+            return StoreBusy(f"could not {what}: it is busy ({_said(error)}); nothing was written")
+        case _ if state in _NO_STORE:
+            return StoreUnusable(f"could not {what}: the tables are not those of this version ({_said(error)})")
+        case _ if state in _DAMAGED:
+            return Damaged(f"could not {what}: the server found damage ({_said(error)})")
+        case _:
+            return StoreError(f"could not {what}: {_said(error)}; nothing was written")
+
+
+def _said(error: BaseException) -> str:
+    return str(error) or type(error).__name__

@@ -1,0 +1,73 @@
+"""What runs wait for, in PostgreSQL. How other processes hear of it is in `news`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from outlast.errors import BadInput
+from outlast.history.ids import RunId
+from outlast.lifecycle.state import Wait
+from outlast.store import Append, Due, Notify
+from outlast.stores.postgres.database import Database
+from outlast.stores.postgres.news import News
+from outlast.stores.postgres.rows import Rows, bounded, kept
+
+_WAIT = """
+select w.body from {s}.head h join {s}.wait w on w.run = h.id and md5(w.name) = md5($2) where h.run = $1"""
+_WAITS = """
+select h.run, w.id, w.body from {s}.wait w join {s}.head h on h.id = w.run
+where w.id > $1 and ($2 = '' or w.kind = $2) order by w.id limit $3"""
+_DUE = """
+select h.run, w.body from {s}.wait w join {s}.head h on h.id = w.run
+where w.due <= {s}.clock($1) order by w.due limit $2"""
+_NEXT = "select min(due) from {s}.wait where due is not null"
+_NOW = "select {s}.clock($1)"
+
+_decode = msgspec.json.Decoder(Wait).decode
+
+
+class WakeupRows(Rows):
+    """The wake-ups' part of the store."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self._news = News(database)
+
+    async def now(self) -> int:
+        now: int = (await self._db.read(_NOW, self.skew))[0][0]
+        return now
+
+    async def wait(self, run: RunId, name: str) -> Wait | None:
+        rows = await self._db.read(_WAIT, kept(run), kept(name))
+        return _decode(rows[0][0]) if rows else None
+
+    async def waits(self, *, kind: str = "", after: str = "", limit: int = 100) -> tuple[list[Due], str]:
+        rows = await self._db.read(_WAITS, _cursor(after, limit), kept(kind), bounded(limit) + 1)
+        shown = rows[:limit]
+        following = str(shown[-1][1]) if len(rows) > limit else ""
+        return [Due(RunId(run), _decode(body)) for run, _, body in shown], following
+
+    async def due(self, limit: int = 100) -> list[Due]:
+        rows = await self._db.read(_DUE, self.skew, max(0, bounded(limit)))
+        return [Due(RunId(run), _decode(body)) for run, body in rows]
+
+    async def next_due(self) -> int | None:
+        found: int | None = (await self._db.read(_NEXT))[0][0]
+        return found
+
+    def subscribe(self, notify: Notify) -> Callable[[], None]:
+        return self._news.subscribe(notify)
+
+    def _saw_own(self, landed: Sequence[Append]) -> None:
+        self._news.tell(landed)
+
+
+def _cursor(after: str, limit: int) -> int:
+    if limit < 1:
+        raise BadInput(f"a page holds at least one wait, not {limit}")
+    if after and not re.fullmatch(r"[0-9]{1,18}", after):
+        raise BadInput(f"{after!r} is not a cursor of a list of waits; use the one a page came with")
+    return int(after or 0)

@@ -1,0 +1,46 @@
+"""What tests do to a PostgreSQL store behind its back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import asyncpg
+
+from outlast.address import Server, server_at
+from outlast.stores.postgres import PostgresStore
+
+TABLES = "head, log, catalogue, tag, scratch, wait, worker, claim, spoken, line, blob, chunk"
+
+
+async def carry_out(url: str, *statements: str) -> list[Any]:
+    """Carry out statements, in which `{s}` is the schema; returns what the last of them finds."""
+    server = server_at(url)
+    assert isinstance(server, Server)
+    connection = await asyncpg.connect(server.dsn, statement_cache_size=0)
+    found: list[Any] = []
+    try:
+        for statement in statements:
+            found = await connection.fetch(statement.replace("{s}", server.schema))
+    finally:
+        await connection.close()
+    return found
+
+
+async def empty_store(url: str) -> None:
+    """Remove everything that is kept, if there is a store; else make one."""
+    store = PostgresStore(url)
+    await store.open()
+    await store.close()
+    await carry_out(url, *(f"delete from {{s}}.{table}" for table in TABLES.split(", ")))
+
+
+async def bury_workers(url: str) -> None:
+    """All workers are dead, and that is known."""
+    await carry_out(url, "delete from {s}.worker")
+
+
+async def cut_lines(url: str) -> int:
+    """Cut every line to the database but our own; returns how many there were."""
+    cut = """select count(pg_terminate_backend(pid)) from pg_stat_activity
+             where pid != pg_backend_pid() and datname = current_database() and backend_type = 'client backend'"""
+    return int((await carry_out(url, cut))[0][0])

@@ -1,0 +1,402 @@
+table blob: id bigint not null, hash bytea, size bigint, touched timestamp with time zone not null
+table catalogue: id bigint not null, run text not null collate C, at bigint not null, status text not null collate C, workflow text not null collate C, parent text not null collate C, created bigint not null, updated bigint not null, text text not null collate C, body bytea not null
+table chunk: blob bigint not null, number bigint not null, body bytea not null
+table claim: run bigint not null, worker text not null collate C, epoch bigint not null
+table event: run text collate C, seq bigint, branch bigint, type text, node text, time timestamp with time zone, body json
+table head: id bigint not null, run text not null collate C, version bigint not null, digest bytea not null, epoch bigint not null, branch bigint not null, branch_first bigint not null, closed boolean not null, ready boolean not null, granted bigint not null, interrupted text not null with fillfactor=50, autovacuum_vacuum_scale_factor=0.05
+table line: run bigint not null, number bigint not null, node text not null collate C, attempt bigint not null, place bigint not null, time bigint not null, level text not null, logger text not null, text text not null
+table log: run bigint not null, first bigint not null, count bigint not null, branch bigint not null, epoch bigint not null, kind smallint not null, append_id bytea not null, time bigint not null, tx bigint not null, body bytea not null, digest bytea not null with autovacuum_vacuum_scale_factor=0.02
+table migration: version integer not null, applied timestamp with time zone not null
+table scratch: run bigint not null, body bytea not null with fillfactor=50
+table spoken: run bigint not null, number bigint not null with fillfactor=50
+table tag: run bigint not null, tag text not null collate C
+table wait: id bigint not null, run bigint not null, name text not null collate C, kind text not null collate C, due bigint, body bytea not null
+table worker: id text not null collate C, expires bigint not null with fillfactor=50
+CREATE UNIQUE INDEX blob_hash_key ON blob USING btree (hash)
+CREATE UNIQUE INDEX blob_pkey ON blob USING btree (id)
+CREATE INDEX blob_unfinished ON blob USING btree (touched) WHERE (hash IS NULL)
+CREATE INDEX catalogue_created ON catalogue USING btree (created, run)
+CREATE INDEX catalogue_parent ON catalogue USING btree (parent, created, run) WHERE (parent <> ''::text)
+CREATE UNIQUE INDEX catalogue_pkey ON catalogue USING btree (id)
+CREATE INDEX catalogue_status ON catalogue USING btree (status, created, run)
+CREATE INDEX catalogue_workflow ON catalogue USING btree ("left"(workflow, 200), created, run)
+CREATE UNIQUE INDEX chunk_pkey ON chunk USING btree (blob, number)
+CREATE UNIQUE INDEX claim_pkey ON claim USING btree (run)
+CREATE INDEX claim_worker ON claim USING btree (worker)
+CREATE UNIQUE INDEX head_pkey ON head USING btree (id)
+CREATE INDEX head_ready ON head USING btree (id) WHERE (ready AND (NOT closed))
+CREATE UNIQUE INDEX head_run_key ON head USING btree (run)
+CREATE UNIQUE INDEX line_attempt ON line USING btree (run, md5(node), attempt, place)
+CREATE UNIQUE INDEX line_pkey ON line USING btree (run, number)
+CREATE UNIQUE INDEX log_pkey ON log USING btree (run, first)
+CREATE INDEX log_tx ON log USING brin (tx) WITH (pages_per_range='16', autosummarize='on')
+CREATE UNIQUE INDEX migration_pkey ON migration USING btree (version)
+CREATE UNIQUE INDEX scratch_pkey ON scratch USING btree (run)
+CREATE UNIQUE INDEX spoken_pkey ON spoken USING btree (run)
+CREATE UNIQUE INDEX tag_run ON tag USING btree (run, md5(tag))
+CREATE INDEX tag_tag ON tag USING btree (md5(tag), run)
+CREATE INDEX wait_due ON wait USING btree (due) WHERE (due IS NOT NULL)
+CREATE INDEX wait_kind ON wait USING btree (kind, id)
+CREATE UNIQUE INDEX wait_name ON wait USING btree (run, md5(name))
+CREATE UNIQUE INDEX wait_pkey ON wait USING btree (id)
+CREATE UNIQUE INDEX worker_pkey ON worker USING btree (id)
+event:  SELECT head.run,
+    ((log.first + item.place) - 1) AS seq,
+    log.branch,
+    (item.event ->> 'type'::text) AS type,
+    (item.event ->> 'node'::text) AS node,
+    to_timestamp((((log."time")::numeric / 1000000.0))::double precision) AS "time",
+    item.event AS body
+   FROM (log
+     JOIN head ON ((head.id = log.run))),
+    LATERAL json_array_elements((convert_from(log.body, 'UTF8'::name))::json) WITH ORDINALITY item(event, place);
+CREATE OR REPLACE FUNCTION append(runs text[], firsts bigint[], counts bigint[], branches bigint[], epochs bigint[], kinds smallint[], append_ids bytea[], times bigint[], bodies bytea[], digests bytea[], versions bigint[], head_digests bytea[], head_epochs bigint[], head_branches bigint[], branch_firsts bigint[], closes_run boolean[], readies boolean[], releases boolean[], claimants text[], summary_at integer[], summary_runs text[], summary_versions bigint[], statuses text[], workflows text[], parents text[], createds bigint[], updateds bigint[], texts text[], summaries bytea[], tag_at integer[], tags text[], need_at integer[], need_runs text[], needs text[], close_at integer[], closes text[], open_at integer[], opens text[], open_kinds text[], open_dues bigint[], open_bodies bytea[], has_births boolean, has_claims boolean, has_releases boolean, relaxed boolean)
+ RETURNS TABLE(lost integer, why text, version bigint, digest bytea, epoch bigint, branch bigint, branch_first bigint, closed boolean, ready boolean, tail_first bigint, tail_count bigint, tail_branch bigint, tail_epoch bigint, tail_kind smallint, tail_id bytea, tail_time bigint, tail_body bytea, tail_digest bytea)
+ LANGUAGE plpgsql
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET lock_timeout TO '10s'
+AS $function$
+#variable_conflict use_column
+declare
+    size int := cardinality(runs);
+    ids bigint[] := array_fill(null::bigint, array[cardinality(runs)]);
+    unmet int[] := '{}';
+    fresh boolean[];
+    landed int := 0;
+    place int;
+    found_id bigint;
+    this_tx bigint;
+begin
+    perform flushed(relaxed);
+    perform 1 from head h where h.run = any(runs) order by h.id for update;
+    if cardinality(needs) > 0 then
+        unmet := array(
+            select n.at from unnest(need_at, need_runs, needs) as n (at, run, name)
+            where not exists (
+                select 1 from head h join wait w on w.run = h.id and md5(w.name) = md5(n.name)
+                where h.run = n.run));
+    end if;
+    for place, found_id in
+        update head h set version = a.version, digest = a.digest, epoch = a.head_epoch, branch = a.branch,
+            branch_first = a.branch_first, closed = a.closed,
+            ready = case when a.release or a.epoch = 0 then a.ready else h.ready end,
+            interrupted = case when a.kind = 2 then '' else h.interrupted end
+        from unnest(runs, firsts, kinds, epochs, versions, head_digests, head_epochs, head_branches, branch_firsts,
+                    closes_run, readies, releases) with ordinality
+            as a (run, first, kind, epoch, version, digest, head_epoch, branch, branch_first, closed, ready, release, at)
+        where h.run = a.run and h.version = a.first - 1
+            and case a.kind when 1 then h.epoch = a.epoch when 2 then h.epoch < a.epoch else true end
+            and not a.at = any(unmet)
+        returning a.at, h.id
+    loop
+        ids[place] := found_id;
+        landed := landed + 1;
+    end loop;
+    if has_births then
+        fresh := array(
+            select a.first = 1 and a.kind != 2 and not a.at = any(unmet)
+                and not exists (select 1 from head h where h.run = a.run)
+            from unnest(runs, firsts, kinds) with ordinality as a (run, first, kind, at) order by a.at);
+        insert into head (run, version, digest, epoch, branch, branch_first, closed, ready, granted)
+        select a.run, a.version, a.digest, a.epoch, a.branch, a.branch_first, a.closed, a.ready, a.epoch
+        from unnest(fresh, runs, versions, head_digests, head_epochs, head_branches, branch_firsts, closes_run, readies)
+            as a (is_fresh, run, version, digest, epoch, branch, branch_first, closed, ready)
+        where a.is_fresh order by a.run
+        on conflict (run) do nothing;
+        for place, found_id in
+            select a.at, h.id
+            from unnest(fresh, runs) with ordinality as a (is_fresh, run, at) join head h on h.run = a.run
+            where a.is_fresh and h.xmin = pg_current_xact_id()::xid  -- else somebody made it at the same moment
+        loop
+            ids[place] := found_id;
+            landed := landed + 1;
+        end loop;
+    end if;
+    if landed > 0 then
+        this_tx := pg_current_xact_id()::text::bigint;
+        insert into log (run, first, count, branch, epoch, kind, append_id, time, tx, body, digest)
+        select a.id, a.first, a.count, a.branch, a.epoch, a.kind, a.append_id, a.time, this_tx, a.body, a.digest
+        from unnest(ids, firsts, counts, branches, epochs, kinds, append_ids, times, bodies, digests)
+            as a (id, first, count, branch, epoch, kind, append_id, time, body, digest)
+        where a.id is not null;
+        if cardinality(summary_at) > 0 then
+            insert into catalogue as c (id, run, at, status, workflow, parent, created, updated, text, body)
+            select ids[a.place], a.run, a.at, a.status, a.workflow, a.parent, a.created, a.updated, a.text, a.body
+            from unnest(summary_at, summary_runs, summary_versions, statuses, workflows, parents, createds, updateds, texts,
+                        summaries)
+                as a (place, run, at, status, workflow, parent, created, updated, text, body)
+            where ids[a.place] is not null
+            on conflict (id) do update set at = excluded.at, status = excluded.status, workflow = excluded.workflow,
+                parent = excluded.parent, created = excluded.created, updated = excluded.updated, text = excluded.text,
+                body = excluded.body;
+            delete from tag t using unnest(summary_at) as a (place) where t.run = ids[a.place];
+            if cardinality(tag_at) > 0 then
+                insert into tag (run, tag)
+                select ids[a.place], a.tag from unnest(tag_at, tags) as a (place, tag) where ids[a.place] is not null;
+            end if;
+        end if;
+        if cardinality(close_at) > 0 then
+            delete from wait w using unnest(close_at, closes) as a (place, name)
+            where w.run = ids[a.place] and md5(w.name) = md5(a.name);
+        end if;
+        if cardinality(open_at) > 0 then
+            insert into wait (run, name, kind, due, body)
+            select ids[a.place], a.name, a.kind, a.due, a.body
+            from unnest(open_at, opens, open_kinds, open_dues, open_bodies) as a (place, name, kind, due, body)
+            where ids[a.place] is not null
+            on conflict (run, md5(name)) do update set kind = excluded.kind, due = excluded.due, body = excluded.body;
+        end if;
+        if has_claims then
+            insert into claim (run, worker, epoch)
+            select a.id, a.worker, a.epoch from unnest(ids, claimants, epochs) as a (id, worker, epoch)
+            where a.id is not null and a.worker is not null
+            on conflict (run) do update set worker = excluded.worker, epoch = excluded.epoch;
+        end if;
+        if has_releases then
+            delete from claim c using unnest(ids, epochs, releases) as a (id, epoch, release)
+            where a.release and c.run = a.id and c.epoch = a.epoch;
+        end if;
+    end if;
+    if landed < size then
+        return query
+        select a.at::int,
+            case when coalesce(h.version, 0) != a.first - 1 then 'version'
+                 when a.kind = 1 and h.epoch != a.epoch or a.kind = 2 and coalesce(h.epoch >= a.epoch, true) then 'epoch'
+                 when a.at = any(unmet) then 'wait'
+                 else 'version' end,
+            h.version, h.digest, h.epoch, h.branch, h.branch_first, h.closed, h.ready,
+            t.first, t.count, t.branch, t.epoch, t.kind, t.append_id, t.time, t.body, t.digest
+        from unnest(runs, ids, firsts, kinds, epochs) with ordinality as a (run, id, first, kind, epoch, at)
+        left join head h on h.run = a.run
+        left join lateral (
+            select * from log l
+            where l.run = h.id and h.version != a.first - 1 and l.first <= h.version and l.first + l.count > a.first
+                and l.first >= coalesce(
+                    (select max(o.first) from log o where o.run = h.id and o.first <= a.first), a.first)
+            order by l.first limit 256) t on true
+        where a.id is null
+        order by a.at, t.first;
+    end if;
+end $function$
+CREATE OR REPLACE FUNCTION claim_runs(claimant text, skew bigint, named text[], workflows text[], most bigint)
+ RETURNS TABLE(run text, epoch bigint, previous text)
+ LANGUAGE plpgsql
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET lock_timeout TO '10s'
+AS $function$
+#variable_conflict use_column
+declare
+    candidates bigint[];
+    given int := 0;
+    got int;
+begin
+    loop
+        exit when given >= most;
+        if named is not null then
+            candidates := array(select h.id from head h where h.run = any(named) order by h.id for update);
+        else
+            candidates := array(
+                select h.id from claim c join head h on h.id = c.run
+                where c.worker = any(array(
+                        select held.worker from (
+                            with recursive holder as (
+                                (select min(worker) as worker from claim)
+                                union all
+                                select (select min(worker) from claim o where o.worker > holder.worker)
+                                from holder where holder.worker is not null)
+                            select worker from holder where worker is not null) held
+                        left join worker w on w.id = held.worker
+                        where held.worker != claimant and coalesce(w.expires, 0) <= clock(skew)))
+                    and (workflows is null
+                         or exists (select 1 from catalogue k where k.id = h.id and k.workflow = any(workflows)))
+                limit most - given for update of h skip locked);
+            candidates := candidates || array(
+                select h.id from head h
+                where h.ready and not h.closed and not exists (select 1 from claim c where c.run = h.id)
+                    and (workflows is null
+                         or exists (select 1 from catalogue k where k.id = h.id and k.workflow = any(workflows)))
+                order by h.id limit greatest(0, most - given - cardinality(candidates)) for update of h skip locked);
+        end if;
+        exit when cardinality(candidates) = 0;
+        return query
+        with free as (
+            select h.id, c.worker as holder
+            from head h left join claim c on c.run = h.id left join worker w on w.id = c.worker
+            where h.id = any(candidates)
+                and (c.worker is null or (named is not null and c.worker = claimant)
+                     or (c.worker != claimant and coalesce(w.expires, 0) <= clock(skew)))
+                and (named is not null or c.worker is not null or (h.ready and not h.closed))
+            order by case when named is null then 0 else array_position(named, h.run) end, h.id
+            limit most - given),
+        granted as (
+            update head h set granted = greatest(h.granted, h.epoch) + 1,
+                interrupted = case when free.holder is null or free.holder = claimant then h.interrupted else free.holder end
+            from free where h.id = free.id
+            returning h.id, h.run, h.granted as epoch, h.interrupted),
+        taken as (
+            insert into claim (run, worker, epoch) select g.id, claimant, g.epoch from granted g
+            on conflict (run) do update set worker = excluded.worker, epoch = excluded.epoch)
+        select g.run, g.epoch, g.interrupted from granted g order by g.id;
+        get diagnostics got = row_count;
+        given := given + got;
+        exit when named is not null;
+    end loop;
+end $function$
+CREATE OR REPLACE FUNCTION clock(skew bigint)
+ RETURNS bigint
+ LANGUAGE sql
+AS $function$
+    select (extract(epoch from clock_timestamp()) * 1000000)::bigint + skew $function$
+CREATE OR REPLACE FUNCTION correct(given text, seen bigint, now_at bigint, now_status text, now_workflow text, now_parent text, now_created bigint, now_updated bigint, now_text text, now_body bytea, now_tags text[])
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+declare
+    found_id bigint;
+begin
+    select h.id into found_id from head h where h.run = given for update;
+    if found_id is null or now_at < seen
+       or coalesce((select c.at from catalogue c where c.id = found_id), 0) != seen then
+        return false;
+    end if;
+    insert into catalogue (id, run, at, status, workflow, parent, created, updated, text, body)
+    values (found_id, given, now_at, now_status, now_workflow, now_parent, now_created, now_updated, now_text, now_body)
+    on conflict (id) do update set at = excluded.at, status = excluded.status, workflow = excluded.workflow,
+        parent = excluded.parent, created = excluded.created, updated = excluded.updated, text = excluded.text,
+        body = excluded.body;
+    delete from tag where run = found_id;
+    insert into tag (run, tag) select found_id, t.tag from unnest(now_tags) as t (tag);
+    return true;
+end $function$
+CREATE OR REPLACE FUNCTION flushed(relaxed boolean)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+    if relaxed then
+        perform set_config('synchronous_commit', 'off', true);
+    elsif current_setting('synchronous_commit') = 'off' then
+        perform set_config('synchronous_commit', 'on', true);
+    end if;
+end $function$
+CREATE OR REPLACE FUNCTION keep(runs text[], nodes text[], attempts bigint[], times bigint[], levels text[], loggers text[], texts text[], most bigint)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET lock_timeout TO '10s'
+AS $function$
+declare
+    ids bigint[];
+begin
+    perform set_config('synchronous_commit', 'off', true);
+    ids := array(select (select h.id from head h where h.run = a.run) from unnest(runs) with ordinality as a (run, at)
+                 order by a.at);
+    insert into spoken (run, number)
+    select distinct a.id, 0 from unnest(ids) as a (id) where a.id is not null order by 1 on conflict do nothing;
+    perform 1 from spoken p where p.run = any(ids) order by p.run for update;
+    with told as (
+        select a.*, row_number() over (partition by a.id order by a.at) as nth,
+            row_number() over (partition by a.id, a.node, a.attempt order by a.at) as nth_of_attempt,
+            count(*) over (partition by a.id, a.node, a.attempt) as of_attempt
+        from unnest(ids, nodes, attempts, times, levels, loggers, texts) with ordinality
+            as a (id, node, attempt, time, level, logger, text, at)
+        where a.id is not null)
+    insert into line (run, number, node, attempt, place, time, level, logger, text)
+    select t.id, p.number + t.nth, t.node, t.attempt, coalesce(o.place, 0) + t.nth_of_attempt, t.time, t.level,
+        t.logger, t.text
+    from told t join spoken p on p.run = t.id
+    left join lateral (
+        select l.place from line l where l.run = t.id and md5(l.node) = md5(t.node) and l.attempt = t.attempt
+        order by l.place desc limit 1) o on true
+    where t.nth_of_attempt > t.of_attempt - most;
+    update spoken p set number = p.number + a.told
+    from (select id, count(*) as told from unnest(ids) as i (id) where id is not null group by id) a where p.run = a.id;
+    delete from line l using (
+        select a.id, a.node, a.attempt, (
+            select max(n.place) from line n
+            where n.run = a.id and md5(n.node) = md5(a.node) and n.attempt = a.attempt) as newest
+        from (select distinct id, node, attempt from unnest(ids, nodes, attempts) as u (id, node, attempt)
+              where id is not null) a) b
+    where l.run = b.id and md5(l.node) = md5(b.node) and l.attempt = b.attempt and l.place <= b.newest - most;
+end $function$
+CREATE OR REPLACE FUNCTION name_blob(part bigint, name bytea, bytes bigint, relaxed boolean)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+    perform flushed(relaxed);
+    if exists (select 1 from blob where id = part and hash = name) then
+        return;
+    end if;
+    begin
+        update blob set hash = name, size = bytes, touched = now() where id = part;
+    exception when unique_violation then
+        update blob set touched = now() where hash = name;
+        delete from chunk where blob = part;
+        delete from blob where id = part;
+    end;
+end $function$
+CREATE OR REPLACE FUNCTION prune(before bigint, most bigint)
+ RETURNS bigint
+ LANGUAGE plpgsql
+AS $function$
+declare
+    ids bigint[];
+begin
+    ids := array(
+        select h.id from catalogue c join head h on h.id = c.id
+        where c.updated < before and c.status in ('completed', 'failed', 'cancelled') and h.closed
+            and not exists (select 1 from claim k where k.run = h.id)
+            and not exists (select 1 from wait w where w.run = h.id)
+            and not exists (select 1 from head p where p.run = c.parent and not p.closed)
+        order by c.created, c.run limit most for update of h skip locked);
+    delete from log where run = any(ids);
+    delete from line where run = any(ids);
+    delete from spoken where run = any(ids);
+    delete from scratch where run = any(ids);
+    delete from tag where run = any(ids);
+    delete from catalogue where id = any(ids);
+    delete from head where id = any(ids);
+    return cardinality(ids);
+end $function$
+CREATE OR REPLACE FUNCTION release(given text, holder text, known bigint, is_ready boolean)
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+declare
+    found_id bigint;
+    found_version bigint;
+begin
+    select h.id, h.version into found_id, found_version from head h where h.run = given for update;
+    if not exists (select 1 from claim c where c.run = found_id and c.worker = holder) then
+        return true;
+    end if;
+    if found_version != known then
+        return false;
+    end if;
+    delete from claim where run = found_id;
+    update head set ready = is_ready where id = found_id;
+    return true;
+end $function$
+CREATE OR REPLACE FUNCTION retire(leaver text)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+    perform 1 from head h join claim c on c.run = h.id where c.worker = leaver order by h.id for update of h;
+    update head h set ready = true from claim c where c.run = h.id and c.worker = leaver;
+    delete from claim where worker = leaver;
+    delete from worker where id = leaver;
+end $function$
