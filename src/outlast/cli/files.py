@@ -44,7 +44,7 @@ async def files_of(desk: Client, run: RunId) -> list[File]:
 async def files_of_family(desk: Client, tally: Tally) -> list[File]:
     """Those of a run and of the runs that it started."""
     found = await files_of(desk, tally.run)
-    for child, _ in tally.state.children.items():
+    for child, _ in list(tally.state.children.items()):
         with suppress(NotFound):
             found += await files_of(desk, RunId(child))
     return found

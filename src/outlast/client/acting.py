@@ -297,6 +297,8 @@ class Client(Reader):
         had_stopped = (await self.get(run)).status in (Status.FAILED, Status.PAUSED)
         try:
             async with self._owning(run, ready=True) as pen:
+                if pen.state.outline.pause_requested and pen.state.outline.base in (Status.CREATED, Status.RUNNING):
+                    await pen.append(decide.pause(pen.state))  # or the next owner would, after this resume
                 if node is not None or had_stopped or not _needs_no_word(pen.state):
                     await pen.append(decide.reopen(pen.state, node, by=by))
         except Claimed as claimed:
