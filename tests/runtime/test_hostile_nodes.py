@@ -11,7 +11,7 @@ import textwrap
 import threading
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ import pytest
 import outlast as ol
 from outlast.history import events as e
 from outlast.runtime import attempts
+from outlast.runtime.stopping import Stopped
 
 HERE = Path(__file__).parent
 TINY = ol.Retry(attempts=3, delay=0.001)
@@ -765,3 +766,81 @@ def test_a_thread_that_ended_five_processes_holds_its_run(tmp_path: Path) -> Non
     codes = [_script(tmp_path, 100).returncode for _ in range(5)]
     assert codes == [9] * 5
     assert _script(tmp_path, 100).stdout.startswith("held: node leave was interrupted 5 times")
+
+
+# --- late words
+
+
+async def test_a_plain_node_whose_time_is_up_learns_that_nobody_waits_for_it(stage: Any) -> None:
+    noticed = threading.Event()
+
+    @ol.node(timeout=0.02)
+    def endless() -> None:
+        while not ol.is_stopping():
+            noticed.wait(0.002)
+        noticed.set()
+
+    @ol.workflow
+    async def wait() -> None:
+        await endless()
+
+    engine = await stage.engine()
+    with pytest.raises(TimeoutError):
+        await (await engine.start(wait)).result()
+    assert await asyncio.to_thread(noticed.wait, 30)
+
+
+async def test_a_checkpoint_after_the_time_was_up_ends_the_thread_and_harms_nobody(stage: Any) -> None:
+    go, raised = threading.Event(), threading.Event()
+
+    @ol.node(timeout=0.02)
+    def late() -> None:
+        go.wait()
+        try:
+            ol.checkpoint("too late")
+        except Stopped:
+            raised.set()
+
+    @ol.workflow
+    async def wait() -> int:
+        with suppress(TimeoutError):
+            await late()
+        return await ol.ask("How many?", int)
+
+    async with unharmed(stage) as engine:
+        handle = await engine.start(wait)
+        await stage.until(engine, handle.run, e.InteractionRequested)
+        go.set()
+        assert await asyncio.to_thread(raised.wait, 30)
+        await engine.answer(handle.run, 3)
+        assert await handle.result() == 3
+        assert not [event for event in await stage.events(engine, handle.run) if isinstance(event, e.RunTakenOver)]
+
+
+async def test_a_checkpoint_of_one_that_lost_a_race_harms_nobody(stage: Any) -> None:
+    cleaned = asyncio.Event()
+
+    @ol.node
+    async def slow() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await ol.checkpoint("too late")
+            cleaned.set()
+
+    @ol.node
+    async def quick() -> int:
+        return 1
+
+    @ol.workflow
+    async def racing() -> int:
+        await ol.race(slow(), quick())
+        return await ol.ask("How many?", int)
+
+    async with unharmed(stage) as engine:
+        handle = await engine.start(racing)
+        await stage.until(engine, handle.run, e.InteractionRequested)
+        await cleaned.wait()
+        await engine.answer(handle.run, 3)
+        assert await handle.result() == 3
+        assert not [event for event in await stage.events(engine, handle.run) if isinstance(event, e.RunTakenOver)]

@@ -310,22 +310,3 @@ async def test_a_process_that_dies_leaves_its_partial_file(stage: Any) -> None:
     assert Path("report.csv").read_text() == "all of it"
     assert Path("report_interrupted.csv").read_text() == "half"
     assert hidden() == []
-
-
-async def test_a_plain_node_whose_time_is_up_learns_that_nobody_waits_for_it(stage: Any) -> None:
-    noticed = threading.Event()
-
-    @ol.node(timeout=0.02)
-    def endless() -> None:
-        while not ol.is_stopping():
-            noticed.wait(0.002)
-        noticed.set()
-
-    @ol.workflow
-    async def wait() -> None:
-        await endless()
-
-    engine = await stage.engine()
-    with pytest.raises(TimeoutError):
-        await (await engine.start(wait)).result()
-    assert await asyncio.to_thread(noticed.wait, 10)

@@ -731,6 +731,31 @@ async def test_a_request_whose_owner_died_is_obeyed_by_the_next(stage: Any) -> N
     assert await stage.is_sound(engine, handle.run)
 
 
+async def test_a_resume_outweighs_a_request_whose_owner_died(stage: Any) -> None:
+    begun: list[int] = []
+
+    @ol.node
+    async def slow() -> str:
+        begun.append(ol.attempt())
+        if ol.attempt() == 1:
+            await asyncio.Event().wait()
+        return "done"
+
+    @ol.workflow
+    async def wait() -> str:
+        return await slow()
+
+    engine = await stage.engine(grace=LONG)
+    handle = await engine.start(wait)
+    while not begun:
+        await asyncio.sleep(0.001)
+    await handle.pause()
+    await stage.crash(engine)
+    engine = await stage.engine(adopts=False)
+    assert await gone_on(stage, engine, handle.run) == "done"
+    assert begun == [1, 2]
+
+
 async def test_what_cannot_be_paused_is_said(stage: Any) -> None:
     @ol.workflow
     async def nothing() -> None:

@@ -142,6 +142,8 @@ class Steering(Healer):
         had_stopped = (await self.get(run)).status in (Status.FAILED, Status.PAUSED)
         try:
             async with self._owning(run, ready=True) as pen:
+                if pen.state.outline.pause_requested and pen.state.outline.base in (Status.CREATED, Status.RUNNING):
+                    await pen.append(decide.pause(pen.state))  # or the next owner would, after this resume
                 if node is not None or had_stopped or not _needs_no_word(pen.state):
                     await pen.append(decide.reopen(pen.state, node, by=by, feedback=feedback))
                     await self._must_still_be_free(created.exclusive, pen)

@@ -57,9 +57,9 @@ class Inside(Speaker):
 
     async def keep(self, raw: e.Value) -> bool:
         """Keep a checkpoint durably. True if the attempt is to end there."""
-        if self.is_over:
-            return True
         driver = self.ask.driver
+        if self.is_over or self.ask.key not in driver.code.open:
+            return True  # its outcome is in the log, or about to be: nothing may follow it there
         data = await stored(raw, driver.worker.store.blobs)
         self.kept = raw
         await driver.record(e.NodeCheckpointed(node=self.ask.name, attempt=self.attempt, data=data))
