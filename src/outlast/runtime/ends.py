@@ -77,7 +77,10 @@ async def ending_of(store: Journal, head: Head) -> Ended:
     """How a closed run ended. It is sought from the end: receipts may follow it."""
     seq = head.version
     while seq >= head.branch_first:
-        (record,) = await store.read(head.run, seq, seq, 1)
+        found = await store.read(head.run, seq, seq, 1)
+        if not found:
+            raise Damaged("the event is missing from the log", run=head.run, seq=seq)
+        record = found[0]
         for event in reversed(record.events()):
             if isinstance(event, e.RunCompleted | e.RunFailed | e.RunCancelled | e.RunContinued):
                 return event
