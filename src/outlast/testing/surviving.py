@@ -161,13 +161,13 @@ def _struck(loop: CrashLoop, door: MemoryDoor, most: int, seed: int) -> tuple[Su
     calls, other = loop.whole.calls, ""
     every = [Fault(way, call) for call in range(1, len(calls) + 1) for way in DEATHS]
     chosen = every if len(every) <= most else sorted(random.Random(seed).sample(every, most), key=every.index)
-    for number, fault in enumerate(chosen):
+    for number, fault in enumerate(chosen, 1):
         try:
             loop.strike(fault)
         except (Difference, BadAnswer) as difference:
-            tried = f"{number} of {len(every)} crash points were survived before this one."
+            tried = f"{number} of {len(every)} crash points were tried."
             parts = [f"{loop.story.workflow.spec.name} does not survive a crash.", _where(fault, calls)]
-            said = _report(parts, difference, door.memory, "" if other else tried)
+            said = _report(parts, difference, door.memory, tried)
             if not isinstance(difference, OtherResult):
                 raise DidNotSurvive(said) from None
             other = other or said
