@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import outlast as ol
+from outlast.errors import Damaged
 from outlast.history import events as e
 from outlast.history.ids import RunId, WorkerId
 from outlast.ledger import Ledger
@@ -333,5 +334,19 @@ def test_what_is_no_function_is_refused() -> None:
         await ledger.create_ready(RUN, e.RunCreated(workflow="orders", kind="graph"))
         with pytest.raises(ol.Refused, match="is a graph"):
             await rehearse(store, RUN)
+
+    asyncio.run(whole())
+
+
+def test_a_log_that_lost_its_end_is_damaged_and_no_riddle() -> None:
+    """Whoever asks for the result of such a run is told which event is missing."""
+
+    async def whole() -> None:
+        store = MemoryStore()
+        await recorded(store, answer=True)
+        store.memory.logs[RUN].pop()
+        async with engine_over(store) as engine:
+            with pytest.raises(Damaged, match="missing"):
+                await engine.result(RUN)
 
     asyncio.run(whole())

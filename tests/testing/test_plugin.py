@@ -96,13 +96,13 @@ def test_what_a_user_sees(pytester: pytest.Pytester) -> None:
             "the process died at store call * of *, 'append', * it had its effect",
             "run run-1 ended otherwise",
             "expected: completed, *",
-            "*got: failed, held, *the workflow's code no longer does what its log holds: at event 7 the log has node "
-            "'double#2' with other inputs*",
+            "*got: failed, held, Diverged: the workflow's code no longer does what its log holds: at event 7 *"
+            "node 'double#2' with other inputs*",
             "history of run run-1:",
             "*1  RunCreated*broken, *",
             "*RunTakenOver*",
             "*RunFailed*held for a person*",
-            "* of * crash points were survived before this one.",
+            "* of * crash points were tried.",
             "Workflow code has to ask for the same things each time*",
             "outlast: * crash points survived in 1 test",
         ]

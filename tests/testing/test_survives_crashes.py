@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import random
+import socket
+import threading
 import time
 import uuid
+from collections.abc import Iterator
+from contextlib import suppress
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -344,3 +348,37 @@ def test_a_question_is_answered_in_a_world_that_leaps(outlast_engine: Any) -> No
             break
     handle.answer(True)
     assert handle.result() == [True, 1]
+
+
+@pytest.fixture
+def slow_server() -> Iterator[int]:
+    """It answers each connection after a while; its port."""
+
+    def serve() -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = listening.accept()
+                time.sleep(0.1)
+                connection.sendall(b"hello\n")
+                connection.close()
+
+    listening = socket.create_server(("127.0.0.1", 0))
+    threading.Thread(target=serve, daemon=True).start()
+    yield listening.getsockname()[1]
+    listening.close()
+
+
+def test_time_does_not_leap_past_a_node_that_waits_for_a_connection(outlast_engine: Any, slow_server: int) -> None:
+    @ol.node(timeout=3)
+    async def greeted() -> str:
+        reader, writer = await asyncio.open_connection("127.0.0.1", slow_server)
+        said = await reader.readline()
+        writer.close()
+        return said.decode().strip()
+
+    @ol.workflow
+    async def connects() -> str:
+        await ol.sleep(days=1)
+        return await greeted()
+
+    assert outlast_engine.start(connects).result() == "hello"

@@ -78,7 +78,10 @@ async def ending_of(store: Journal, head: Head) -> Ended:
     """How a closed run ended. It is sought from the end: receipts may follow it, and a branch may begin after it."""
     for first, seq in reversed(await lineage_of(store, head)):
         while seq >= first:
-            (record,) = await store.read(head.run, seq, seq, 1)
+            found = await store.read(head.run, seq, seq, 1)
+            if not found:
+                raise Damaged("the event is missing from the log", run=head.run, seq=seq)
+            record = found[0]
             for place, event in reversed(list(enumerate(record.events(), record.first))):
                 if place <= seq and isinstance(event, e.RunCompleted | e.RunFailed | e.RunCancelled | e.RunContinued):
                     return event

@@ -174,6 +174,8 @@ class Worker:
         self._adopting.add(claim.run)
         try:
             old = self.drivers.get(claim.run)
+            if old is not None and old.pen.epoch > claim.epoch:
+                return  # claimed twice at once, and the later claim was taken up first
             if old is not None:
                 old.leave()
             pen = await self.ledger.take_over(claim, hold=self._hold)

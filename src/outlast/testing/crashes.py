@@ -203,7 +203,8 @@ class CrashLoop:
                 return Outcome(log.status, repr(result), result)
             case e.RunFailed(error=error, held=held):
                 status = f"{log.status}, held" if held else log.status
-                return Outcome(status, f"{error.kind}: {error.message}", (error.kind, error.message))
+                shown = f"{error.kind.rpartition(':')[2]}: {error.message}"
+                return Outcome(status, shown, (error.kind, error.message))
             case e.RunContinued(carried=carried):
                 return Outcome("continued", _shown(bytes(carried)), bytes(carried))
             case other:

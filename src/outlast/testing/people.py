@@ -192,12 +192,13 @@ class Patience:
             return True  # and nothing will come of those that wait for it
         if held or not runs or any(summary.status not in over for summary in runs):
             return False
-        return all([await self._is_succeeded(summary.run) for summary in runs])
+        there = {summary.run for summary in runs}
+        return all([await self._is_succeeded(run, there) for run in there])
 
-    async def _is_succeeded(self, run: RunId) -> bool:
-        """Whether the run that is to continue this one, if one is, is there."""
+    async def _is_succeeded(self, run: RunId, there: set[RunId]) -> bool:
+        """Whether the run that is to continue this one, if one is, is among those there."""
         ending = await ending_of(self._inner, await head_of(self._inner, run))
-        return not isinstance(ending, e.RunContinued) or await self._inner.head(RunId(ending.successor)) is not None
+        return not isinstance(ending, e.RunContinued) or RunId(ending.successor) in there
 
     async def _has_diverged(self, run: RunId) -> bool:
         ending = await ending_of(self._inner, await head_of(self._inner, run))

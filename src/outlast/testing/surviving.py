@@ -144,34 +144,41 @@ def _survived(story: Story, most: int, seed: int, in_another_python: bool) -> Su
         except (Difference, BadAnswer) as difference:
             begun = f"{name} does not come to its end, even without a crash."
             raise DidNotSurvive(_report([begun], difference, door.memory)) from None
-        survival = _struck(loop, door, most, seed, is_varying=variation is not None)
+        survival, other = _struck(loop, door, most, seed)
         if variation is not None:
             begun = f"{name} ends otherwise each time, even without a crash."
             raise DidNotSurvive(_report([begun], variation, undisturbed))
+        if other:
+            raise DidNotSurvive(other)
         if in_another_python:
             return replace(survival, is_replayed=_replayed_elsewhere(story, undisturbed))
         return survival
 
 
-def _struck(loop: CrashLoop, door: MemoryDoor, most: int, seed: int, *, is_varying: bool) -> Survival:
-    """Try the crash points. Where results are `is_varying` by themselves, another difference may tell why."""
-    name, calls = loop.story.workflow.spec.name, loop.whole.calls
+def _struck(loop: CrashLoop, door: MemoryDoor, most: int, seed: int) -> tuple[Survival, str]:
+    """Try the crash points. The second is what is said of the first other result, if that is all that was found: what
+    comes of code that is not deterministic tells less than where it diverges."""
+    calls, other = loop.whole.calls, ""
     every = [Fault(way, call) for call in range(1, len(calls) + 1) for way in DEATHS]
     chosen = every if len(every) <= most else sorted(random.Random(seed).sample(every, most), key=every.index)
-    for number, fault in enumerate(chosen):
+    for number, fault in enumerate(chosen, 1):
         try:
             loop.strike(fault)
         except (Difference, BadAnswer) as difference:
-            if is_varying and isinstance(difference, OtherResult):
-                continue
-            when = "before it had its effect" if fault.way == "die_before" else "after it had its effect"
-            where = f"the process died at store call {fault.call} of {len(calls)}, {calls[fault.call - 1]!r}, {when}"
-            tried = f"{number} of {len(every)} crash points were survived before this one."
-            parts = [f"{name} does not survive a crash.", where]
-            raise DidNotSurvive(_report(parts, difference, door.memory, tried)) from None
+            tried = f"{number} of {len(every)} crash points were tried."
+            parts = [f"{loop.story.workflow.spec.name} does not survive a crash.", _where(fault, calls)]
+            said = _report(parts, difference, door.memory, tried)
+            if not isinstance(difference, OtherResult):
+                raise DidNotSurvive(said) from None
+            other = other or said
     output = loop.output
     result = None if output is None else loop.story.workflow.arguments.returns.decode(output)
-    return Survival(len(chosen), len(every), len(calls), result)
+    return Survival(len(chosen), len(every), len(calls), result), other
+
+
+def _where(fault: Fault, calls: list[str]) -> str:
+    when = "before it had its effect" if fault.way == "die_before" else "after it had its effect"
+    return f"the process died at store call {fault.call} of {len(calls)}, {calls[fault.call - 1]!r}, {when}"
 
 
 def _replayed_elsewhere(story: Story, undisturbed: Memory) -> bool:

@@ -156,13 +156,13 @@ def compare(world: World, runs: dict[RunId, Told]) -> None:
         log, what = runs.get(run), f"attempt {made.attempt} of node {made.node!r} of run {run}"
         if log is None:
             raise Difference(f"{what} was made, but there is no such run", run)
+        if (made.node, made.attempt) not in log.started:
+            raise Difference(f"{what} was made, but that it started is not in the log", run)
         done = log.completed.get(made.node)
         if done is not None and made.attempt > done:
             completed = f"it completed at event {log.completed_at[made.node]} with attempt {done}"
             raise Difference(
                 f"node {made.node!r} was executed again, as attempt {made.attempt}, though {completed}", run
             )
-        if (made.node, made.attempt) not in log.started:
-            raise Difference(f"{what} was made, but that it started is not in the log", run)
         if times != 1:
             raise Difference(f"{what} was made {times} times", run)
