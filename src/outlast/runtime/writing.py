@@ -78,13 +78,14 @@ class Writing(Requests):
         code = self.code
         if code.fresh:
             self._ask_aloud()
-        if ending is None and (code.is_done or not code.open):
+        # Code that was stopped is not told what nodes still bring home: it has nothing open, and is not at its end.
+        if ending is None and (code.is_done or not (code.open or self._is_stopping)):
             ending = await self._conclude()
         following: NodeAsk | None = None
         begins, then, time = self._begins, self._then, self._time
         events, self._pending, self._begins, self._then = self._pending, [], [], []
         if ending is None:
-            release = self.in_flight + self.starting == 0 and self._wants_to_rest(begins)
+            release = not self._is_stopping and self.in_flight + self.starting == 0 and self._wants_to_rest(begins)
         else:
             events.append(ending)
             release = not has_duties(ending, events, self.pen.state, self.created)
@@ -100,7 +101,7 @@ class Writing(Requests):
             for ask in begins:
                 if ask.key not in code.open:
                     continue
-                if carrying and following is None and type(ask) is NodeAsk:
+                if carrying and following is None and type(ask) is NodeAsk and not self._is_stopping:
                     following = ask
                 else:
                     ask.begin()
