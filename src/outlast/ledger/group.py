@@ -78,17 +78,14 @@ class GroupCommit:
             _fail(waiting, OutcomeUnknown("the flush was cancelled"))
 
     async def _commit_alone(self, append: Append) -> Outcome:
-        """The run that wrote last writes again and nobody else waits: no need to let the loop turn before the flush. It
-        turns after it, or a run that goes from node to node would have the loop to itself."""
+        """The run that wrote last writes again and nobody else waits: no need to let the loop turn before the flush."""
         self._flushing = asyncio.current_task()
         try:
-            outcome = (await self._commit([append]))[0]
+            return (await self._commit([append]))[0]
         finally:
             self._flushing = None
             if self._waiting:
                 self._flush_soon()
-        await asyncio.sleep(0)
-        return outcome
 
     async def drain(self) -> None:
         """Wait until nothing is under way."""

@@ -96,6 +96,7 @@ class Attempts:
                 return
             ask = following
             ask.task = task
+            await asyncio.sleep(0)  # a lone run waits for nothing on its way: others shall have their turn all the same
 
     async def _attempt(self, ask: NodeAsk, own: Inside) -> None:
         """One try, from the call to its outcome having been told."""

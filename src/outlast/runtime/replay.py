@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 from outlast.errors import BadInput
 from outlast.history import events as e
@@ -114,7 +114,7 @@ class Replay:
             self._code.begin(self.args, self.kwargs)
 
     def completed(self, event: e.NodeCompleted, seq: int, time: int) -> Any:
-        ask = self._outcome_of(event.node, f"the result of node {event.node!r}", seq, time)
+        ask = self._outcome_of(event.node, "result", seq, time)
         if is_elsewhere(event.output):
             return self._completed_slowly(ask, event)
         self._code.tell(ask, ask.arguments.returns.decode(event.output))
@@ -132,7 +132,7 @@ class Replay:
         if event.error.category == "cancelled":
             self._code.closing.pop(event.node, None)
             return
-        ask = self._outcome_of(event.node, f"the failure of node {event.node!r}", seq, time)
+        ask = self._outcome_of(event.node, "failure", seq, time)
         self._code.tell_failure(ask, event.error)
 
     def fired(self, event: e.TimerFired, seq: int, time: int) -> None:
@@ -161,12 +161,14 @@ class Replay:
         if event.cause != "recovery":
             self._code.begin_generation(event.branch)
 
-    def _outcome_of(self, node: str, what: str, seq: int, time: int) -> NodeAsk:
-        self._must_have_been_logged(what, seq)
-        ask = self._code.open.pop(node, None)
-        if not isinstance(ask, NodeAsk):
-            raise self._not_asked(what, seq)
-        self._code.now_us = time
+    def _outcome_of(self, node: str, kind: Literal["result", "failure"], seq: int, time: int) -> NodeAsk:
+        code = self._code
+        if code.fresh or code.main is None:
+            self._must_have_been_logged(f"the {kind} of node {node!r}", seq)
+        ask = code.open.pop(node, None)
+        if type(ask) is not NodeAsk:
+            raise self._not_asked(f"the {kind} of node {node!r}", seq)
+        code.now_us = time
         return ask
 
     def _must_have_been_logged(self, what: str, seq: int) -> None:
@@ -184,12 +186,12 @@ class Replay:
     # --- asks, which the code must have made
 
     def scheduled(self, event: e.NodeScheduled, seq: int, time: int) -> None:
-        if event.cause == "first" and not isinstance(self._code.fresh.pop(event.node, None), NodeAsk):
+        if event.cause == "first" and type(self._code.fresh.pop(event.node, None)) is not NodeAsk:
             raise self._not_asked(f"node {event.node!r}", seq)
 
     def node_started(self, event: e.NodeStarted, seq: int, time: int) -> None:
         ask = self._code.open.get(event.node) or self._code.closing.get(event.node)
-        if isinstance(ask, NodeAsk) and event.hash != ask.hash:
+        if type(ask) is NodeAsk and event.hash != ask.hash:
             inputs = f" ({_shown(event.inputs)})" if len(event.inputs) > 4 else ""
             raise Divergence(
                 f"at event {seq} the log has node {event.node!r} with other inputs{inputs} than the code asks it with now "

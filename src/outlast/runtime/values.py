@@ -132,7 +132,7 @@ async def stored(raw: Value, blobs: Blobs) -> Value:
 
 def is_elsewhere(raw: Value) -> bool:
     """Whether the log holds only a reference to the value."""
-    return bytes(memoryview(raw)[: len(_BLOB)]) == _BLOB
+    return len(raw) > len(_BLOB) and bytes(memoryview(raw)[: len(_BLOB)]) == _BLOB
 
 
 def blob_of(raw: Value) -> BlobRef:

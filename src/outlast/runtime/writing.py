@@ -80,13 +80,14 @@ class Writing(Requests):
         code = self.code
         if code.fresh:
             self._ask_aloud()
+        # Code that was stopped is not told what nodes still bring home: it has nothing open, and is not at its end.
         if ending is None and (code.is_done or not (code.open or self._is_stopping)):
             ending = await self._conclude()
         following: NodeAsk | None = None
         begins, then, time = self._begins, self._then, self._time
         events, self._pending, self._begins, self._then = self._pending, [], [], []
         if ending is None:
-            is_busy = self.in_flight or self.starting or self.is_winding_down
+            is_busy = self.in_flight or self.starting or self.is_winding_down or self._is_stopping
             release = not is_busy and self._wants_to_rest(begins)
         else:
             events.append(ending)
@@ -103,7 +104,12 @@ class Writing(Requests):
             for ask in begins:
                 if ask.key not in code.open:
                     continue
-                if carrying and following is None and type(ask) is NodeAsk and not self.adoptable:
+                if (
+                    carrying
+                    and following is None
+                    and type(ask) is NodeAsk
+                    and not (self.adoptable or self._is_stopping)
+                ):
                     following = ask
                 else:
                     ask.begin()
