@@ -206,7 +206,7 @@ def test_ctrl_c_at_a_question_leaves_the_run_resumable(project: Any) -> None:
         terminal.until("(yes or no) > ")
         terminal.process.send_signal(signal.SIGINT)
         assert terminal.end() == 130
-    assert "run q can be resumed: outlast resume q" in terminal.shown
+    assert "Go on with it: outlast resume q" in terminal.shown
 
 
 def test_answer_without_a_value_asks_at_a_terminal(project: Any) -> None:

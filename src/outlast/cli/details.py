@@ -14,6 +14,7 @@ from outlast.cli.when import iso
 from outlast.client import Line, Summary
 from outlast.history.events import Failure, Value
 from outlast.lifecycle.state import Child, NodeState
+from outlast.lifecycle.status import Status
 
 
 def detail_shape(summary: Summary, tally: Tally, files: Sequence[File] = ()) -> dict[str, Any]:
@@ -75,8 +76,9 @@ def failure_shape(error: Failure, node: str = "") -> dict[str, Any]:
 
 
 def ending_shape(tally: Tally, result: Value, files: Sequence[File] = ()) -> dict[str, Any]:
-    """How a run ended that was waited for."""
+    """How a run ended that was waited for; of one that is paused also the files it wrote."""
     outline = tally.state.outline
+    written = {"files": files} if tally.state.status is Status.PAUSED else {}
     return {
         "run": tally.run,
         "status": tally.state.status,
@@ -84,7 +86,7 @@ def ending_shape(tally: Tally, result: Value, files: Sequence[File] = ()) -> dic
         "error": failure_shape(outline.error, outline.failed_node) if outline.error else None,
         "held": outline.held,
         "reason": outline.reason,
-        "files": files,
+        **written,
     }
 
 
