@@ -21,7 +21,7 @@ from outlast.ledger import Ledger
 from outlast.runtime.finding import load_apps
 from outlast.runtime.functions import Workflow
 from outlast.runtime.worker import Worker
-from outlast.services import Claimer, Renewer, Timekeeper, Usher, serve
+from outlast.services import Claimer, Renewer, SharedSweeper, Sweeper, Timekeeper, Usher, serve
 from outlast.settings import Durability, Settings, read_settings
 from outlast.store import Store
 
@@ -30,11 +30,13 @@ __all__ = [
     "connect",
     "default_store",
     "open",
+    "open_both",
     "open_desk",
     "open_settled",
     "open_store",
     "read_key",
     "run",
+    "sweeping",
     "working",
 ]
 
@@ -196,6 +198,36 @@ async def _open(
 
 
 @asynccontextmanager
+async def sweeping(settings: Settings, *, stale_after: float, readonly: bool = False) -> AsyncIterator[Sweeper]:
+    """A sweeper over the store that is set."""
+    store = open_settled(settings, readonly=readonly)
+    ledger = Ledger(store)
+    try:
+        yield Sweeper(ledger, stale_after=stale_after)
+    finally:
+        await ledger.close()
+        await store.close()
+
+
+@asynccontextmanager
+async def open_both(source: str, target: str) -> AsyncIterator[tuple[Client, Client, tuple[Store, Store]]]:
+    """Two stores and their desks, to bring runs from one to the other. The first must be there."""
+    async with AsyncExitStack() as open_now:
+        clients, stores = list[Client](), list[Store]()
+        open_store(source, readonly=True)
+        for address in (source, target):
+            store = open_store(address)
+            open_now.push_async_callback(store.close)
+            ledger = Ledger(store)
+            open_now.push_async_callback(ledger.close)
+            client = Client(ledger)
+            open_now.push_async_callback(client.leave)
+            clients.append(client)
+            stores.append(store)
+        yield clients[0], clients[1], (stores[0], stores[1])
+
+
+@asynccontextmanager
 async def working(ledger: Ledger, settings: Settings, *, adopts: bool = True) -> AsyncIterator[Worker]:
     """A worker and its staff, for as long as the engine is open."""
     worker = Worker(
@@ -217,6 +249,7 @@ async def working(ledger: Ledger, settings: Settings, *, adopts: bool = True) ->
         "timekeeper": Timekeeper(worker).run,
         "renewer": Renewer(worker, settings.claim).run,
         "usher": Usher(worker).run,
+        "sweeper": SharedSweeper(ledger, worker.id).run,
     }
     tasks = [asyncio.create_task(serve(name, service), name=f"outlast-{name}") for name, service in staff.items()]
     try:

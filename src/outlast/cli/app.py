@@ -12,6 +12,7 @@ from outlast.cli.answer import answer
 from outlast.cli.branches import branches
 from outlast.cli.cancel import cancel
 from outlast.cli.compare import compare
+from outlast.cli.copy import copy
 from outlast.cli.doctor import doctor
 from outlast.cli.doorway import EXIT_CODES
 from outlast.cli.events import events
@@ -28,6 +29,7 @@ from outlast.cli.run import run
 from outlast.cli.show import show
 from outlast.cli.verify import verify
 from outlast.cli.versions import diff, migrate, versions
+from outlast.cli.worker import sweeper, worker, workers
 
 app = typer.Typer(
     name="outlast",
@@ -81,12 +83,16 @@ app.command()(rewind)
 app.command()(activate)
 app.command()(fork)
 app.command()(cancel)
+app.command()(worker)
+app.command()(workers)
+app.command()(sweeper)
 app.command()(doctor)
 app.command()(verify)
 app.command()(versions)
 app.command()(diff)
 app.command()(migrate)
 app.command()(export)
+app.command()(copy)
 app.command()(init)
 app.add_typer(db.app, name="db")
 app.add_typer(config.app, name="config")

@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
 
+from msgspec import Struct, field
+
 from outlast.client.exclusion import must_be_free
 from outlast.client.handle import Handle
 from outlast.client.news import News
@@ -24,6 +26,15 @@ if TYPE_CHECKING:
 
 TRIES, SOON = 100, 0.02
 """How often, and after how many seconds, a run that is over is claimed again from whoever has just ended it."""
+
+
+class WorkerRuns(Struct):
+    """A worker and the runs it holds; it counts as alive until `expires`, by the store's clock."""
+
+    worker: str
+    is_live: bool
+    expires: int
+    runs: list[str] = field(default_factory=list)
 
 
 class Owner(Reader):
@@ -83,6 +94,24 @@ class Owner(Reader):
 
     def _handle(self, run: RunId, workflow: Workflow[..., Any] | None) -> Handle[Any]:
         return Handle(cast("Client", self), run, workflow)
+
+    @property
+    def worker_id(self) -> str:
+        """The worker of this engine, empty if it is a desk only."""
+        return self._worker.id if self._worker is not None else ""
+
+    async def workers(self) -> list[WorkerRuns]:
+        """Which workers hold runs, and which runs; those that are alive first."""
+        found: dict[str, WorkerRuns] = {}
+        after = ""
+        while True:
+            page = await self._store.holdings(after=after, limit=1000)
+            for each in page:
+                known = found.setdefault(each.worker, WorkerRuns(each.worker, each.is_live, each.expires))
+                known.runs.append(each.run)
+            if len(page) < 1000:
+                return sorted(found.values(), key=lambda each: (not each.is_live, each.worker))
+            after = page[-1].run
 
     async def _must_be_free(self, exclusive: str, run: RunId) -> None:
         await must_be_free(self._store, exclusive, run)

@@ -9,6 +9,7 @@ from contextlib import suppress
 from outlast.history.ids import RunId
 from outlast.runtime import registry
 from outlast.runtime.worker import Worker
+from outlast.store import Claim
 
 log = logging.getLogger("outlast.services")
 
@@ -25,6 +26,7 @@ class Claimer:
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
+        self._turn = 0
 
     async def run(self) -> None:
         """Look whenever there may be something. After the first round it is known what others had left behind."""
@@ -46,12 +48,27 @@ class Claimer:
         if not wanted or not names:
             return False
         if worker.own is None:
-            claims = await worker.store.claim(worker.id, workflows=names, limit=wanted)
+            claims = await self._fairly(names, wanted)
         else:
             runs = [run for run in worker.own if not worker.knows(run) and await self._wants_an_owner(run)]
             claims = await worker.store.claim(worker.id, runs=runs, limit=wanted) if runs else []
         await asyncio.gather(*(worker.adopt(claim) for claim in claims))
         return len(claims) == wanted
+
+    async def _fairly(self, names: tuple[str, ...], wanted: int) -> list[Claim]:
+        """Where there is less room than there may be runs, each workflow has its share first, in turn: one with thousands of
+        runs must not keep the others waiting."""
+        claim, id = self._worker.store.claim, self._worker.id
+        claims: list[Claim] = []
+        if len(names) > 1 and self._worker.room <= BATCH:
+            self._turn = (self._turn + 1) % len(names)
+            share = max(1, wanted // len(names))
+            for name in (*names[self._turn :], *names[: self._turn]):
+                if len(claims) < wanted:
+                    claims += await claim(id, workflows=(name,), limit=min(share, wanted - len(claims)))
+        if len(claims) < wanted:
+            claims += await claim(id, workflows=names, limit=wanted - len(claims))
+        return claims
 
     async def _summary(self) -> str:
         """What starting up has recovered. Questions need no recovery: they are in the log, and are counted for people."""

@@ -1,0 +1,54 @@
+"""`outlast copy`: bring runs to another store, where they go on."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from outlast.cli.doorway import SOUND, carry_out
+from outlast.cli.progress import Ticker
+from outlast.cli.screen import notice
+from outlast.cli.words import counted
+from outlast.compose import open_both
+from outlast.errors import BadInput
+from outlast.upkeep.moving import copy_runs
+
+
+def copy(
+    source: Annotated[str, typer.Option("--from", metavar="PATH|URL", help="The store they are in.")],
+    target: Annotated[str, typer.Option("--to", metavar="PATH|URL", help="The store they are brought to.")],
+    run: Annotated[list[str] | None, typer.Option("--run", metavar="RUN", help="May be given again.")] = None,
+    everything: Annotated[bool, typer.Option("--all", "-a", help="Every run of the store.")] = False,
+) -> None:
+    """Bring runs to another store: logs byte for byte, their blobs and definitions.
+
+    A run that is not over is paused where it is, and goes on where it arrived.
+    Interrupted, the command can be given again: it goes on from where it was.
+
+    \b
+    [dim]outlast copy --from runs.db --to postgresql://db/outlast --run 01a1e436-2c39
+    outlast copy --from runs.db --to s3://bucket/runs --all[/dim]
+    """
+
+    def begin() -> object:
+        if bool(run) == everything:
+            raise BadInput("name the runs to copy with --run, or say --all")
+        return _copy(source, target, run or [])
+
+    carry_out(begin)  # type: ignore[arg-type]
+
+
+async def _copy(source: str, target: str, names: list[str]) -> int:
+    ticker, count = Ticker(), 0
+    async with open_both(source, target) as (here, there, stores):
+        runs = [await here.find(name) for name in names] or None
+        async for moved in copy_runs(here, there, stores, runs):
+            ticker.clear()
+            count += 1
+            what = f"{counted(moved.events, 'event')} and {counted(moved.blobs, 'blob')}"
+            notice(f"run {moved.run}: {what} copied, {moved.how}")
+            ticker.show(f"{counted(count, 'run')} copied")
+    ticker.clear()
+    notice(f"{counted(count, 'run')} copied", style="bold")
+    return SOUND

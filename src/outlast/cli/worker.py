@@ -1,0 +1,157 @@
+"""`outlast worker`, `workers` and `sweeper`: processes that advance runs, who holds what, and what nobody does."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Coroutine
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.text import Text
+
+from outlast.cli.doorway import SOUND, carry_out
+from outlast.cli.importing import keep_lines, load_here
+from outlast.cli.options import AppOption, Form, FormOption, StoreOption, settings_of
+from outlast.cli.screen import notice, screen, show_columns, write_json
+from outlast.cli.words import counted
+from outlast.compose import Opening, open_desk, sweeping
+from outlast.errors import BadInput
+from outlast.services.sweeper import INTERVAL, STALE_AFTER, Report
+from outlast.settings import Settings
+
+
+def worker(
+    ctx: typer.Context,
+    app: AppOption = None,
+    concurrency: Annotated[
+        int | None, typer.Option("--concurrency", "-c", help="How many runs it advances at once.", min=1)
+    ] = None,
+    grace: Annotated[
+        float | None, typer.Option(help="Seconds that nodes have to end when it is told to leave.", min=0)
+    ] = None,
+    store: StoreOption = None,
+) -> None:
+    """Advance runs until told to leave: those that are ready, and those of workers that died.
+
+    It takes only runs of workflows that its code knows. On SIGTERM or Ctrl+C it
+    takes no more, lets nodes end or reach a checkpoint, and gives its runs back.
+
+    \b
+    [dim]outlast worker --app flows --store postgresql://db/outlast
+    outlast worker --app flows.py --concurrency 50[/dim]
+    """
+
+    def begin() -> Coroutine[Any, Any, int]:
+        settings = settings_of(ctx, store)
+        load_here(app or (), settings)
+        given = {"concurrency": concurrency, "grace": grace}
+        given = {name: value for name, value in given.items() if value is not None}
+        return _work(msgspec.structs.replace(settings, apps=(), **given))
+
+    carry_out(begin)
+
+
+async def _work(settings: Settings) -> int:
+    from outlast.runtime import registry
+
+    if not registry.names():
+        raise BadInput("the worker knows no workflow: name the module or file that defines some with --app")
+    keep_lines()
+    leaving = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, leaving.set)
+    async with Opening(settings) as desk:
+        names = registry.names()
+        notice(f"worker {desk.worker_id} advances {', '.join(names[:5])}{' …' if len(names) > 5 else ''}", style="bold")
+        await leaving.wait()
+        notice("leaving: no more runs are taken, nodes may end (again to leave at once)")
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+        await desk.drain()
+    return SOUND
+
+
+def workers(ctx: typer.Context, store: StoreOption = None, output: FormOption = Form.TEXT) -> None:
+    """Show which workers hold runs, how many, and whether they are alive.
+
+    \b
+    [dim]outlast workers
+    outlast workers -o json | jq '.[] | select(.live | not)'[/dim]
+    """
+    carry_out(lambda: _workers(settings_of(ctx, store), output))
+
+
+async def _workers(settings: Settings, form: Form) -> int:
+    async with open_desk(settings, readonly=True) as desk:
+        found = await desk.workers()
+    if form is Form.JSON:
+        shapes = [
+            {"worker": each.worker, "live": each.is_live, "expires": each.expires, "runs": each.runs} for each in found
+        ]
+        write_json(shapes, pretty=True)
+        return SOUND
+    if not found:
+        notice("no worker holds a run")
+        return SOUND
+    rows = [[Text(name, style="bold") for name in ("WORKER", "", "RUNS", "AMONG THEM")]]
+    for each in found:
+        state = Text("alive", style="green") if each.is_live else Text("gone", style="red")
+        rows.append([Text(each.worker), state, Text(str(len(each.runs))), Text(", ".join(each.runs[:3]))])
+    show_columns(screen(), rows)
+    return SOUND
+
+
+def sweeper(
+    ctx: typer.Context,
+    interval: Annotated[float, typer.Option(help="Seconds between two sweeps.", min=0.1)] = INTERVAL,
+    stale_after: Annotated[
+        float, typer.Option(help="Seconds that a claim may have expired before it counts.", min=0)
+    ] = STALE_AFTER,
+    once: Annotated[bool, typer.Option("--once", help="Sweep once and end.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell; change nothing.")] = False,
+    store: StoreOption = None,
+    output: FormOption = Form.TEXT,
+) -> None:
+    """Find runs that should go on and that nobody advances, and hand them to the next worker.
+
+    Workers do this by themselves as well, one of them for all.
+
+    \b
+    [dim]outlast sweeper --once --dry-run
+    outlast sweeper --interval 300 --stale-after 600[/dim]
+    """
+    carry_out(lambda: _sweep(settings_of(ctx, store), interval, stale_after, once, dry_run, output))
+
+
+async def _sweep(settings: Settings, interval: float, stale_after: float, once: bool, dry_run: bool, form: Form) -> int:
+    async with sweeping(settings, stale_after=stale_after, readonly=dry_run) as sweeper:
+        while True:
+            _tell(await sweeper.sweep(dry_run=dry_run), form, dry_run)
+            if once:
+                return SOUND
+            await asyncio.sleep(interval)
+
+
+def _tell(report: Report, form: Form, dry_run: bool) -> None:
+    if form is Form.JSON:
+        write_json(
+            {
+                "scanned": report.scanned,
+                "healthy": report.healthy,
+                "waiting": report.waiting,
+                "recovered": report.recovered,
+                "stalled": report.stalled,
+                "reasons": dict(report.reasons),
+                "runs": [msgspec.to_builtins(each) for each in report.runs],
+            }
+        )
+        return
+    for seen in report.runs:
+        if seen.reason != "ready":
+            done = "handed over" if seen.is_recovered else "would be handed over" if dry_run else "left as it is"
+            notice(f"{seen.run}  {seen.reason}: {seen.detail}; {done}")
+    told = f"{report.healthy} healthy, {report.waiting} waiting, {report.recovered} recovered, {report.stalled} stalled"
+    notice(f"{counted(report.scanned, 'unfinished run')}: {told}", style="bold")
