@@ -1,26 +1,98 @@
-"""What the address of a store means: memory, or a file and the blobs beside it.
+"""What the address of a store means: memory, a file and the blobs beside it, or a bucket.
 
-An address is a path, `sqlite:///path` (three slashes and a relative path, four and an absolute one) or `memory:`. Nothing
-here looks at a disk: whether there is a store at an address is found out by whoever opens it.
+An address is a path, `sqlite:///path` (three slashes and a relative path, four and an absolute one), `memory:`, or a bucket:
+`s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix` or a folder, `file:///folder`. Nothing here looks at a
+disk or a server: whether there is a store at an address is found out by whoever opens it.
+
+An address is shown in messages and settings, so no secret may stand in one: one that has is refused without repeating it.
 """
 
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from outlast.errors import BadInput
 
-__all__ = ["DEFAULT", "blobs_beside", "file_at"]
+__all__ = ["DEFAULT", "BucketAddress", "blobs_beside", "bucket_at", "file_at"]
 
 DEFAULT = Path(".outlast", "runs.db")
 """Where a project's runs are if nobody says otherwise."""
-KINDS = "a path, sqlite:///path or memory:"
-COMING = ("postgresql", "s3")
+KINDS = "a path, sqlite:///path, s3://bucket/prefix, gs://, az://, file:///folder or memory:"
+COMING = ("postgresql",)
+SERVERS = ("s3", "gs", "az")
+_SERVER_OPTIONS = {
+    "endpoint": "endpoint",
+    "region": "region",
+    "virtual_hosted_style_request": "virtual_hosted_style_request",
+}
+_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,62}")
+_PREFIX = re.compile(r"[A-Za-z0-9._=+@,/-]*")
+
+
+class BucketAddress(NamedTuple):
+    """A bucket and the folder in it, or with the scheme `file` a folder. `config` is what is said about the server."""
+
+    scheme: str
+    bucket: str
+    path: str
+    config: Mapping[str, str] = MappingProxyType({})
+    allow_http: bool = False
+    timeout: float = 30.0
+
+    @property
+    def url(self) -> str:
+        """Without what is said about the server."""
+        return f"{self.scheme}://{self.bucket}/{self.path.lstrip('/')}"
+
+
+def bucket_at(address: str | Path) -> BucketAddress | None:
+    """The bucket that an address names, None if it names something else; `BadInput` if it cannot be meant."""
+    scheme, separator, _ = str(address).partition("://")
+    if isinstance(address, Path) or not separator or scheme not in (*SERVERS, "file"):
+        return None
+    parts = urlsplit(address)
+    if parts.username is not None or parts.password is not None:
+        raise BadInput(f"no secret may stand in an address: give the {scheme} store its credentials by the environment")
+    if scheme == "file":
+        if parts.netloc or parts.query or parts.path.strip("/") == "":
+            raise BadInput(f"{address!r} is not a folder's address; write file:///folder, with its whole path")
+        return BucketAddress("file", "", unquote(parts.path))
+    if not _BUCKET.fullmatch(parts.netloc) or not _PREFIX.fullmatch(parts.path) or "//" in parts.path or parts.fragment:
+        raise BadInput(
+            f"this is not the address of a bucket; write {scheme}://bucket/prefix, in letters, digits and ._-"
+        )
+    return _with_options(BucketAddress(scheme, parts.netloc, parts.path.strip("/")), parts.query)
+
+
+def _with_options(at: BucketAddress, query: str) -> BucketAddress:
+    """What the query of an address says. Values of unknown names are not repeated: they may be secrets."""
+    config: Mapping[str, str] = MappingProxyType({})
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        if name in _SERVER_OPTIONS:
+            config[_SERVER_OPTIONS[name]] = value
+        elif name == "allow_http" and value in ("true", "false"):
+            at = at._replace(allow_http=value == "true")
+        elif name == "timeout" and re.fullmatch(r"[0-9]{1,4}(\.[0-9]+)?", value) and float(value) > 0:
+            at = at._replace(timeout=float(value))
+        else:
+            raise BadInput(
+                f"{name[:40]!r} cannot stand in the address of a bucket like this: there are "
+                f"{', '.join(_SERVER_OPTIONS)}, allow_http=true and timeout=seconds; credentials come from the environment"
+            )
+    return at._replace(config=config)
 
 
 def file_at(address: str | Path) -> Path | None:
-    """The file that an address names, None if it is memory; `BadInput` if it is of no kind that this version opens."""
+    """The file that an address names, None if it is memory or a bucket; `BadInput` if it is of no kind that this version
+    opens."""
+    if bucket_at(address) is not None:
+        return None
     scheme, rest = _parted(address) if isinstance(address, str) else ("", str(address))
     if scheme == "memory":
         return None
@@ -42,11 +114,13 @@ def _parted(address: str) -> tuple[str, str]:
         return "", address
     if scheme == "sqlite" or address == "memory:":
         return scheme, rest
-    known = "a path, sqlite:///path and memory:"
+    known = KINDS.replace(" or ", " and ")
+    if scheme in (*SERVERS, "file"):
+        raise BadInput(f"write {scheme}://, with two slashes; this version opens {known}")
     if scheme in COMING:
         raise BadInput(f"stores of the kind {scheme} are coming; this version opens {known}")
     raise BadInput(
-        f"there is no kind of store called {scheme[:40]!r}: this version opens {known}; {' and '.join(COMING)} are coming. "
+        f"there is no kind of store called {scheme[:40]!r}: this version opens {known}; {' and '.join(COMING)} is coming. "
         "A file with a colon in its name is written ./name"
     )
 

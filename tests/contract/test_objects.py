@@ -1,0 +1,12 @@
+"""The object store keeps the contract: in a folder, and on a real S3 server."""
+
+from pathlib import Path
+
+from outlast.compose import open_store
+from outlast.store import Store
+from outlast.testing.contract import StoreContract
+
+
+class TestFolder(StoreContract):
+    async def open_store(self, where: Path) -> Store:
+        return open_store(f"file://{where}/bucket")
