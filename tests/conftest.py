@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from hypothesis import HealthCheck, Phase, settings
 
 settings.register_profile(
@@ -13,3 +15,10 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("outlast")
+
+
+def pytest_sessionfinish() -> None:
+    """Servers that tests of this process brought up end with it."""
+    servers = sys.modules.get("outlast.testing.servers.s3")
+    if servers is not None:
+        servers.stop_shared()

@@ -72,7 +72,7 @@ def bucket_at(address: str | Path) -> BucketAddress | None:
 
 def _with_options(at: BucketAddress, query: str) -> BucketAddress:
     """What the query of an address says. Values of unknown names are not repeated: they may be secrets."""
-    config: Mapping[str, str] = MappingProxyType({})
+    config: dict[str, str] = {}
     for name, value in parse_qsl(query, keep_blank_values=True):
         if name in _SERVER_OPTIONS:
             config[_SERVER_OPTIONS[name]] = value

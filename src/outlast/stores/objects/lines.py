@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from outlast.errors import BadInput

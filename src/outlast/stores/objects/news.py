@@ -45,7 +45,7 @@ class Bulletin(Struct, frozen=True):
     """What a door wrote to lately: runs by the number of the news. Some up to the number `since` are no longer named."""
 
     since: int
-    runs: dict[str, int]
+    runs: dict[RunId, int]
 
 
 _encode = msgspec.json.Encoder().encode
@@ -165,7 +165,7 @@ class NewsObjects(Reading):
             return set()
         heard = self._heard.get(listed.name, 0)
         self._heard[listed.name] = max(news.runs.values(), default=0)
-        runs = {RunId(run) for run, count in news.runs.items() if count > heard}
+        runs = {run for run, count in news.runs.items() if count > heard}
         return runs if heard >= news.since else runs | await self._held_by_anyone()
 
     async def _held_by_anyone(self) -> set[RunId]:

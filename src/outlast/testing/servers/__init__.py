@@ -1,0 +1,1 @@
+"""Real servers for tests, brought up on loopback by the tests that need them and gone when those are over."""
