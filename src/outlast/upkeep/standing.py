@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from outlast.address import blobs_beside, file_at
+from outlast.address import BucketAddress, blobs_beside, bucket_at, file_at
 from outlast.errors import BadInput, StoreUnusable
 from outlast.settings import Settings
 
@@ -29,7 +29,7 @@ class Worker(Struct, frozen=True):
 class Info(Struct, frozen=True, kw_only=True):
     """How a store stands. While `schema` is older than `newest` it does not tell its runs and workers."""
 
-    path: Path
+    path: Path | str
     bytes: int
     wal_bytes: int
     schema: int
@@ -37,7 +37,7 @@ class Info(Struct, frozen=True, kw_only=True):
     library: str
     runs: dict[str, int]
     workers: tuple[Worker, ...]
-    blobs: Path
+    blobs: Path | str
     blob_count: int
     blob_bytes: int
 
@@ -53,6 +53,11 @@ class Migrated(Struct, frozen=True):
 def file_of(settings: Settings) -> Path:
     """The file of the store that is set; it has to be there."""
     path = file_at(settings.store)
+    if bucket_at(settings.store) is not None:
+        raise BadInput(
+            "objects are looked after where they are kept: turn on versioning or replication there, or copy the whole "
+            "prefix with the server's own tools while no worker runs; its format needs no migration"
+        )
     if path is None:
         raise BadInput("a store in memory ends with its process; there is no file to look after")
     place = Path(os.path.abspath(path))
@@ -68,6 +73,8 @@ def blobs_of(settings: Settings, path: Path) -> Path:
 
 async def inspect(settings: Settings) -> Info:
     """How the store stands that is set (U1)."""
+    if (bucket := bucket_at(settings.store)) is not None:
+        return await _inspect_objects(bucket, settings.blobs)
     from outlast.stores.blobfiles import sizes
     from outlast.stores.sqlite.upkeep import look
 
@@ -85,6 +92,29 @@ async def inspect(settings: Settings) -> Info:
         runs=contents.runs,
         workers=await _workers(path, contents.workers) if contents.workers else (),
         blobs=blobs,
+        blob_count=count,
+        blob_bytes=size,
+    )
+
+
+async def _inspect_objects(at: BucketAddress, blobs: str) -> Info:
+    from outlast.stores.blobfiles import sizes
+    from outlast.stores.objects.opening import NEWEST, open_bucket
+    from outlast.stores.objects.upkeep import look
+
+    contents = await look(open_bucket(at, readonly=True))
+    folder = Path(os.path.abspath(os.path.expanduser(blobs))) if blobs else None
+    count, size = (contents.blob_count, contents.blob_bytes) if folder is None else sizes(folder)
+    return Info(
+        path=at.url,
+        bytes=contents.bytes,
+        wal_bytes=0,
+        schema=NEWEST,
+        newest=NEWEST,
+        library=contents.library,
+        runs=contents.runs,
+        workers=tuple(Worker(each.worker, each.is_live, each.expires, each.runs) for each in contents.workers),
+        blobs=folder or f"{at.url.rstrip('/')}/blobs",
         blob_count=count,
         blob_bytes=size,
     )

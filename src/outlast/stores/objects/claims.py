@@ -96,9 +96,13 @@ class ClaimObjects(Ground):
 
     async def _expires(self, worker: str) -> int:
         """Until when the worker of that plain name lives, 0 if nobody knows it."""
-        found = await self._bucket.get(f"workers/{worker}")
-        self._lives[worker] = 0 if found is None else _life(found.body).expires
+        life = await self._life_of(worker)
+        self._lives[worker] = 0 if life is None else life.expires
         return self._lives[worker]
+
+    async def _life_of(self, plain: str) -> Life | None:
+        found = await self._bucket.get(f"workers/{plain}")
+        return None if found is None else _life(found.body)
 
     async def _is_alive(self, worker: str) -> bool:
         now = await self._now()
@@ -200,8 +204,7 @@ class ClaimObjects(Ground):
         shown = sorted(holders)[: max(limit, 0)]
         lives: dict[str, Life | None] = {}
         for plain in {holders[run] for run in shown}:
-            found = await self._bucket.get(f"workers/{plain}")
-            lives[plain] = None if found is None else _life(found.body)
+            lives[plain] = await self._life_of(plain)
         now = await self._now()
         return [_holding(RunId(run), holders[run], lives[holders[run]], now) for run in shown]
 
