@@ -26,12 +26,12 @@ from outlast.runtime.finding import load
 from outlast.store import Append, Outcome, Store
 from outlast.stores.memory import MemoryStore
 from outlast.testing.crashes import RUN, Story, crash_loop
-from outlast.testing.doors import MemoryDoor, SqliteDoor
+from outlast.testing.doors import FolderDoor, MemoryDoor, S3Door, SqliteDoor
 from outlast.testing.faults import WAYS, Fault, Way
 from outlast.testing.world import compare
 
 ROOT = Path(__file__).parents[2]
-SAMPLE = {"memory": 40, "sqlite": 12}
+SAMPLE = {"memory": 40, "sqlite": 12, "folder": 2, "s3": 1}
 """Points of a story that are tried where not all of them are."""
 
 
@@ -341,6 +341,7 @@ def story_of(name: str) -> Story:
 # --- the tests ---------------------------------------------------------------------------------------------------------
 
 DOORS = {"memory": MemoryDoor, "sqlite": SqliteDoor}
+OBJECTS = {"folder": FolderDoor, "s3": S3Door}
 DEATHS: tuple[Way, ...] = ("die_before", "die_after")
 RARER: tuple[Way, ...] = tuple(way for way in WAYS if way not in DEATHS)
 WAITING = ("reminder", "approval", "child_runs", "long_living", "retries", "children", "questions", "timeouts", "held")
@@ -352,7 +353,7 @@ Faults = Iterator[tuple[Fault, ...]]
 def cross(kind: str, name: str, folder: Path, faults: Callable[[int], Faults], concurrency: int = 2000) -> int:
     """Play a story with each of these faults; how many are possible depends on the calls it makes."""
     began, points = time.perf_counter(), 0
-    with crash_loop(story_of(name), DOORS[kind](folder), concurrency=concurrency) as loop:
+    with crash_loop(story_of(name), (DOORS | OBJECTS)[kind](folder), concurrency=concurrency) as loop:
         for each in faults(loop.whole.calls):
             points += loop.strike(*each)
     print(f"\n{kind}, {name}: {points} crash points, {time.perf_counter() - began:.1f} s")
@@ -365,6 +366,10 @@ def deaths(calls: int) -> Faults:
 
 def others(calls: int) -> Faults:
     return ((Fault(way, call),) for way, call in itertools.product(RARER, range(1, calls + 1)))
+
+
+def anything(calls: int) -> Faults:
+    return itertools.chain(deaths(calls), others(calls))
 
 
 def some(faults: Callable[[int], Faults], kind: str, seed: str) -> Callable[[int], Faults]:
@@ -405,6 +410,24 @@ def test_a_workflow_ends_the_same_though_answers_are_lost_and_calls_come_twice_o
 @pytest.mark.parametrize("name", STORIES)
 def test_a_workflow_ends_the_same_whatever_happens_to_any_of_its_calls(kind: str, name: str, tmp_path: Path) -> None:
     cross(kind, name, tmp_path, others)
+
+
+@pytest.mark.parametrize("kind", OBJECTS)
+@pytest.mark.parametrize("name", STORIES)
+def test_a_workflow_on_objects_ends_the_same_whatever_happens_to_some_of_its_calls(
+    kind: str, name: str, tmp_path: Path
+) -> None:
+    """A sample of the points; `make faults` tries them all."""
+    cross(kind, name, tmp_path, some(anything, kind, f"{kind}, {name}"))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", OBJECTS)
+@pytest.mark.parametrize("name", STORIES)
+def test_a_workflow_on_objects_ends_the_same_whatever_happens_to_any_of_its_calls(
+    kind: str, name: str, tmp_path: Path
+) -> None:
+    cross(kind, name, tmp_path, anything)
 
 
 @pytest.mark.parametrize("name", STORIES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -85,7 +86,7 @@ def show_info(found: Info) -> None:
         "path": plain(str(found.path)),
         "size": size(found.bytes) + (f", and {size(found.wal_bytes)} of WAL" if found.wal_bytes else ""),
         "schema": f"{found.schema}" + ("" if is_newest else f", older than {found.newest}: `outlast db migrate`"),
-        "sqlite": found.library,
+        "sqlite" if isinstance(found.path, Path) else "objects": found.library,
         "runs": f"{sum(found.runs.values())}" + (f": {runs}" if runs else "") if is_newest else "unknown",
         "blobs": f"{found.blob_count}, {size(found.blob_bytes)} in {plain(str(found.blobs))}",
         "workers": f"{live} alive" + (f", {gone} gone" if gone else "") if is_newest else "unknown",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import shutil
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -91,8 +92,11 @@ class FolderDoor(Door):
 class S3Door(FolderDoor):
     """Objects on a real server."""
 
+    def anew(self) -> None:
+        self.prefix = f"doors/{os.urandom(8).hex()}"
+
     def open(self) -> Store:
-        at = bucket_at(s3.shared().address(f"doors/{self.folder.name}-{id(self)}/{self.number}"))
+        at = bucket_at(s3.shared().address(self.prefix))
         assert at is not None
         return ObjectStore(WatchedBucket(open_bucket(at)))
 
