@@ -114,7 +114,10 @@ def _prove(store: Any) -> None:
     if _tag(store, "create") is None:
         return
     if _tag(store, "create") is not None or _tag(store, {"e_tag": '"0"', "version": "0"}) is not None:
-        store.delete(keys.FORMAT)
+        from obstore.exceptions import BaseError
+
+        with suppress(BaseError, OSError):
+            store.delete(keys.FORMAT)
         raise StoreUnusable(IGNORES)
 
 

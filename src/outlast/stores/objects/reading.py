@@ -24,6 +24,8 @@ MERGED = 64
 """Appends that make a segment."""
 MERGED_BYTES = 1 << 18
 """Bytes of events that make one, however few appends."""
+WORTHWHILE = 16
+"""Appends that are merged when their run is over."""
 ENDLESS = 1 << 62
 
 
@@ -100,11 +102,12 @@ class Reading(Ground):
         return found
 
     def _merge_soon(self, run: RunId, known: Known) -> None:
-        """If enough was appended in a row, write it as one."""
-        if len(known.kept) < MERGED and known.kept_bytes < MERGED_BYTES:
+        """If enough was appended in a row, or nothing more will be, write it as one."""
+        is_over = known.sheet is not None and known.sheet.head.closed
+        if not is_over and len(known.kept) < MERGED and known.kept_bytes < MERGED_BYTES:
             return
         row, known.kept, known.kept_bytes = known.kept, [], 0
-        if len(row) > 1:
+        if len(row) >= (WORTHWHILE if is_over else 2):
             self._in_background(self._merge(run, row), f"merge-{run}")
 
     async def _merge(self, run: RunId, row: Sequence[Landed]) -> None:
