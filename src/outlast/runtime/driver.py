@@ -154,6 +154,8 @@ class Driver:
             self._close(ask)
         self.pen.arrived.extendleft(reversed(list(news)))
         self._look_at_requests()
+        if not self.pen.arrived:
+            self._ask_aloud()  # the log may end with an outcome that nobody told the code of
         await self.write()
 
     def _interrupted_for_good(self, asks: list[Ask]) -> str:
@@ -318,12 +320,14 @@ class Driver:
             await asyncio.sleep(0)  # nodes that run may be about to end: their outcomes can share the append
         code = self.code
         self._ask_aloud()
-        if ending is None and (code.is_done or not code.open):
+        # What ends while an engine closes is written and not told: the code then waits for nothing, and is not at its end.
+        if ending is None and (code.is_done or (not code.open and not self._is_stopping)):
             ending = await self._conclude()
         begins, then, time = self._begins, self._then, self._time
         events, self._pending, self._begins, self._then = self._pending, [], [], []
         if ending is None:
-            release = self.in_flight + self.starting == 0 and self._wants_to_rest(begins)
+            may_rest = not self._is_stopping and self.in_flight + self.starting == 0
+            release = may_rest and self._wants_to_rest(begins)
         else:
             events.append(ending)
             release = not self._has_duties(ending, events)
