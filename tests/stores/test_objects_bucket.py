@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from outlast.address import bucket_at
-from outlast.errors import StoreReadOnly
+from outlast.errors import OutcomeUnknown, StoreFull, StoreReadOnly
 from outlast.stores.objects.bucket import Bucket, Taken
 from outlast.stores.objects.clock import Clock, nearest
 from outlast.stores.objects.files import FileBucket
@@ -148,13 +149,22 @@ def test_a_folder_is_flushed_before_a_write_is_answered_for(tmp_path: Path, monk
     asyncio.run(play())
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_that_may_not_be_written_is_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("code", "error"), [(errno.EROFS, StoreReadOnly), (errno.ENOSPC, StoreFull), (errno.EIO, OutcomeUnknown)]
+)
+def test_a_folder_that_cannot_be_written_says_whether_something_was(
+    code: int, error: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """B3"""
+
+    def refuse(*_: object) -> None:
+        raise OSError(code, os.strerror(code))
+
     bucket = FileBucket(tmp_path)
-    tmp_path.chmod(0o500)
-    with pytest.raises(StoreReadOnly):
+    monkeypatch.setattr(os, "link", refuse)
+    with pytest.raises(error):
         asyncio.run(bucket.create("a", b"1"))
+    assert asyncio.run(bucket.get("a")) is None
 
 
 # --- names
