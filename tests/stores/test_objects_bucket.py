@@ -15,6 +15,8 @@ import pytest
 
 from outlast.address import bucket_at
 from outlast.errors import OutcomeUnknown, StoreFull, StoreReadOnly
+from outlast.history.ids import RunId
+from outlast.stores.objects import ObjectStore
 from outlast.stores.objects.bucket import Bucket, Taken
 from outlast.stores.objects.clock import Clock, nearest
 from outlast.stores.objects.files import FileBucket
@@ -168,6 +170,24 @@ def test_a_folder_that_cannot_be_written_says_whether_something_was(
 
 
 # --- names
+
+
+def test_names_that_lead_astray_name_nothing(bucket: Bucket, tmp_path: Path) -> None:
+    """P11: ids come from people, and out of logs"""
+    (tmp_path / "treasure").write_bytes(b"not an object")
+
+    async def play() -> None:
+        store = ObjectStore(bucket)
+        for run in ("../treasure", "../../treasure", "a/../b", "/etc/passwd", "a//b", "", ".", "a\x00b", "☃"):
+            assert await store.head(RunId(run)) is None
+            assert await store.read(RunId(run)) == []
+            assert await store.lines(RunId(run)) == []
+            assert await bucket.get(f"sheet/{run}") is None
+            assert [each async for each in bucket.listing(f"log/{run}")] == []
+        await store.close()
+
+    asyncio.run(play())
+    assert (tmp_path / "treasure").read_bytes() == b"not an object"
 
 
 def test_the_parts_of_a_mark_are_found_in_its_name() -> None:

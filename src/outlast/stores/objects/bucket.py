@@ -11,6 +11,7 @@ B3  An error that leaves it open whether something was written is `OutcomeUnknow
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
 from typing import Protocol, TypeAlias
@@ -19,6 +20,14 @@ from msgspec import Struct
 
 Tag: TypeAlias = tuple[str, str]
 """Which version of an object: its ETag and, where a server counts them, its version."""
+
+
+_NAME = re.compile(r"(?!.*(?:^|/)\.{0,2}(?:/|$))[A-Za-z0-9._:@=+,/-]+")
+
+
+def is_name(name: str) -> bool:
+    """Whether an object can be called that. Ids come from people and out of logs, and must not lead astray."""
+    return _NAME.fullmatch(name) is not None
 
 
 class Taken(Exception):

@@ -13,18 +13,21 @@ import errno
 import hashlib
 import os
 import shutil
+import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, ParamSpec, TypeVar
 
-from outlast.errors import OutcomeUnknown, StoreError, StoreFull, StoreReadOnly, StoreUnusable
+from outlast.errors import BadInput, OutcomeUnknown, StoreError, StoreFull, StoreReadOnly, StoreUnusable
 from outlast.stores.folder import flush_folder
-from outlast.stores.objects.bucket import Found, Listed, Requests, Tag, Taken
+from outlast.stores.objects.bucket import Found, Listed, Requests, Tag, Taken, is_name
 
 CHUNK = 1 << 20
 LOCKS = 64
 """Files that updates lock; an object has one of them by its name."""
+FORGOTTEN_AFTER = 86_400
+"""Seconds after which a half-written file has no writer any more."""
 PRIVATE = ".outlast"
 """The folder of half-written files and of locks."""
 
@@ -45,6 +48,7 @@ class FileBucket:
         try:
             if not readonly:
                 self._private.mkdir(parents=True, exist_ok=True)
+                self._tidy()
             elif not self._private.is_dir():
                 raise StoreUnusable(f"there is no store at {root}")
         except OSError as error:
@@ -64,7 +68,7 @@ class FileBucket:
 
     async def get(self, name: str) -> Found | None:
         self.requests.get += 1
-        body = await _reading(_content, self._path(name))
+        body = await _reading(_content, self._path(name)) if is_name(name) else None
         return None if body is None else Found(body, tag_of(body))
 
     async def stream(self, name: str) -> AsyncIterator[bytes]:
@@ -76,11 +80,11 @@ class FileBucket:
 
     async def written(self, name: str) -> int | None:
         self.requests.head += 1
-        found = await _reading(_stat, self._path(name))
+        found = await _reading(_stat, self._path(name)) if is_name(name) else None
         return None if found is None else found.st_mtime_ns // 1000
 
     async def listing(self, folder: str, after: str = "") -> AsyncIterator[Listed]:
-        found = await _reading(self._list, folder, after)
+        found = await _reading(self._list, folder, after) if is_name(folder) else []
         self.requests.list += 1 + len(found) // 1000
         for listed in found:
             yield listed
@@ -98,13 +102,25 @@ class FileBucket:
     async def close(self) -> None:
         """Nothing is held open between two requests."""
 
+    def _tidy(self) -> None:
+        """Remove what processes that died left half-written, long ago."""
+        for part in self._private.glob("part-*"):
+            with suppress(OSError):
+                if part.stat().st_mtime < time.time() - FORGOTTEN_AFTER:
+                    part.unlink()
+
     # --- what is done in threads
 
     def _path(self, name: str) -> Path:
         return self.root / name
 
+    def _place(self, name: str) -> Path:
+        if not is_name(name):
+            raise BadInput(f"{name[:80]!r} cannot be the name of an object")
+        return self._path(name)
+
     def _create(self, name: str, body: bytes) -> Tag:
-        target = self._path(name)
+        target = self._place(name)
         if target.exists():
             raise Taken(name)
         with self._part(body) as part:
@@ -116,7 +132,7 @@ class FileBucket:
         return tag_of(body)
 
     def _replace(self, name: str, body: bytes | Path, expected: Tag | None) -> Tag:
-        target = self._path(name)
+        target = self._place(name)
         with self._part(body) as part, self._locked(name):
             if expected is not None:
                 there = _content(target)
@@ -176,7 +192,7 @@ class FileBucket:
     def _remove(self, names: Iterable[str]) -> None:
         """A removal that a power cut undoes does no harm, so nobody waits for the disk."""
         for name in names:
-            path = self._path(name)
+            path = self._place(name)
             with suppress(FileNotFoundError):
                 path.unlink()
             with suppress(OSError):  # not empty, or gone

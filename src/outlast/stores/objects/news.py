@@ -37,6 +37,8 @@ MARKS_EVERY = 5
 """One look in so many is also for marks."""
 TOLD = 2000
 """Runs that a door's object names at most. It is read a few times a second."""
+NAMED_FOR = 30.0
+"""Seconds for which a run is named after it was written to."""
 ALIVE = 120_000_000
 """Microseconds without a new object after which a door counts as closed; one that listens writes three times as often."""
 
@@ -59,6 +61,7 @@ class NewsObjects(Reading):
         super().__init__(bucket, readonly=readonly)
         self._own = f"news/{fresh()}"
         self._told: OrderedDict[RunId, int] = OrderedDict()
+        self._since: dict[int, float] = {}
         self._count = 0
         self._dropped = 0
         self._published = -1
@@ -101,6 +104,16 @@ class NewsObjects(Reading):
         count = self._count
         await self._bucket.put(self._own, _encode(Bulletin(self._dropped, {**self._told})))
         self._published = count
+        self._drop_old(count)
+
+    def _drop_old(self, count: int) -> None:
+        """What was written long enough ago has been heard by everyone who listens."""
+        now = asyncio.get_running_loop().time()
+        self._since[count] = now
+        old = max((number for number, when in self._since.items() if when < now - NAMED_FOR), default=0)
+        self._since = {number: when for number, when in self._since.items() if number > old}
+        while self._told and next(iter(self._told.values())) <= old:
+            self._dropped = self._told.popitem(last=False)[1]
 
     # --- hearing
 

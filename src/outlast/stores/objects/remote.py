@@ -23,7 +23,7 @@ from obstore.exceptions import (
 )
 
 from outlast.errors import OutcomeUnknown, StoreError, StoreReadOnly, StoreUnusable
-from outlast.stores.objects.bucket import Found, Listed, Requests, Tag, Taken
+from outlast.stores.objects.bucket import Found, Listed, Requests, Tag, Taken, is_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,6 +70,8 @@ class RemoteBucket:
             return result["e_tag"] or "", result["version"] or ""
 
     async def get(self, name: str) -> Found | None:
+        if not is_name(name):
+            return None
         self.requests.get += 1
         with _reading(name):
             try:
@@ -93,6 +95,8 @@ class RemoteBucket:
             yield piece
 
     async def written(self, name: str) -> int | None:
+        if not is_name(name):
+            return None
         self.requests.head += 1
         with _reading(name):
             try:
@@ -102,6 +106,8 @@ class RemoteBucket:
             return int(meta["last_modified"].timestamp() * 1_000_000)
 
     async def listing(self, folder: str, after: str = "") -> AsyncIterator[Listed]:
+        if not is_name(folder):
+            return
         with _reading(folder):
             pages = self._store.list(folder, offset=after or None, chunk_size=PAGE)
             self.requests.list += 1
