@@ -58,7 +58,9 @@ def bucket_at(address: str | Path) -> BucketAddress | None:
         return None
     parts = urlsplit(address)
     if parts.username is not None or parts.password is not None:
-        raise BadInput(f"no secret may stand in an address: give the {scheme} store its credentials by the environment")
+        raise BadInput(
+            f"no password or key may stand in an address: give the {scheme} store its credentials by the environment"
+        )
     if scheme == "file":
         if parts.netloc or parts.query or parts.path.strip("/") == "":
             raise BadInput(f"{address!r} is not a folder's address; write file:///folder, with its whole path")

@@ -165,7 +165,8 @@ def test_a_damaged_database_file(shell: Any) -> None:
     ("address", "told"),
     [
         ("postgresql://me:secret@there/db", "coming"),
-        ("s3://bucket/runs", "coming"),
+        ("s3://bucket/a b", "the address of a bucket"),
+        ("s3://me:secret@bucket/runs", "environment"),
         ("ftp://me:secret@there/x", "no kind of store called 'ftp'"),
         ("sqlite:runs.db", "sqlite:///runs.db"),
         ("sqlite:///runs.db?mode=rw", "sqlite:///runs.db"),
