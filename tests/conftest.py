@@ -3,6 +3,8 @@ how to draw a failing one again."""
 
 from __future__ import annotations
 
+import sys
+
 from hypothesis import HealthCheck, Phase, settings
 
 from outlast.testing.servers.fixtures import _any_postgres, postgres, postgres_url
@@ -18,3 +20,10 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("outlast")
+
+
+def pytest_sessionfinish() -> None:
+    """Servers that tests of this process brought up end with it."""
+    servers = sys.modules.get("outlast.testing.servers.s3")
+    if servers is not None:
+        servers.stop_shared()

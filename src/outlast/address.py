@@ -1,31 +1,45 @@
-"""What the address of a store means: memory, a file and the blobs beside it, or a schema of a server's database.
+"""What the address of a store means: memory, a file and the blobs beside it, a schema of a server's database, or a bucket.
 
-An address is a path, `sqlite:///path` (three slashes and a relative path, four and an absolute one), `postgresql://…` or
-`memory:`. Nothing here looks at a disk or a network: whether there is a store at an address, whoever opens it finds out.
+An address is a path, `sqlite:///path` (three slashes and a relative path, four and an absolute one), `postgresql://…`,
+`memory:`, or a bucket: `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix` or a folder, `file:///folder`.
+Nothing here looks at a disk or a network: whether there is a store at an address, whoever opens it finds out.
+
+The address of a bucket is shown in messages and settings, so no secret may stand in one: one that has is refused without
+repeating it.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from types import MappingProxyType
+from typing import NamedTuple
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 from msgspec import Struct
 
 from outlast.errors import BadInput
 
-__all__ = ["DEFAULT", "Server", "blobs_beside", "file_at", "server_at"]
+__all__ = ["DEFAULT", "BucketAddress", "Server", "blobs_beside", "bucket_at", "file_at", "server_at"]
 
 DEFAULT = Path(".outlast", "runs.db")
 """Where a project's runs are if nobody says otherwise."""
-KINDS = "a path, sqlite:///path, postgresql://user@host/database or memory:"
-COMING = ("s3",)
+KINDS = "a path, sqlite:///path, postgresql://host/database, s3://bucket/prefix, gs://, az://, file:///folder or memory:"
 SERVERS = ("postgresql", "postgres")
+BUCKETS = ("s3", "gs", "az")
 SCHEMA = "outlast"
 """Where the tables are if the address names no schema: beside those of others, and out of their way."""
 _SCHEMA_NAME = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,47}")
 _YES, _NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off", "")
+_SERVER_OPTIONS = {
+    "endpoint": "endpoint",
+    "region": "region",
+    "virtual_hosted_style_request": "virtual_hosted_style_request",
+}
+_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,62}")
+_PREFIX = re.compile(r"[A-Za-z0-9._=+@,/-]*")
 
 
 class Server(Struct, frozen=True):
@@ -39,8 +53,65 @@ class Server(Struct, frozen=True):
     shown: str
 
 
+class BucketAddress(NamedTuple):
+    """A bucket and the folder in it, or with the scheme `file` a folder. `config` is what is said about the server."""
+
+    scheme: str
+    bucket: str
+    path: str
+    config: Mapping[str, str] = MappingProxyType({})
+    allow_http: bool = False
+    timeout: float = 30.0
+
+    @property
+    def url(self) -> str:
+        """Without what is said about the server."""
+        return f"{self.scheme}://{self.bucket}/{self.path.lstrip('/')}"
+
+
+def bucket_at(address: str | Path) -> BucketAddress | None:
+    """The bucket that an address names, None if it names something else; `BadInput` if it cannot be meant."""
+    scheme, separator, _ = str(address).partition("://")
+    if isinstance(address, Path) or not separator or scheme not in (*BUCKETS, "file"):
+        return None
+    parts = urlsplit(address)
+    if parts.username is not None or parts.password is not None:
+        raise BadInput(
+            f"no password or key may stand in an address: give the {scheme} store its credentials by the environment"
+        )
+    if scheme == "file":
+        if parts.netloc or parts.query or parts.path.strip("/") == "":
+            raise BadInput(f"{address!r} is not a folder's address; write file:///folder, with its whole path")
+        return BucketAddress("file", "", unquote(parts.path))
+    if not _BUCKET.fullmatch(parts.netloc) or not _PREFIX.fullmatch(parts.path) or "//" in parts.path or parts.fragment:
+        raise BadInput(
+            f"this is not the address of a bucket; write {scheme}://bucket/prefix, in letters, digits and ._-"
+        )
+    return _with_options(BucketAddress(scheme, parts.netloc, parts.path.strip("/")), parts.query)
+
+
+def _with_options(at: BucketAddress, query: str) -> BucketAddress:
+    """What the query of an address says. Values of unknown names are not repeated: they may be secrets."""
+    config: dict[str, str] = {}
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        if name in _SERVER_OPTIONS:
+            config[_SERVER_OPTIONS[name]] = value
+        elif name == "allow_http" and value in ("true", "false"):
+            at = at._replace(allow_http=value == "true")
+        elif name == "timeout" and re.fullmatch(r"[0-9]{1,4}(\.[0-9]+)?", value) and float(value) > 0:
+            at = at._replace(timeout=float(value))
+        else:
+            raise BadInput(
+                f"{name[:40]!r} cannot stand in the address of a bucket like this: there are "
+                f"{', '.join(_SERVER_OPTIONS)}, allow_http=true and timeout=seconds; credentials come from the environment"
+            )
+    return at._replace(config=config)
+
+
 def file_at(address: str | Path) -> Path | None:
     """The file that an address names, None if it is in no file; `BadInput` if it is of no kind that this version opens."""
+    if bucket_at(address) is not None:
+        return None
     scheme, rest = _parted(address) if isinstance(address, str) else ("", str(address))
     if scheme in SERVERS:
         server_at(address)
@@ -94,11 +165,11 @@ def _parted(address: str) -> tuple[str, str]:
         return "", address
     if scheme in ("sqlite", *SERVERS) or address == "memory:":
         return scheme, rest
-    known = "a path, sqlite:///path, postgresql://… and memory:"
-    if scheme in COMING:
-        raise BadInput(f"stores of the kind {scheme} are coming; this version opens {known}")
+    known = KINDS.replace(" or ", " and ")
+    if scheme in (*BUCKETS, "file"):
+        raise BadInput(f"write {scheme}://, with two slashes; this version opens {known}")
     raise BadInput(
-        f"there is no kind of store called {scheme[:40]!r}: this version opens {known}; {' and '.join(COMING)} is coming. "
+        f"there is no kind of store called {scheme[:40]!r}: this version opens {known}. "
         "A file with a colon in its name is written ./name"
     )
 

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, ParamSpec, TypeVar
 
-from outlast.address import blobs_beside, file_at, server_at
+from outlast.address import BucketAddress, blobs_beside, bucket_at, file_at, server_at
 from outlast.client import Blocking, Client
 from outlast.errors import BadInput, OutlastError, StoreUnusable
 from outlast.ledger import Ledger
@@ -65,12 +65,23 @@ def open_store(
     otherwise it is made. A server is first spoken to when the store is used."""
     if server_at(address) is not None:
         return _open_postgres(str(address), blobs, durability, readonly)
+    bucket = bucket_at(address)
+    if bucket is not None:
+        return _open_objects(bucket, blobs, durability, readonly)
     path = file_at(address)
     if path is None:
         from outlast.stores.memory import MemoryStore
 
         return MemoryStore()
     return _open_sqlite(path, blobs, durability, readonly)
+
+
+def _open_objects(at: BucketAddress, blobs: str | Path, durability: Durability, readonly: bool) -> Store:
+    from outlast.stores.objects import ObjectStore
+    from outlast.stores.objects.opening import open_bucket
+
+    bucket = open_bucket(at, durable=durability == "full", readonly=readonly)
+    return ObjectStore(bucket, blobs=Path(os.path.expanduser(blobs)).absolute() if blobs else None, readonly=readonly)
 
 
 def _open_sqlite(path: Path, blobs: str | Path, durability: Durability, readonly: bool) -> Store:

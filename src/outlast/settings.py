@@ -26,7 +26,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 import msgspec
 from msgspec import Meta, Struct
 
-from outlast.address import DEFAULT, KINDS, file_at
+from outlast.address import DEFAULT, KINDS, bucket_at, file_at
 from outlast.errors import BadInput
 
 __all__ = ["KEYS", "Durability", "OnRestart", "Settings", "project_root", "read_settings"]
@@ -125,6 +125,8 @@ def _store_named_with(key: str, places: list[_Place]) -> str:
 
 
 def _is_same(one: str, other: str) -> bool:
+    if bucket_at(one) or bucket_at(other):
+        return one == other
     files = file_at(one), file_at(other)
     return len({os.path.abspath(file) if file else at for file, at in zip(files, (one, other), strict=True)}) == 1
 

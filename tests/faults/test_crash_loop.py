@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
@@ -13,6 +14,7 @@ from typing import Any, cast
 import pytest
 from msgspec import structs
 
+from outlast.compose import open_store
 from outlast.errors import OutlastError
 from outlast.history.events import NodeStarted
 from outlast.history.ids import RunId
@@ -41,6 +43,7 @@ from outlast.testing.scripted import (
     live,
     state_now,
 )
+from outlast.testing.servers import s3
 from outlast.testing.servers.deeds import empty_store
 
 SCRIPTS: dict[str, Script] = {
@@ -75,7 +78,26 @@ def sqlite_door(folder: Path) -> Door:
     return open_door
 
 
+def folder_door(folder: Path) -> Door:
+    async def open_door() -> Store:
+        return open_store(f"file://{folder}/bucket", durability="relaxed")
+
+    return open_door
+
+
+def s3_door(folder: Path) -> Door:
+    address = s3.shared().address(f"loop/{os.urandom(8).hex()}")
+
+    async def open_door() -> Store:
+        return open_store(address)
+
+    return open_door
+
+
 DOORS = {"memory": memory_door, "sqlite": sqlite_door}
+OBJECTS = {"folder": folder_door, "s3": s3_door}
+SAMPLE = {"folder": 16, "s3": 6}
+"""Points of a script that are tried where not all of them are."""
 
 
 async def uninterrupted(door: Door, script: Script) -> tuple[State, World, int]:
@@ -150,28 +172,46 @@ def test_a_run_ends_the_same_wherever_its_process_dies(
     kind: str, name: str, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     """P1, P2, P3: every call, every way to fail."""
+    record_property("crash_points", cross(kind, name, tmp_path))
+
+
+@pytest.mark.parametrize("kind", OBJECTS)
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_run_on_objects_ends_the_same_wherever_its_process_dies(kind: str, name: str, tmp_path: Path) -> None:
+    """P1, P2, P3: a sample of the points; `make faults` tries them all."""
+    cross(kind, name, tmp_path, SAMPLE[kind])
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", OBJECTS)
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_run_on_objects_ends_the_same_at_every_point(kind: str, name: str, tmp_path: Path) -> None:
+    """P1, P2, P3"""
+    cross(kind, name, tmp_path)
+
+
+def cross(kind: str, name: str, tmp_path: Path, most: int | None = None) -> int:
+    """Play a script with each fault, or with so many of them, the same every time."""
 
     async def all_points() -> int:
-        script = SCRIPTS[name]
+        script, door = SCRIPTS[name], (DOORS | OBJECTS)[kind]
         folder = tmp_path / "whole"
         folder.mkdir()
-        expected, world, calls = await uninterrupted(DOORS[kind](folder), script)
+        expected, world, calls = await uninterrupted(door(folder), script)
         assert expected.status is Status.COMPLETED
-        points = 0
-        for way, call in itertools.product(WAYS, range(1, calls + 1)):
-            fault = Fault(way, call)
-            folder = tmp_path / f"{way}-{call}"
+        faults = [Fault(way, call) for way, call in itertools.product(WAYS, range(1, calls + 1))]
+        for fault in faults if most is None else random.Random(name).sample(faults, most):
+            folder = tmp_path / f"{fault.way}-{fault.call}"
             folder.mkdir()
-            state, crashed, processes = await interrupted(DOORS[kind](folder), script, fault)
+            state, crashed, processes = await interrupted(door(folder), script, fault)
             assert outcome(state) == outcome(expected), f"{fault} changes the outcome"
             repeated = crashed.executed - world.executed
             assert sum(repeated.values()) <= (processes - 1) * 3, f"{fault} repeats {repeated}"
-            points += 1
-        return points
+        return len(faults) if most is None else most
 
     points = asyncio.run(all_points())
-    record_property("crash_points", points)
     print(f"\n{kind}, {name}: {points} crash points")
+    return points
 
 
 async def points_on_a_server(url: str, name: str, most: int) -> int:

@@ -27,12 +27,12 @@ from outlast.runtime.finding import load
 from outlast.store import Append, Outcome, Store
 from outlast.stores.memory import MemoryStore
 from outlast.testing.crashes import RUN, Story, crash_loop
-from outlast.testing.doors import Door, MemoryDoor, PostgresDoor, SqliteDoor
+from outlast.testing.doors import Door, FolderDoor, MemoryDoor, PostgresDoor, S3Door, SqliteDoor
 from outlast.testing.faults import WAYS, Fault, Way
 from outlast.testing.world import compare
 
 ROOT = Path(__file__).parents[2]
-SAMPLE = {"memory": 40, "sqlite": 12, "postgres": 2}
+SAMPLE = {"memory": 40, "sqlite": 12, "postgres": 2, "folder": 2, "s3": 1}
 """Points of a story that are tried where not all of them are."""
 
 
@@ -339,6 +339,7 @@ def story_of(name: str) -> Story:
 # --- the tests ---------------------------------------------------------------------------------------------------------
 
 DOORS = {"memory": MemoryDoor, "sqlite": SqliteDoor}
+OBJECTS = {"folder": FolderDoor, "s3": S3Door}
 DEATHS: tuple[Way, ...] = ("die_before", "die_after")
 RARER: tuple[Way, ...] = tuple(way for way in WAYS if way not in DEATHS)
 WAITING = ("reminder", "approval", "child_runs", "long_living", "retries", "children", "questions", "timeouts", "held")
@@ -349,7 +350,7 @@ Faults = Iterator[tuple[Fault, ...]]
 
 def cross(kind: str, name: str, folder: Path, faults: Callable[[int], Faults], concurrency: int = 2000) -> int:
     """Play a story with each of these faults; how many are possible depends on the calls it makes."""
-    return cross_at(f"{kind}, {name}", story_of(name), DOORS[kind](folder), faults, concurrency)
+    return cross_at(f"{kind}, {name}", story_of(name), (DOORS | OBJECTS)[kind](folder), faults, concurrency)
 
 
 def cross_at(title: str, story: Story, door: Door, faults: Callable[[int], Faults], concurrency: int = 2000) -> int:
@@ -418,6 +419,24 @@ def test_a_workflow_ends_the_same_though_answers_are_lost_and_calls_come_twice_o
 @pytest.mark.parametrize("name", STORIES)
 def test_a_workflow_ends_the_same_whatever_happens_to_any_of_its_calls(kind: str, name: str, tmp_path: Path) -> None:
     cross(kind, name, tmp_path, others)
+
+
+@pytest.mark.parametrize("kind", OBJECTS)
+@pytest.mark.parametrize("name", STORIES)
+def test_a_workflow_on_objects_ends_the_same_whatever_happens_to_some_of_its_calls(
+    kind: str, name: str, tmp_path: Path
+) -> None:
+    """A sample of the points; `make faults` tries them all."""
+    cross(kind, name, tmp_path, some(anything, kind, f"{kind}, {name}"))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", OBJECTS)
+@pytest.mark.parametrize("name", STORIES)
+def test_a_workflow_on_objects_ends_the_same_whatever_happens_to_any_of_its_calls(
+    kind: str, name: str, tmp_path: Path
+) -> None:
+    cross(kind, name, tmp_path, anything)
 
 
 @pytest.mark.parametrize("name", STORIES)

@@ -79,7 +79,7 @@ def workers(ctx: typer.Context, store: StoreOption = None, output: FormOption = 
 
     \b
     [dim]outlast workers
-    outlast workers -o json | jq '.[] | select(.live | not)'[/dim]
+    outlast workers -o json | jq '.[] | select(.is_live | not)'[/dim]
     """
     carry_out(lambda: _workers(settings_of(ctx, store), output))
 
@@ -88,10 +88,8 @@ async def _workers(settings: Settings, form: Form) -> int:
     async with open_desk(settings, readonly=True) as desk:
         found = await desk.workers()
     if form is Form.JSON:
-        shapes = [
-            {"worker": each.worker, "live": each.is_live, "expires": each.expires, "runs": each.runs} for each in found
-        ]
-        write_json(shapes, pretty=True)
+        names = ("worker", "is_live", "expires", "runs")
+        write_json([{name: getattr(each, name) for name in names} for each in found], pretty=True)
         return SOUND
     if not found:
         notice("no worker holds a run")

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
+import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, cast
 
+from outlast.address import bucket_at
+from outlast.compose import open_store
 from outlast.history.record import Kind
 from outlast.store import LANDED, Append, Outcome, Store
 from outlast.stores.memory import Memory, MemoryStore
+from outlast.stores.objects import ObjectStore
+from outlast.stores.objects.bucket import Bucket, Listed
+from outlast.stores.objects.opening import open_bucket
 from outlast.stores.sqlite import SqliteStore
 from outlast.testing.faults import Faults
 from outlast.testing.leaping import LeapingLoop
+from outlast.testing.servers import s3
 
 
 class Door:
@@ -62,6 +71,69 @@ class SqliteDoor(Door):
     async def bury(self, store: Store, *, is_reachable: bool) -> None:
         if not is_reachable:
             await store.close()
+
+
+class FolderDoor(Door):
+    """Objects in a folder. That a process is dead is known to nobody: its successor waits until its time has run out."""
+
+    number = 0
+
+    def anew(self) -> None:
+        shutil.rmtree(self.folder / str(self.number), ignore_errors=True)
+        self.number += 1
+
+    def open(self) -> Store:
+        return open_store(f"file://{self.folder / str(self.number)}", durability="relaxed")
+
+    async def bury(self, store: Store, *, is_reachable: bool) -> None:
+        """Nothing is open between two requests, and whoever is dead says no goodbye."""
+
+
+class S3Door(FolderDoor):
+    """Objects on a real server."""
+
+    def anew(self) -> None:
+        self.prefix = f"doors/{os.urandom(8).hex()}"
+
+    def open(self) -> Store:
+        at = bucket_at(s3.shared().address(self.prefix))
+        assert at is not None
+        return ObjectStore(WatchedBucket(open_bucket(at)))
+
+
+class WatchedBucket:
+    """Lets a leaping loop know that a request is under way, so that time does not leap over its answer."""
+
+    def __init__(self, bucket: Bucket) -> None:
+        self._bucket = bucket
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._bucket, name)
+        if not inspect.iscoroutinefunction(found):
+            return found
+
+        async def watched(*arguments: Any) -> Any:
+            with _at_work():
+                return await found(*arguments)
+
+        return watched
+
+    async def listing(self, folder: str, after: str = "") -> AsyncIterator[Listed]:
+        with _at_work():
+            found = [each async for each in self._bucket.listing(folder, after)]
+        for each in found:
+            yield each
+
+    async def stream(self, name: str) -> AsyncIterator[bytes]:
+        with _at_work():
+            found = [each async for each in self._bucket.stream(name)]
+        for each in found:
+            yield each
+
+
+def _at_work() -> AbstractContextManager[None]:
+    loop = asyncio.get_running_loop()
+    return loop.at_work() if isinstance(loop, LeapingLoop) else nullcontext()
 
 
 class PostgresDoor(Door):

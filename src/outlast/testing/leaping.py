@@ -12,7 +12,8 @@ import asyncio
 import selectors
 import sys
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from contextvars import Context
 from types import FrameType
 from typing import Any
@@ -173,6 +174,15 @@ class LeapingLoop(asyncio.SelectorEventLoop):
         future: asyncio.Future[Any] = super().run_in_executor(executor, func, *args)
         future.add_done_callback(self._left_executor)
         return future
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Something that this loop does not know of is under way, as if it were in a thread."""
+        self._in_executors += 1
+        try:
+            yield
+        finally:
+            self._in_executors -= 1
 
     def _left_executor(self, _: asyncio.Future[Any]) -> None:
         self._in_executors -= 1

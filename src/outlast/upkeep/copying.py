@@ -12,7 +12,7 @@ from typing import TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from outlast.address import blobs_beside, file_at, server_at
+from outlast.address import blobs_beside, bucket_at, file_at, server_at
 from outlast.errors import BadInput, StoreError
 from outlast.settings import Settings
 from outlast.upkeep.standing import blobs_of, file_of, size_of
@@ -45,8 +45,8 @@ async def back_up(settings: Settings, target: str, tell: Tell = lambda _what, _d
         )
     path = file_of(settings)
     wanted = file_at(target)
-    if server_at(target) is not None:
-        raise BadInput("a copy is a file; name one")
+    if server_at(target) is not None or bucket_at(target) is not None:
+        raise BadInput("a copy of an SQLite store is a file; name one")
     if wanted is None:
         raise BadInput("a copy in memory would be gone at once; name a file")
     place = Path(os.path.abspath(wanted))

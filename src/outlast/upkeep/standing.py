@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from outlast.address import blobs_beside, file_at, server_at
+from outlast.address import BucketAddress, blobs_beside, bucket_at, file_at, server_at
 from outlast.errors import BadInput, StoreUnusable
 from outlast.settings import Settings
 
@@ -57,6 +57,11 @@ def file_of(settings: Settings) -> Path:
     path = file_at(settings.store)
     if server_at(settings.store) is not None:
         raise BadInput("a store on a server has no file")
+    if bucket_at(settings.store) is not None:
+        raise BadInput(
+            "objects are looked after where they are kept: turn on versioning or replication there, or copy the whole "
+            "prefix with the server's own tools while no worker runs; its format needs no migration"
+        )
     if path is None:
         raise BadInput("a store in memory ends with its process; there is no file to look after")
     place = Path(os.path.abspath(path))
@@ -81,6 +86,8 @@ async def inspect(settings: Settings) -> Info:
         from outlast.upkeep.serving import inspect_server
 
         return await inspect_server(settings)
+    if (bucket := bucket_at(settings.store)) is not None:
+        return await _inspect_objects(bucket, settings.blobs)
     from outlast.stores.blobfiles import sizes
     from outlast.stores.sqlite.upkeep import look
 
@@ -98,6 +105,30 @@ async def inspect(settings: Settings) -> Info:
         runs=contents.runs,
         workers=await _workers(path, contents.workers) if contents.workers else (),
         blobs=blobs,
+        blob_count=count,
+        blob_bytes=size,
+    )
+
+
+async def _inspect_objects(at: BucketAddress, blobs: str) -> Info:
+    from outlast.stores.blobfiles import sizes
+    from outlast.stores.objects.opening import NEWEST, open_bucket
+    from outlast.stores.objects.upkeep import look
+
+    contents = await look(open_bucket(at, readonly=True))
+    folder = Path(os.path.abspath(os.path.expanduser(blobs))) if blobs else None
+    count, size = (contents.blob_count, contents.blob_bytes) if folder is None else sizes(folder)
+    return Info(
+        path=at.url,
+        kind="objects",
+        bytes=contents.bytes,
+        wal_bytes=0,
+        schema=NEWEST,
+        newest=NEWEST,
+        library=contents.library,
+        runs=contents.runs,
+        workers=tuple(Worker(each.worker, each.is_live, each.expires, each.runs) for each in contents.workers),
+        blobs=folder or f"{at.url.rstrip('/')}/blobs",
         blob_count=count,
         blob_bytes=size,
     )

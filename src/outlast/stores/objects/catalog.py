@@ -1,0 +1,167 @@
+"""Summaries as objects.
+
+A summary is in the run's sheet; marks on shelves say which runs there are, the newest first: one shelf for all that are
+not over, one for each way to end. A page costs a list per shelf and one request for every run that is looked at, so
+whoever filters by anything but status and time pays for the runs between those that match.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from outlast.errors import BadInput
+from outlast.history.ids import RunId
+from outlast.lifecycle.status import Status
+from outlast.lifecycle.summary import Summary
+from outlast.store import Listed, Page, Query, search_text
+from outlast.stores.objects import keys
+from outlast.stores.objects.runs import Ground
+from outlast.stores.objects.sheet import OPEN_SHELF, SHELVES, Sheet, shelf_of
+
+_CURSOR = re.compile(r"-?[0-9]{1,18}:[A-Za-z0-9._:@=+-]{0,200}")
+AT_ONCE = 100
+"""Sheets that are read together while a page is filled."""
+
+
+class CatalogObjects(Ground):
+    """The catalog's part of the store."""
+
+    async def summary(self, run: RunId) -> Summary | None:
+        async with self._alone_with(run) as known:
+            sheet = await self._look(run, known)
+        return None if sheet is None else sheet.summary
+
+    async def search(self, query: Query) -> Page:
+        after = _cursor(query)
+        found: list[Summary] = []
+        last, batch = after, list[str]()
+        async for place in self._shelved(_shelves(query.statuses), _since(query, after), _upto(query)):
+            if place == last:  # a run that moves has a mark on two shelves
+                continue
+            last = place
+            batch.append(place)
+            if len(batch) >= min(AT_ONCE, query.limit + 1):
+                found += await self._matching(batch, query)
+                batch = []
+                if len(found) > query.limit:
+                    break
+        found += await self._matching(batch, query)
+        shown = found[: query.limit]
+        following = f"{shown[-1].created}:{shown[-1].run}" if len(found) > query.limit else ""
+        return Page(tuple(await self._each(self._with_scratch, shown)), following)
+
+    async def correct(self, summary: Summary, seen: int) -> bool:
+        self._must_be_writable()
+
+        def corrected(sheet: Sheet) -> Sheet | None:
+            at = sheet.summary.at if sheet.summary else 0
+            return None if at != seen or summary.at < seen else replace(sheet, summary=summary)
+
+        async with self._alone_with(summary.run) as known:
+            await self._look(summary.run, known)
+            return await self._change(summary.run, known, corrected)
+
+    async def note(self, scratch: Mapping[RunId, bytes]) -> None:
+        self._must_be_writable()
+
+        async def keep(run: RunId) -> None:
+            if await self._is_there(run):
+                await self._bucket.put(f"scratch/{run}", scratch[run])
+
+        await self._each(keep, scratch)
+
+    async def _is_there(self, run: RunId) -> bool:
+        known = self._known.get(run)
+        if known is not None and known.sheet is not None:
+            return True
+        async with self._alone_with(run) as known:
+            return await self._look(run, known) is not None
+
+    async def _shelved(self, shelves: Sequence[str], after: str, upto: str) -> AsyncIterator[str]:
+        """`age,run` of the runs on these shelves, in order."""
+        heads: dict[str, str] = {}
+        lists = {shelf: self._bucket.listing(f"catalog/{shelf}", after=f"catalog/{shelf}/{after}") for shelf in shelves}
+
+        async def step(shelf: str) -> None:
+            heads.pop(shelf, None)
+            async for listed in lists[shelf]:
+                heads[shelf] = listed.name.rpartition("/")[2].rpartition(",")[0]
+                break
+
+        for shelf in shelves:
+            await step(shelf)
+        while heads:
+            shelf = min(heads, key=heads.__getitem__)
+            if heads[shelf] > upto:
+                return
+            yield heads[shelf]
+            await step(shelf)
+
+    async def _matching(self, places: Sequence[str], query: Query) -> list[Summary]:
+        """The summaries of the runs at these places that match, in their order."""
+
+        async def read(place: str) -> Summary | None:
+            age, _, run = place.partition(",")
+            sheet = await self._stored(RunId(run))
+            if sheet is None or sheet.summary is None:  # whoever put the mark did not come to write the sheet
+                async with self._alone_with(RunId(run)) as known:
+                    sheet = await self._look(RunId(run), known)
+            summary = sheet.summary if sheet else None
+            is_here = summary is not None and keys.on_shelf("", summary.created) == f"catalog//{age},"
+            return summary if summary is not None and is_here and _matches(summary, query) else None
+
+        return [summary for summary in await self._each(read, places) if summary is not None]
+
+    async def _with_scratch(self, summary: Summary) -> Listed:
+        """Progress is of interest while there is some."""
+        if shelf_of(summary.status) != OPEN_SHELF:
+            return Listed(summary)
+        found = await self._bucket.get(f"scratch/{summary.run}")
+        return Listed(summary, b"" if found is None else found.body)
+
+
+def _shelves(statuses: Sequence[Status]) -> list[str]:
+    if not statuses:
+        return [OPEN_SHELF, *SHELVES.values()]
+    return list(dict.fromkeys(shelf_of(status) for status in statuses))
+
+
+def _age(created: int) -> str:
+    return keys.number(keys.LATEST - max(created, 0))
+
+
+def _cursor(query: Query) -> str:
+    """`age,run` after which the list goes on, empty at its beginning."""
+    if query.limit < 1:
+        raise BadInput(f"a page holds at least one run, not {query.limit}")
+    if not query.after:
+        return ""
+    created, separator, run = query.after.partition(":")
+    if not separator or not _CURSOR.fullmatch(query.after):
+        raise BadInput(f"{query.after[:80]!r} is not a cursor of a list; use the one a page came with")
+    return f"{_age(int(created))},{run}"
+
+
+def _since(query: Query, after: str) -> str:
+    """The name on a shelf after which to look. A nonce is of digits and letters up to f, and a comma goes before a dash."""
+    until = "" if query.created_until is None else f"{_age(query.created_until)}-"
+    return max(f"{after},g" if after else "", until)
+
+
+def _upto(query: Query) -> str:
+    return "~" if query.created_from is None else f"{_age(query.created_from)}-"
+
+
+def _matches(summary: Summary, query: Query) -> bool:
+    return (
+        (not query.statuses or summary.status in query.statuses)
+        and (not query.workflow or summary.workflow == query.workflow)
+        and (not query.parent or summary.parent == query.parent)
+        and set(query.tags) <= set(summary.tags)
+        and (query.created_from is None or summary.created >= query.created_from)
+        and (query.created_until is None or summary.created < query.created_until)
+        and query.text.casefold() in search_text(summary)
+    )

@@ -1,0 +1,249 @@
+"""Workers and the runs they hold, as objects.
+
+A worker's life is one object with a time, renewed for all its runs at once. Who holds a run is in the run's sheet, and
+changes hands by compare-and-set. Marks say where to look: `ready/` for runs that want an owner, `claims/{worker}/` for
+those that a worker holds, or was about to. A time that was seen only grows, so a worker that was alive until then is not
+asked for before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection, Sequence
+from functools import partial
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from outlast.errors import BadInput, Damaged
+from outlast.history.ids import RunId, WorkerId
+from outlast.store import Claim, Holding
+from outlast.stores.objects import keys
+from outlast.stores.objects.bucket import Bucket, Listed, Tag, Taken
+from outlast.stores.objects.runs import Ground
+from outlast.stores.objects.sheet import Held, Sheet, fresh
+
+SHORTEST = 10.0
+"""Seconds that a claim lasts at least where the clock is a server's: it is known to a second or two."""
+FORGOTTEN_AFTER = 86_400_000_000
+"""Microseconds after which the object of a dead worker that holds nothing is removed."""
+
+
+class Life(Struct, frozen=True):
+    """Until when a worker lives."""
+
+    worker: WorkerId
+    expires: int
+    nonce: str
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Life).decode
+
+
+class ClaimObjects(Ground):
+    """The claims' part of the store."""
+
+    def __init__(self, bucket: Bucket, *, readonly: bool = False) -> None:
+        super().__init__(bucket, readonly=readonly)
+        self._lives: dict[str, int] = {}
+        self._life_tags: dict[WorkerId, Tag] = {}
+
+    # --- lives
+
+    async def enrol(self, worker: WorkerId, ttl: float) -> None:
+        self._must_be_writable()
+        if self._bucket.is_remote and ttl < SHORTEST:
+            raise BadInput(f"claims in an object store last at least {SHORTEST:.0f} seconds, not {ttl:g}")
+        self._life_tags[worker] = await self._bucket.put(keys.worker(worker), await self._life(worker, ttl))
+        await self._forget_the_dead()
+
+    async def renew(self, worker: WorkerId, ttl: float) -> bool:
+        self._must_be_writable()
+        tag = self._life_tags.get(worker)
+        while True:
+            if tag is None:
+                found = await self._bucket.get(keys.worker(worker))
+                if found is None:
+                    return False
+                tag = found.tag
+            body = await self._life(worker, ttl)
+            try:
+                self._life_tags[worker] = await self._bucket.update(keys.worker(worker), body, tag)
+                return True
+            except Taken:
+                found = await self._bucket.get(keys.worker(worker))
+                tag = found.tag if found else None
+                if found is None or found.body == body:
+                    self._life_tags.pop(worker, None)
+                    return found is not None
+
+    async def retire(self, worker: WorkerId) -> None:
+        self._must_be_writable()
+
+        async def give_back(run: RunId) -> None:
+            async with self._alone_with(run) as known:
+                await self._look(run, known)
+                await self._change(run, known, lambda sheet: _given_back(sheet, worker, ready=True))
+
+        held = [keys.mark(listed.name) async for listed in self._held_by(keys.plain(worker))]
+        await self._each(give_back, [RunId(run) for run in dict.fromkeys(mark.run for mark in held)])
+        await self._bucket.delete([keys.worker(worker), *(mark.name for mark in held)])
+        self._life_tags.pop(worker, None)
+
+    async def _life(self, worker: WorkerId, ttl: float) -> bytes:
+        return _encode(Life(worker, await self._now() + int(ttl * 1_000_000), fresh()))
+
+    async def _expires(self, worker: str) -> int:
+        """Until when the worker of that plain name lives, 0 if nobody knows it."""
+        life = await self._life_of(worker)
+        self._lives[worker] = 0 if life is None else life.expires
+        return self._lives[worker]
+
+    async def _life_of(self, plain: str) -> Life | None:
+        found = await self._bucket.get(f"workers/{plain}")
+        return None if found is None else _life(found.body)
+
+    async def _is_alive(self, worker: str) -> bool:
+        now = await self._now()
+        return self._lives.get(worker, 0) > now or await self._expires(worker) > now
+
+    async def _forget_the_dead(self) -> None:
+        now, clock = await self._now(), await self._clock.now()
+        names = [each.name async for each in self._bucket.listing("workers") if each.time < clock - FORGOTTEN_AFTER]
+        for name in names:
+            plain = name.partition("/")[2]
+            holds = [each async for each in self._held_by(plain)]
+            if not holds and await self._expires(plain) < now - FORGOTTEN_AFTER:
+                await self._bucket.delete([name])
+
+    def _held_by(self, plain: str) -> AsyncIterator[Listed]:
+        return self._bucket.listing(f"claims/{plain}")
+
+    # --- claiming
+
+    async def claim(
+        self,
+        worker: WorkerId,
+        *,
+        runs: Sequence[RunId] | None = None,
+        workflows: Collection[str] | None = None,
+        limit: int = 1,
+    ) -> list[Claim]:
+        self._must_be_writable()
+        named = runs is not None
+        granted: list[Claim] = []
+        todo = list(dict.fromkeys(runs)) if runs is not None else await self._candidates(worker, workflows)
+        while todo and len(granted) < limit:
+            some, todo = todo[: limit - len(granted)], todo[limit - len(granted) :]
+            claims = await self._each(lambda run: self._claim(run, worker, named, workflows), some)
+            granted += [claim for claim in claims if claim is not None]
+        return granted
+
+    async def _candidates(self, worker: WorkerId, workflows: Collection[str] | None) -> list[RunId]:
+        """Runs whose worker is gone, then runs that are marked ready: the cost follows those and the workers."""
+        if workflows is not None and not workflows:
+            return []
+        own, found = keys.plain(worker), list[str]()
+        ready = [listed async for listed in self._bucket.listing("ready")]
+        for holder in await self._bucket.folders("claims"):
+            if holder != own and not await self._is_alive(holder):
+                ready = [*[listed async for listed in self._held_by(holder)], *ready]
+        found += [keys.mark(listed.name).run for listed in ready]
+        await self._sweep(ready)
+        return [RunId(run) for run in dict.fromkeys(found)]
+
+    async def _claim(
+        self, run: RunId, worker: WorkerId, named: bool, workflows: Collection[str] | None
+    ) -> Claim | None:
+        """The run for this worker, if nobody else alive holds it."""
+        async with self._alone_with(run) as known:
+            while (sheet := await self._look(run, known)) is not None:
+                held = sheet.held
+                own = held is not None and held.worker == worker
+                if not named and not _is_wanted(sheet, own, workflows):
+                    return None
+                if held is not None and not own and await self._is_alive(keys.plain(held.worker)):
+                    return None
+                new = _granted(sheet, worker)
+                if await self._change(run, known, partial(_instead, sheet, new)):
+                    return Claim(run, worker, new.granted, new.interrupted, "expired" if new.interrupted else "claimed")
+        return None
+
+    # --- giving back
+
+    async def release(self, run: RunId, worker: WorkerId, version: int, *, ready: bool = False) -> bool:
+        self._must_be_writable()
+        async with self._alone_with(run) as known:
+            await self._look(run, known)
+            is_moved = False
+
+            def give_back(sheet: Sheet) -> Sheet | None:
+                nonlocal is_moved
+                new = _given_back(sheet, worker, ready=ready)
+                is_moved = new is not None and sheet.head.version != version
+                return None if is_moved else new
+
+            await self._change(run, known, give_back)
+            return not is_moved
+
+    # --- looking
+
+    async def holding(self, run: RunId) -> Holding | None:
+        async with self._alone_with(run) as known:
+            sheet = await self._look(run, known)
+        if sheet is None or sheet.held is None:
+            return None
+        expires = await self._expires(keys.plain(sheet.held.worker))
+        return Holding(run, sheet.held.worker, expires, expires > await self._now())
+
+    async def holdings(self, worker: WorkerId | None = None, *, after: str = "", limit: int = 1000) -> list[Holding]:
+        folder = "claims" if worker is None else f"claims/{keys.plain(worker)}"
+        marks = [keys.mark(listed.name) async for listed in self._bucket.listing(folder)]
+        holders = {mark.run: mark.place.split("/")[1] for mark in marks if mark.run > after}
+        shown = sorted(holders)[: max(limit, 0)]
+        lives: dict[str, Life | None] = {}
+        for plain in {holders[run] for run in shown}:
+            lives[plain] = await self._life_of(plain)
+        now = await self._now()
+        return [_holding(RunId(run), holders[run], lives[holders[run]], now) for run in shown]
+
+
+def _life(body: bytes) -> Life:
+    try:
+        return _decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Damaged(f"the object of a worker does not read: {error}") from error
+
+
+def _holding(run: RunId, plain: str, life: Life | None, now: int) -> Holding:
+    if life is None:
+        return Holding(run, WorkerId(plain), 0, False)
+    return Holding(run, life.worker, life.expires, life.expires > now)
+
+
+def _is_wanted(sheet: Sheet, own: bool, workflows: Collection[str] | None) -> bool:
+    """Whether someone who names no runs may have it: it is interrupted, or ready."""
+    if workflows is not None and (sheet.summary is None or sheet.summary.workflow not in workflows):
+        return False
+    return not own and (sheet.held is not None or (sheet.head.ready and not sheet.head.closed))
+
+
+def _granted(sheet: Sheet, worker: WorkerId) -> Sheet:
+    """An interruption is remembered until a takeover has landed: whoever finds it may be interrupted too."""
+    epoch = max(sheet.granted, sheet.head.epoch) + 1
+    new = replace(sheet, held=Held(worker, epoch), granted=epoch)
+    if sheet.held is not None and sheet.held.worker != worker:
+        new = replace(new, interrupted=sheet.held.worker, since=epoch)
+    return new
+
+
+def _instead(old: Sheet, new: Sheet, now: Sheet) -> Sheet | None:
+    return new if now is old else None
+
+
+def _given_back(sheet: Sheet, worker: WorkerId, *, ready: bool) -> Sheet | None:
+    """The sheet without that holder; None if the run is not its own."""
+    if sheet.held is None or sheet.held.worker != worker:
+        return None
+    return replace(sheet, held=None, head=replace(sheet.head, ready=ready))

@@ -1,0 +1,161 @@
+"""Lines of attempts, as objects: a chunk for each time some are kept, numbered by the first of its lines.
+
+A chunk is created under the number that follows the last one known, so two doors never give a number twice. A chunk whose
+lines are all superseded, because their attempts have said enough since, is removed; until then they are passed over when
+lines are read. What an attempt has said before is told by the place of its first line.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from outlast.errors import BadInput
+from outlast.history.ids import RunId
+from outlast.store import LINES_PER_ATTEMPT, Line
+from outlast.stores.objects import keys
+from outlast.stores.objects.bucket import Bucket, Taken
+from outlast.stores.objects.catalog import CatalogObjects
+from outlast.stores.objects.sheet import fresh
+
+REMEMBERED = 1000
+"""Runs whose chunks are known at once."""
+
+
+class _Chunk(Struct, frozen=True):
+    nonce: str
+    lines: list[Line]
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(_Chunk).decode
+
+
+class _Spoken:
+    """What is known of the lines of a run: the last number, how much each attempt has said, and what chunks hold."""
+
+    def __init__(self) -> None:
+        self.last = 0
+        self.places: Counter[tuple[str, int]] = Counter()
+        self.chunks: dict[str, dict[tuple[str, int], int]] = {}
+
+    def take(self, name: str, lines: Sequence[Line]) -> None:
+        newest = {(line.node, line.attempt): line.place for line in lines}
+        self.chunks[name] = newest
+        self.last = max(self.last, *(line.number for line in lines))
+        for attempt, place in newest.items():
+            self.places[attempt] = max(self.places[attempt], place)
+
+    def superseded(self) -> list[str]:
+        """Chunks of which no line is among the newest of its attempt."""
+        old = [
+            name
+            for name, newest in self.chunks.items()
+            if all(place <= self.places[attempt] - LINES_PER_ATTEMPT for attempt, place in newest.items())
+        ]
+        for name in old:
+            del self.chunks[name]
+        return old
+
+
+class LineObjects(CatalogObjects):
+    """The lines' part of the store."""
+
+    def __init__(self, bucket: Bucket, *, readonly: bool = False) -> None:
+        super().__init__(bucket, readonly=readonly)
+        self._spoken: dict[RunId, _Spoken] = {}
+
+    async def keep(self, lines: Sequence[Line]) -> None:
+        self._must_be_writable()
+        by_run: dict[RunId, list[Line]] = {}
+        for line in lines:
+            by_run.setdefault(line.run, []).append(line)
+
+        async def keep_of(run: RunId) -> None:
+            if await self._is_there(run):
+                async with self._alone_with(run):
+                    await self._keep(run, by_run[run])
+
+        await self._each(keep_of, by_run)
+
+    async def _keep(self, run: RunId, lines: Sequence[Line]) -> None:
+        spoken = self._spoken.get(run)
+        if spoken is None:
+            if len(self._spoken) >= REMEMBERED:
+                self._spoken.clear()
+            spoken = self._spoken[run] = _Spoken()
+            await self._catch_up(run, spoken)
+        while True:
+            numbered = _numbered(lines, spoken)
+            name, body = _chunk(run, spoken.last + 1), _encode(_Chunk(fresh(), numbered))
+            try:
+                await self._bucket.create(name, body)
+            except Taken:
+                found = await self._bucket.get(name)
+                if found is None or found.body != body:
+                    await self._catch_up(run, spoken)
+                    continue
+            spoken.take(name, numbered)
+            break
+        await self._bucket.delete(spoken.superseded())
+
+    async def _catch_up(self, run: RunId, spoken: _Spoken) -> None:
+        """Learn what others have kept."""
+        after = _chunk(run, spoken.last) if spoken.last else ""
+        names = [listed.name async for listed in self._bucket.listing(f"lines/{run}", after=after)]
+        for name, lines in zip(names, await self._each(self._chunk_of, names), strict=True):
+            if lines:
+                spoken.take(name, lines)
+
+    async def _chunk_of(self, name: str) -> list[Line]:
+        found = await self._bucket.get(name)
+        try:
+            return [] if found is None else _decode(found.body).lines
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return []  # they are no facts
+
+    async def lines(
+        self, run: RunId, *, node: str = "", attempt: int | None = None, after: int = 0, limit: int = 1000
+    ) -> list[Line]:
+        if limit < 1:
+            raise BadInput(f"a page holds at least one line, not {limit}")
+        names = [listed.name async for listed in self._bucket.listing(f"lines/{run}")]
+        begun = [name for name in names if int(name.rpartition("/")[2]) <= after][:-1]
+        chunks = await self._each(self._chunk_of, names[len(begun) :])
+        said = [line for chunk in chunks for line in chunk]
+        places: Counter[tuple[str, int]] = Counter()
+        for line in said:
+            places[line.node, line.attempt] = max(places[line.node, line.attempt], line.place)
+        found = [
+            line
+            for line in said
+            if line.number > after
+            and line.place > places[line.node, line.attempt] - LINES_PER_ATTEMPT
+            and node in ("", line.node)
+            and attempt in (None, line.attempt)
+        ]
+        return found[:limit]
+
+
+def _chunk(run: RunId, first: int) -> str:
+    return f"lines/{run}/{keys.number(first)}"
+
+
+def _numbered(lines: Sequence[Line], spoken: _Spoken) -> list[Line]:
+    """The lines with their numbers and places. Those that are superseded before they are kept are only counted, but for
+    the first and the last: the one names the chunk, the other says how far the numbers go."""
+    places = Counter(spoken.places)
+    numbered = []
+    for number, line in enumerate(lines, spoken.last + 1):
+        places[line.node, line.attempt] += 1
+        numbered.append(replace(line, number=number, place=places[line.node, line.attempt]))
+    ends = (spoken.last + 1, spoken.last + len(lines))
+    return [
+        line
+        for line in numbered
+        if line.number in ends or line.place > places[line.node, line.attempt] - LINES_PER_ATTEMPT
+    ]

@@ -1,0 +1,145 @@
+"""Opening a bucket, and proving that it keeps conditions before anything is entrusted to it.
+
+A server that accepts `If-None-Match` and ignores it loses runs without a word. So whoever opens a store creates the
+object that says what this place is, which all but the first must be refused; the first tries it a second time, and tries
+to update it under a version it never had. Whoever lets that pass is not used.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from outlast.address import BucketAddress
+from outlast.errors import StoreUnusable
+from outlast.stores.objects import keys
+from outlast.stores.objects.bucket import Bucket, Tag, Taken
+
+if TYPE_CHECKING:
+    from obstore.store import ClientConfig, RetryConfig
+
+NEWEST = 1
+_FORMAT = msgspec.json.encode({"format": NEWEST, "what": "runs of Outlast"})
+MISSING = (
+    "object stores need obstore, which is not installed: install Outlast with its extra, outlast[objects] "
+    "(pip install 'outlast[objects]')"
+)
+IGNORES = (
+    "the server does not keep conditions (If-None-Match and If-Match): two workers could write the same run, so it cannot "
+    "hold runs. Use a server with conditional writes, or another kind of store"
+)
+
+
+def open_bucket(at: BucketAddress, *, durable: bool = True, readonly: bool = False) -> Bucket:
+    """The bucket at an address, proved; `StoreUnusable` if it cannot hold runs."""
+    if at.scheme == "file":
+        return _open_folder(Path(at.path), durable, readonly)
+    try:
+        import obstore  # noqa: F401
+    except ImportError:
+        raise StoreUnusable(MISSING) from None
+    return _open_remote(at, readonly)
+
+
+# --- folders
+
+
+def _open_folder(root: Path, durable: bool, readonly: bool) -> Bucket:
+    from outlast.stores.objects.files import FileBucket
+
+    if sys.platform == "win32":
+        raise StoreUnusable("file:// stores need a system with POSIX locks; use SQLite here")
+    bucket = FileBucket(root, durable=durable, readonly=readonly)
+    there = root / keys.FORMAT
+    try:
+        if not readonly:
+            with suppress(Taken):
+                bucket._create(keys.FORMAT, _FORMAT)
+                if (root / keys.FORMAT.upper()).exists():
+                    raise StoreUnusable(f"{root} does not tell a from A in names, so it cannot hold runs")
+        if not there.is_file():
+            raise StoreUnusable(f"there is no store at {root}")
+        _must_be_ours(there.read_bytes(), str(root))
+    except OSError as error:
+        raise StoreUnusable(f"could not open the folder {str(root)!r}: {error}") from error
+    return bucket
+
+
+# --- servers
+
+
+def _open_remote(at: BucketAddress, readonly: bool) -> Bucket:
+    from obstore.exceptions import BaseError
+    from obstore.store import from_url
+
+    from outlast.stores.objects.remote import RemoteBucket, told
+
+    try:
+        config: Any = dict(at.config)
+        store: Any = from_url(at.url, config=config, client_options=_client(at), retry_config=_RETRIES)
+        if not readonly:
+            _prove(store)
+        try:
+            body = bytes(store.get(keys.FORMAT).bytes())
+        except FileNotFoundError:
+            raise StoreUnusable(f"there is no store at {at.url}") from None
+        _must_be_ours(body, at.url)
+    except (BaseError, ValueError, OSError) as error:
+        raise StoreUnusable(f"could not open {at.url}: {told(error)}") from None
+    return RemoteBucket(store)
+
+
+_RETRIES: RetryConfig = {
+    "max_retries": 6,
+    "backoff": {"init_backoff": timedelta(milliseconds=50), "max_backoff": timedelta(seconds=2), "base": 2},
+    "retry_timeout": timedelta(seconds=20),
+}
+
+
+def _client(at: BucketAddress) -> ClientConfig:
+    return {
+        "allow_http": at.allow_http,
+        "connect_timeout": timedelta(seconds=5),
+        "timeout": timedelta(seconds=at.timeout),
+    }
+
+
+def _prove(store: Any) -> None:
+    """Make the object that says what this is; if we are the first, see conditions being kept."""
+    if _tag(store, "create") is None:
+        return
+    if _tag(store, "create") is not None or _tag(store, {"e_tag": '"0"', "version": "0"}) is not None:
+        from obstore.exceptions import BaseError
+
+        with suppress(BaseError, OSError):
+            store.delete(keys.FORMAT)
+        raise StoreUnusable(IGNORES)
+
+
+def _tag(store: Any, mode: Any) -> Tag | None:
+    """The tag of the format's object once it is written, None if that was refused."""
+    from obstore.exceptions import AlreadyExistsError, NotSupportedError, PreconditionError
+
+    try:
+        result = store.put(keys.FORMAT, _FORMAT, mode=mode)
+    except (AlreadyExistsError, PreconditionError):
+        return None
+    except (NotSupportedError, NotImplementedError):
+        raise StoreUnusable(IGNORES) from None
+    return result["e_tag"] or "", result["version"] or ""
+
+
+def _must_be_ours(body: bytes, where: str) -> None:
+    try:
+        version = int(msgspec.json.decode(body)["format"])
+    except (msgspec.DecodeError, KeyError, TypeError, ValueError):
+        raise StoreUnusable(f"{where} holds an {keys.FORMAT} that is not Outlast's; nothing was changed") from None
+    if version > NEWEST:
+        raise StoreUnusable(
+            f"{where} has version {version} of the format, this version of Outlast knows {NEWEST}: upgrade it to open it"
+        )

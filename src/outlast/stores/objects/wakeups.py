@@ -1,0 +1,117 @@
+"""What runs wait for, as objects: a mark for each kind of wait and for each time, and the waits themselves in the sheets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from outlast.errors import BadInput
+from outlast.history.ids import RunId
+from outlast.lifecycle.state import Wait
+from outlast.store import Due
+from outlast.stores.objects import keys
+from outlast.stores.objects.bucket import Listed
+from outlast.stores.objects.runs import Ground
+
+AT_ONCE = 100
+"""Sheets that are read together."""
+_KIND = re.compile(r"[a-z][a-z_-]*")
+_CURSOR = re.compile(r"([a-z][a-z_-]*)\n([A-Za-z0-9._:@=+-]+)\n(.*)", re.DOTALL)
+
+
+class WakeupObjects(Ground):
+    """The wake-ups' part of the store, but for the news."""
+
+    async def wait(self, run: RunId, name: str) -> Wait | None:
+        async with self._alone_with(run) as known:
+            sheet = await self._look(run, known)
+        return None if sheet is None else sheet.waits.get(name)
+
+    async def waits(self, *, kind: str = "", after: str = "", limit: int = 100) -> tuple[list[Due], str]:
+        since = _cursor(after, limit)
+        kinds = [kind] if kind else sorted(await self._bucket.folders("waiting"))
+        found: list[Due] = []
+        for each in kinds:
+            if _KIND.fullmatch(each) and each >= since[0]:
+                found += await self._waits_of(each, since if each == since[0] else ("", "", ""), limit - len(found))
+            if len(found) > limit:
+                break
+        shown = found[:limit]
+        last = shown[-1] if len(found) > limit else None
+        return shown, f"{last.wait.kind}\n{last.run}\n{last.wait.name}" if last else ""
+
+    async def _waits_of(self, kind: str, since: tuple[str, str, str], limit: int) -> list[Due]:
+        """Waits of that kind after a place, more than `limit` if there are."""
+        place, found, runs = keys.waiting_for(kind), list[Due](), list[RunId]()
+
+        async def look() -> None:
+            for run, waits in zip(runs, await self._each(self._of_sheet, runs), strict=True):
+                names = sorted(name for name, wait in waits.items() if wait.kind == kind)
+                found.extend(Due(run, waits[name]) for name in names if run != since[1] or name > since[2])
+            runs.clear()
+
+        async for listed in self._bucket.listing(place[:-1], after=f"{place}{since[1]}," if since[1] else ""):
+            run = RunId(keys.mark(listed.name).run)
+            if run not in runs[-1:]:
+                runs.append(run)
+            if len(runs) >= AT_ONCE:
+                await look()
+                if len(found) > limit:
+                    return found
+        await look()
+        return found
+
+    async def _of_sheet(self, run: RunId) -> dict[str, Wait]:
+        sheet = await self._stored(run)
+        return {} if sheet is None else sheet.waits
+
+    # --- times
+
+    async def due(self, limit: int = 100) -> list[Due]:
+        now, found = await self._now(), list[Due]()
+        marks: list[Listed] = []
+        async for listed in self._bucket.listing("timers"):
+            if keys.due_of(keys.mark(listed.name)) > now:
+                break
+            marks.append(listed)
+            if len(marks) >= AT_ONCE:
+                found += await self._due_at(marks)
+                marks = []
+                if len(found) >= limit:
+                    break
+        found += await self._due_at(marks)
+        return found[: max(limit, 0)]
+
+    async def _due_at(self, marks: Sequence[Listed]) -> list[Due]:
+        """What is due at these marks; those that are of nothing are removed in time."""
+
+        async def read(listed: Listed) -> list[Due]:
+            mark = keys.mark(listed.name)
+            waits = await self._of_sheet(RunId(mark.run))
+            due = [wait for wait in waits.values() if wait.due is not None and keys.due_at(wait.due) == mark.place]
+            return [Due(RunId(mark.run), wait) for wait in due]
+
+        found = await self._each(read, marks)
+        await self._sweep([mark for mark, due in zip(marks, found, strict=True) if not due])
+        seen: dict[tuple[str, str], Due] = {}
+        for due in (each for some in found for each in some):
+            seen.setdefault((due.run, due.wait.name), due)
+        return list(seen.values())
+
+    async def next_due(self) -> int | None:
+        async for listed in self._bucket.listing("timers"):
+            for due in await self._due_at([listed]):
+                return due.wait.due
+        return None
+
+
+def _cursor(after: str, limit: int) -> tuple[str, str, str]:
+    """Kind, run and name after which a list goes on."""
+    if limit < 1:
+        raise BadInput(f"a page holds at least one wait, not {limit}")
+    if not after:
+        return "", "", ""
+    parts = _CURSOR.fullmatch(after)
+    if parts is None:
+        raise BadInput(f"{after[:80]!r} is not a cursor of a list of waits; use the one a page came with")
+    return parts[1], parts[2], parts[3]

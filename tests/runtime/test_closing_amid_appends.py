@@ -1,0 +1,56 @@
+"""An engine that closes while its store is still writing leaves its runs to be gone on with (P1, P6)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+import outlast as ol
+from outlast.store import Append, Outcome
+from outlast.stores.memory import Memory, MemoryStore
+from outlast.testing.engine import engine_over
+
+
+class Unhurried(MemoryStore):
+    """The loop turns a few times while it writes, as with a server far away."""
+
+    async def append(self, batch: Sequence[Append]) -> list[Outcome]:
+        for _ in range(3):
+            await asyncio.sleep(0)
+        outcomes = await super().append(batch)
+        for _ in range(3):
+            await asyncio.sleep(0)
+        return outcomes
+
+
+@ol.node
+async def longer(text: str) -> str:
+    await asyncio.sleep(0)
+    return text + "."
+
+
+@ol.workflow
+async def dots() -> str:
+    text = ""
+    for _ in range(3):
+        text = await longer(text)
+    return text
+
+
+@pytest.mark.parametrize("turns", range(0, 60, 3))
+def test_a_run_goes_on_whenever_its_engine_was_closed(turns: int) -> None:
+    """P1, P6"""
+    memory = Memory()
+
+    async def play() -> str:
+        async with engine_over(Unhurried(memory)) as engine:
+            await engine.start(dots.options(id="dots"))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+        async with engine_over(Unhurried(memory)) as engine:
+            handle = await engine.start(dots.options(id="dots"))
+            return str(await asyncio.wait_for(handle.result(), 20))
+
+    assert asyncio.run(play()) == "..."

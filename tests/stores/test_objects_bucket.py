@@ -1,0 +1,255 @@
+"""Buckets: of several that write under a condition one does, in a folder as on a server; and the clock of a server."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outlast.address import bucket_at
+from outlast.errors import OutcomeUnknown, StoreFull, StoreReadOnly
+from outlast.history.ids import RunId
+from outlast.stores.objects import ObjectStore
+from outlast.stores.objects.bucket import Bucket, Taken
+from outlast.stores.objects.clock import Clock, nearest
+from outlast.stores.objects.files import FileBucket
+from outlast.stores.objects.keys import Mark, due_at, due_of, mark, number, on_shelf, plain
+from outlast.stores.objects.opening import open_bucket
+from outlast.testing.servers import s3
+
+COUNT, PROCESSES = 40, 4
+
+
+@pytest.fixture(params=["folder", "seaweed", "ministack"])
+def bucket(request: pytest.FixtureRequest, tmp_path: Path) -> Bucket:
+    prefix = f"bucket/{os.urandom(8).hex()}"
+    address = f"file://{tmp_path}/b" if request.param == "folder" else s3.shared(request.param).address(prefix)
+    at = bucket_at(address)
+    assert at is not None
+    return open_bucket(at)
+
+
+def test_a_bucket_keeps_its_conditions(bucket: Bucket) -> None:
+    """B1, B2"""
+
+    async def play() -> None:
+        tag = await bucket.create("a/b", b"one")
+        with pytest.raises(Taken):
+            await bucket.create("a/b", b"two")
+        newer = await bucket.update("a/b", b"two", tag)
+        for stale in (tag, ("nonsense", "")):
+            with pytest.raises(Taken):
+                await bucket.update("a/b", b"three", stale)
+        with pytest.raises(Taken):
+            await bucket.update("not/there", b"x", newer)
+        found = await bucket.get("a/b")
+        assert found is not None
+        assert (found.body, found.tag) == (b"two", newer)
+        assert await bucket.get("a") is None
+        assert await bucket.get("a/b/c") is None
+        await bucket.delete(["a/b", "never/there"])
+        assert await bucket.get("a/b") is None
+        await bucket.create("a/b", b"again")
+
+    asyncio.run(play())
+
+
+def test_a_bucket_lists_what_is_below_a_folder_in_order(bucket: Bucket) -> None:
+    async def play() -> None:
+        names = ["l/a,1", "l/a.x,1", "l/b/c", "l/b/d", "l/B,1", "lx/a"]
+        for name in names:
+            await bucket.put(name, b"12")
+        found = [each async for each in bucket.listing("l")]
+        assert [each.name for each in found] == sorted(name for name in names if name.startswith("l/"))
+        assert {each.size for each in found} == {2}
+        assert abs(found[0].time / 1e6 - time.time()) < 60
+        after = [each.name async for each in bucket.listing("l", after="l/a.x,1")]
+        assert after == ["l/b/c", "l/b/d"]
+        assert list(await bucket.folders("l")) == ["b"]
+        assert [each async for each in bucket.listing("nothing")] == []
+
+    asyncio.run(play())
+
+
+def test_of_many_that_create_or_update_one_object_one_does(bucket: Bucket) -> None:
+    """B2"""
+
+    async def tried(attempt: Any) -> int:
+        try:
+            await attempt
+            return 1
+        except Taken:
+            return 0
+
+    async def play() -> None:
+        for name in "ab":
+            won = await asyncio.gather(*(tried(bucket.create(name, b"%d" % each)) for each in range(4)))
+            assert sum(won) == 1
+            found = await bucket.get(name)
+            assert found is not None
+            won = await asyncio.gather(*(tried(bucket.update(name, b"u%d" % each, found.tag)) for each in range(4)))
+            assert sum(won) == 1
+
+    asyncio.run(play())
+
+
+def _increase(folder: str) -> None:
+    async def play() -> None:
+        bucket = FileBucket(Path(folder), durable=False)
+        for _ in range(COUNT):
+            while True:
+                found = await bucket.get("count")
+                assert found is not None
+                try:
+                    await bucket.update("count", b"%d" % (int(found.body) + 1), found.tag)
+                    break
+                except Taken:
+                    continue
+
+    asyncio.run(play())
+
+
+def test_processes_that_update_one_file_lose_nothing(tmp_path: Path) -> None:
+    """B2"""
+    asyncio.run(FileBucket(tmp_path).put("count", b"0"))
+    processes = [subprocess.Popen([sys.executable, __file__, str(tmp_path)]) for _ in range(PROCESSES)]
+    assert [process.wait() for process in processes] == [0] * PROCESSES
+    assert (tmp_path / "count").read_bytes() == b"%d" % (COUNT * PROCESSES)
+    assert [path.name for path in (tmp_path / ".outlast").iterdir() if path.name.startswith("part")] == []
+
+
+def test_a_folder_is_flushed_before_a_write_is_answered_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """B1: the bytes before their name, the name before the answer"""
+    done: list[str] = []
+    real_sync, real_link, real_replace = os.fsync, os.link, os.replace
+
+    def sync(handle: int) -> None:
+        done.append("folder" if os.path.isdir(f"/proc/self/fd/{handle}") else "bytes")
+        real_sync(handle)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    monkeypatch.setattr(os, "link", lambda *names: (real_link(*names), done.append("name"))[1])
+    monkeypatch.setattr(os, "replace", lambda *names: (real_replace(*names), done.append("name"))[1])
+
+    async def play() -> None:
+        bucket = FileBucket(tmp_path)
+        tag = await bucket.create("a", b"1")
+        assert done == ["bytes", "name", "folder"]
+        await bucket.update("a", b"2", tag)
+        assert done[3:] == ["bytes", "name", "folder"]
+        done.clear()
+        await bucket.create("new/folder/b", b"1")
+        assert (done[0], done[-2:], done.count("folder")) == ("bytes", ["name", "folder"], 3), "the new folders too"
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize(
+    ("code", "error"), [(errno.EROFS, StoreReadOnly), (errno.ENOSPC, StoreFull), (errno.EIO, OutcomeUnknown)]
+)
+def test_a_folder_that_cannot_be_written_says_whether_something_was(
+    code: int, error: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B3"""
+
+    def refuse(*_: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    bucket = FileBucket(tmp_path)
+    monkeypatch.setattr(os, "link", refuse)
+    with pytest.raises(error):
+        asyncio.run(bucket.create("a", b"1"))
+    assert asyncio.run(bucket.get("a")) is None
+
+
+# --- names
+
+
+def test_names_that_lead_astray_name_nothing(bucket: Bucket, tmp_path: Path) -> None:
+    """P11: ids come from people, and out of logs"""
+    (tmp_path / "treasure").write_bytes(b"not an object")
+
+    async def play() -> None:
+        store = ObjectStore(bucket)
+        for run in ("../treasure", "../../treasure", "a/../b", "/etc/passwd", "a//b", "", ".", "a\x00b", "☃"):
+            assert await store.head(RunId(run)) is None
+            assert await store.read(RunId(run)) == []
+            assert await store.lines(RunId(run)) == []
+            assert await bucket.get(f"sheet/{run}") is None
+            assert [each async for each in bucket.listing(f"log/{run}")] == []
+        await store.close()
+
+    asyncio.run(play())
+    assert (tmp_path / "treasure").read_bytes() == b"not an object"
+
+
+def test_the_parts_of_a_mark_are_found_in_its_name() -> None:
+    for place in ("ready/", "claims/w-1/", "waiting/timer/", due_at(12), on_shelf("open", 7)):
+        for run in ("a", "a.b:c@d=e+f-g_h", "9" * 200):
+            found = mark(Mark(place, run, "0123456789ab").name)
+            assert found == (place, run, "0123456789ab")
+    assert due_of(mark(Mark(due_at(12), "r", "f").name)) == 12
+
+
+def test_numbers_in_names_sort_as_numbers_do() -> None:
+    values = [0, 1, 9, 10, 1 << 40, 10**16]
+    assert [number(value) for value in values] == sorted(number(value) for value in values)
+    assert on_shelf("open", 9) < on_shelf("open", 8), "the newest first"
+
+
+def test_ids_of_workers_that_cannot_be_names_are_replaced() -> None:
+    assert plain("0190-ab.c") == "0190-ab.c"
+    assert len({plain(id) for id in ("a/b", "a b", "../x", "a,b", "")}) == 5
+    assert all("/" not in plain(id) and "," not in plain(id) for id in ("a/b", "../x", "a,b"))
+
+
+# --- the clock
+
+
+class FarAway:
+    """A bucket whose clock is `ahead` by so many seconds, and shows whole ones."""
+
+    is_remote = True
+
+    def __init__(self, ahead: float) -> None:
+        self.ahead, self.asked = ahead, 0
+        self._written = 0
+
+    async def put(self, name: str, body: bytes) -> tuple[str, str]:
+        self.asked += 1
+        self._written = int(time.time() + self.ahead) * 1_000_000
+        return "", ""
+
+    async def written(self, name: str) -> int:
+        return self._written
+
+
+@pytest.mark.parametrize("ahead", [0, 0.4, -0.4, 3, -3, 3600, -86400])
+def test_the_clock_is_that_of_the_server(ahead: float) -> None:
+    """O5, S6: to a second or two"""
+
+    async def play() -> None:
+        server = FarAway(ahead)
+        clock = Clock(server, readonly=False)  # type: ignore[arg-type]
+        for _ in range(5):
+            assert abs(await clock.now() / 1e6 - time.time() - ahead) <= 1.1
+        assert server.asked == 1, "it is not asked every time"
+
+    asyncio.run(play())
+
+
+def test_our_own_clock_is_believed_as_far_as_the_server_does_not_contradict_it() -> None:
+    assert nearest(-900_000, 100_000) == 0
+    assert nearest(2_000_000, 3_000_000) == 2_000_000
+    assert nearest(-3_000_000, -2_000_000) == -2_000_000
+
+
+if __name__ == "__main__":
+    _increase(sys.argv[1])

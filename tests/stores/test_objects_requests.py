@@ -1,0 +1,215 @@
+"""What is asked of a server, and how often: cost follows the work (P10, O4)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import outlast as ol
+from outlast.compose import open_store
+from outlast.history.ids import RunId
+from outlast.history.record import Kind
+from outlast.lifecycle.status import Status
+from outlast.store import LANDED, Query, Store
+from outlast.stores.objects import ObjectStore, reading
+from outlast.stores.objects.bucket import Requests
+from outlast.stores.objects.journal import LAG
+from outlast.testing.contract.samples import ANN, A, begin, follow, land, summary
+from outlast.testing.engine import engine_over
+from outlast.testing.servers import s3
+
+NODES = 64
+
+
+def opened(where: Path) -> ObjectStore:
+    store = open_store(f"file://{where}/bucket", durability="relaxed")
+    assert isinstance(store, ObjectStore)
+    return store
+
+
+class Spent:
+    """The requests that a store makes while this is entered."""
+
+    def __init__(self, store: Store) -> None:
+        assert isinstance(store, ObjectStore)
+        self._store = store
+        self.requests = Requests()
+
+    def __enter__(self) -> Spent:
+        self._before = msgspec.structs.asdict(self._store.requests)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        after = msgspec.structs.asdict(self._store.requests)
+        self.requests = Requests(**{kind: after[kind] - self._before[kind] for kind in after})
+
+
+def test_an_append_that_changes_nothing_but_the_log_is_one_request(tmp_path: Path) -> None:
+    """P10"""
+
+    async def play() -> None:
+        store = opened(tmp_path)
+        await store.enrol(ANN, 60)
+        end = store.subscribe(lambda _: None)  # as an engine does: it then knows that nobody else listens
+        head = await land(store, begin(A, summary=summary(A), claim=ANN))
+        await asyncio.sleep(0.3)
+        for _ in range(LAG - 1):
+            with Spent(store) as spent:
+                head = await land(store, follow(head))
+            assert (spent.requests.create, spent.requests.update, spent.requests.delete) == (1, 0, 0)
+        with Spent(store) as spent:
+            await land(store, follow(head))
+        assert (spent.requests.create, spent.requests.update) == (1, 1), "and now and then the sheet"
+        end()
+        await store.close()
+
+    asyncio.run(play())
+
+
+@ol.node
+async def count_on(number: int) -> int:
+    return number + 1
+
+
+@ol.workflow
+async def counting(nodes: int) -> int:
+    number = 0
+    for _ in range(nodes):
+        number = await count_on(number)
+    return number
+
+
+@pytest.mark.parametrize("kind", ["folder", "server"])
+def test_a_node_costs_about_one_request(kind: str, tmp_path: Path) -> None:
+    """P10: what a long run writes more than a short one, by node"""
+
+    async def writes(nodes: int, run: str) -> int:
+        address = s3.shared().address(f"requests/{os.urandom(8).hex()}")
+        store = opened(tmp_path / run) if kind == "folder" else open_store(address)
+        assert isinstance(store, ObjectStore)
+        async with engine_over(store) as engine:
+            handle = await engine.start(counting.options(id=run), nodes)
+            assert await handle.result() == nodes
+        requests = store.requests
+        await store.close()
+        return requests.create + requests.update + requests.put + requests.delete
+
+    async def play() -> float:
+        return (await writes(4 + NODES, "long") - await writes(4, "short")) / NODES
+
+    per_node = asyncio.run(play())
+    print(f"\n{kind}: {per_node:.2f} writing requests per node")
+    assert 1 <= per_node < 1.25
+
+
+def test_a_long_log_is_read_with_few_requests(tmp_path: Path) -> None:
+    """P10"""
+
+    async def play() -> None:
+        store = opened(tmp_path)
+        head = await land(store, begin(A))
+        made = [await store.read(A)]
+        for _ in range(500):
+            append = follow(head)
+            head = await land(store, append)
+            made[0].append(append.record)
+        await store.close()
+        fresh = opened(tmp_path)
+        with Spent(fresh) as spent:
+            assert await fresh.read(A) == made[0]
+        assert spent.requests.all < 80
+        with Spent(fresh) as spent:
+            assert await fresh.read(A, 200, 210) == made[0][199:210]
+        assert spent.requests.all < 6
+        await fresh.close()
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("damage", ["gone", "damaged", "overlapping"])
+def test_segments_only_make_reading_quicker(damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """O1: what an append wrote is read though the segments are gone, do not read or overlap"""
+    monkeypatch.setattr(reading, "MERGED", 5)
+
+    async def play() -> None:
+        store, other = opened(tmp_path), opened(tmp_path)
+        head = await land(store, begin(A, count=2))
+        for number in range(33):
+            door = other if damage == "overlapping" and number % 7 < 3 else store
+            head = await land(door, follow(head, count=1 + number % 3))
+        await store.close()
+        await other.close()
+        segments = sorted((tmp_path / "bucket" / "merged" / A).iterdir())
+        assert len(segments) > 3
+        for segment in segments[1:3]:
+            if damage == "gone":
+                segment.unlink()
+            elif damage == "damaged":
+                segment.write_bytes(segment.read_bytes()[:-5])
+        fresh = opened(tmp_path)
+        log = await fresh.read(A)
+        assert [record.first for record in log] == [1, *(record.last + 1 for record in log[:-1])]
+        assert log[-1].digest == head.digest
+        for first in range(1, head.version + 2):
+            expected = [record for record in log if record.last >= first]
+            assert await fresh.read(A, first) == expected
+            assert await fresh.read(A, first, limit=3) == expected[:3]
+        await fresh.close()
+
+    asyncio.run(play())
+
+
+def test_looking_for_work_costs_nothing_for_runs_that_are_over(tmp_path: Path) -> None:
+    """P10, O4"""
+
+    async def play() -> None:
+        store = opened(tmp_path)
+        await store.enrol(ANN, 60)
+        done = [RunId(f"done-{number}") for number in range(60)]
+        over = [begin(run, summary=summary(run, status=Status.COMPLETED), closed=True) for run in done]
+        assert await store.append(over) == [LANDED] * len(over)
+        await land(store, begin(A, summary=summary(A), kind=Kind.GUEST, epoch=0, ready=True))
+        with Spent(store) as spent:
+            assert [claim.run for claim in await store.claim(ANN, workflows=["w"])] == [A]
+            await store.due()
+            await store.next_due()
+        assert spent.requests.all < 14
+        with Spent(store) as spent:
+            page = await store.search(Query(statuses=(Status.RUNNING, Status.WAITING)))
+        assert [item.summary.run for item in page.items] == [A]
+        assert spent.requests.all <= 4
+        with Spent(store) as spent:
+            assert len((await store.search(Query(limit=10))).items) == 10
+        assert spent.requests.all < 30, "a page costs what is on it"
+        await store.close()
+
+    asyncio.run(play())
+
+
+def test_a_lone_worker_keeps_its_news_to_itself(tmp_path: Path) -> None:
+    """P10"""
+
+    async def play() -> None:
+        store = opened(tmp_path)
+        end = store.subscribe(lambda _: None)
+        await asyncio.sleep(0.3)
+        with Spent(store) as spent:
+            head = await land(store, begin(A))
+            for _ in range(5):
+                head = await land(store, follow(head))
+            await asyncio.sleep(0.5)
+        assert spent.requests.put == 0
+        other = opened(tmp_path)
+        heard = asyncio.Event()
+        end_other = other.subscribe(lambda runs: heard.set() if A in runs else None)
+        await asyncio.wait_for(heard.wait(), 5)
+        end_other()
+        end()
+        await other.close()
+        await store.close()
+
+    asyncio.run(play())

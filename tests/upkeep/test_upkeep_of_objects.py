@@ -1,0 +1,73 @@
+"""A store of objects as a whole: it says how it stands, and what to do where a file would be copied (U1)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from outlast.compose import open_store
+from outlast.errors import BadInput, StoreUnusable
+from outlast.lifecycle.status import Status
+from outlast.settings import Settings
+from outlast.store import LANDED
+from outlast.testing.contract.samples import ANN, A, B, C, begin, summary
+from outlast.testing.servers import s3
+from outlast.upkeep import back_up, inspect, migrate
+
+
+@pytest.fixture(params=["folder", "server"])
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    prefix = f"upkeep/{os.urandom(8).hex()}"
+    return f"file://{tmp_path}/bucket" if request.param == "folder" else s3.shared().address(prefix)
+
+
+def test_it_says_how_it_stands(address: str) -> None:
+    """U1"""
+
+    async def play() -> None:
+        store = open_store(address)
+        await store.enrol(ANN, 60)
+        made = [
+            begin(A, summary=summary(A), claim=ANN),
+            begin(B, summary=summary(B, status=Status.WAITING)),
+            begin(C, summary=summary(C, status=Status.COMPLETED), closed=True),
+        ]
+        assert await store.append(made) == [LANDED] * 3
+        await store.blobs.put(b"four")
+        await store.close()
+        info = await inspect(Settings(store=address))
+        assert info.runs == {"completed": 1, "running": 1, "waiting": 1}
+        assert [(worker.id, worker.is_live, worker.runs) for worker in info.workers] == [(ANN, True, 1)]
+        assert (info.blob_count, info.blob_bytes) == (1, 4)
+        assert info.schema == info.newest
+        assert info.bytes > 500
+        assert "?" not in str(info.path), "what is said about the server is left out"
+
+    asyncio.run(play())
+
+
+def test_looking_makes_nothing(tmp_path: Path) -> None:
+    """U1"""
+    with pytest.raises(StoreUnusable, match="there is no store"):
+        asyncio.run(inspect(Settings(store=f"file://{tmp_path}/none")))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_copy_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    """P11"""
+    address = f"file://{tmp_path}/bucket"
+    asyncio.run(open_store(address).close())
+    for attempt in (back_up(Settings(store=address), str(tmp_path / "x.db")), migrate(Settings(store=address))):
+        with pytest.raises(BadInput, match="versioning"):
+            asyncio.run(attempt)
+    assert not (tmp_path / "x.db").exists()
+
+
+def test_an_sqlite_store_is_not_copied_into_a_bucket(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    asyncio.run(open_store(path).close())
+    with pytest.raises(BadInput, match="name one"):
+        asyncio.run(back_up(Settings(store=str(path)), f"file://{tmp_path}/bucket"))
