@@ -70,8 +70,8 @@ LENGTHS = {
 
 
 def page(machine: Machine, results: Results, kernel: Kernel | None) -> str:
-    parts = (_top(machine), _goals(results), _beside(machine, results), _long(results), _many(results), _on_postgres(results))
-    rest = (_failures(results), kernel_page(kernel) if kernel else "")
+    parts = (_top(machine), _goals(results), _beside(machine, results), _long(results), _many(results))
+    rest = (_on_postgres(results), _failures(results), kernel_page(kernel) if kernel else "")
     return "\n".join(filter(None, (*parts, *rest)))
 
 
