@@ -132,7 +132,7 @@ def file_at(address: str | Path) -> Path | None:
 def server_at(address: str | Path) -> Server | None:
     """The server that an address names, None if it names none: `postgresql://me@host:5432/db?schema=outlast&pgbouncer=1`.
     What else stands behind the question mark (`sslmode`, `application_name` …) is the driver's."""
-    if isinstance(address, Path) or _parted(address)[0] not in SERVERS:
+    if isinstance(address, Path) or address.partition(":")[0] not in SERVERS:
         return None
     try:
         parts = urlsplit(address)

@@ -83,6 +83,7 @@ class Driver(Writing):
         for ask in closing.values():
             self._close(ask)
         self._ask_aloud()  # a branch may have been cut between an outcome and what the code asked for then
+        self._has_news = True  # what came between the takeover and now was announced to nobody
         self.pen.arrived.extendleft(reversed(list(news)))
         self._look_at_requests()
         await self.write()
