@@ -41,23 +41,27 @@ def failure_of(
     transient: Classes = (Exception,),
     permanent: Classes = (),
     category: Category | None = None,
+    is_member: bool = False,
 ) -> Failure:
-    """The error as a fact. `transient` and `permanent` are the classes a retry policy names; `category` overrides all.
+    """The error as a fact. `transient` and `permanent` are the classes a retry policy names; `category` overrides all. The
+    trace of a member is in that of its group.
 
     It never fails: an error that cannot be told, because to look at it raises or it is nested too deeply, is told by its
     name."""
     try:
-        return _told_failure(error, transient, permanent, category)
+        return _told_failure(error, transient, permanent, category, is_member)
     except BaseException as odd:  # a user's class may raise anything, of any kind, when it is looked at
         said = f"it cannot be told: {kind_of(type(odd))} was raised meanwhile"
         return Failure(kind_of(type(error)), said, category=category or "permanent")
 
 
-def _told_failure(error: BaseException, transient: Classes, permanent: Classes, category: Category | None) -> Failure:
+def _told_failure(
+    error: BaseException, transient: Classes, permanent: Classes, category: Category | None, is_member: bool
+) -> Failure:
     return Failure(
         kind=kind_of(type(error)),
         message=_kept(_said(error)),
-        trace=_kept(_trace(error), last=True),
+        trace="" if is_member else _kept(_trace(error), last=True),
         category=category or _category(error, transient, permanent),
         data=_data(error),
     )
@@ -173,7 +177,7 @@ def _data(error: BaseException) -> Value:
     errors: tuple[Failure, ...] = ()
     if isinstance(error, BaseExceptionGroup):
         args = args[:1]
-        errors = tuple(msgspec.structs.replace(failure_of(each), trace="") for each in error.exceptions)
+        errors = tuple(failure_of(each, is_member=True) for each in error.exceptions)
     parts = {name: raw for name, value in state.items() if (raw := _storable(value)) is not None}
     carried = Carried((_storable(list(args)) or NULL) if args else NULL, parts, errors)
     body = msgspec.json.encode(carried)
