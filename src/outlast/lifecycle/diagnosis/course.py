@@ -10,7 +10,7 @@ from outlast.lifecycle.diagnosis.cached import branched, last_node
 from outlast.lifecycle.diagnosis.evidence import Evidence, Finding, HandOver, Open, Remedy, Say, and_more
 from outlast.lifecycle.state import OPEN, NodeStatus
 from outlast.lifecycle.status import Status
-from outlast.lifecycle.turning import Turn, turn_of
+from outlast.lifecycle.turning import Turn, turn_of, unmet
 
 
 def unmet_jump(evidence: Evidence) -> Iterator[Finding]:
@@ -34,6 +34,8 @@ def unmet_jump(evidence: Evidence) -> Iterator[Finding]:
 
 def _met(evidence: Evidence, request: e.JumpRequested) -> Turn:
     turn, place = turn_of(request), evidence.state.outline.jump_requested_at
+    if not 0 <= turn.cutoff < place:
+        return unmet(evidence.state, f"event {turn.cutoff} was not in the log when somebody asked to go back to it")
     return Turn(
         cutoff=turn.cutoff,
         cause=turn.cause,
@@ -61,6 +63,9 @@ def failed_and_left(evidence: Evidence) -> Iterator[Finding]:
     if is_curable and has_more:
         remedy = Say((e.NodeScheduled(node=event.node, attempt=node.attempt + 1, cause="reset"),))
         action = "outlast doctor --fix gives it the next attempt"
+    elif state.outline.kind == "function":  # its code may expect the failure: replay decides
+        remedy = HandOver()
+        action = "outlast doctor --fix leaves it to the next worker: what the code makes of the failure, it makes now"
     else:
         remedy = Say((e.RunFailed(error=event.error, node=event.node, recoverable=True),))
         action = "outlast doctor --fix lets the run fail, recoverably: then correct the cause and retry it"
