@@ -7,6 +7,7 @@ that is consistent is not touched. It may be killed anywhere: whoever comes next
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from outlast.client.owning import Owner
 from outlast.errors import Claimed, Conflict, OutlastError, Overtaken, Refused
 from outlast.history import events as e
 from outlast.history.ids import RunId
-from outlast.ledger import Pen
+from outlast.ledger import Ledger, Pen
 from outlast.ledger.proof import STRANGE
 from outlast.lifecycle import decide
 from outlast.lifecycle.diagnosis import Evidence, Finding, HandOver, Open, Rewrite, Say, diagnose
@@ -24,6 +25,7 @@ from outlast.lifecycle.turning import Turn, must_lead_on, unmet
 from outlast.runtime import registry
 from outlast.runtime.ends import created_of
 from outlast.runtime.functions import Workflow
+from outlast.runtime.worker import Worker
 from outlast.store import Claim
 
 MOST = 8
@@ -33,6 +35,10 @@ MOST = 8
 class Healer(Owner):
     """Diagnoses and recovers."""
 
+    def __init__(self, ledger: Ledger, worker: Worker | None, apps: tuple[str, ...]) -> None:
+        super().__init__(ledger, worker, apps)
+        self._treating = asyncio.Lock()
+
     async def diagnose(self, run: RunId) -> Diagnosis:
         """What is the matter with a run, or that nothing is; it is not touched."""
         return _diagnosis(await self._evidence(run))
@@ -40,11 +46,12 @@ class Healer(Owner):
     async def recover(self, run: RunId) -> list[Finding]:
         """Repair what can be repaired without losing anything; returns what was found and repaired, in order."""
         done: list[Finding] = []
-        while len(done) < MOST:
-            found = _first(await self._evidence(run))
-            if found is None or not await self._treat(run, found):
-                break
-            done.append(found)
+        async with self._treating:  # what is claimed in the name of one desk does not keep the same desk out
+            while len(done) < MOST:
+                found = _first(await self._evidence(run))
+                if found is None or not await self._treat(run, found):
+                    break
+                done.append(found)
         return done
 
     async def planned(self, run: RunId, finding: Finding) -> list[e.AnyEvent]:
@@ -108,6 +115,8 @@ class Healer(Owner):
         try:
             pen = await self._ledger.take_over(claim)
             async with self._holding(pen, ready=True):
+                if not await self._follows_at_once(claim, evidence.version):
+                    raise Overtaken("something was said between the diagnosis and the takeover: look again")
                 if pen.state.outline.held <= evidence.state.outline.held or again.code == "D2":
                     await self._apply(pen, again)
         except Overtaken:  # a request has arrived: what is to be done may be something else now
@@ -115,6 +124,11 @@ class Healer(Owner):
         except Conflict:  # somebody else is at it
             return False
         return True
+
+    async def _follows_at_once(self, claim: Claim, version: int) -> bool:
+        """Whether the takeover is what comes next after the diagnosis."""
+        next_ones = await self._store.read(claim.run, version + 1, version + 1, 1)
+        return any(record.first == version + 1 and record.epoch == claim.epoch for record in next_ones)
 
     async def _give_back(self, claim: Claim) -> None:
         """Let go of a run as it was found."""

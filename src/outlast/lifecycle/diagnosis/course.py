@@ -50,10 +50,12 @@ def _met(evidence: Evidence, request: e.JumpRequested) -> Turn:
 
 def failed_and_left(evidence: Evidence) -> Iterator[Finding]:
     """A4: a node's failure is the last word, and nothing follows from it."""
-    state, last = evidence.state, evidence.log[-1] if evidence.log else None
+    state, last = evidence.state, _last_word(evidence)
     event = last.event if last is not None else None
     if not _is_idle(evidence) or not isinstance(event, e.NodeFailed) or last is None or event.retry_at is not None:
         return
+    if evidence.is_ready and evidence.holder is None and state.outline.kind == "function":
+        return  # it was given back, and the next worker's replay decides
     node = state.nodes.get(event.node)
     if node is None or node.status is not NodeStatus.FAILED or event.error.category == "cancelled":
         return
@@ -78,6 +80,11 @@ def failed_and_left(evidence: Evidence) -> Iterator[Finding]:
         actions=(action,),
         remedy=remedy,
     )
+
+
+def _last_word(evidence: Evidence) -> Entry | None:
+    """The last event, besides those of owners who came and went without a word."""
+    return next((entry for entry in reversed(evidence.log) if not isinstance(entry.event, e.RunTakenOver)), None)
 
 
 def _is_idle(evidence: Evidence) -> bool:
