@@ -167,7 +167,8 @@ class Ward:
         events = await self.told(workflow, *args, answer=answer)
         is_last = (lambda event: isinstance(event, last)) if isinstance(last, type) else last
         place = max(place for place, event in enumerate(events) if is_last(event))
-        events = [replace(events[0], **created), *events[1 : place + 1], *more]
+        kept = [event for event in events[1 : place + 1] if not isinstance(event, e.RunTakenOver)]
+        events = [replace(events[0], **created), *kept, *more]
         store = self.open()
         ledger = Ledger(store, clock=clock)
         if not created:

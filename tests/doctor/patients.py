@@ -116,3 +116,37 @@ async def doctor_held(item: str) -> str:
 @ol.workflow(exclusive="van:{item}")
 async def doctor_alone(item: str) -> str:
     return await ship(await pack(item))
+
+
+@ol.node
+async def tag(item: str) -> str:
+    await _do("tag")
+    return f"{item} tagged"
+
+
+async def moving_1(item: str) -> str:
+    got = await fetch(item)
+    boxed = await pack(got)
+    is_wanted = await ol.approve("Send it?")
+    return await ship(f"{boxed} ({is_wanted})")
+
+
+async def moving_2(item: str) -> str:
+    got = await fetch(item)
+    label = await tag(item)
+    boxed = await pack(got)
+    is_wanted = await ol.approve("Send it?")
+    return await ship(f"{boxed}, {label} ({is_wanted})")
+
+
+async def moving_3(item: str) -> str:
+    """As the first one, up to where its runs wait."""
+    got = await fetch(item)
+    boxed = await pack(got)
+    is_wanted = await ol.approve("Send it?")
+    return await ship(f"{boxed} at last ({is_wanted})")
+
+
+async def moving_4(item: str) -> str:
+    """Has nothing in common with the first one."""
+    return await ship(item)

@@ -11,8 +11,8 @@ import pytest
 
 from outlast.history import events as e
 from outlast.history.ids import RunId
-from outlast.lifecycle.status import Status
 from outlast.ledger.ledger import system_clock
+from outlast.lifecycle.status import Status
 
 DAY = 24 * 3600 * 1_000_000
 

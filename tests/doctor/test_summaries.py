@@ -1,4 +1,4 @@
-"""The summary against the log (A1, A2, A3r, G2): the log is what counts, and nothing that was done is done again (P2, V10)."""
+"""The summary against the log (A1, A2, A3r, G2): the log counts, and nothing that was done is done again (P2, V10)."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_a_question_beside_a_node_at_work_is_no_reason_to_cut_anything(ward: Any
         ward.left_after(ward.flows.doctor_asking, e.InteractionRequested, scheduled, e.NodeStarted(node="beside"))
     )
     ward.summary(run, status=Status.WAITING)
-    assert [finding.code for finding in ward.diagnose(run)][0] == "G2"
+    assert next(finding.code for finding in ward.diagnose(run)) == "G2"
 
 
 @pytest.mark.parametrize(

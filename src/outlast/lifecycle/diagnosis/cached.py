@@ -11,7 +11,6 @@ from outlast.lifecycle.status import Status
 from outlast.lifecycle.summary import Summary
 from outlast.lifecycle.turning import Turn, last_stable
 
-
 _KEPT = ("status", "branch", "version", "reason", "recoverable", "held", "waiting")
 """What a summary has to have right."""
 
