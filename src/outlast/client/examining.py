@@ -129,8 +129,8 @@ def _matters(violation: Violation, intervals: list[Interval]) -> bool:
 
 
 def _last_before(seq: int, intervals: list[Interval]) -> int:
-    """The last event of the lineage before this one; 0 if there is none."""
-    return max((min(last, seq - 1) for first, last in intervals if first < seq), default=0 if intervals else seq - 1)
+    """The last event of the lineage before this one; 0 if there is none, or if not even the branches can be read."""
+    return max((min(last, seq - 1) for first, last in intervals if first < seq), default=0)
 
 
 async def _summary(store: Store, run: RunId) -> Summary | None:

@@ -103,7 +103,7 @@ def left_behind(evidence: Evidence) -> Iterator[Finding]:
         yield Finding(
             code="G1",
             sentence="nobody advances the run; it is ready, and the next worker that knows its workflow takes it",
-            actions=("outlast worker, or any engine that is open, goes on with it",),
+            actions=(f"outlast resume {evidence.run} goes on here and now; so does any engine that is open",),
         )
         return
     code, sentence, events = _what_is_left(evidence)
