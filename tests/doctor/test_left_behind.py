@@ -269,3 +269,31 @@ def test_a_run_whose_claim_was_lost_gives_what_was_in_flight_another_attempt(war
     assert [event.attempt for event in started if event.node == "pack"] == [1, 2]
     assert ward.is_sound(run)
     assert ward.recover(run) == []
+
+
+# --- graphs, which no driver advances yet: their log alone decides -----------------------------------------------------
+
+
+def test_of_a_graph_whose_steps_are_all_complete_the_end_is_reached_by_a_branch_from_the_last_node(ward: Any) -> None:
+    """A3: for functions replay decides."""
+    run = left("doctor_steps", e.StepCompleted, kind="graph")(ward)
+    last = max(entry.seq for entry in ward.events(run) if isinstance(entry.event, e.NodeCompleted))
+    planned = ward.planned(run)
+    assert [finding.code for finding in ward.recover(run)] == ["A3"]
+    opened, recovered = (entry.event for entry in ward.events(run)[-2:])
+    assert [opened, recovered] == planned
+    assert (opened.cutoff, opened.cause, recovered.code) == (last, "recovery", "A3")
+    assert ward.recover(run) == []
+    assert ward.is_sound(run)
+
+
+def test_a_graph_fails_recoverably_of_a_permanent_failure_that_was_left(ward: Any) -> None:
+    """A4."""
+    run = left("doctor_hopeless", e.NodeFailed, kind="graph")(ward)
+    planned = ward.planned(run)
+    assert [finding.code for finding in ward.recover(run)] == ["A4"]
+    assert [entry.event for entry in ward.events(run)[-2:]] == planned
+    assert [type(event).__name__ for event in planned] == ["RunFailed", "RunRecovered"]
+    assert ward.status(run) == "failed"
+    assert ward.recover(run) == []
+    assert ward.is_sound(run)
