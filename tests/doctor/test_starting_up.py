@@ -9,11 +9,13 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from msgspec import Raw
 
 import outlast as ol
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger import Ledger
+from outlast.runtime import worker
 from outlast.testing.engine import engine_over
 from outlast.testing.faults import faulty
 
@@ -169,3 +171,30 @@ def test_the_cost_of_a_start_does_not_grow_with_the_runs_that_are_over(
     none, many = ward.do(whole())
     assert sorted(many) == sorted(none)
     assert len(many) < 15
+
+
+@pytest.mark.xfail(
+    reason="what arrives between a takeover and the end of the replay is heard by nobody until more arrives"
+)
+def test_an_answer_that_comes_while_a_run_is_being_taken_over_is_heard(
+    memory_ward: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P1: the run is not ready for anybody else, and its owner has not listened yet."""
+    ward, turn, given = memory_ward, worker.turn_as_requested, list[str]()
+
+    async def meanwhile(pen: Any) -> None:
+        await turn(pen)
+        if not given:
+            given.append(pen.run)
+            await pen._ledger.deliver(pen.run, [e.InteractionAnswered(interaction="approve", answer=Raw(b"true"))])
+
+    async def whole() -> Any:
+        async with ward.doomed() as engine:
+            asking = await engine.start(ward.flows.doctor_asking.options(id="asking"), "lamp")
+            while not (await asking.get()).waits:
+                await asyncio.sleep(0.002)
+        monkeypatch.setattr(worker, "turn_as_requested", meanwhile)
+        async with ward.engine() as engine, asyncio.timeout(2):
+            return await engine.result(RunId("asking"))
+
+    assert ward.do(whole()) == "lamp fetched (True) packed"
