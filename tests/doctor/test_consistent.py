@@ -9,9 +9,12 @@ from typing import Any
 
 import pytest
 
+from outlast.client.examining import evidence_of
 from outlast.history import events as e
 from outlast.history.ids import RunId
+from outlast.ledger import Ledger
 from outlast.ledger.ledger import system_clock
+from outlast.lifecycle.diagnosis import diagnose
 from outlast.lifecycle.status import Status
 
 DAY = 24 * 3600 * 1_000_000
@@ -191,3 +194,38 @@ def test_a_run_that_is_advanced_while_the_doctor_looks_is_never_called_ill(ward:
         return seen
 
     assert {standing for _, standing in ward.do(look())} <= {"consistent"}
+
+
+@pytest.mark.parametrize("call", range(1, 12))
+def test_a_run_that_ends_between_two_looks_of_the_doctor_is_not_called_ill(memory_ward: Any, call: int) -> None:
+    """The same at every call to the store: its owner ends it and lets go of it just after that one."""
+    ward = memory_ward
+
+    async def look() -> set[str]:
+        events = await ward.told(ward.flows.doctor_errand, "lamp")
+        owner = ward.open()
+        ledger = Ledger(owner)
+        worker = ledger.new_worker_id()
+        await owner.enrol(worker, 30)
+        await owner.blobs.put(ward.flows.doctor_errand.document)
+        pen = await ledger.create(RunId("ill"), events[:5], worker)
+        store, calls = ward.open(), 0
+
+        class Meanwhile:
+            blobs, skew = store.blobs, 0
+
+            def __getattr__(self, name: str) -> Any:
+                async def called(*arguments: Any, **named: Any) -> Any:
+                    nonlocal calls
+                    answer = await getattr(store, name)(*arguments, **named)
+                    calls += 1
+                    if calls == call:
+                        await pen.append(events[5:], release=True)
+                    return answer
+
+                return called
+
+        evidence = await evidence_of(Meanwhile(), RunId("ill"), b"", workflow=ward.flows.doctor_errand)  # type: ignore[arg-type]
+        return {f"{finding.code} {finding.standing}" for finding in diagnose(evidence)}
+
+    assert {told for told in ward.do(look()) if not told.endswith("consistent")} == set()

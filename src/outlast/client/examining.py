@@ -53,8 +53,8 @@ async def evidence_of(
     """Everything the doctor looks at. `claimed_by_us` if the asker has just claimed the run: then nobody else has."""
     # What a live worker writes meanwhile must not look like a fault: the summary is read before the log, which then can only
     # be ahead of it, and whoever has held the run before or after that counts.
-    summary = await _summary(store, run)
     held_before = None if claimed_by_us else await store.holding(run)
+    summary = await _summary(store, run)
     head = await head_of(store, run)
     seen = _Seen()
     await seen.look(store, head)
