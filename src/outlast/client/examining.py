@@ -51,11 +51,16 @@ async def evidence_of(
     claimed_by_us: bool = False,
 ) -> Evidence:
     """Everything the doctor looks at. `claimed_by_us` if the asker has just claimed the run: then nobody else has."""
-    head = await head_of(store, run)
-    holding = None if claimed_by_us else await store.holding(run)
+    # What a live worker writes meanwhile must not look like a fault: the summary is read before the log, which then can only
+    # be ahead of it, and whoever has held the run before or after that counts.
+    held_before = None if claimed_by_us else await store.holding(run)
     summary = await _summary(store, run)
+    head = await head_of(store, run)
     seen = _Seen()
     await seen.look(store, head)
+    holding = held_before
+    if not claimed_by_us and (held_before is None or not held_before.is_live):
+        holding = await store.holding(run)
     damage = await _damage(store, run, key, seen)
     outline = seen.state.outline
     return Evidence(
@@ -73,7 +78,7 @@ async def evidence_of(
         known_versions=await _known(store, (outline.version, _initial(seen.log)), workflow),
         attempts=_attempts(workflow),
         damage=damage,
-        last_good=min((each.seq for each in damage), default=1) - 1,
+        last_good=_last_before(min((each.seq for each in damage), default=1), seen.intervals),
         missing=await _missing(store, seen.log),
         watchers=watchers,
         unused=head.branch + 1 - len(seen.intervals),
@@ -111,11 +116,21 @@ class _Seen:
 async def _damage(store: Store, run: RunId, key: bytes, seen: _Seen) -> list[Violation]:
     """What is wrong with the log on the current lineage; the rest is for `verify` to tell, and harms nobody."""
     found = [each for each in (await verify(store, run, key)).violations if each.invariant != "V10"]
-    return [each for each in found if _matters(each, seen.intervals)] or ([seen.broken] if seen.broken else [])
+    matters = [each for each in found if _matters(each, seen.intervals)]
+    if len(matters) < len(
+        found
+    ):  # an epoch that was damaged on a branch that was left makes all later ones look too small
+        matters = [each for each in matters if each.invariant != "V11"]
+    return [*matters, *([seen.broken] if seen.broken else [])]
 
 
 def _matters(violation: Violation, intervals: list[Interval]) -> bool:
     return not intervals or any(first <= violation.seq <= last for first, last in intervals)
+
+
+def _last_before(seq: int, intervals: list[Interval]) -> int:
+    """The last event of the lineage before this one; 0 if there is none, or if not even the branches can be read."""
+    return max((min(last, seq - 1) for first, last in intervals if first < seq), default=0)
 
 
 async def _summary(store: Store, run: RunId) -> Summary | None:

@@ -7,21 +7,26 @@ that is consistent is not touched. It may be killed anywhere: whoever comes next
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 from outlast.client.examining import Diagnosis, evidence_of
 from outlast.client.owning import Owner
-from outlast.errors import Claimed, OutlastError, Refused
+from outlast.errors import Claimed, Conflict, OutlastError, Overtaken, Refused
 from outlast.history import events as e
 from outlast.history.ids import RunId
-from outlast.ledger import Pen
+from outlast.ledger import Ledger, Pen
 from outlast.ledger.proof import STRANGE
 from outlast.lifecycle import decide
 from outlast.lifecycle.diagnosis import Evidence, Finding, HandOver, Open, Rewrite, Say, diagnose
-from outlast.lifecycle.turning import unmet
+from outlast.lifecycle.state import State
+from outlast.lifecycle.turning import Turn, must_lead_on, unmet
 from outlast.runtime import registry
 from outlast.runtime.ends import created_of
 from outlast.runtime.functions import Workflow
+from outlast.runtime.worker import Worker
+from outlast.store import Claim
 
 MOST = 8
 """Remedies in a row, before a person should look."""
@@ -30,6 +35,10 @@ MOST = 8
 class Healer(Owner):
     """Diagnoses and recovers."""
 
+    def __init__(self, ledger: Ledger, worker: Worker | None, apps: tuple[str, ...]) -> None:
+        super().__init__(ledger, worker, apps)
+        self._treating = asyncio.Lock()
+
     async def diagnose(self, run: RunId) -> Diagnosis:
         """What is the matter with a run, or that nothing is; it is not touched."""
         return _diagnosis(await self._evidence(run))
@@ -37,32 +46,41 @@ class Healer(Owner):
     async def recover(self, run: RunId) -> list[Finding]:
         """Repair what can be repaired without losing anything; returns what was found and repaired, in order."""
         done: list[Finding] = []
-        while len(done) < MOST:
-            found = _first(await self._evidence(run))
-            if found is None or not await self._treat(run, found):
-                break
-            done.append(found)
+        async with self._treating:  # what is claimed in the name of one desk does not keep the same desk out
+            while len(done) < MOST:
+                found = _first(await self._evidence(run))
+                if found is None or not await self._treat(run, found):
+                    break
+                done.append(found)
         return done
 
     async def planned(self, run: RunId, finding: Finding) -> list[e.AnyEvent]:
         """The events that recovering would append for this finding, on top of taking the run over."""
-        match finding.remedy:
-            case Open(turn):
-                state = await self._state(run)
-                then = await self._state_at(run, turn.cutoff)
-                branches = await self._branches(run)
-                return list(decide.open_branch(state, then, branches.values(), turn))
-            case Say(events):
-                return [*events, _recovered(finding, (await self._head(run)).branch)]
-            case HandOver():
-                holding = await self._store.holding(run)
-                epoch = (await self._head(run)).epoch + 1
-                state = await self._state(run)
-                if holding is None:
-                    return decide.take_over(state, epoch, "the next worker")
-                return decide.take_over(state, epoch, "the next worker", previous=holding.worker, cause="expired")
-            case _:
-                return []
+        if finding.remedy is None or isinstance(finding.remedy, Rewrite):
+            return []
+        state, taken = await self._state(run), await self._taken(run)
+        if isinstance(finding.remedy, HandOver) or _is_left_to_a_person(state, taken, finding):
+            return taken
+        if isinstance(finding.remedy, Say):
+            return [*finding.remedy.events, _recovered(finding, state.outline.branch)]
+        return await self._branch(run, state, finding.remedy.turn)
+
+    async def _taken(self, run: RunId) -> list[e.AnyEvent]:
+        """What taking the run over would say."""
+        holding, head, state = await self._store.holding(run), await self._head(run), await self._state(run)
+        if holding is None:
+            return decide.take_over(state, head.epoch + 1, "the next worker")
+        return decide.take_over(state, head.epoch + 1, "the next worker", previous=holding.worker, cause="expired")
+
+    async def _branch(self, run: RunId, state: State, turn: Turn) -> list[e.AnyEvent]:
+        branches = await self._branches(run)
+        then = await self._state_at(run, turn.cutoff)
+        try:
+            must_lead_on(turn, then)
+        except Refused as refusal:
+            turn = unmet(state, str(refusal))
+            then = await self._state_at(run, turn.cutoff)
+        return list(decide.open_branch(state, then, branches.values(), turn))
 
     async def _evidence(self, run: RunId, *, claimed_by_us: bool = False) -> Evidence:
         return await evidence_of(
@@ -89,15 +107,35 @@ class Healer(Owner):
             claim = await self._claimed(run)
         except Claimed:
             return False
-        again = _first(await self._evidence(run, claimed_by_us=True))
+        evidence = await self._evidence(run, claimed_by_us=True)
+        again = _first(evidence)
         if again is None or again.code != finding.code:
-            head = await self._head(run)
-            await self._store.release(run, claim.worker, head.version, ready=head.ready)
+            await self._give_back(claim)
             return False
-        pen = await self._ledger.take_over(claim)
-        async with self._holding(pen, ready=True):
-            await self._apply(pen, again)
+        try:
+            pen = await self._ledger.take_over(claim)
+            async with self._holding(pen, ready=True):
+                if not await self._follows_at_once(claim, evidence.version):
+                    raise Overtaken("something was said between the diagnosis and the takeover: look again")
+                if pen.state.outline.held <= evidence.state.outline.held or again.code == "D2":
+                    await self._apply(pen, again)
+        except Overtaken:  # a request has arrived: what is to be done may be something else now
+            return await self._treat(run, finding)
+        except Conflict:  # somebody else is at it
+            return False
         return True
+
+    async def _follows_at_once(self, claim: Claim, version: int) -> bool:
+        """Whether the takeover is what comes next after the diagnosis."""
+        next_ones = await self._store.read(claim.run, version + 1, version + 1, 1)
+        return any(record.first == version + 1 and record.epoch == claim.epoch for record in next_ones)
+
+    async def _give_back(self, claim: Claim) -> None:
+        """Let go of a run as it was found."""
+        while True:
+            head = await self._head(claim.run)
+            if await self._store.release(claim.run, claim.worker, head.version, ready=head.ready):
+                return
 
     async def _apply(self, pen: Pen, finding: Finding) -> None:
         match finding.remedy:
@@ -135,6 +173,12 @@ def _diagnosis(evidence: Evidence) -> Diagnosis:
 
 def _first(evidence: Evidence) -> Finding | None:
     return next((finding for finding in diagnose(evidence) if finding.remedy is not None), None)
+
+
+def _is_left_to_a_person(state: State, taken: Sequence[e.AnyEvent], finding: Finding) -> bool:
+    """Whether taking the run over holds it: then a person decides, and nothing else is done. A jump is a person's word."""
+    holds = any(isinstance(event, e.RunFailed) for event in taken)
+    return holds and not state.outline.held and finding.code != "D2"
 
 
 def _recovered(finding: Finding, branch: int) -> e.RunRecovered:

@@ -11,6 +11,9 @@ from outlast.lifecycle.status import Status
 from outlast.lifecycle.summary import Summary
 from outlast.lifecycle.turning import Turn, last_stable
 
+_KEPT = ("status", "branch", "version", "reason", "recoverable", "held", "waiting")
+"""What a summary has to have right."""
+
 
 def stale(evidence: Evidence) -> Iterator[Finding]:
     told, true = evidence.summary, evidence.true
@@ -39,8 +42,7 @@ def stale(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _differs(told: Summary, true: Summary) -> bool:
-    kept = ("status", "branch", "version", "reason", "recoverable", "held", "waiting")
-    return any(getattr(told, name) != getattr(true, name) for name in kept)
+    return any(getattr(told, name) != getattr(true, name) for name in _KEPT)
 
 
 def _resembles(told: Summary, true: Summary) -> str:
@@ -58,10 +60,11 @@ def _asks(summary: Summary) -> bool:
 def contradicted(evidence: Evidence) -> Iterator[Finding]:
     """A summary of the log's own version that says something else (A1, A2, A3r)."""
     told, true = evidence.summary, evidence.true
-    if told is None or told.at != true.at or told.status is true.status:
+    if told is None or told.at != true.at or not _differs(told, true):
         return
     cause = "the summary was edited or written by something else: the log is what counts"
-    if told.status is Status.WAITING and not _asks(true):
+    is_going = evidence.state.outline.base in (Status.RUNNING, Status.COMPENSATING)
+    if told.status is Status.WAITING and true.status is Status.RUNNING and not _has_questions(evidence):
         yield branched(
             evidence,
             "A1",
@@ -69,7 +72,7 @@ def contradicted(evidence: Evidence) -> Iterator[Finding]:
             cause,
             last_stable(evidence.log),
         )
-    elif told.status is Status.RUNNING and _asks(true):
+    elif told.status is Status.RUNNING and true.status is Status.WAITING and _has_questions(evidence):
         yield branched(
             evidence,
             "A2",
@@ -77,7 +80,7 @@ def contradicted(evidence: Evidence) -> Iterator[Finding]:
             cause,
             _asking(evidence),
         )
-    elif told.status is Status.COMPLETED:
+    elif told.status is Status.COMPLETED and is_going:
         yield branched(
             evidence,
             "A3r",
@@ -85,16 +88,27 @@ def contradicted(evidence: Evidence) -> Iterator[Finding]:
             cause,
             last_node(evidence),
         )
-    else:
+    else:  # nothing has to be cut: what has ended or stands still is not set going by a summary
         yield Finding(
             code="G2",
             standing="repairable",
-            sentence=f"the summary says that the run is {told.status}, the log that it is {true.status}",
+            sentence=_otherwise(told, true),
             events=(told.at,),
             cause=cause,
             actions=("outlast doctor --fix writes it from the log",),
             remedy=Rewrite(),
         )
+
+
+def _has_questions(evidence: Evidence) -> bool:
+    return any(wait.kind == "interaction" for wait in evidence.state.waits.values())
+
+
+def _otherwise(told: Summary, true: Summary) -> str:
+    if told.status is not true.status:
+        return f"the summary says that the run is {told.status}, the log that it is {true.status}"
+    name = next(name for name in _KEPT if getattr(told, name) != getattr(true, name))
+    return f"the summary says {name} {getattr(told, name)!r}, the log {getattr(true, name)!r}"
 
 
 def branched(evidence: Evidence, code: str, sentence: str, cause: str, at: Entry | None) -> Finding:
@@ -105,7 +119,7 @@ def branched(evidence: Evidence, code: str, sentence: str, cause: str, at: Entry
         code=code,
         standing="repairable",
         sentence=sentence,
-        events=tuple(seq for seq in (cutoff, evidence.version) if seq),
+        events=tuple(seq for seq in sorted({cutoff, evidence.version}) if seq),
         cause=cause,
         actions=(f"outlast doctor --fix goes on from {place} as a new branch; what follows stays readable on its own",),
         remedy=Open(turn),

@@ -10,7 +10,7 @@ from outlast.lifecycle.diagnosis.cached import branched, last_node
 from outlast.lifecycle.diagnosis.evidence import Evidence, Finding, HandOver, Open, Remedy, Say, and_more
 from outlast.lifecycle.state import OPEN, NodeStatus
 from outlast.lifecycle.status import Status
-from outlast.lifecycle.turning import Turn, turn_of
+from outlast.lifecycle.turning import Turn, turn_of, unmet
 
 
 def unmet_jump(evidence: Evidence) -> Iterator[Finding]:
@@ -34,6 +34,8 @@ def unmet_jump(evidence: Evidence) -> Iterator[Finding]:
 
 def _met(evidence: Evidence, request: e.JumpRequested) -> Turn:
     turn, place = turn_of(request), evidence.state.outline.jump_requested_at
+    if not 0 <= turn.cutoff < place:
+        return unmet(evidence.state, f"event {turn.cutoff} was not in the log when somebody asked to go back to it")
     return Turn(
         cutoff=turn.cutoff,
         cause=turn.cause,
@@ -48,10 +50,12 @@ def _met(evidence: Evidence, request: e.JumpRequested) -> Turn:
 
 def failed_and_left(evidence: Evidence) -> Iterator[Finding]:
     """A4: a node's failure is the last word, and nothing follows from it."""
-    state, last = evidence.state, evidence.log[-1] if evidence.log else None
+    state, last = evidence.state, _last_word(evidence)
     event = last.event if last is not None else None
     if not _is_idle(evidence) or not isinstance(event, e.NodeFailed) or last is None or event.retry_at is not None:
         return
+    if evidence.is_ready and evidence.holder is None and state.outline.kind == "function":
+        return  # it was given back, and the next worker's replay decides
     node = state.nodes.get(event.node)
     if node is None or node.status is not NodeStatus.FAILED or event.error.category == "cancelled":
         return
@@ -61,6 +65,9 @@ def failed_and_left(evidence: Evidence) -> Iterator[Finding]:
     if is_curable and has_more:
         remedy = Say((e.NodeScheduled(node=event.node, attempt=node.attempt + 1, cause="reset"),))
         action = "outlast doctor --fix gives it the next attempt"
+    elif state.outline.kind == "function":  # its code may expect the failure: replay decides
+        remedy = HandOver()
+        action = "outlast doctor --fix leaves it to the next worker: what the code makes of the failure, it makes now"
     else:
         remedy = Say((e.RunFailed(error=event.error, node=event.node, recoverable=True),))
         action = "outlast doctor --fix lets the run fail, recoverably: then correct the cause and retry it"
@@ -73,6 +80,11 @@ def failed_and_left(evidence: Evidence) -> Iterator[Finding]:
         actions=(action,),
         remedy=remedy,
     )
+
+
+def _last_word(evidence: Evidence) -> Entry | None:
+    """The last event, besides those of owners who came and went without a word."""
+    return next((entry for entry in reversed(evidence.log) if not isinstance(entry.event, e.RunTakenOver)), None)
 
 
 def _is_idle(evidence: Evidence) -> bool:
@@ -91,7 +103,7 @@ def left_behind(evidence: Evidence) -> Iterator[Finding]:
         yield Finding(
             code="G1",
             sentence="nobody advances the run; it is ready, and the next worker that knows its workflow takes it",
-            actions=("outlast worker, or any engine that is open, goes on with it",),
+            actions=(f"outlast resume {evidence.run} goes on here and now; so does any engine that is open",),
         )
         return
     code, sentence, events = _what_is_left(evidence)
