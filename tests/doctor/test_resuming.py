@@ -88,7 +88,6 @@ def test_of_several_resumes_at_once_one_wins_and_the_others_are_refused_or_find_
     assert ward.is_sound(RUN)
 
 
-@pytest.mark.xfail(reason="what a desk has claimed does not keep the same desk out: of two resumes one is fenced off")
 def test_of_several_resumes_at_once_at_one_desk_one_wins_and_the_others_are_refused(memory_ward: Any) -> None:
     """P3: it is a matter of chance, and so it is tried again and again."""
     for number in range(20):

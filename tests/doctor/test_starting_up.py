@@ -69,7 +69,6 @@ def test_a_start_says_how_many_runs_it_resumed_and_held_and_how_many_questions_a
     ward.do(whole())
 
 
-@pytest.mark.xfail(reason="a run that only waited when its worker died is counted as one that was resumed")
 def test_a_run_that_waits_for_a_person_is_no_resumed_one_though_its_worker_was_killed(
     ward: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -173,9 +172,6 @@ def test_the_cost_of_a_start_does_not_grow_with_the_runs_that_are_over(
     assert len(many) < 15
 
 
-@pytest.mark.xfail(
-    reason="what arrives between a takeover and the end of the replay is heard by nobody until more arrives"
-)
 def test_an_answer_that_comes_while_a_run_is_being_taken_over_is_heard(
     memory_ward: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -31,7 +31,7 @@ from outlast.cli.run import see_through, working
 from outlast.cli.screen import notice, write_bytes, write_json
 from outlast.client import Client
 from outlast.compose import open_desk
-from outlast.errors import Damaged, Refused
+from outlast.errors import Refused
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.lifecycle.decide import RESTARTED
@@ -161,16 +161,8 @@ async def _found(settings: Settings, names: Sequence[str]) -> list[Found]:
     async with open_desk(settings, readonly=True) as desk:
         for name in names:
             run = await desk.find(name)
-            found[run] = Found(run, await _created(desk, run))
+            found[run] = Found(run, await desk.created(run))
     return list(found.values())
-
-
-async def _created(desk: Client, run: RunId) -> e.RunCreated:
-    async for entry in desk.events(run, everything=True):
-        if isinstance(entry.event, e.RunCreated):
-            return entry.event
-        break
-    raise Damaged("a log begins with RunCreated", run=run, seq=1)
 
 
 async def _reopen_only(settings: Settings, found: Sequence[Found], order: Order) -> int:

@@ -80,7 +80,7 @@ class Ledger:
         intervals = await lineage_of(self.store, head)
         if upto is not None:
             intervals = [(first, min(last, upto)) for first, last in intervals if first <= upto]
-        state = await state_of(self.store, claim.run, intervals, told)
+        state = await state_of(self.store, claim.run, intervals, told, key=self.key)
         pen = Pen(self, claim.worker, claim.epoch, head, state)
         pen.remembered = told
         await pen.take_over(

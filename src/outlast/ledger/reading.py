@@ -9,7 +9,7 @@ from outlast.errors import Damaged, NotFound
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.history.lineage import ROOT, Branch, Interval, lineage, opened
-from outlast.history.record import Entry, Record, entries
+from outlast.history.record import Entry, Record, entries, follows, genesis
 from outlast.lifecycle.fold import apply
 from outlast.lifecycle.state import State
 from outlast.store import Head, Journal
@@ -97,13 +97,43 @@ REMEMBERED = 20_000
 """Records that are kept in memory for whoever goes through a lineage a second time."""
 
 
+async def proven(store: Journal, run: RunId, first: int, last: int, key: bytes) -> AsyncIterator[Record]:
+    """The same records, each held against its digest: nobody builds upon bytes that are not what was written (G3)."""
+    previous: bytes | None = None
+    async for record in records(store, run, first, last):
+        if previous is None:
+            previous = await _digest_before(store, record, key)
+        if not follows(record, previous, key):
+            raise Damaged(
+                "the digest is not that of the stored bytes and the one before", run=run, seq=max(first, record.first)
+            )
+        previous = record.digest
+        yield record
+
+
+async def _digest_before(store: Journal, record: Record, key: bytes) -> bytes:
+    if record.first == 1:
+        return genesis(record.run, key)
+    before = await store.read(record.run, record.first - 1, record.first - 1, 1)
+    if not before:
+        raise Damaged("the event is missing from the log", run=record.run, seq=record.first - 1)
+    return before[0].digest
+
+
 async def state_of(
-    store: Journal, run: RunId, intervals: list[Interval], remembered: list[Told] | None = None
+    store: Journal,
+    run: RunId,
+    intervals: list[Interval],
+    remembered: list[Told] | None = None,
+    *,
+    key: bytes | None = None,
 ) -> State:
-    """What these intervals amount to. `remembered` receives what was read, up to a limit."""
+    """What these intervals amount to. `remembered` receives what was read, up to a limit. With a `key`, which may be empty,
+    the records are proven."""
     state = State()
     for first, last in intervals:
-        async for record in records(store, run, first, last):
+        found = records(store, run, first, last) if key is None else proven(store, run, first, last, key)
+        async for record in found:
             events = fold_within(state, record, first, last)
             if remembered is not None and len(remembered) < REMEMBERED:
                 remembered.append((record, events, first, last))

@@ -59,7 +59,8 @@ class Recovered:
 
     def count(self, claim: Claim, state: State) -> None:
         """Take note of one that was taken over; one that was given back had not been interrupted."""
-        if claim.cause != "claimed":
+        was_running = state.outline.held or state.status in (Status.RUNNING, Status.COMPENSATING)
+        if claim.cause != "claimed" and was_running:
             self.held += state.outline.held
             self.resumed += not state.outline.held
 

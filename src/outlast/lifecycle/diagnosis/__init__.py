@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
+from msgspec import structs
+
 from outlast.lifecycle.diagnosis.cached import contradicted, stale
 from outlast.lifecycle.diagnosis.course import failed_and_left, left_behind, unmet_jump
 from outlast.lifecycle.diagnosis.damage import damage, lost_tail, missing_blobs
@@ -46,4 +48,9 @@ def diagnose(evidence: Evidence) -> list[Finding]:
     grave = [finding for rule in _GRAVE for finding in rule(evidence)]
     if grave:
         return grave
-    return [finding for rule in _RULES for finding in rule(evidence)]
+    found = [finding for rule in _RULES for finding in rule(evidence)]
+    if any(
+        finding.code == "E2" and finding.remedy is None for finding in found
+    ):  # until it is there, nothing is changed
+        return [structs.replace(finding, remedy=None) for finding in found]
+    return found
