@@ -53,8 +53,8 @@ class Owner(Reader):
 
     @asynccontextmanager
     async def _owning(self, run: RunId, *, ready: bool = False, upto: int | None = None) -> AsyncIterator[Pen]:
-        """Own a run that nobody advances, for as long as it takes; `Claimed` if somebody does. What is claimed in the name of
-        a desk does not keep the same desk out: so its verbs wait for each other here."""
+        """Own a run that nobody advances, for as long as it takes; `Claimed` if somebody does. What is claimed in the name
+        of a desk does not keep the same desk out: so its verbs wait for each other here."""
         lock = self._owned.get(run)
         if lock is None:
             self._owned[run] = lock = asyncio.Lock()

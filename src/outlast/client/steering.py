@@ -15,12 +15,13 @@ import msgspec
 
 from outlast.client.handle import Handle
 from outlast.client.healing import Healer
-from outlast.errors import BadInput, Claimed, Damaged, Gone, NotFound, OutlastError, Refused
+from outlast.errors import BadInput, Claimed, Damaged, Gone, Illegal, NotFound, OutlastError, Refused
 from outlast.history import events as e
 from outlast.history.ids import RunId, checked_run
 from outlast.history.record import Entry
 from outlast.ledger import Pen
-from outlast.ledger.reading import branches_of
+from outlast.ledger.proof import STRANGE
+from outlast.ledger.reading import branches_of, state_of
 from outlast.lifecycle import decide, turning
 from outlast.lifecycle.forking import forked
 from outlast.lifecycle.state import NodeStatus, State
@@ -238,10 +239,11 @@ class Steering(Healer):
         return self._handle(run, workflow)
 
     async def _legible(self, run: RunId) -> tuple[Sequence[Entry], int | None]:
-        """The current lineage; if it is damaged, as far as it reads, and how far that is."""
+        """The current lineage; if it is damaged, as far as it can be believed, and how far that is."""
         try:
+            await state_of(self._store, run, list(await self.lineage(run)), key=self._key)
             return [entry async for entry in self.events(run)], None
-        except Damaged:
+        except (Damaged, Illegal, *STRANGE):
             evidence = await self._evidence(run)
             return [entry for entry in evidence.log if entry.seq <= evidence.last_good], evidence.last_good
 
