@@ -51,7 +51,10 @@ class Owner(Reader):
         try:
             yield
         except BaseException:
-            await pen.let_go(ready=not pen.state.is_closed and pen.state.outline.base in ("running", "created"))
+            while not await pen.let_go(
+                ready=not pen.state.is_closed and pen.state.outline.base in ("running", "created")
+            ):
+                pass
             raise
         while not await pen.let_go(ready=ready and not pen.state.is_closed):
             pass

@@ -192,6 +192,7 @@ class Pen:
         self._summary_behind = False
         if draft is not self._draft:
             self.state, self._draft = draft.state, draft
+            self.remembered = []  # it was read from the branch that is left
         if append.release:
             self._ledger.forget(self)
 

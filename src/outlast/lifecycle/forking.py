@@ -60,6 +60,8 @@ class _Copying:
             if isinstance(entry.event, e.Recalled):
                 self._time = 0
             return
+        if isinstance(entry.event, e.ChildEnded) and entry.event.child not in self._children:
+            return  # of a child that was started on a branch that was left
         event = self._translated(entry.event)
         if entry.time != self._time and entry.seq > 1:
             self._say(e.Recalled(at=entry.seq, time=entry.time))

@@ -41,7 +41,7 @@ def to_place(log: Sequence[Entry], place: str, *, by: str = "", reason: str = ""
     if place == START:
         return Turn(cutoff=BEFORE_FIRST, by=by, reason=reason)
     if place.isascii() and place.isdigit():
-        return Turn(cutoff=int(place), by=by, reason=reason)
+        return Turn(cutoff=_within(log, place), by=by, reason=reason)
     asked = _last(log, e.InteractionRequested, lambda event: place in (event.interaction, _base(event.interaction)))
     began = _last(log, e.NodeScheduled, lambda event: event.node == place and event.attempt == 1)
     if began is not None:
@@ -52,6 +52,14 @@ def to_place(log: Sequence[Entry], place: str, *, by: str = "", reason: str = ""
         f"there is no node and no question {place!r} on this branch{_similar(log, place)}; "
         "an event is named by its number, and `start` is before all of them"
     )
+
+
+def _within(log: Sequence[Entry], place: str) -> int:
+    """The number of an event that there is, on whichever branch: the newest one ends the current lineage."""
+    last = log[-1].seq
+    if len(place) > len(str(last)) + 10 or int(place) > last:
+        raise Refused(f"event {place[:20]}{'…' if len(place) > 20 else ''} is not in the log, which ends at {last}")
+    return int(place)
 
 
 def _similar(log: Sequence[Entry], place: str) -> str:
@@ -68,12 +76,21 @@ def back(log: Sequence[Entry], nodes: int, *, by: str = "", reason: str = "") ->
     done.sort(key=lambda entry: entry.seq)
     if nodes > len(done):
         raise Refused(f"the run has completed {len(done)} nodes on this branch, it cannot be rewound by {nodes}")
-    undone = done[-nodes:]
-    return Turn(
-        cutoff=undone[0].seq - 1,
-        by=by,
-        reason=reason,
-        redo=tuple(entry.event.node for entry in undone if isinstance(entry.event, e.NodeCompleted)),
+    cutoff = done[-nodes].seq - 1
+    redo = tuple(entry.event.node for entry in done[-nodes:] if isinstance(entry.event, e.NodeCompleted))
+    return Turn(cutoff=cutoff, by=by, reason=reason, redo=redo, then=_reset(log, redo, cutoff))
+
+
+def _reset(log: Sequence[Entry], nodes: tuple[str, ...], cutoff: int) -> tuple[e.AnyEvent, ...]:
+    """Of these nodes, those that are under way at the cut are begun anew by the word of a person, whatever they are."""
+    started: dict[str, int] = {}
+    for entry in log:
+        if entry.seq <= cutoff and isinstance(entry.event, e.NodeStarted) and entry.event.node in nodes:
+            started[entry.event.node] = entry.event.attempt
+        elif entry.seq <= cutoff and isinstance(entry.event, e.NodeScheduled | e.NodeCompleted | e.NodeFailed):
+            started.pop(entry.event.node, None)
+    return tuple(
+        e.NodeScheduled(node=node, attempt=attempt + 1, cause="reset") for node, attempt in sorted(started.items())
     )
 
 
@@ -136,13 +153,17 @@ def last_stable(log: Sequence[Entry]) -> Entry | None:
 def last_place(log: Sequence[Entry]) -> int:
     """Where a run can be gone on from: its end, or if it is over, the last thing it did."""
     endings = (e.RunCompleted, e.RunFailed, e.RunCancelled, e.RunContinued)
-    for entry in reversed(log):
-        if isinstance(entry.event, endings):
-            stable = last_stable(log)
-            return stable.seq if stable is not None else BEFORE_FIRST
-        if isinstance(entry.event, e.RunStarted | e.BranchOpened):
+    for place in range(len(log) - 1, -1, -1):
+        event = log[place].event
+        if isinstance(event, endings):
+            return next((entry.seq for entry in reversed(log[:place]) if _is_done(entry.event)), BEFORE_FIRST)
+        if isinstance(event, e.RunStarted):
             break
     return log[-1].seq
+
+
+def _is_done(event: e.AnyEvent) -> bool:
+    return isinstance(event, STABLE) or (isinstance(event, e.ChildEnded) and event.status == "completed")
 
 
 def must_lead_on(turn: Turn, then: State) -> None:

@@ -8,30 +8,51 @@ from outlast.history import events as e
 from outlast.ledger import Pen
 from outlast.ledger.reading import left_behind
 from outlast.lifecycle.adoption import Adoptable, adoptable
+from outlast.lifecycle.state import NodeState
 from outlast.runtime.values import fetched
+from outlast.store import Head
 
 if TYPE_CHECKING:
     from outlast.runtime.asks import NodeAsk
     from outlast.runtime.outcomes import Outcomes
 
 
+BACK = 8
+"""Branches that are looked back over for results nobody has taken over yet, because one turn soon followed the other."""
+
+
 async def adoptable_by(pen: Pen) -> dict[str, Adoptable]:
-    """What the current branch of a run may take over from the one before it."""
-    if not pen.head.branch:
-        return {}
-    opened, left = await left_behind(pen.store, pen.head)
-    if not left:
-        return {}
-    return adoptable(opened, await pen.state_at(opened.cutoff), left)
+    """What the current branch of a run may take over from the one before it, and what that one could have."""
+    turns = []
+    head: Head | None = pen.head
+    while head is not None and head.branch and len(turns) < BACK:
+        opened, left, head = await left_behind(pen.store, head)
+        turns.append((opened, left))
+        if any(isinstance(entry.event, e.RunCompleted | e.RunContinued) for entry in left):
+            break  # that branch had all it wanted
+    found: dict[str, Adoptable] = {}
+    for opened, left in reversed(turns):
+        if found or left:
+            found = adoptable(opened, await pen.state_at(opened.cutoff), left, found)
+    return found
 
 
 def adopt(driver: Outcomes, ask: NodeAsk) -> bool:
     """Take a result over instead of beginning an attempt, if there is one for just this node, code and inputs."""
-    found = driver.adoptable.pop(ask.name, None)
-    if found is None or found.hash != ask.hash or found.code != ask.spec.code or ask.given is not None:
+    found = found_for(driver, ask, ask)
+    driver.adoptable.pop(ask.name, None)
+    if found is None:
         return False
     driver.worker.spawn(_adopt(driver, ask, found))
     return True
+
+
+def found_for(driver: Outcomes, ask: NodeAsk, asked: NodeAsk | NodeState) -> Adoptable | None:
+    """The result that this node need not be done again for; none if a person gave it something (`asked` knows)."""
+    found = driver.adoptable.get(ask.name)
+    if found is None or found.hash != ask.hash or found.code != ask.spec.code or asked.given is not None:
+        return None
+    return found
 
 
 async def _adopt(driver: Outcomes, ask: NodeAsk, found: Adoptable) -> None:
