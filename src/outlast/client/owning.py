@@ -37,13 +37,20 @@ class Owner(Reader):
         self._news = News(ledger)
         self._definitions = worker.definitions if worker is not None else Definitions(ledger.store.blobs)
         self._stand_in: WorkerId | None = None
+        self._lent: set[RunId] = worker.lent if worker is not None else set()
 
     @asynccontextmanager
     async def _owning(self, run: RunId, *, ready: bool = False, upto: int | None = None) -> AsyncIterator[Pen]:
-        """Own a run that nobody advances, for as long as it takes; `Claimed` if somebody does."""
-        pen = await self._ledger.take_over(await self._claimed(run), upto=upto)
-        async with self._holding(pen, ready=ready):
-            yield pen
+        """Own a run that nobody advances, for as long as it takes; `Claimed` if somebody does. Here, one at a time."""
+        while run in self._lent:  # noqa: ASYNC110 - rarely, and never for long
+            await asyncio.sleep(SOON)
+        self._lent.add(run)
+        try:
+            pen = await self._ledger.take_over(await self._claimed(run), upto=upto)
+            async with self._holding(pen, ready=ready):
+                yield pen
+        finally:
+            self._lent.discard(run)
 
     @asynccontextmanager
     async def _holding(self, pen: Pen, *, ready: bool = False) -> AsyncIterator[None]:

@@ -234,12 +234,13 @@ class Steering(Healer):
         turn = plan(log)
         if upto is not None and turn.cutoff > upto:
             raise Refused(f"the log of run {run} reads only up to event {upto}: go back to there or further")
+        if upto is None:
+            await self._must_be_possible(run, turn)
         if created.exclusive:
             await self._must_be_free(created.exclusive, run)
         try:
             await self._turn_here(run, turn, created.exclusive, upto)
         except Claimed:
-            await self._must_be_possible(run, turn)
             asked = await self._ledger.deliver(run, [turning.request_of(turn, head.branch + 1)], branch=head.branch)
             await self._until_turned(run, turn, head.branch, asked)
         self._take_on(run)
@@ -261,7 +262,7 @@ class Steering(Healer):
             return [entry for entry in evidence.log if entry.seq <= evidence.last_good], evidence.last_good
 
     async def _must_be_possible(self, run: RunId, turn: Turn) -> None:
-        """Refuse here what the owner of the run would have to refuse later, when nobody listens."""
+        """Refuse here, where nothing has changed yet, what would be refused later, perhaps when nobody listens."""
         head = await self._head(run)
         if not 0 <= turn.cutoff <= head.version:
             raise Refused(f"event {turn.cutoff} is not in the log of run {run}, which ends at {head.version}")
