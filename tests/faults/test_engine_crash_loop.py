@@ -22,7 +22,7 @@ import pytest
 import outlast as ol
 from outlast.errors import AlreadyExists, OutlastError
 from outlast.history import events as e
-from outlast.runtime import driver, worker
+from outlast.runtime import worker, writing
 from outlast.runtime.finding import load
 from outlast.store import Append, Outcome, Store
 from outlast.stores.memory import MemoryStore
@@ -547,7 +547,7 @@ def test_a_workflow_that_is_given_back_whenever_it_waits_ends_the_same_wherever_
 ) -> None:
     """As in a worker that has too many runs to keep those that only wait in memory."""
     monkeypatch.setattr(worker, "WARM", 0)
-    monkeypatch.setattr(driver, "NEAR", 0)
+    monkeypatch.setattr(writing, "NEAR", 0)
     cross(kind, name, tmp_path, deaths if kind == "memory" else some(deaths, kind, name))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from outlast.history import events as e
+from outlast.history.record import Entry
 from outlast.ledger import Pen
 from outlast.ledger.reading import left_behind
 from outlast.lifecycle.adoption import Adoptable, adoptable
@@ -23,7 +24,7 @@ BACK = 8
 
 async def adoptable_by(pen: Pen) -> dict[str, Adoptable]:
     """What the current branch of a run may take over from the one before it, and what that one could have."""
-    turns = []
+    turns: list[tuple[e.BranchOpened, list[Entry]]] = []
     head: Head | None = pen.head
     while head is not None and head.branch and len(turns) < BACK:
         opened, left, head = await left_behind(pen.store, head)

@@ -94,8 +94,9 @@ class Driver(Writing):
         """The name of a node that somebody began, did not finish, and that must not simply be begun again."""
         for ask in asks:
             node = self.pen.state.nodes.get(ask.name) if isinstance(ask, NodeAsk) else None
-            is_begun = node is not None and node.status is NodeStatus.STARTED and not node.repeatable
-            if is_begun and isinstance(ask, NodeAsk) and adopting.found_for(self, ask, node) is None:
+            if node is None or node.status is not NodeStatus.STARTED or node.repeatable:
+                continue
+            if isinstance(ask, NodeAsk) and adopting.found_for(self, ask, node) is None:
                 return ask.name
         return ""
 

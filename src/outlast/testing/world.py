@@ -20,7 +20,7 @@ from outlast.ledger.proof import verify
 from outlast.ledger.reading import head_of, lineage_of, told
 from outlast.runtime.asks import NodeAsk
 from outlast.runtime.attempts import Attempts
-from outlast.runtime.inside import attempt, token
+from outlast.runtime.inside import Inside, attempt, token
 from outlast.store import Query, Store
 from outlast.testing.faults import Died, Faults
 
@@ -56,16 +56,16 @@ class World:
 
     def watch(self, attempts: Attempts) -> None:
         """See every attempt that a worker makes. Nodes that want a process of their own get a thread: it dies with ours."""
-        begin = attempts.begin
+        attempt = attempts._attempt  # and not `begin`: a node that follows another in its task is not begun by it
 
-        def seen(ask: NodeAsk) -> None:
+        async def seen(ask: NodeAsk, own: Inside) -> None:
             spec = ask.spec
             if not hasattr(spec.fn, "__seen__"):
                 place = "thread" if spec.run_in == "process" else spec.run_in
                 ask.spec = replace(spec, fn=self._seen(spec.fn), run_in=place)
-            begin(ask)
+            await attempt(ask, own)
 
-        attempts.begin = seen  # type: ignore[method-assign]
+        attempts._attempt = seen  # type: ignore[method-assign]
 
     def _seen(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         if inspect.iscoroutinefunction(fn):
