@@ -184,7 +184,7 @@ class Steering(Healer):
             return await self._turn(run, lambda log: turning.instead(log, place, given, by=by, reason=reason))
         if inputs is not None:
             return await self._turn(
-                run, lambda log: turning.again(log, place, inputs=_changed(inputs), by=by, reason=reason)
+                run, lambda log: turning.again(log, place, inputs=_changed(inputs), cause="jump", by=by, reason=reason)
             )
         return await self._turn(run, lambda log: turning.to_place(log, place, by=by, reason=reason))
 

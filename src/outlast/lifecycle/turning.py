@@ -100,6 +100,7 @@ def again(
     *,
     feedback: e.Value = e.NULL,
     inputs: e.Value = e.NULL,
+    cause: e.BranchCause = "retry",
     by: str = "",
     reason: str = "",
 ) -> Turn:
@@ -107,20 +108,20 @@ def again(
     outcome = outcome_of(log, node)
     attempt = _attempt(outcome.event)
     started = _last(log, e.NodeStarted, lambda event: event.node == node and event.attempt == attempt)
-    cause: Literal["first", "reset"]
+    again: Literal["first", "reset"]
     if started is None:  # it took its result over: there is no attempt to count on from
         begun = _last(log, e.NodeScheduled, lambda event: event.node == node and event.attempt == 1)
-        cutoff, attempt, cause = (begun or outcome).seq - 1, 0, "first"
+        cutoff, attempt, again = (begun or outcome).seq - 1, 0, "first"
     else:
-        cutoff, cause = outcome.seq - 1, "reset"
+        cutoff, again = outcome.seq - 1, "reset"
     word = e.NodeScheduled(
         node=node,
         attempt=attempt + 1,
-        cause=cause,
+        cause=again,
         feedback=feedback,
         inputs=inputs,
     )
-    return Turn(cutoff=cutoff, cause="retry", by=by, reason=reason, redo=(node,), then=(word,))
+    return Turn(cutoff=cutoff, cause=cause, by=by, reason=reason, redo=(node,), then=(word,))
 
 
 def instead(log: Sequence[Entry], node: str, output: e.Value, *, by: str = "", reason: str = "") -> Turn:
