@@ -69,7 +69,15 @@ def test_every_way_to_go_back_prints_the_new_result() -> None:
     assert result(outlast("activate", "monday", "3")) == "sent mine"
     assert result(outlast("fork", "monday", "--at", "draft", "--id", "tuesday")) == "sent a friendly letter to ADA"
     told = json.loads(outlast("branches", "monday", "-o", "json").stdout)
-    assert [branch["cause"] for branch in told["branches"]][1:] == ["retry", "jump", "jump", "jump", "jump", "jump", "activate"]
+    assert [branch["cause"] for branch in told["branches"]][1:] == [
+        "retry",
+        "jump",
+        "jump",
+        "jump",
+        "jump",
+        "jump",
+        "activate",
+    ]
     for run in ("monday", "tuesday"):
         assert outlast("verify", run).exit_code == 0
 
