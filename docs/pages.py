@@ -54,7 +54,7 @@ EVENTS = {
     "Branches": {
         "BranchOpened": "From here on another line of history counts, which shares its parent's up to the cutoff.",
         "JumpRequested": "Somebody asked to go back to an event.",
-        "Recalled": "In a fork: what follows was copied from an event of the run it was forked from.",
+        "Recalled": "In a fork: what follows was copied from that event of the run it was forked from, and dates from then.",
     },
     "Steps and nodes": {
         "StepStarted": "A named group of nodes begins.",

@@ -12,6 +12,7 @@ import itertools
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ import pytest
 from msgspec.structs import replace
 
 import outlast as ol
-from outlast.errors import OutlastError
+from outlast.errors import AlreadyExists, OutlastError
 from outlast.history import events as e
 from outlast.runtime import worker, writing
 from outlast.runtime.finding import load
@@ -303,6 +304,110 @@ async def resume(client: ol.Client) -> None:
         await client.resume(RUN, by="ann")
 
 
+# --- stories in which somebody goes back -------------------------------------------------------------------------------
+
+
+def generation() -> int:
+    """The newest branch that a person has opened, as a node may know it."""
+    return int(ol.token().rpartition("/")[2])
+
+
+@ol.node
+async def good_on(branch: int) -> str:
+    """Fails until somebody has gone back often enough."""
+    if generation() < branch:
+        raise Refusal(f"branch {generation()}")
+    return "good"
+
+
+@ol.node
+async def unending_before(branch: int, name: str) -> str:
+    await asyncio.sleep(0.05 if generation() >= branch else 5000.0)
+    return name
+
+
+@ol.node
+async def heeding(name: str) -> str:
+    return f"{name}{ol.feedback('')}"
+
+
+@ol.workflow
+async def crash_turned() -> list[Any]:
+    """It fails, and somebody goes back again and again, in every way there is."""
+    lines = await ol.gather(helper("a", 0.02), helper("c", 0.03))
+    async with ol.step("ask"):
+        many = await ol.ask("How many?", int)
+    await ol.sleep(0.5)
+    heard = await heeding("h")
+    return [*lines, many, heard, await crash_child("child"), await work("last"), await good_on(7)]
+
+
+async def turn(client: ol.Client) -> None:
+    if (await client.get(RUN)).status != "failed":
+        return
+    match await client.newest(RUN):
+        case 0:
+            await client.jump(RUN, "heeding", by="ann")
+        case 1:
+            await client.jump(RUN, "ask/ask", by="bob", reason="past the first fork")
+        case 2:
+            await client.retry(RUN, "1/work", by="ann")
+        case 3:
+            await client.rewind(RUN, 2)
+        case 4:
+            await client.activate(RUN, 1)
+        case 5:
+            await client.jump(RUN, "1/work", output="by hand ")
+        case 6:
+            await client.retry(RUN, "heeding", feedback="!")
+
+
+@ol.workflow
+async def crash_turned_at_work() -> list[Any]:
+    """Somebody goes back twice while nodes run, one waits for its next attempt, a child works and a question is open."""
+    first = await work("first")
+    second, *_ = await ol.gather(
+        heeding("second"), unending_before(1, "x"), crash_long_child("child"), ol.ask("How many?", int)
+    )
+    async with ol.step("more"):
+        third = await ol.race(unending_before(2, "y"), ol.sleep(3000))
+    return [first, second, third.value, await work("last")]
+
+
+@ol.workflow
+async def crash_long_child(name: str) -> str:
+    return await work(name, 60.0)
+
+
+async def turn_at_work(client: ol.Client) -> None:
+    newest = await client.newest(RUN)
+    begun = {
+        entry.event.node
+        async for entry in client.events(RUN)
+        if isinstance(entry.event, e.NodeStarted) and entry.branch == newest
+    }
+    if newest == 0 and "unending_before" in begun:
+        await client.jump(RUN, "heeding", by="ann")
+    elif newest == 1 and any(node.endswith("/unending_before") for node in begun):
+        await client.retry(RUN, "work", by="bob")
+
+
+@ol.workflow
+async def crash_forked() -> list[Any]:
+    """Somebody forks it while it waits, and the fork of it."""
+    lines = await ol.gather(helper("a", 0.02), helper("c", 0.03))
+    many = await ol.ask("How many?", int)
+    return [*lines, many, await crash_child("child"), await work("last", 100.0)]
+
+
+async def fork(client: ol.Client) -> None:
+    with suppress(AlreadyExists):
+        await client.fork(RUN, "1/work", id="fork-1")
+    with suppress(AlreadyExists):
+        await client.fork("fork-1", "2/work", id="fork-2")
+    await client.fork(RUN, "work", id="fork-3")
+
+
 NASTY: dict[str, Story] = {
     "helpers": Story(crash_helpers, expected=["a1a2a3", "b1!b2b3", "c1c2c3"]),
     "races": Story(crash_race, expected=[1, "b1!b2b3", 1, "lost", "end"]),
@@ -329,11 +434,37 @@ NASTY: dict[str, Story] = {
         crash_held, expected=["before", "once", "beside", "after"], guest=resume, over=("completed",), repeats=1
     ),
 }
+TURNS: dict[str, Story] = {
+    "turned": Story(
+        crash_turned,
+        expected=["by hand a2a3", "c1c2c3", 7, "h!", "child", "last", "good"],
+        answers={"ask/ask": 7},
+        guest=turn,
+        over=("completed",),
+        repeats=2,
+    ),
+    "turned at work": Story(
+        crash_turned_at_work,
+        expected=["first", "second", "y", "last"],
+        answers={"ask": 7},
+        guest=turn_at_work,
+        is_loose=True,
+        repeats=2,
+    ),
+    "forked": Story(
+        crash_forked,
+        expected=["a1a2a3", "c1c2c3", 7, "child", "last"],
+        answers={"ask": 7},
+        guest=fork,
+        repeats=1,
+    ),
+}
+"""They make more calls than the others: all points are tried by `make faults`."""
 STORIES = [*PARAMETERS, *NASTY]
 
 
 def story_of(name: str) -> Story:
-    return NASTY[name] if name in NASTY else example(name)
+    return (NASTY | TURNS)[name] if name in NASTY | TURNS else example(name)
 
 
 # --- the tests ---------------------------------------------------------------------------------------------------------
@@ -470,6 +601,29 @@ def test_a_workflow_that_is_given_back_whenever_it_waits_ends_the_same_wherever_
     cross(kind, name, tmp_path, deaths if kind == "memory" else some(deaths, kind, name))
 
 
+@pytest.mark.parametrize("kind", DOORS)
+@pytest.mark.parametrize("name", TURNS)
+def test_a_run_in_which_somebody_goes_back_ends_the_same_wherever_its_process_dies(
+    kind: str, name: str, tmp_path: Path
+) -> None:
+    """A sample of the points."""
+    cross(kind, name, tmp_path, some(deaths, kind, name))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", DOORS)
+@pytest.mark.parametrize("name", TURNS)
+def test_a_run_in_which_somebody_goes_back_ends_the_same_at_every_point(kind: str, name: str, tmp_path: Path) -> None:
+    cross(kind, name, tmp_path, deaths)
+
+
+@pytest.mark.parametrize("name", TURNS)
+def test_a_run_in_which_somebody_goes_back_ends_the_same_whatever_happens(name: str, tmp_path: Path) -> None:
+    """Answers are lost, calls come twice or late, or several processes die one after the other."""
+    cross("memory", name, tmp_path, some(others, "memory", name))
+    cross("memory", name, tmp_path, lambda calls: itertools.islice(deaths_in_a_row(calls), 10))
+
+
 @pytest.mark.parametrize("name", FAMILIES)
 def test_runs_of_a_worker_that_has_room_for_two_end_the_same_wherever_its_process_dies(
     name: str, tmp_path: Path
@@ -521,6 +675,6 @@ def test_the_loop_notices_a_node_that_is_done_again(tmp_path: Path) -> None:
     seen.world.attempts[made._replace(attempt=2)] = 1
     with pytest.raises(AssertionError, match="is not in the log"):
         compare(seen.world, seen.runs)
-    seen.runs[RUN].started.add((made.node, 2))
+    seen.runs[RUN].started.add((made.node, 2, 0))
     with pytest.raises(AssertionError, match="though it completed"):
         compare(seen.world, seen.runs)

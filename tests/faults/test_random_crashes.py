@@ -223,7 +223,7 @@ async def _examine(path: Path, note: Path, seed: int, result: list[Any]) -> None
     await store.close()
     for made, times in world.attempts.items():
         assert times == 1, f"{made} was made {times} times"
-        done = runs[RUN].completed.get(made.node, made.attempt)
+        done, _ = runs[RUN].completed.get((made.node, made.generation), (made.attempt, 0))
         assert made.attempt <= done, f"{made} was made though its node was done"
     for number, seen in enumerate(result):
         for place, (_, answers) in enumerate(seen):

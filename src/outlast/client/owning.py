@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
-from weakref import WeakValueDictionary
 
 from msgspec import Struct, field
 
@@ -49,23 +48,20 @@ class Owner(Reader):
         self._news = News(ledger)
         self._definitions = worker.definitions if worker is not None else Definitions(ledger.store.blobs)
         self._stand_in: WorkerId | None = None
-        self._owned: WeakValueDictionary[RunId, asyncio.Lock] = WeakValueDictionary()
+        self._lent: set[RunId] = worker.lent if worker is not None else set()
 
     @asynccontextmanager
     async def _owning(self, run: RunId, *, ready: bool = False, upto: int | None = None) -> AsyncIterator[Pen]:
-        """Own a run that nobody advances, for as long as it takes; `Claimed` if somebody does. What is claimed in the name
-        of a desk does not keep the same desk out: so its verbs wait for each other here."""
-        lock = self._owned.get(run)
-        if lock is None:
-            self._owned[run] = lock = asyncio.Lock()
-        async with lock, self._alone(run, ready=ready, upto=upto) as pen:
-            yield pen
-
-    @asynccontextmanager
-    async def _alone(self, run: RunId, *, ready: bool, upto: int | None) -> AsyncIterator[Pen]:
-        pen = await self._ledger.take_over(await self._claimed(run), upto=upto)
-        async with self._holding(pen, ready=ready):
-            yield pen
+        """Own a run that nobody advances, for as long as it takes; `Claimed` if somebody does. Here, one at a time."""
+        while run in self._lent:  # noqa: ASYNC110 - rarely, and never for long
+            await asyncio.sleep(SOON)
+        self._lent.add(run)
+        try:
+            pen = await self._ledger.take_over(await self._claimed(run), upto=upto)
+            async with self._holding(pen, ready=ready):
+                yield pen
+        finally:
+            self._lent.discard(run)
 
     @asynccontextmanager
     async def _holding(self, pen: Pen, *, ready: bool = False) -> AsyncIterator[None]:
@@ -73,7 +69,10 @@ class Owner(Reader):
         try:
             yield
         except BaseException:
-            await pen.let_go(ready=not pen.state.is_closed and pen.state.outline.base in ("running", "created"))
+            while not await pen.let_go(
+                ready=not pen.state.is_closed and pen.state.outline.base in ("running", "created")
+            ):
+                pass
             raise
         while not await pen.let_go(ready=ready and not pen.state.is_closed):
             pass

@@ -18,6 +18,7 @@ from outlast.client.healing import Healer
 from outlast.errors import BadInput, Claimed, Damaged, Gone, Illegal, NotFound, OutlastError, Refused
 from outlast.history import events as e
 from outlast.history.ids import RunId, checked_run
+from outlast.history.lineage import holder
 from outlast.history.record import Entry
 from outlast.ledger import Pen
 from outlast.ledger.proof import STRANGE
@@ -176,7 +177,8 @@ class Steering(Healer):
         reason: str = "",
     ) -> Handle[Any]:
         """Go back to an event by its number, to before a node or a question by its name, or to the `start`, and go on from
-        there as a new branch. At a node, `inputs` replaces some of what it is called with, and `output` what it returned."""
+        there as a new branch. At a node, `inputs` replaces some of what the code calls it with, and `output` what it
+        returned."""
         place = str(to)
         if inputs is not None and output is not msgspec.UNSET:
             raise BadInput("either other inputs or another output: with an output, the node is not done again")
@@ -185,7 +187,7 @@ class Steering(Healer):
             return await self._turn(run, lambda log: turning.instead(log, place, given, by=by, reason=reason))
         if inputs is not None:
             return await self._turn(
-                run, lambda log: turning.again(log, place, inputs=_changed(log, place, inputs), by=by, reason=reason)
+                run, lambda log: turning.again(log, place, inputs=_changed(inputs), cause="jump", by=by, reason=reason)
             )
         return await self._turn(run, lambda log: turning.to_place(log, place, by=by, reason=reason))
 
@@ -209,13 +211,20 @@ class Steering(Healer):
     ) -> Handle[Any]:
         """A new run that has the history of this one up to an event, a node or a question, and goes on by itself. Without a
         place it is forked where it stands, or, if it is over, from the last thing it did."""
+        fork = checked_run(id) if id else self._ledger.new_run_id()
         log = [entry async for entry in self.events(run)]
         cutoff = turning.to_place(log, str(at)).cutoff if at is not None else turning.last_place(log)
-        events = forked(log, run, cutoff, fork := checked_run(id) if id else self._ledger.new_run_id(), title, by)
-        workflow = find_workflow(await created_of(self._store, run), self._apps) if self._worker is not None else None
+        if cutoff and not any(entry.seq == cutoff for entry in log):  # it is on a branch that was left
+            left = holder((await self._branches(run)).values(), cutoff).id
+            log = [entry async for entry in self.events(run, branch=left)]
+        events = forked(log, run, cutoff, fork, title, by)
+        created = await created_of(self._store, run)
+        workflow = find_workflow(created, self._apps) if self._worker is not None else None
+        if created.exclusive:
+            await self._must_be_free(created.exclusive, fork)
         pen = await self._ledger.create(fork, events, await self._own_worker())
-        while not await pen.let_go(ready=True):
-            pass
+        async with self._holding(pen, ready=True):
+            await self._must_still_be_free(created.exclusive, pen)
         self._take_on(fork)
         return self._handle(fork, workflow)
 
@@ -228,15 +237,24 @@ class Steering(Healer):
         turn = plan(log)
         if upto is not None and turn.cutoff > upto:
             raise Refused(f"the log of run {run} reads only up to event {upto}: go back to there or further")
-        try:
-            async with self._owning(run, ready=True, upto=upto) as pen:
-                await pen.turn(turn)
-        except Claimed:
+        if upto is None:
             await self._must_be_possible(run, turn)
-            await self._ledger.deliver(run, [turning.request_of(turn, head.branch + 1)], branch=head.branch)
-            await self._until_turned(run, head.branch)
+        if created.exclusive:
+            await self._must_be_free(created.exclusive, run)
+        try:
+            await self._turn_here(run, turn, created.exclusive, upto)
+        except Claimed:
+            asked = await self._ledger.deliver(run, [turning.request_of(turn, head.branch + 1)], branch=head.branch)
+            await self._until_turned(run, turn, head.branch, asked)
         self._take_on(run)
         return self._handle(run, workflow)
+
+    async def _turn_here(self, run: RunId, turn: Turn, exclusive: str, upto: int | None = None) -> None:
+        """Open a branch of a run that nobody advances."""
+        async with self._owning(run, ready=True, upto=upto) as pen:
+            await pen.turn(turn)
+            if not pen.state.is_closed:
+                await self._must_still_be_free(exclusive, pen)
 
     async def _legible(self, run: RunId) -> tuple[Sequence[Entry], int | None]:
         """The current lineage; if it is damaged, as far as it can be believed, and how far that is."""
@@ -248,13 +266,14 @@ class Steering(Healer):
             return [entry for entry in evidence.log if entry.seq <= evidence.last_good], evidence.last_good
 
     async def _must_be_possible(self, run: RunId, turn: Turn) -> None:
-        """Refuse here what the owner of the run would have to refuse later, when nobody listens."""
+        """Refuse here, where nothing has changed yet, what would be refused later, perhaps when nobody listens."""
         head = await self._head(run)
         if not 0 <= turn.cutoff <= head.version:
             raise Refused(f"event {turn.cutoff} is not in the log of run {run}, which ends at {head.version}")
         turning.must_lead_on(turn, await self._state_at(run, turn.cutoff))
 
-    async def _until_turned(self, run: RunId, branch: int) -> None:
+    async def _until_turned(self, run: RunId, turn: Turn, branch: int, asked: int) -> None:
+        """Wait until whoever owns the run has obeyed. If nobody does any more, it has ended, stopped or lost its owner."""
         deadline = asyncio.get_running_loop().time() + PATIENCE
         while (await self._head(run)).branch == branch:
             if asyncio.get_running_loop().time() > deadline:
@@ -264,27 +283,54 @@ class Steering(Healer):
                 )
             heard = self._news.subscribed(run)
             try:
-                if (await self._head(run)).branch == branch:
-                    await asyncio.wait({heard}, timeout=POLL)
+                if await self._is_turned_after_all(run, turn, branch):
+                    return
+                await asyncio.wait({heard}, timeout=POLL)
             finally:
                 self._news.unsubscribe(run, heard)
+        await self._must_have_been_met(run, turn, branch + 1, asked)
+
+    async def _is_turned_after_all(self, run: RunId, turn: Turn, branch: int) -> bool:
+        """A run that ended or stopped before its owner heard of the request has no owner who could obey it."""
+        head, summary = await self._head(run), await self.get(run)
+        if head.branch != branch or not (head.closed or summary.status is Status.PAUSED or summary.held):
+            return False
+        if head.closed and summary.status is Status.CANCELLED:
+            raise Gone(f"run {run} was cancelled before it could go back")
+        with suppress(Claimed):
+            await self._turn_here(run, turn, (await created_of(self._store, run)).exclusive)
+            return True
+        return False
+
+    async def _must_have_been_met(self, run: RunId, turn: Turn, branch: int, asked: int) -> None:
+        """The branch that was opened is the one that was asked for, and not somebody else's or none but in name (D2)."""
+        opened = (await branches_of(self._store, await self._head(run)))[branch]
+        async for entry in self.events(run, everything=True, after=opened.first - 1):
+            event = entry.event
+            if isinstance(event, e.BranchOpened) and (event.cutoff, event.cause) == (turn.cutoff, turn.cause):
+                return
+            if isinstance(event, e.BranchOpened) and event.cutoff == asked - 1 and event.cause == "recovery":
+                raise Refused(f"run {run} cannot go back to event {turn.cutoff}: {event.reason}")
+            break
+        raise Gone(
+            f"somebody else had run {run} go back at the same time, to event {opened.cutoff}: look, and ask again"
+        )
 
 
 def _plain(value: Any, where: str) -> e.Value:
-    raw = encode(value, where=where)
+    return _within_limits(encode(value, where=where), where)
+
+
+def _within_limits(raw: e.Value, where: str) -> e.Value:
     if len(raw) > INLINE_LIMIT:
         raise BadInput(f"the {where} has {len(raw)} bytes; what a person gives a node stands in the log, up to 1 MB")
     return raw
 
 
-def _changed(log: Sequence[Entry], node: str, inputs: dict[str, Any]) -> e.Value:
-    """The inputs a node was last called with, some of them replaced."""
-    known: dict[str, Any] = {}
-    for entry in log:
-        if isinstance(entry.event, e.NodeStarted) and entry.event.node == node:
-            known = msgspec.json.decode(entry.event.inputs, type=dict[str, msgspec.Raw] | None) or {}
+def _changed(inputs: dict[str, Any]) -> e.Value:
+    """What replaces some of the inputs that the code calls a node with."""
     raw = {name: encode(value, where=f"inputs.{name}") for name, value in inputs.items()}
-    return msgspec.Raw(msgspec.json.encode({**known, **raw}))
+    return _within_limits(msgspec.Raw(msgspec.json.encode(raw)), "inputs")
 
 
 def _needs_no_word(state: State) -> bool:

@@ -74,6 +74,11 @@ class Pen:
         """For reading; what is written goes through the pen."""
         return self._ledger.store
 
+    @property
+    def key(self) -> bytes:
+        """What the digests of its log are made with."""
+        return self._ledger.key
+
     # --- writing
 
     def append(
@@ -192,6 +197,7 @@ class Pen:
         self._summary_behind = False
         if draft is not self._draft:
             self.state, self._draft = draft.state, draft
+            self.remembered = []  # it was read from the branch that is left
         if append.release:
             self._ledger.forget(self)
 

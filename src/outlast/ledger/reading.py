@@ -70,8 +70,9 @@ async def lineage_of(store: Journal, head: Head) -> list[Interval]:
     return lineage(branches, head.branch, head.version)
 
 
-async def left_behind(store: Journal, head: Head) -> tuple[e.BranchOpened, list[Entry]]:
-    """How the current branch opened, and what the branch that was current before has after the cut."""
+async def left_behind(store: Journal, head: Head, key: bytes) -> tuple[e.BranchOpened, list[Entry], Head]:
+    """How the current branch opened, what the branch that was current before has after the cut, proven, and how that one
+    stood."""
     opening = await _branch_opened(store, head.run, head.branch_first)
     before = Head(head.run, head.branch_first - 1, b"", 0, opening.branch - 1, opening.previous_first)
     intervals = [
@@ -79,13 +80,16 @@ async def left_behind(store: Journal, head: Head) -> tuple[e.BranchOpened, list[
         for first, last in await lineage_of(store, before)
         if last > opening.cutoff
     ]
-    return opening, [entry async for entry in told(store, head.run, intervals)]
+    return opening, [entry async for entry in told(store, head.run, intervals, key=key)], before
 
 
-async def told(store: Journal, run: RunId, intervals: list[Interval]) -> AsyncIterator[Entry]:
-    """The events of these intervals, in order."""
+async def told(
+    store: Journal, run: RunId, intervals: list[Interval], *, key: bytes | None = None
+) -> AsyncIterator[Entry]:
+    """The events of these intervals, in order. With a `key`, which may be empty, their records are proven."""
     for first, last in intervals:
-        async for record in records(store, run, first, last):
+        found = records(store, run, first, last) if key is None else proven(store, run, first, last, key)
+        async for record in found:
             for entry in entries(record):
                 if first <= entry.seq <= last:
                     yield entry

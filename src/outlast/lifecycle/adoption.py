@@ -8,7 +8,7 @@ repairs or that moves a run to new code redoes nothing for its own sake, so ther
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
@@ -28,9 +28,12 @@ class Adoptable(Struct, frozen=True):
     output: e.Value
 
 
-def adoptable(opened: e.BranchOpened, then: State, left: Iterable[Entry]) -> dict[str, Adoptable]:
-    """What may be adopted, by node; `then` is the state at the cut, `left` are the events that were cut off."""
-    found = _completions(then, left)
+def adoptable(
+    opened: e.BranchOpened, then: State, left: Iterable[Entry], earlier: Mapping[str, Adoptable] | None = None
+) -> dict[str, Adoptable]:
+    """What may be adopted, by node; `then` is the state at the cut, `left` are the events that were cut off. What the branch
+    that is left could have adopted `earlier` and did not is passed on."""
+    found = {**(earlier or {}), **_completions(then, left)}
     for node in opened.redo:
         found.pop(node, None)
     if opened.cause in _REDO_NOTHING:
@@ -46,14 +49,17 @@ def adoptable(opened: e.BranchOpened, then: State, left: Iterable[Entry]) -> dic
 
 def _completions(then: State, left: Iterable[Entry]) -> dict[str, Adoptable]:
     asked = {name: (node.hash, node.code) for name, node in then.nodes.items() if node.status in OPEN}
+    edited = {name for name, node in then.nodes.items() if node.given is not None and node.given.inputs is not e.NULL}
     found: dict[str, Adoptable] = {}
     for entry in left:
         match entry.event:
             case e.NodeScheduled() as event:
                 found.pop(event.node, None)
+                if event.inputs is not e.NULL:
+                    edited.add(event.node)
             case e.NodeStarted() as event:
                 asked[event.node] = (event.hash, event.code)
-            case e.NodeCompleted() as event if event.node in asked:
+            case e.NodeCompleted() as event if event.node in asked and event.node not in edited:
                 found[event.node] = Adoptable(event.adopted or entry.seq, *asked[event.node], event.output)
             case _:
                 pass

@@ -52,20 +52,29 @@ class _Copying:
         self._events: list[e.AnyEvent] = []
         self._state = State()
         self._time = 0
+        self._recalled = (-1, 0)
         self._places: list[tuple[int, int]] = []
         self._children: dict[str, str] = {}
 
     def copy(self, entry: Entry) -> None:
+        if isinstance(entry.event, e.Recalled):
+            self._recalled = entry.time, entry.event.time
         if isinstance(entry.event, _LEFT_OUT):
-            if isinstance(entry.event, e.Recalled):
-                self._time = 0
             return
+        if isinstance(entry.event, e.ChildEnded) and entry.event.child not in self._children:
+            return  # of a child that was started on a branch that was left
         event = self._translated(entry.event)
-        if entry.time != self._time and entry.seq > 1:
-            self._say(e.Recalled(at=entry.seq, time=entry.time))
-        self._time = entry.time
+        time = self._dated(entry)
+        if time != self._time and entry.seq > 1:
+            self._say(e.Recalled(at=entry.seq, time=time))
+            self._time = time
         self._say(event)
         self._places.append((entry.seq, len(self._events)))
+
+    def _dated(self, entry: Entry) -> int:
+        """When the run came to know of it. In a fork of a fork that is what the fork recalled, as far as it was copied."""
+        copied, recalled = self._recalled
+        return recalled if copied == entry.time else entry.time
 
     def concluded(self) -> list[e.AnyEvent]:
         if self._state.is_closed:

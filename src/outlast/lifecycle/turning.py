@@ -41,7 +41,7 @@ def to_place(log: Sequence[Entry], place: str, *, by: str = "", reason: str = ""
     if place == START:
         return Turn(cutoff=BEFORE_FIRST, by=by, reason=reason)
     if place.isascii() and place.isdigit():
-        return Turn(cutoff=int(place), by=by, reason=reason)
+        return Turn(cutoff=_within(log, place), by=by, reason=reason)
     asked = _last(log, e.InteractionRequested, lambda event: place in (event.interaction, _base(event.interaction)))
     began = _last(log, e.NodeScheduled, lambda event: event.node == place and event.attempt == 1)
     if began is not None:
@@ -52,6 +52,14 @@ def to_place(log: Sequence[Entry], place: str, *, by: str = "", reason: str = ""
         f"there is no node and no question {place!r} on this branch{_similar(log, place)}; "
         "an event is named by its number, and `start` is before all of them"
     )
+
+
+def _within(log: Sequence[Entry], place: str) -> int:
+    """The number of an event that there is, on whichever branch: the newest one ends the current lineage."""
+    last = log[-1].seq
+    if len(place) > len(str(last)) + 10 or int(place) > last:
+        raise Refused(f"event {place[:20]}{'…' if len(place) > 20 else ''} is not in the log, which ends at {last}")
+    return int(place)
 
 
 def _similar(log: Sequence[Entry], place: str) -> str:
@@ -68,12 +76,21 @@ def back(log: Sequence[Entry], nodes: int, *, by: str = "", reason: str = "") ->
     done.sort(key=lambda entry: entry.seq)
     if nodes > len(done):
         raise Refused(f"the run has completed {len(done)} nodes on this branch, it cannot be rewound by {nodes}")
-    undone = done[-nodes:]
-    return Turn(
-        cutoff=undone[0].seq - 1,
-        by=by,
-        reason=reason,
-        redo=tuple(entry.event.node for entry in undone if isinstance(entry.event, e.NodeCompleted)),
+    cutoff = done[-nodes].seq - 1
+    redo = tuple(entry.event.node for entry in done[-nodes:] if isinstance(entry.event, e.NodeCompleted))
+    return Turn(cutoff=cutoff, by=by, reason=reason, redo=redo, then=_reset(log, redo, cutoff))
+
+
+def _reset(log: Sequence[Entry], nodes: tuple[str, ...], cutoff: int) -> tuple[e.AnyEvent, ...]:
+    """Of these nodes, those that are under way at the cut are begun anew by the word of a person, whatever they are."""
+    started: dict[str, int] = {}
+    for entry in log:
+        if entry.seq <= cutoff and isinstance(entry.event, e.NodeStarted) and entry.event.node in nodes:
+            started[entry.event.node] = entry.event.attempt
+        elif entry.seq <= cutoff and isinstance(entry.event, e.NodeScheduled | e.NodeCompleted | e.NodeFailed):
+            started.pop(entry.event.node, None)
+    return tuple(
+        e.NodeScheduled(node=node, attempt=attempt + 1, cause="reset") for node, attempt in sorted(started.items())
     )
 
 
@@ -83,6 +100,7 @@ def again(
     *,
     feedback: e.Value = e.NULL,
     inputs: e.Value = e.NULL,
+    cause: e.BranchCause = "retry",
     by: str = "",
     reason: str = "",
 ) -> Turn:
@@ -90,20 +108,20 @@ def again(
     outcome = outcome_of(log, node)
     attempt = _attempt(outcome.event)
     started = _last(log, e.NodeStarted, lambda event: event.node == node and event.attempt == attempt)
-    cause: Literal["first", "reset"]
+    again: Literal["first", "reset"]
     if started is None:  # it took its result over: there is no attempt to count on from
         begun = _last(log, e.NodeScheduled, lambda event: event.node == node and event.attempt == 1)
-        cutoff, attempt, cause = (begun or outcome).seq - 1, 0, "first"
+        cutoff, attempt, again = (begun or outcome).seq - 1, 0, "first"
     else:
-        cutoff, cause = outcome.seq - 1, "reset"
+        cutoff, again = outcome.seq - 1, "reset"
     word = e.NodeScheduled(
         node=node,
         attempt=attempt + 1,
-        cause=cause,
+        cause=again,
         feedback=feedback,
         inputs=inputs,
     )
-    return Turn(cutoff=cutoff, cause="retry", by=by, reason=reason, redo=(node,), then=(word,))
+    return Turn(cutoff=cutoff, cause=cause, by=by, reason=reason, redo=(node,), then=(word,))
 
 
 def instead(log: Sequence[Entry], node: str, output: e.Value, *, by: str = "", reason: str = "") -> Turn:
@@ -136,13 +154,17 @@ def last_stable(log: Sequence[Entry]) -> Entry | None:
 def last_place(log: Sequence[Entry]) -> int:
     """Where a run can be gone on from: its end, or if it is over, the last thing it did."""
     endings = (e.RunCompleted, e.RunFailed, e.RunCancelled, e.RunContinued)
-    for entry in reversed(log):
-        if isinstance(entry.event, endings):
-            stable = last_stable(log)
-            return stable.seq if stable is not None else BEFORE_FIRST
-        if isinstance(entry.event, e.RunStarted | e.BranchOpened):
+    for place in range(len(log) - 1, -1, -1):
+        event = log[place].event
+        if isinstance(event, endings):
+            return next((entry.seq for entry in reversed(log[:place]) if _is_done(entry.event)), BEFORE_FIRST)
+        if isinstance(event, e.RunStarted):
             break
     return log[-1].seq
+
+
+def _is_done(event: e.AnyEvent) -> bool:
+    return isinstance(event, STABLE) or (isinstance(event, e.ChildEnded) and event.status == "completed")
 
 
 def must_lead_on(turn: Turn, then: State) -> None:

@@ -114,8 +114,12 @@ class NodeAsk(Ask):
 
     @property
     def inputs(self) -> e.Value:
-        """What it is called with: what the code says, unless a person said otherwise."""
-        return self.packed.inputs if self.given is None or self.given.inputs is e.NULL else self.given.inputs
+        """What it is called with: what the code says, unless a person said otherwise of some of it."""
+        said, given = self.packed.inputs, self.given
+        if given is None or given.inputs is e.NULL:
+            return said
+        parts = [msgspec.json.decode(each, type=dict[str, msgspec.Raw] | None) or {} for each in (said, given.inputs)]
+        return msgspec.Raw(msgspec.json.encode({**parts[0], **parts[1]}))
 
     def say(self, pending: list[e.AnyEvent]) -> None:
         pending.append(e.NodeScheduled(node=self.name, step=self.step))
@@ -179,6 +183,16 @@ class NodeAsk(Ask):
             self.driver.in_flight -= 1
         pending.append(e.NodeFailed(node=self.name, attempt=self.attempt, error=reason))
         self.let_go()
+
+    def found_closed(self, state: State) -> None:
+        """A replay saw the code give it up, and the log does not say so yet: it is where the log has it."""
+        node = state.nodes.get(self.name)
+        if node is None:
+            return
+        self.attempt = node.attempt
+        self.is_waiting = node.status is NodeStatus.RETRYING
+        if not self.is_waiting:
+            self.driver.in_flight += 1
 
     def let_go(self) -> None:
         if self.alarm is not None:

@@ -81,6 +81,9 @@ class Driver(Writing):
                 self._begins.append(ask)
         closing, code.closing = code.closing, {}
         for ask in closing.values():
+            ask.driver = self
+            if isinstance(ask, NodeAsk):
+                ask.found_closed(state)
             self._close(ask)
         self._ask_aloud()  # a branch may have been cut between an outcome and what the code asked for then
         self._has_news = True  # what came between the takeover and now was announced to nobody
@@ -92,7 +95,9 @@ class Driver(Writing):
         """The name of a node that somebody began, did not finish, and that must not simply be begun again."""
         for ask in asks:
             node = self.pen.state.nodes.get(ask.name) if isinstance(ask, NodeAsk) else None
-            if node is not None and node.status is NodeStatus.STARTED and not node.repeatable:
+            if node is None or node.status is not NodeStatus.STARTED or node.repeatable:
+                continue
+            if isinstance(ask, NodeAsk) and adopting.found_for(self, ask, node) is None:
                 return ask.name
         return ""
 

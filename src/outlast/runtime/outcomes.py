@@ -35,7 +35,7 @@ class Outcomes(Page):
             ask.say(self._pending)
             if type(ask) is not Note:
                 ask.driver = self
-                if self.is_winding_down:
+                if self.is_winding_down or self._is_stopping:
                     pausing.put_off(self._pending)
                 else:
                     self._begins.append(ask)
@@ -74,7 +74,7 @@ class Outcomes(Page):
         self.in_flight -= 1
         self._date()
         self._pending.append(e.NodeCompleted(node=ask.name, attempt=attempt, output=output, ms=ms, adopted=adopted))
-        if not self._is_stopping:
+        if self._held is None:  # also while it stops: a replay will tell, and look for what the code asked for then
             self.code.tell(ask, value)
             self._ask_aloud()
 
@@ -93,7 +93,7 @@ class Outcomes(Page):
             self._then.append(lambda: ask.wait_for_retry(due))
             return
         del self.code.open[ask.key]
-        if not self._is_stopping:
+        if self._held is None:
             self.code.tell_failure(ask, failure)
             self._ask_aloud()
 

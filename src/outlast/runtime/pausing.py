@@ -62,7 +62,10 @@ async def give_time(drivers: Sequence[Driver]) -> None:
 
 
 def outranks(request: e.AnyEvent, other: e.AnyEvent | None) -> bool:
-    """Whether a request that came later counts: a cancellation always does, another unless a cancellation came before."""
+    """Whether a request that came later counts: a cancellation always does, another unless a cancellation came before. Who
+    goes back pauses there, if that was asked for as well."""
+    if isinstance(request, e.PauseRequested) and isinstance(other, e.JumpRequested):
+        return False
     return isinstance(request, e.CancelRequested) or not isinstance(other, e.CancelRequested)
 
 

@@ -6,6 +6,7 @@ import logging
 
 from outlast.errors import Damaged, Overtaken, Refused
 from outlast.ledger import Pen
+from outlast.lifecycle import decide
 from outlast.lifecycle.turning import turn_of, unmet
 
 log = logging.getLogger("outlast.runtime")
@@ -13,8 +14,13 @@ log = logging.getLogger("outlast.runtime")
 
 async def turn_as_requested(pen: Pen) -> None:
     """Open the branch that was asked for, if one was: a request is a fact and outlives whoever should have heard it (P1).
-    One that cannot be met is answered by a branch that begins just before it (D2), so that the person may ask again."""
+    One that cannot be met is answered by a branch that begins just before it (D2), so that the person may ask again. A run
+    that is to be cancelled as well is cancelled and goes nowhere; one that is to be paused as well is, on its new branch."""
+    is_to_pause = False
     while (request := pen.state.outline.jump_requested) is not None:
+        if pen.state.outline.cancel_requested:
+            return
+        is_to_pause = pen.state.outline.pause_requested
         try:
             await pen.turn(turn_of(request))
         except Overtaken:
@@ -22,3 +28,5 @@ async def turn_as_requested(pen: Pen) -> None:
         except (Refused, Damaged) as refusal:
             log.warning("run %s: the jump to event %d cannot be made: %s", pen.run, request.target, refusal)
             await pen.turn(unmet(pen.state, str(refusal)))
+    if is_to_pause and not pen.state.is_closed:
+        await pen.append(decide.pause(pen.state, "somebody asked for it while the run went back"))

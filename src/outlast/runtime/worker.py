@@ -102,6 +102,8 @@ class Worker:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._falls: dict[RunId, int] = {}
         self._adopting: set[RunId] = set()
+        self.lent: set[RunId] = set()
+        """Runs that somebody else in this process owns for a moment, in this worker's name."""
         self._waiting: set[RunId] = set()
         self.is_closing = False
         self.is_draining = False

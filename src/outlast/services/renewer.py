@@ -39,7 +39,7 @@ class Renewer:
         worker, held, after = self._worker, set[RunId](), ""
         while True:
             page = await worker.store.holdings(worker.id, after=after)
-            held |= {each.run for each in page if not worker.knows(each.run)}
+            held |= {each.run for each in page if not worker.knows(each.run) and each.run not in worker.lent}
             if len(page) < 1000:
                 break
             after = page[-1].run

@@ -20,7 +20,7 @@ from outlast.ledger.proof import verify
 from outlast.ledger.reading import head_of, lineage_of, told
 from outlast.runtime.asks import NodeAsk
 from outlast.runtime.attempts import Attempts
-from outlast.runtime.inside import attempt, token
+from outlast.runtime.inside import Inside, attempt, token
 from outlast.store import Query, Store
 from outlast.testing.faults import Died, Faults
 
@@ -43,6 +43,8 @@ class Attempted(NamedTuple):
     run: str
     node: str
     attempt: int
+    generation: int = 0
+    """The newest branch that a person had opened then: attempts are counted anew behind where it was cut."""
 
 
 class World:
@@ -54,16 +56,16 @@ class World:
 
     def watch(self, attempts: Attempts) -> None:
         """See every attempt that a worker makes. Nodes that want a process of their own get a thread: it dies with ours."""
-        begin = attempts.begin
+        attempt = attempts._attempt  # and not `begin`: a node that follows another in its task is not begun by it
 
-        def seen(ask: NodeAsk) -> None:
+        async def seen(ask: NodeAsk, own: Inside) -> None:
             spec = ask.spec
             if not hasattr(spec.fn, "__seen__"):
                 place = "thread" if spec.run_in == "process" else spec.run_in
                 ask.spec = replace(spec, fn=self._seen(spec.fn), run_in=place)
-            begin(ask)
+            await attempt(ask, own)
 
-        attempts.begin = seen  # type: ignore[method-assign]
+        attempts._attempt = seen  # type: ignore[method-assign]
 
     def _seen(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         if inspect.iscoroutinefunction(fn):
@@ -90,7 +92,8 @@ class World:
     def note(self, token: str, attempt: int) -> None:
         """This attempt of the node of this token was made."""
         run, _, rest = token.partition("/")
-        self.attempts[Attempted(run, rest.rpartition("/")[0], attempt)] += 1
+        node, _, generation = rest.rpartition("/")
+        self.attempts[Attempted(run, node, attempt, int(generation))] += 1
 
     @property
     def executed(self) -> Counter[tuple[str, str]]:
@@ -102,15 +105,14 @@ class World:
 
 
 class Told(NamedTuple):
-    """What the log of one run tells."""
+    """What the log of one run tells: its current lineage, and of its other branches what was done on them."""
 
     status: str
     ending: e.AnyEvent | None
-    completed: dict[str, int]
-    """The attempt with which each node completed."""
-    completed_at: dict[str, int]
-    """And the event that says so."""
-    started: set[tuple[str, int]]
+    completed: dict[tuple[str, int], tuple[int, int]]
+    """The attempt with which each node completed, in each generation, and the event that says so."""
+    started: set[tuple[str, int, int]]
+    """Nodes with the attempts that were begun, and in which generation."""
     asked: Counter[tuple[str, str]]
     """Timers, questions, children, steps and decisions, and how often each was said."""
 
@@ -130,14 +132,21 @@ async def read_all(store: Store) -> dict[RunId, Told]:
 
 
 async def _read(store: Store, run: RunId, status: str) -> Told:
-    told_here = Told(status, None, {}, {}, set(), Counter())
-    async for entry in told(store, run, await lineage_of(store, await head_of(store, run))):
+    told_here = Told(status, None, {}, set(), Counter())
+    head = await head_of(store, run)
+    generations = {0: 0}
+    async for entry in told(store, run, [(1, head.version)]):
         match entry.event:
+            case e.BranchOpened(branch=branch, parent=parent, cause=cause):
+                generations[branch] = generations[parent] if cause == "recovery" else branch
             case e.NodeStarted(node=node, attempt=number):
-                told_here.started.add((node, number))
-            case e.NodeCompleted(node=node, attempt=number):
-                told_here.completed[node] = number
-                told_here.completed_at[node] = entry.seq
+                told_here.started.add((node, number, generations[entry.branch]))
+            case e.NodeCompleted(node=node, attempt=number, adopted=0, by=""):
+                told_here.completed[node, generations[entry.branch]] = number, entry.seq
+            case _:
+                pass
+    async for entry in told(store, run, await lineage_of(store, head)):
+        match entry.event:
             case e.RunCompleted() | e.RunFailed() | e.RunCancelled() | e.RunContinued():
                 told_here = told_here._replace(ending=entry.event)
             case e.TimerSet(timer=name) | e.InteractionRequested(interaction=name) | e.ChildStarted(node=name):
@@ -156,11 +165,11 @@ def compare(world: World, runs: dict[RunId, Told]) -> None:
         log, what = runs.get(run), f"attempt {made.attempt} of node {made.node!r} of run {run}"
         if log is None:
             raise Difference(f"{what} was made, but there is no such run", run)
-        if (made.node, made.attempt) not in log.started:
+        if (made.node, made.attempt, made.generation) not in log.started:
             raise Difference(f"{what} was made, but that it started is not in the log", run)
-        done = log.completed.get(made.node)
-        if done is not None and made.attempt > done:
-            completed = f"it completed at event {log.completed_at[made.node]} with attempt {done}"
+        done, seq = log.completed.get((made.node, made.generation), (made.attempt, 0))
+        if made.attempt > done:
+            completed = f"it completed at event {seq} with attempt {done}"
             raise Difference(
                 f"node {made.node!r} was executed again, as attempt {made.attempt}, though {completed}", run
             )

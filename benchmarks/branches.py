@@ -1,0 +1,81 @@
+"""A run with a thousand branches: what do those pay who only read or take over the current one?
+
+Prints one JSON line for each number of branches: milliseconds, and the records that were read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measures import folder
+from outlast.history import events as e
+from outlast.history.ids import RunId
+from outlast.ledger import Ledger
+from outlast.ledger.reading import branches_of, head_of, lineage_of, state_of
+from outlast.lifecycle.turning import Turn
+from outlast.stores.sqlite import SqliteStore
+
+RUN = RunId("branched")
+NODES = 50
+"""Nodes on the part that all branches share; each branch adds two events."""
+
+
+async def measure(place: Path, branches: int) -> dict[str, float]:
+    store = SqliteStore(place / f"{branches}.db", durability="relaxed")
+    ledger = Ledger(store)
+    worker = ledger.new_worker_id()
+    await store.enrol(worker, 3600)
+    pen = await ledger.create(RUN, [e.RunCreated(workflow="w"), e.RunStarted()], worker)
+    for number in range(NODES):
+        name = f"n{number}"
+        await pen.append([e.NodeScheduled(node=name), e.NodeStarted(node=name), e.NodeCompleted(node=name)])
+    place_to_cut, began = pen.head.version, time.perf_counter()
+    for _ in range(branches):
+        await pen.turn(Turn(cutoff=place_to_cut))
+        await pen.append([e.DecisionRecorded(key=f"k{pen.head.version}")])
+    turns = (time.perf_counter() - began) / max(branches, 1)
+    head = await head_of(store, RUN)
+    told: dict[str, float] = {"branches": branches, "events": head.version, "turn_ms": round(turns * 1000, 3)}
+    told["read_ms"] = await _timed(lambda: _read(store))
+    told["take_over_ms"] = await _timed(lambda: _taken(ledger, worker))
+    told["all_branches_ms"] = await _timed(lambda: _all(store))
+    await ledger.close()
+    await store.close()
+    return told
+
+
+async def _read(store: SqliteStore) -> None:
+    await state_of(store, RUN, await lineage_of(store, await head_of(store, RUN)))
+
+
+async def _taken(ledger: Ledger, worker: Any) -> None:
+    (claim,) = await ledger.store.claim(worker, runs=[RUN])
+    await ledger.take_over(claim)
+
+
+async def _all(store: SqliteStore) -> None:
+    await branches_of(store, await head_of(store, RUN))
+
+
+async def _timed(work: Any, times: int = 5) -> float:
+    best = float("inf")
+    for _ in range(times):
+        began = time.perf_counter()
+        await work()
+        best = min(best, time.perf_counter() - began)
+    return round(best * 1000, 3)
+
+
+def main() -> None:
+    with folder() as place:
+        for branches in [int(each) for each in sys.argv[1:]] or [0, 10, 100, 1000]:
+            print(json.dumps(asyncio.run(measure(place, branches))))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,19 @@
+"""Nodes that work in processes of their own; they are imported there by name."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import outlast as ol
+
+
+@ol.node(run_in="process")
+def toil(folder: str, name: str) -> str:
+    """Works until a file is there; every beginning leaves a mark."""
+    place = Path(folder)
+    number = len(list(place.glob(f"{name}.begun.*"))) + 1
+    (place / f"{name}.begun.{number}").write_text(ol.token())
+    while not (place / f"{name}.go").exists():
+        time.sleep(0.01)
+    return f"{name}{number}{ol.feedback('')}"
