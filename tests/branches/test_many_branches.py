@@ -119,7 +119,7 @@ async def _must_be_right(ledger: Ledger, pen: Pen) -> None:
         assert dict(getattr(pen.state, table).items()) == dict(getattr(expected, table).items()), table
     read = await state_of(ledger.store, RUN, await lineage_of(ledger.store, pen.head))
     assert read.outline == expected.outline
-    opened, left, _ = await left_behind(ledger.store, pen.head)
+    opened, left, _ = await left_behind(ledger.store, pen.head, b"")
     then = await pen.state_at(opened.cutoff)
     offered = adoptable(opened, then, left)
     assert not set(offered) & set(opened.redo)
@@ -205,7 +205,7 @@ def test_to_read_a_lineage_and_to_take_over_costs_what_the_lineage_is_long_not_t
             for what in (read, take_over):
                 calls, records = await costs(store, what)
                 lineage = branches if deep else 1
-                assert calls <= 2 * lineage + 5, f"{calls} reads for a lineage of {lineage} branches"
+                assert calls <= 3 * lineage + 5, f"{calls} reads for a lineage of {lineage} branches"
                 assert records <= events + 2 * lineage + 5, f"{records} records for {events} events"
 
     asyncio.run(both())

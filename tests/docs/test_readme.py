@@ -41,7 +41,8 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def test_a_newcomer_kills_a_workflow_and_it_goes_on_where_it_was(told: str) -> None:
-    packed = re.findall(r"packing (\d+)", told)
+    before_going_back = re.split(r"^ok", told, maxsplit=1, flags=re.MULTILINE)[0]
+    packed = re.findall(r"packing (\d+)", before_going_back)
     assert set(packed) == {str(each) for each in range(10)}
     twice = [each for each in set(packed) if packed.count(each) > 1]
     assert len(twice) <= 1, "only what was in flight may be done again"

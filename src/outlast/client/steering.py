@@ -22,7 +22,7 @@ from outlast.history.lineage import holder
 from outlast.history.record import Entry
 from outlast.ledger import Pen
 from outlast.ledger.proof import STRANGE
-from outlast.ledger.reading import branches_of, state_of
+from outlast.ledger.reading import branches_of, state_of, told
 from outlast.lifecycle import decide, turning
 from outlast.lifecycle.forking import forked
 from outlast.lifecycle.state import NodeStatus, State
@@ -262,8 +262,9 @@ class Steering(Healer):
             await state_of(self._store, run, list(await self.lineage(run)), key=self._key)
             return [entry async for entry in self.events(run)], None
         except (Damaged, Illegal, *STRANGE):
-            evidence = await self._evidence(run)
-            return [entry for entry in evidence.log if entry.seq <= evidence.last_good], evidence.last_good
+            upto = (await self._evidence(run)).last_good
+            intervals = [(first, min(last, upto)) for first, last in await self.lineage(run) if first <= upto]
+            return [entry async for entry in told(self._store, run, intervals)], upto
 
     async def _must_be_possible(self, run: RunId, turn: Turn) -> None:
         """Refuse here, where nothing has changed yet, what would be refused later, perhaps when nobody listens."""

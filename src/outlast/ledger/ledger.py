@@ -81,6 +81,8 @@ class Ledger:
         if upto is not None:
             intervals = [(first, min(last, upto)) for first, last in intervals if first <= upto]
         state = await state_of(self.store, claim.run, intervals, told, key=self.key)
+        if upto is not None:  # the place may lie on an earlier branch; what is said now is said on this one
+            state.outline.branch, state.outline.branch_first = head.branch, head.branch_first
         pen = Pen(self, claim.worker, claim.epoch, head, state)
         pen.remembered = told
         await pen.take_over(

@@ -56,9 +56,11 @@ def to_place(log: Sequence[Entry], place: str, *, by: str = "", reason: str = ""
 
 def _within(log: Sequence[Entry], place: str) -> int:
     """The number of an event that there is, on whichever branch: the newest one ends the current lineage."""
-    last = log[-1].seq
+    last = log[-1].seq if log else 0
     if len(place) > len(str(last)) + 10 or int(place) > last:
-        raise Refused(f"event {place[:20]}{'…' if len(place) > 20 else ''} is not in the log, which ends at {last}")
+        raise Refused(
+            f"event {place[:20]}{'…' if len(place) > 20 else ''} is not in the log, which ends at event {last}"
+        )
     return int(place)
 
 
