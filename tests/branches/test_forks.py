@@ -128,7 +128,6 @@ def test_a_fork_from_any_event_ends_like_the_run_itself(name: str, tmp_path: Pat
     print(f"\n{name}: {forked} forks")
 
 
-@pytest.mark.soak
 @pytest.mark.parametrize("name", LONG)
 def test_a_fork_from_any_event_of_a_long_run_ends_like_the_run_itself(name: str, tmp_path: Path) -> None:
     forked = forked_everywhere(stories.story_of(name), tmp_path, 1)

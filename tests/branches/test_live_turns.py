@@ -590,3 +590,49 @@ async def test_to_retry_a_node_that_the_code_gave_up_leaves_a_run_that_can_end(s
         back = await engine.retry(handle.run)
     assert await asyncio.wait_for(back.result(), 20) == ["winner1", "well"]
     await witness(engine, handle.run).look()
+
+
+async def test_a_result_that_is_not_to_be_repeated_is_taken_over_beside_what_is_redone(
+    stage: Any, witness: Any
+) -> None:
+    @ol.node(repeatable=False)
+    async def pay() -> str:
+        done["pay"] += 1
+        while "pay" not in is_open:
+            await asyncio.sleep(0.005)
+        return f"paid{done['pay']}"
+
+    @ol.workflow
+    async def flow() -> list[str]:
+        return await ol.gather(pay(), work("a"))
+
+    engine = await stage.engine()
+    handle = await engine.start(flow)
+    await until(lambda: done["pay"] and done["a"])
+    await stage.until(engine, handle.run, e.NodeCompleted)
+    is_open.add("pay")
+    assert await handle.result() == ["paid1", "a1"]
+    assert await (await engine.retry(handle.run, "work")).result() == ["paid1", "a2"]
+    assert done["pay"] == 1
+    await witness(engine, handle.run).look()
+
+
+async def test_a_cut_between_the_end_of_a_race_and_what_follows_leaves_nothing_at_work(
+    stage: Any, witness: Any
+) -> None:
+    @ol.workflow
+    async def flow() -> list[Any]:
+        first = await ol.race(slow("loser"), ol.sleep(1000), work("winner"), ol.ask("Who?"))
+        return [first.value[:6], await work("end")]
+
+    engine = await stage.engine()
+    handle = await engine.start(flow)
+    await handle.result()
+    seen = witness(engine, handle.run)
+    log = await seen.look()
+    for place in range(1, len(log) - 1):
+        await engine.jump(handle.run, place)
+        result = await handle.result()
+        assert result[0] == "winner"
+        await until(lambda: not engine._worker.drivers)
+        await seen.look()

@@ -194,7 +194,7 @@ def test_a_node_that_is_not_there_is_not_retried(project: Any) -> None:
     project("run", "flows:fragile", "--id", "f")
     ran = project("retry", "f", "nobody")
     assert (ran.returncode, ran.stdout) == (2, "")
-    assert "node nobody is not part of this run" in ran.stderr
+    assert "there is no node 'nobody' on this branch" in ran.stderr
 
 
 def test_cancel_ends_what_nobody_works_on_and_names_what_is_over(project: Any) -> None:
