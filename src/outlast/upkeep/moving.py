@@ -114,15 +114,21 @@ class _Move:
     async def _one(self, run: RunId) -> Moved:
         blobs = await _bring_blobs(self._here, self._there, run)
         events = await copy_log(self._here, self._there, run, self._key)
-        here, there = await head_of(self._here, run), await head_of(self._there, run)
         summary = await self._target.get(run)
-        is_where_it_was = here.version == there.version  # else it went on there, and may have been moved from there
-        if is_where_it_was and summary.status is Status.PAUSED and summary.reason == MOVED:
+        if summary.status is Status.PAUSED and summary.reason == MOVED and not await self._went_on(run):
             await self._target.resume(run, by="outlast copy")
             return Moved(run, events, blobs, "going on")
         if not events:
             return Moved(run, 0, blobs, "there already")
         return Moved(run, events, blobs, "over" if summary.status in TERMINAL and not summary.held else "as it was")
+
+    async def _went_on(self, run: RunId) -> bool:
+        """Whether the pause it is in there is a later one: it went on, and was moved from there to a third store."""
+        head = await head_of(self._here, run)
+        async for record in records(self._there, run, head.version + 1):
+            if any(isinstance(event, e.RunPaused) for event in record.events()):
+                return True
+        return False
 
 
 async def _stand_still(source: Client, run: RunId) -> None:
