@@ -52,7 +52,7 @@ async def fill(ledger: Ledger, workflow: str, count: int) -> None:
 
 
 def counting(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], list[int]]:
-    """The workflows of the runs that are claimed, in order, and a list as long as the looks it took. Each is over at once."""
+    """The workflows of the runs that are claimed, in order, and one entry for each look. Each is over at once."""
     claimed: list[str] = []
     looks: list[int] = []
     claim = worker.store.claim
