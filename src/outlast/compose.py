@@ -22,7 +22,7 @@ from outlast.runtime.finding import load_apps
 from outlast.runtime.functions import Workflow
 from outlast.runtime.worker import Worker
 from outlast.services import Claimer, Renewer, SharedSweeper, Sweeper, Timekeeper, Usher, serve
-from outlast.settings import Durability, Settings, read_settings
+from outlast.settings import Durability, Settings, is_same, read_settings
 from outlast.store import Store
 
 __all__ = [
@@ -214,22 +214,26 @@ async def sweeping(settings: Settings, *, stale_after: float, readonly: bool = F
     store = open_settled(settings, readonly=readonly)
     ledger = Ledger(store)
     try:
-        yield Sweeper(ledger, stale_after=stale_after)
+        yield Sweeper(ledger, stale_after=stale_after, hold=settings.on_restart == "hold")
     finally:
         await ledger.close()
         await store.close()
 
 
 @asynccontextmanager
-async def open_both(source: str, target: str) -> AsyncIterator[tuple[Client, Client, tuple[Store, Store]]]:
+async def open_both(
+    source: str, target: str, *, key: bytes = b""
+) -> AsyncIterator[tuple[Client, Client, tuple[Store, Store]]]:
     """Two stores and their desks, to bring runs from one to the other. The first must be there."""
+    if is_same(source, target):
+        raise BadInput("the two stores are one and the same")
     async with AsyncExitStack() as open_now:
         clients, stores = list[Client](), list[Store]()
-        open_store(source, readonly=True)
+        await open_store(source, readonly=True).close()
         for address in (source, target):
             store = open_store(address)
             open_now.push_async_callback(store.close)
-            ledger = Ledger(store)
+            ledger = Ledger(store, key=key)
             open_now.push_async_callback(ledger.close)
             client = Client(ledger)
             open_now.push_async_callback(client.leave)
@@ -260,7 +264,7 @@ async def working(ledger: Ledger, settings: Settings, *, adopts: bool = True) ->
         "timekeeper": Timekeeper(worker).run,
         "renewer": Renewer(worker, settings.claim).run,
         "usher": Usher(worker).run,
-        "sweeper": SharedSweeper(ledger, worker.id).run,
+        "sweeper": SharedSweeper(ledger, lambda: worker.id, hold=settings.on_restart == "hold").run,
     }
     tasks = [asyncio.create_task(serve(name, service), name=f"outlast-{name}") for name, service in staff.items()]
     try:

@@ -29,7 +29,7 @@ from msgspec import Meta, Struct
 from outlast.address import DEFAULT, KINDS, bucket_at, file_at
 from outlast.errors import BadInput
 
-__all__ = ["KEYS", "Durability", "OnRestart", "Settings", "project_root", "read_settings"]
+__all__ = ["KEYS", "Durability", "OnRestart", "Settings", "is_same", "project_root", "read_settings"]
 
 PREFIX = "OUTLAST_"
 OWN_FILE = "outlast.toml"
@@ -112,7 +112,7 @@ def read_settings(
     chosen = {key: next(place for place in places if key in place.values) for key in KEYS}
     values = {key: place.values[key] for key, place in chosen.items()}
     sources = {key: place.name(key) for key, place in chosen.items()}
-    if values["blobs"] and not _is_same(values["store"], _store_named_with("blobs", places)):
+    if values["blobs"] and not is_same(values["store"], _store_named_with("blobs", places)):
         values["blobs"], sources["blobs"] = "", f"default ({sources['blobs']} goes with another store)"
     return Settings(**values, root=project.root, sources=sources)
 
@@ -124,7 +124,8 @@ def _store_named_with(key: str, places: list[_Place]) -> str:
     return store
 
 
-def _is_same(one: str, other: str) -> bool:
+def is_same(one: str, other: str) -> bool:
+    """Whether two addresses are plainly those of one store."""
     if bucket_at(one) or bucket_at(other):
         return one == other
     files = file_at(one), file_at(other)

@@ -13,14 +13,27 @@ C4  Text from a store is shown, never obeyed: control characters and markup in i
 
 from __future__ import annotations
 
+import atexit
+import os
 import sys
+from contextlib import suppress
 from io import TextIOWrapper
+from typing import NoReturn
 
 __all__ = ["main"]
 
 
 def main() -> None:
     """The command `outlast`."""
+    try:
+        _main()
+    except SystemExit as end:
+        if "obstore" in sys.modules:
+            _leave(end.code)
+        raise
+
+
+def _main() -> None:
     try:
         from outlast.cli.app import app
 
@@ -30,3 +43,15 @@ def main() -> None:
         app(prog_name="outlast")
     except KeyboardInterrupt:  # before or after a command; within one, the doorway answers it
         sys.exit(130)
+
+
+def _leave(code: object) -> NoReturn:
+    """End without taking the interpreter apart: a thread of the driver of object stores that lets go of something just then
+    aborts the process, though all is done (PyO3/pyo3-async-runtimes, issue 40)."""
+    if isinstance(code, str):
+        print(code, file=sys.stderr)
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    os._exit(code if isinstance(code, int) else int(code is not None))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
-from outlast.cli.doorway import SOUND, carry_out
+from outlast.cli.doorway import SOUND, VIOLATED, carry_out
 from outlast.cli.progress import Ticker
 from outlast.cli.screen import notice
 from outlast.cli.words import counted
-from outlast.compose import open_both
+from outlast.compose import open_both, read_key
 from outlast.errors import BadInput
 from outlast.upkeep.moving import copy_runs
 
@@ -20,10 +22,14 @@ def copy(
     target: Annotated[str, typer.Option("--to", metavar="PATH|URL", help="The store they are brought to.")],
     run: Annotated[list[str] | None, typer.Option("--run", metavar="RUN", help="May be given again.")] = None,
     everything: Annotated[bool, typer.Option("--all", "-a", help="Every run of the store.")] = False,
+    key_file: Annotated[
+        Path | None, typer.Option(help="The key the logs were written with: all bytes of this file.", metavar="FILE")
+    ] = None,
 ) -> None:
     """Bring runs to another store: logs byte for byte, their blobs and definitions.
 
-    A run that is not over is paused where it is, and goes on where it arrived.
+    A run that is not over is paused where it is, and goes on where it arrived;
+    children that it waits for come along.
     Interrupted, the command can be given again: it goes on from where it was.
 
     \b
@@ -31,24 +37,28 @@ def copy(
     outlast copy --from runs.db --to s3://bucket/runs --all[/dim]
     """
 
-    def begin() -> object:
+    def begin() -> Coroutine[Any, Any, int]:
         if bool(run) == everything:
             raise BadInput("name the runs to copy with --run, or say --all")
-        return _copy(source, target, run or [])
+        return _copy(source, target, run or [], read_key(key_file) if key_file is not None else b"")
 
-    carry_out(begin)  # type: ignore[arg-type]
+    carry_out(begin)
 
 
-async def _copy(source: str, target: str, names: list[str]) -> int:
-    ticker, count = Ticker(), 0
-    async with open_both(source, target) as (here, there, stores):
+async def _copy(source: str, target: str, names: list[str], key: bytes) -> int:
+    ticker, count, left = Ticker(), 0, 0
+    async with open_both(source, target, key=key) as (here, there, stores):
         runs = [await here.find(name) for name in names] or None
-        async for moved in copy_runs(here, there, stores, runs):
+        async for moved in copy_runs(here, there, stores, runs, key):
             ticker.clear()
+            if moved.how == "not copied":
+                left += 1
+                notice(f"run {moved.run}: not copied: {moved.why}", style="red")
+                continue
             count += 1
             what = f"{counted(moved.events, 'event')} and {counted(moved.blobs, 'blob')}"
             notice(f"run {moved.run}: {what} copied, {moved.how}")
             ticker.show(f"{counted(count, 'run')} copied")
     ticker.clear()
-    notice(f"{counted(count, 'run')} copied", style="bold")
-    return SOUND
+    notice(f"{counted(count, 'run')} copied{f', {left} not' if left else ''}", style="bold")
+    return VIOLATED if left else SOUND

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
+import threading
 from collections.abc import Coroutine
+from contextlib import suppress
+from types import FrameType
 from typing import Annotated, Any
 
 import msgspec
@@ -17,7 +21,7 @@ from outlast.cli.options import AppOption, Form, FormOption, StoreOption, settin
 from outlast.cli.screen import notice, screen, show_columns, write_json
 from outlast.cli.words import counted
 from outlast.compose import Opening, open_desk, sweeping
-from outlast.errors import BadInput
+from outlast.errors import BadInput, StoreError
 from outlast.services.sweeper import INTERVAL, STALE_AFTER, Report
 from outlast.settings import Settings
 
@@ -59,19 +63,49 @@ async def _work(settings: Settings) -> int:
     if not registry.names():
         raise BadInput("the worker knows no workflow: name the module or file that defines some with --app")
     keep_lines()
-    leaving = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, leaving.set)
-    async with Opening(settings) as desk:
-        names = registry.names()
-        notice(f"worker {desk.worker_id} advances {', '.join(names[:5])}{' …' if len(names) > 5 else ''}", style="bold")
-        await leaving.wait()
-        notice("leaving: no more runs are taken, nodes may end (again to leave at once)")
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(number)
-        await desk.drain()
+    with Leaving() as leaving:
+        async with Opening(settings) as desk:
+            names = registry.names()
+            known = f"{', '.join(names[:5])}{' …' if len(names) > 5 else ''}"
+            notice(f"worker {desk.worker_id} advances {known}", style="bold")
+            await leaving.wait()
+            notice("leaving: no more runs are taken, nodes may end (again to leave at once)")
+            await desk.drain()
     return SOUND
+
+
+class Leaving:
+    """Stands by while it is entered: the first Ctrl+C or SIGTERM is told to whoever waits, the second leaves at once. What
+    is in the log is good, and what was under way is found by whoever goes on."""
+
+    def __init__(self) -> None:
+        self._wanted = asyncio.Event()
+        self._is_heard = False
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Leaving:
+        self._loop = asyncio.get_running_loop()
+        if threading.current_thread() is threading.main_thread():
+            numbers = [each for each in (signal.SIGTERM, signal.SIGINT) if signal.getsignal(each) is not signal.SIG_IGN]
+            self._before = {number: signal.signal(number, self._hear) for number in numbers}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    async def wait(self, seconds: float | None = None) -> bool:
+        """Return when somebody wants it to leave, or after so many seconds; whether somebody does."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._wanted.wait()
+        return self._wanted.is_set()
+
+    def _hear(self, number: int, _frame: FrameType | None) -> None:
+        if self._is_heard:
+            os._exit(128 + number)
+        self._is_heard = True
+        self._loop.call_soon_threadsafe(self._wanted.set)
 
 
 def workers(ctx: typer.Context, store: StoreOption = None, output: FormOption = Form.TEXT) -> None:
@@ -125,12 +159,15 @@ def sweeper(
 
 
 async def _sweep(settings: Settings, interval: float, stale_after: float, once: bool, dry_run: bool, form: Form) -> int:
-    async with sweeping(settings, stale_after=stale_after, readonly=dry_run) as sweeper:
-        while True:
+    with Leaving() as leaving:
+        async with sweeping(settings, stale_after=stale_after, readonly=dry_run) as sweeper:
             _tell(await sweeper.sweep(dry_run=dry_run), form, dry_run)
-            if once:
-                return SOUND
-            await asyncio.sleep(interval)
+            while not once and not await leaving.wait(interval):
+                try:
+                    _tell(await sweeper.sweep(dry_run=dry_run), form, dry_run)
+                except StoreError as error:  # it may come back; at the first sweep it would be a mistake in the command
+                    notice(f"outlast: {error}; the next sweep is in {interval:g} s", style="red")
+    return SOUND
 
 
 def _tell(report: Report, form: Form, dry_run: bool) -> None:

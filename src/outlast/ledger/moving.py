@@ -20,7 +20,11 @@ async def copy_log(source: Store, target: Store, run: RunId, key: bytes = b"") -
     there = await target.head(run)
     done = there.version if there is not None else 0
     if there is not None and not await _is_same(source, target, there, head):
-        raise AlreadyExists(f"there is another run {run} in the store it is copied to")
+        raise AlreadyExists(
+            f"run {run} has gone on in both stores since it was copied"
+            if await _begins_alike(source, target, run)
+            else f"there is another run {run} in the store it is copied to"
+        )
     if done >= head.version:
         return 0  # it is there already, and may have gone on
     previous, epoch, first = genesis(run, key), 0, 1
@@ -44,6 +48,11 @@ async def _is_same(source: Store, target: Store, there: Head, head: Head) -> boo
     upto = min(there.version, head.version)
     ours, theirs = await source.read(head.run, upto, upto, 1), await target.read(head.run, upto, upto, 1)
     return bool(ours) and [each.digest for each in ours] == [each.digest for each in theirs]
+
+
+async def _begins_alike(source: Store, target: Store, run: RunId) -> bool:
+    ours, theirs = await source.read(run, 1, 1, 1), await target.read(run, 1, 1, 1)
+    return [each.digest for each in ours] == [each.digest for each in theirs]
 
 
 async def _last(source: Store, record: Record, head: Head) -> Append:

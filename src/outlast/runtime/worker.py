@@ -228,6 +228,9 @@ class Worker:
         elif state.outline.held or state.outline.base in ("paused", "failed") or workflow is None:
             while not await pen.let_go(ready=workflow is None):
                 pass
+        elif self.is_draining:  # whatever made it take this one up, nothing more begins here
+            while not await pen.let_go(ready=True):
+                pass
         else:
             await self._replay(pen, workflow, created)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from bisect import bisect_right
 from contextlib import suppress
 
 from outlast.history.ids import RunId
@@ -26,7 +27,8 @@ class Claimer:
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
-        self._turn = 0
+        self._is_scarce = False
+        self._served = ""
 
     async def run(self) -> None:
         """Look whenever there may be something. After the first round it is known what others had left behind."""
@@ -43,7 +45,7 @@ class Claimer:
 
     async def look(self) -> bool:
         """Claim some; True if there may be more."""
-        worker, names = self._worker, registry.names()
+        worker, names = self._worker, tuple(sorted(registry.names()))
         wanted = min(worker.room, BATCH)
         if not wanted or not names:
             return False
@@ -56,18 +58,21 @@ class Claimer:
         return len(claims) == wanted
 
     async def _fairly(self, names: tuple[str, ...], wanted: int) -> list[Claim]:
-        """Where there is less room than there may be runs, each workflow has its share first, in turn: one with thousands of
-        runs must not keep the others waiting."""
+        """While there are more runs than there is room for, each workflow has its share first, in turn: one with thousands
+        of runs must not keep the others waiting. Otherwise all are asked for at once, which costs one look."""
         claim, id = self._worker.store.claim, self._worker.id
         claims: list[Claim] = []
-        if len(names) > 1 and self._worker.room <= BATCH:
-            self._turn = (self._turn + 1) % len(names)
+        if self._is_scarce and len(names) > 1:
+            after = bisect_right(names, self._served)
             share = max(1, wanted // len(names))
-            for name in (*names[self._turn :], *names[: self._turn]):
+            for name in (*names[after:], *names[:after]):
                 if len(claims) < wanted:
-                    claims += await claim(id, workflows=(name,), limit=min(share, wanted - len(claims)))
+                    some = await claim(id, workflows=(name,), limit=min(share, wanted - len(claims)))
+                    self._served = name if some else self._served
+                    claims += some
         if len(claims) < wanted:
             claims += await claim(id, workflows=names, limit=wanted - len(claims))
+        self._is_scarce = len(claims) == wanted
         return claims
 
     async def _summary(self) -> str:

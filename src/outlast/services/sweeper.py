@@ -2,7 +2,8 @@
 
 It looks at unfinished runs only, never at all of them. A run in flight is known by its claim: there is no other record of
 its task that could be lost. What it finds stalled it takes over, which counts what was interrupted, and gives back as ready;
-a claim is one atomic step, so any number of sweepers at once hand each run over once.
+a claim is one atomic step, and tells whether the run is still as it was seen, so any number of sweepers at once hand each
+run over once.
 """
 
 from __future__ import annotations
@@ -10,17 +11,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from typing import Literal, TypeAlias
 
 from msgspec import Struct, field
 
-from outlast.errors import Conflict, Damaged, OutlastError, StoreError
+from outlast.errors import Conflict, Damaged, OutlastError
 from outlast.history.ids import RunId, WorkerId
 from outlast.ledger import Ledger
+from outlast.ledger.reading import lineage_of, state_of
 from outlast.lifecycle.status import UNFINISHED, Status
-from outlast.lifecycle.summary import Summary
-from outlast.store import Holding, Query
+from outlast.lifecycle.summary import Summary, summarise
+from outlast.store import Claim, Head, Holding, Query
 
 log = logging.getLogger("outlast.services")
 
@@ -30,6 +33,8 @@ PAGE = 1000
 INTERVAL, STALE_AFTER = 300.0, 600.0
 """Seconds between two sweeps, and for how long a run may be nobody's before that counts."""
 LEASE = 30.0
+AT_ONCE = 32
+"""Runs that are looked at at the same time."""
 
 
 class Seen(Struct, frozen=True):
@@ -72,14 +77,18 @@ class Report(Struct):
 
 class Sweeper:
     """Sweeps one store. Times are seconds; `stale_after` is how long a claim may have expired, or a run nobody has claimed
-    may be untouched, before it counts."""
+    may be untouched, before it counts. With `hold`, what was interrupted is held, whatever it says itself."""
 
-    def __init__(self, ledger: Ledger, *, interval: float = INTERVAL, stale_after: float = STALE_AFTER) -> None:
+    def __init__(
+        self, ledger: Ledger, *, interval: float = INTERVAL, stale_after: float = STALE_AFTER, hold: bool = False
+    ) -> None:
         self._ledger = ledger
         self._store = ledger.store
         self._interval = interval
         self._stale = round(stale_after * 1e6)
+        self._hold = hold
         self._id: WorkerId = ledger.new_worker_id()
+        self._is_enrolled = False
 
     async def run(self) -> None:
         """Sweep forever; meant for a process of its own."""
@@ -91,14 +100,28 @@ class Sweeper:
         """Look at every unfinished run once, and hand over what is stalled."""
         report, now = Report(), await self._store.now()
         held = await self._holdings()
-        async for summary in self._unfinished():
-            seen = await self._looked_at(summary, held.get(summary.run), now)
-            if seen.reason in STALLED and not dry_run:
-                seen = await self._handed_over(seen)
-            report.add(seen)
+        try:
+            async for summaries in self._unfinished():
+                for at in range(0, len(summaries), AT_ONCE):
+                    some = summaries[at : at + AT_ONCE]
+                    looks = (self._seen(each, held.get(each.run), now, dry_run) for each in some)
+                    for seen in await asyncio.gather(*looks, return_exceptions=True):
+                        if isinstance(seen, BaseException):
+                            raise seen
+                        report.add(seen)
+        finally:
+            if not dry_run:
+                await self._leave()
         if report.recovered or report.stalled:
             log.info("swept %d runs: %d recovered, %d stalled", report.scanned, report.recovered, report.stalled)
         return report
+
+    async def _leave(self) -> None:
+        """Nobody shall wait for a lease to run out because a sweep was interrupted."""
+        if self._is_enrolled:
+            self._is_enrolled = False
+            with suppress(OutlastError):
+                await self._store.retire(self._id)
 
     async def _holdings(self) -> dict[RunId, Holding]:
         """Who holds what, in a few reads for all."""
@@ -111,73 +134,127 @@ class Sweeper:
                 return found
             after = page[-1].run
 
-    async def _unfinished(self) -> AsyncIterator[Summary]:
+    async def _unfinished(self) -> AsyncIterator[list[Summary]]:
         after = ""
         while True:
             page = await self._store.search(Query(statuses=tuple(sorted(UNFINISHED)), after=after, limit=PAGE))
-            for listed in page.items:
-                yield listed.summary
+            yield [listed.summary for listed in page.items]
             if not page.next:
                 return
             after = page.next
 
-    async def _looked_at(self, summary: Summary, holding: Holding | None, now: int) -> Seen:
+    # --- one run
+
+    async def _seen(self, summary: Summary, holding: Holding | None, now: int, dry_run: bool) -> Seen:
+        """How one run stands, and what came of it."""
+        try:
+            seen, head = await self._looked_at(summary, holding, now)
+            if seen.reason not in STALLED or head is None:
+                return seen
+            state = await state_of(self._store, head.run, await lineage_of(self._store, head))
+            if dry_run:
+                return seen
+            if head.closed:  # what its end owes to others is done by the worker that claims it
+                if await self._store.correct(summarise(head.run, state), summary.at):
+                    return Seen(seen.run, seen.reason, seen.detail, is_recovered=True)
+                return Seen(seen.run, "healthy", "it has just ended")
+            try:
+                return await self._handed_over(seen, head)
+            except (Conflict, Damaged):
+                raise
+            except OutlastError as error:
+                return Seen(seen.run, seen.reason, f"it could not be handed over: {error}")
+        except Conflict:
+            return Seen(summary.run, "healthy", "somebody else has taken it over meanwhile")
+        except (Damaged, ValueError, TypeError) as error:
+            return Seen(summary.run, "unreadable", str(error))
+
+    async def _looked_at(self, summary: Summary, holding: Holding | None, now: int) -> tuple[Seen, Head | None]:
+        """How a run stands; what is stalled comes with its head."""
         run = summary.run
         if holding is not None and holding.is_live:
-            return Seen(run, "healthy", f"worker {holding.worker} advances it")
-        if holding is not None:
-            if now - holding.expires < self._stale:
-                return Seen(run, "healthy", f"worker {holding.worker} was lost a moment ago")
-            return Seen(run, "claim expired", f"worker {holding.worker} is gone")
-        try:
-            head = await self._store.head(run)
-        except (Damaged, ValueError, TypeError) as error:
-            return Seen(run, "unreadable", str(error))
+            return Seen(run, "healthy", f"worker {holding.worker} advances it"), None
+        if holding is not None and now - holding.expires < self._stale:
+            return Seen(run, "healthy", f"worker {holding.worker} was lost a moment ago"), None
+        head = await self._store.head(run)
         if head is None:
-            return Seen(run, "unreadable", "lists show it, and it has no log")
+            return Seen(run, "unreadable", "lists show it, and it has no log"), None
         if head.closed:
-            is_old = self._is_old(summary, now)
-            return Seen(run, "task ended" if is_old else "healthy", "it is over, and the list does not know it yet")
+            if summary.at >= head.version or not self._is_old(summary, now):
+                return Seen(run, "healthy", "it has just ended"), None
+            return Seen(run, "task ended", "it is over, and lists do not show it"), head
+        if holding is not None:
+            return Seen(run, "claim expired", f"worker {holding.worker} is gone"), head
         if head.ready:
-            return Seen(run, "ready", "the next worker that knows its workflow takes it")
+            whom = f"a worker that knows {summary.workflow}"
+            long = f"; for {(now - summary.updated) // 1_000_000} s nobody has" if self._is_old(summary, now) else ""
+            return Seen(run, "ready", f"{whom} takes it{long}"), None
         if summary.status in (Status.WAITING, Status.PAUSED, Status.CREATED):
-            named = (
-                ", ".join(f"{wait.kind} {wait.id}" for wait in summary.waits) or summary.reason or str(summary.status)
-            )
-            return Seen(run, "waiting", f"for {named}" if summary.waits else named)
-        if not self._is_old(summary, now):
-            return Seen(run, "healthy", "it was given back a moment ago")
-        return Seen(run, "no task", "it says that it is running, and nobody has claimed it")
+            return Seen(run, "waiting", _awaited(summary)), None
+        if not self._is_old(summary, now) or await self._store.holding(run) is not None:
+            return Seen(run, "healthy", "it was given back or taken up a moment ago"), None
+        return Seen(run, "no task", "it says that it is running, and nobody has claimed it"), head
 
     def _is_old(self, summary: Summary, now: int) -> bool:
         return now - summary.updated >= self._stale
 
-    async def _handed_over(self, seen: Seen) -> Seen:
+    # --- handing over
+
+    async def _handed_over(self, seen: Seen, head: Head) -> Seen:
         """Take the run over and give it back, ready. Somebody else may be quicker, which is as good."""
+        self._is_enrolled = True
+        await self._store.enrol(self._id, LEASE)
+        claims = await self._store.claim(self._id, runs=[seen.run])
+        if not claims:
+            return Seen(seen.run, "healthy", "somebody else has claimed it meanwhile")
+        claim = claims[0]
         try:
-            await self._store.enrol(self._id, LEASE)
-            claims = await self._store.claim(self._id, runs=[seen.run])
-            if not claims:
-                return Seen(seen.run, "healthy", "somebody else has claimed it meanwhile")
-            pen = await self._ledger.take_over(claims[0])
+            if not await self._is_as_seen(seen, head, claim):
+                await self._given_back(claim)
+                return Seen(seen.run, "healthy", "somebody else has taken it over meanwhile")
+            pen = await self._ledger.take_over(claim, hold=self._hold)
             while not await pen.let_go(ready=not pen.state.is_closed and not pen.state.outline.held):
                 pass
-        except Conflict:
-            return Seen(seen.run, "healthy", "somebody else has taken it over meanwhile")
-        except Damaged as error:
-            return Seen(seen.run, "unreadable", str(error))
-        except (StoreError, OutlastError) as error:
-            return Seen(seen.run, seen.reason, f"it could not be handed over: {error}")
-        key = f"{seen.run}:orchestrate:{claims[0].epoch}"
+        except Damaged:
+            await self._given_back(claim, ready=False)
+            raise
+        key = f"{seen.run}:orchestrate:{claim.epoch}"
         return Seen(seen.run, seen.reason, seen.detail, is_recovered=True, key=key)
+
+    async def _is_as_seen(self, seen: Seen, head: Head, claim: Claim) -> bool:
+        """Whether nobody has owned the run since it was looked at: an interruption is told until somebody takes over, and
+        whoever takes over writes."""
+        now = await self._store.head(seen.run)
+        if now is None or now.closed:
+            return False
+        return claim.cause != "claimed" if seen.reason == "claim expired" else now.version == head.version
+
+    async def _given_back(self, claim: Claim, *, ready: bool | None = None) -> None:
+        """As it was, as far as that can be told; one look too many does no harm."""
+        while (head := await self._store.head(claim.run)) is not None:
+            wanted = not head.closed if ready is None else ready
+            if await self._store.release(claim.run, claim.worker, head.version, ready=wanted):
+                return
+
+
+def _awaited(summary: Summary) -> str:
+    """What a run waits for, by name."""
+    named = ", ".join(f"{wait.kind} {wait.id}" for wait in summary.waits)
+    more = summary.waiting - len(summary.waits)
+    if named:
+        return f"for {named}{f' and {more} more' if more > 0 else ''}"
+    return f"{summary.status}: {summary.reason}" if summary.reason else str(summary.status)
 
 
 class SharedSweeper(Sweeper):
-    """The sweeper inside a worker. Of the workers that hold runs, the one whose id sorts first sweeps: two at once would be
-    safe, and are a waste."""
+    """The sweeper inside a worker. Of the workers that hold runs, the one whose id sorts first sweeps, and if none does,
+    each: two at once would be safe, and are a waste. `worker` tells the id, which is another one after a worker was taken
+    for dead."""
 
-    def __init__(self, ledger: Ledger, worker: WorkerId, *, interval: float = INTERVAL) -> None:
-        super().__init__(ledger, interval=interval)
+    def __init__(
+        self, ledger: Ledger, worker: Callable[[], WorkerId], *, interval: float = INTERVAL, hold: bool = False
+    ) -> None:
+        super().__init__(ledger, interval=interval, hold=hold)
         self._worker = worker
 
     async def run(self) -> None:
@@ -190,4 +267,4 @@ class SharedSweeper(Sweeper):
     async def is_elected(self) -> bool:
         """Whether no live worker that holds runs comes before this one."""
         live = {each.worker for each in (await self._holdings()).values() if each.is_live}
-        return min(live | {self._worker}) == self._worker
+        return not live or min(live) == self._worker()

@@ -8,27 +8,28 @@ is done again from where it was: nothing is copied twice.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Raw, Struct
 from msgspec.structs import astuple
 
 from outlast.client import Client, Query
-from outlast.errors import Conflict, NotFound, Refused
+from outlast.errors import Conflict, Damaged, NotFound, Refused
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger.moving import copy_log
-from outlast.ledger.reading import head_of, records
+from outlast.ledger.reading import head_of, lineage_of, records, state_of
 from outlast.lifecycle.status import TERMINAL, Status
+from outlast.runtime.ends import open_children
 from outlast.runtime.values import blob_of, is_elsewhere
 from outlast.store import BlobRef, Store
 
 MOVED = "it is copied to another store, and goes on there"
 """Why a run was paused here. One that is paused with this reason is set going where it arrives."""
-PATIENCE = 60.0
-"""Seconds that a live worker has to pause a run."""
+PATIENCE, ASK_AGAIN = 60.0, 2.0
+"""Seconds that a live worker has to pause a run, and after which it is asked again: it may have died."""
 
 
 class Moved(Struct, frozen=True):
@@ -37,45 +38,114 @@ class Moved(Struct, frozen=True):
     run: RunId
     events: int
     blobs: int
-    how: Literal["over", "going on", "as it was", "there already"]
+    how: Literal["over", "going on", "as it was", "there already", "not copied"]
+    why: str = ""
 
 
 async def copy_runs(
     source: Client, target: Client, stores: tuple[Store, Store], runs: list[RunId] | None, key: bytes = b""
 ) -> AsyncIterator[Moved]:
-    """Bring these runs to another store, or all of them, one after the other."""
-    if runs is None:
-        runs = [listed.summary.run async for listed in source.all(Query(limit=1000))]
-    for run in runs:
-        yield await _moved(source, target, stores, run, key)
+    """Bring these runs to another store, or all of them, one after the other, and with each the children it waits for. With
+    all of them, one that cannot be copied is told and keeps no other waiting."""
+    done: set[RunId] = set()
+    move = _Move(source, target, stores, key, done)
+    if runs is not None:
+        for run in runs:
+            await move.must_go_alone(run)
+            async for moved in move.family(run):
+                yield moved
+        return
+    for run in [listed.summary.run async for listed in source.all(Query(limit=1000))]:
+        if run in done or await move.is_awaited(run):
+            continue  # it comes, or came, with its parent
+        try:
+            async for moved in move.family(run):
+                yield moved
+        except (Refused, Damaged, Conflict) as error:
+            yield Moved(run, 0, 0, "not copied", str(error))
 
 
-async def _moved(source: Client, target: Client, stores: tuple[Store, Store], run: RunId, key: bytes) -> Moved:
-    here, there = stores
-    await _stand_still(source, run)
-    blobs = await _bring_blobs(here, there, run)
-    events = await copy_log(here, there, run, key)
-    summary = await target.get(run)
-    if summary.status is Status.PAUSED and summary.reason == MOVED:
-        await target.resume(run, by="outlast copy")
-        return Moved(run, events, blobs, "going on")
-    if not events:
-        return Moved(run, 0, blobs, "there already")
-    return Moved(run, events, blobs, "over" if summary.status in TERMINAL and not summary.held else "as it was")
+class _Move:
+    """From one store to another. `done` are the runs that have arrived."""
+
+    def __init__(
+        self, source: Client, target: Client, stores: tuple[Store, Store], key: bytes, done: set[RunId]
+    ) -> None:
+        self._source = source
+        self._target = target
+        self._here, self._there = stores
+        self._key = key
+        self._done = done
+
+    async def must_go_alone(self, run: RunId) -> None:
+        """A parent waits for its child where it is: they go together."""
+        parent = await self._awaiting(run)
+        if parent:
+            raise Refused(f"run {run} is awaited by its parent: copy run {parent}, and it comes along")
+
+    async def is_awaited(self, run: RunId) -> bool:
+        return bool(await self._awaiting(run))
+
+    async def _awaiting(self, run: RunId) -> str:
+        """The parent that waits for this run, if one does."""
+        summary = await self._source.get(run)
+        if not summary.parent or (summary.status in TERMINAL and not summary.held):
+            return ""
+        parent = RunId(summary.parent)
+        head = await self._here.head(parent)
+        return parent if head is not None and not head.closed and run in await self._open_children(parent) else ""
+
+    async def _open_children(self, run: RunId) -> list[RunId]:
+        head = await head_of(self._here, run)
+        return open_children(await state_of(self._here, run, await lineage_of(self._here, head)))
+
+    async def family(self, run: RunId) -> AsyncIterator[Moved]:
+        """A run and the children it waits for. They arrive before it does, or it would start them again there."""
+        if run in self._done:
+            return
+        self._done.add(run)
+        await _stand_still(self._source, run)
+        for child in await self._open_children(run):
+            if await self._here.head(child) is not None:
+                async for moved in self.family(child):
+                    yield moved
+        yield await self._one(run)
+
+    async def _one(self, run: RunId) -> Moved:
+        blobs = await _bring_blobs(self._here, self._there, run)
+        events = await copy_log(self._here, self._there, run, self._key)
+        summary = await self._target.get(run)
+        if summary.status is Status.PAUSED and summary.reason == MOVED and not await self._went_on(run):
+            await self._target.resume(run, by="outlast copy")
+            return Moved(run, events, blobs, "going on")
+        if not events:
+            return Moved(run, 0, blobs, "there already")
+        return Moved(run, events, blobs, "over" if summary.status in TERMINAL and not summary.held else "as it was")
+
+    async def _went_on(self, run: RunId) -> bool:
+        """Whether the pause it is in there is a later one: it went on, and was moved from there to a third store."""
+        head = await head_of(self._here, run)
+        async for record in records(self._there, run, head.version + 1):
+            if any(isinstance(event, e.RunPaused) for event in record.events()):
+                return True
+        return False
 
 
 async def _stand_still(source: Client, run: RunId) -> None:
     """Pause a run that would otherwise go on in two places."""
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + PATIENCE
+    deadline, again = loop.time() + PATIENCE, 0.0
     while (await source.get(run)).status not in (*TERMINAL, Status.PAUSED):
-        with suppress(Refused, Conflict):  # it has just stopped, or somebody has just taken it: look again
-            await source.pause(run, by="outlast copy", reason=MOVED)
         if loop.time() > deadline:
             raise Refused(
                 f"run {run} was asked to pause and has not: is its worker stuck? `outlast doctor {run}` may tell"
             )
-        await asyncio.sleep(0.2)
+        if loop.time() >= again:
+            again = loop.time() + ASK_AGAIN
+            with suppress(Refused, Conflict):  # it has just stopped, or somebody has just taken it: look again
+                await source.pause(run, by="outlast copy", reason=MOVED)
+                continue
+        await asyncio.sleep(0.1)
 
 
 async def _bring_blobs(here: Store, there: Store, run: RunId) -> int:
@@ -93,9 +163,21 @@ async def _bring_blobs(here: Store, there: Store, run: RunId) -> int:
 
 
 def _named(event: e.AnyEvent) -> list[BlobRef]:
-    found = [blob_of(value) for value in astuple(event) if isinstance(value, Raw) and is_elsewhere(value)]
+    found = [blob_of(value) for value in _values(event) if is_elsewhere(value)]
     version = event.version if isinstance(event, e.RunCreated | e.VersionChanged) else ""
     return [*found, BlobRef(version, 0)] if version else found
+
+
+def _values(part: Any) -> Iterator[Raw]:
+    """All values in an event, however deep: those of an error in it too."""
+    if isinstance(part, Raw):
+        yield part
+    elif isinstance(part, Struct):
+        for inner in astuple(part):
+            yield from _values(inner)
+    elif isinstance(part, dict | tuple | list):
+        for inner in part.values() if isinstance(part, dict) else part:
+            yield from _values(inner)
 
 
 async def _bring(here: Store, there: Store, ref: BlobRef) -> bool:

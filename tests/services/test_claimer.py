@@ -1,0 +1,128 @@
+"""What a worker claims: in turn where there is less room than there are runs, with one look where there is enough, and
+nothing while it drains (S6)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+import outlast as ol
+from outlast.history import events as e
+from outlast.history.ids import RunId
+from outlast.ledger import Ledger
+from outlast.runtime import pausing, registry
+from outlast.runtime.worker import Worker
+from outlast.services.claimer import Claimer
+from outlast.stores.memory import MemoryStore
+
+NAMES = tuple(f"turn-{number:02}" for number in range(20))
+
+
+@ol.node
+async def turn_step() -> int:
+    return 1
+
+
+@ol.workflow
+async def turn_story() -> int:
+    return await turn_step()
+
+
+@asynccontextmanager
+async def hands(concurrency: int) -> AsyncIterator[tuple[Worker, Ledger]]:
+    store = MemoryStore()
+    ledger = Ledger(store)
+    worker = Worker(ledger, concurrency=concurrency)
+    await store.enrol(worker.id, 30)
+    try:
+        yield worker, ledger
+    finally:
+        await worker.close()
+        await ledger.close()
+
+
+async def fill(ledger: Ledger, workflow: str, count: int) -> None:
+    for number in range(count):
+        await ledger.create_ready(RunId(f"{workflow}-{number}"), e.RunCreated(workflow=workflow))
+
+
+def counting(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], list[int]]:
+    """The workflows of the runs that are claimed, in order, and one entry for each look. Each is over at once."""
+    claimed: list[str] = []
+    looks: list[int] = []
+    claim = worker.store.claim
+
+    async def adopt(granted: Any) -> None:
+        claimed.append(granted.run.rpartition("-")[0])
+
+    async def counted(*arguments: Any, **named: Any) -> Any:
+        looks.append(1)
+        return await claim(*arguments, **named)
+
+    monkeypatch.setattr(worker, "adopt", adopt)
+    monkeypatch.setattr(worker.store, "claim", counted)
+    return claimed, looks
+
+
+def play(scene: Callable[[], Awaitable[None]]) -> None:
+    async def played() -> None:
+        async with asyncio.timeout(30):
+            await scene()
+
+    asyncio.run(played())
+
+
+def test_two_workflows_among_many_have_every_second_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that have nothing to do take no turn, wherever their names stand."""
+    monkeypatch.setattr(registry, "names", lambda: NAMES)
+
+    async def scene() -> None:
+        async with hands(1) as (worker, ledger):
+            await fill(ledger, NAMES[0], 200)
+            await fill(ledger, NAMES[1], 20)
+            claimed, _ = counting(worker, monkeypatch)
+            claimer = Claimer(worker)
+            for _ in range(40):
+                assert await claimer.look()
+            assert 18 <= Counter(claimed)[NAMES[1]] <= 20
+
+    play(scene)
+
+
+def test_with_room_for_all_one_look_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "names", lambda: NAMES)
+
+    async def scene() -> None:
+        async with hands(100) as (worker, ledger):
+            await fill(ledger, NAMES[3], 5)
+            claimed, looks = counting(worker, monkeypatch)
+            claimer = Claimer(worker)
+            for _ in range(10):
+                assert not await claimer.look()
+            assert (len(claimed), len(looks)) == (5, 10)
+
+    play(scene)
+
+
+def test_a_draining_worker_gives_back_what_it_is_handed() -> None:
+    """A run that it had forgotten, or that it takes up again after trouble, does not begin here any more."""
+
+    async def scene() -> None:
+        async with hands(10) as (worker, ledger):
+            await fill(ledger, turn_story.spec.name, 1)
+            run = RunId(f"{turn_story.spec.name}-0")
+            await pausing.drain(worker)
+            for claim in await worker.store.claim(worker.id, runs=[run]):
+                await worker.adopt(claim)
+            head = await worker.store.head(run)
+            assert head is not None
+            assert head.ready
+            assert await worker.store.holding(run) is None
+            assert not worker.knows(run)
+
+    play(scene)
