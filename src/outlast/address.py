@@ -26,7 +26,9 @@ __all__ = ["DEFAULT", "BucketAddress", "Server", "blobs_beside", "bucket_at", "f
 
 DEFAULT = Path(".outlast", "runs.db")
 """Where a project's runs are if nobody says otherwise."""
-KINDS = "a path, sqlite:///path, postgresql://host/database, s3://bucket/prefix, gs://, az://, file:///folder or memory:"
+KINDS = (
+    "a path, sqlite:///path, postgresql://host/database, s3://bucket/prefix, gs://, az://, file:///folder or memory:"
+)
 SERVERS = ("postgresql", "postgres")
 BUCKETS = ("s3", "gs", "az")
 SCHEMA = "outlast"
