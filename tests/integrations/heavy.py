@@ -102,6 +102,20 @@ async def slow(folder: str) -> int:
 
 
 @ol.node(run_in="dask")
+def outlive(folder: str) -> int:
+    """Its first attempt ends with its process only."""
+    Path(folder, f"begun-{ol.attempt()}").touch()
+    while ol.attempt() == 1:
+        time.sleep(0.1)
+    return ol.attempt()
+
+
+@ol.workflow
+async def outliving(folder: str) -> int:
+    return await outlive(folder)
+
+
+@ol.node(run_in="dask")
 def large(size: int) -> str:
     return "x" * size
 

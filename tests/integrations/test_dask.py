@@ -120,8 +120,10 @@ def test_a_node_knows_its_attempt_and_is_heard(play: Callable[..., Any], heavy: 
         assert [event.node for event in await events(engine, run.run) if isinstance(event, e.NodeCheckpointed)] == [
             "know"
         ]
-        while "this is heard" not in [line.text async for line in engine.logs(run.run)]:
+        while "this is heard" not in [line.text async for line in engine.lines(run.run)]:
             await asyncio.sleep(0.01)
+        again = await engine.retry(run.run, "know", feedback={"tone": "warmer"})
+        assert (await again.result())["feedback"] == {"tone": "warmer"}
 
     play(scene)
 
@@ -255,6 +257,52 @@ def test_a_node_that_must_not_be_repeated_holds_its_run(play: Callable[..., Any]
         assert [event.attempt for event in await events(engine, run.run) if isinstance(event, e.NodeStarted)] == [1]
 
     play(scene)
+
+
+def test_a_scheduler_that_comes_back_is_found_again(
+    play: Callable[..., Any], heavy: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """X2: an attempt that ran when all was lost counts as a crash, and the next waits for the scheduler."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+    script = tmp_path / "cluster.py"
+    script.write_text(CLUSTER)
+
+    def begun() -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [sys.executable, str(script), str(port)], cwd=HERE, env={**os.environ, "PYTHONPATH": str(HERE)}
+        )
+
+    async def scene(engine: ol.Client) -> list[e.AnyEvent]:
+        run = await engine.start(heavy.outliving, str(tmp_path))
+        await until_true((tmp_path / "begun-1").exists)
+        clusters[0].kill()
+        clusters.append(begun())
+        assert await run.result() == 2
+        return await events(engine, run.run)
+
+    clusters = [begun()]
+    try:
+        said = play(scene, dask=f"tcp://127.0.0.1:{port}")
+    finally:
+        for cluster in clusters:
+            cluster.kill()
+            cluster.wait(PATIENCE)
+    assert [event.cause for event in said if isinstance(event, e.NodeScheduled)] == ["first", "crash"]
+
+
+CLUSTER = """
+import sys, threading
+from distributed import LocalCluster
+
+if __name__ == "__main__":
+    LocalCluster(
+        n_workers=1, threads_per_worker=1, host="127.0.0.1", scheduler_port=int(sys.argv[1]),
+        dashboard_address="127.0.0.1:0", silence_logs=50,
+    )
+    threading.Event().wait()
+"""
 
 
 # --- clusters that are not there ---------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import os
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from enum import Enum
+from functools import partial
 from typing import Any, TypeAlias
 from uuid import uuid4
 
@@ -58,6 +59,8 @@ class _Underway:
         self.worker = ""
         self.has_ended = False
         self.inbox: asyncio.Queue[Note | _Word] = asyncio.Queue()
+        self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done when its worker is lost."""
 
     def lost(self) -> ProcessDied:
         return ProcessDied(f"the Dask worker {self.worker} was lost while it ran {self.entry}")
@@ -113,20 +116,29 @@ class DaskCluster:
         # Dask learns from the first part of the name how long such tasks take.
         task = _Underway(f"{entry.rpartition('.')[2].rpartition(':')[2]}-{uuid4().hex}", entry)
         self._underway[task.key] = task
-        future = client.submit(
-            remote.run, task.key, call, inputs, self._topic, self._shelf, key=task.key, pure=False, retries=0
-        )
-        result: asyncio.Future[Any] = asyncio.ensure_future(future.result())
-        result.add_done_callback(lambda _: task.inbox.put_nowait(_Word.OVER))
         try:
-            return await self._followed(client, task, result, on_message)
-        except asyncio.CancelledError:
-            await self._taken_back(client, task, future)
-            raise
+            future = self._submitted(client, task, call, inputs)
+            result: asyncio.Future[Any] = asyncio.ensure_future(future.result())
+            result.add_done_callback(partial(_note_end, task))
+            try:
+                return await self._followed(client, task, result, on_message)
+            except (ProcessDied, NotBegun):
+                raise
+            except BaseException:  # cancelled, or whoever listens cannot go on
+                await self._taken_back(client, task, future)
+                raise
+            finally:
+                result.cancel()
+                future.release()
         finally:
             del self._underway[task.key]
-            result.cancel()
-            future.release()
+
+    def _submitted(self, client: Any, task: _Underway, call: bytes, inputs: bytes) -> Any:
+        given = task.key, call, inputs, self._topic, self._shelf
+        try:
+            return client.submit(remote.run, *given, key=task.key, pure=False, retries=0)
+        except Exception as error:  # the connection was lost just now
+            raise ClusterAway(f"the Dask scheduler at {self._address} does not take {task.entry}: {error}") from error
 
     async def _followed(
         self, client: Any, task: _Underway, result: asyncio.Future[Any], on_message: OnMessage | None
@@ -146,24 +158,34 @@ class DaskCluster:
         kind, body = note["kind"], bytes(note["body"])
         if kind == "begin":
             is_first = task.worker == note["worker"] and note["serial"] == 1 and not task.has_ended
-            await self._tell(client, note, is_first)
+            await self._tell(client, task, note, is_first)
             if not is_first:  # Dask has lost it, and would do it again
                 raise task.lost()
         elif kind == "stored":
-            await self._tell(client, note, self._has is not None and await self._has(blob_of(msgspec.Raw(body)).hash))
+            is_there = self._has is not None and await self._has(blob_of(msgspec.Raw(body)).hash)
+            await self._tell(client, task, note, is_there)
         elif kind != "ended" and on_message is not None:
             heard = on_message(kind, body if kind == "checkpoint" else decode(body))
             if inspect.isawaitable(heard):
                 heard = await heard
             if kind == "checkpoint":
-                await self._tell(client, note, heard is True)
+                await self._tell(client, task, note, heard is True)
 
-    async def _tell(self, client: Any, note: Note, answer: bool) -> None:
-        """Answer a question. A worker that cannot be told is gone, or will be."""
+    async def _tell(self, client: Any, task: _Underway, note: Note, answer: bool) -> None:
+        """Answer a question. A worker that cannot be told is gone, or will be; that may be known long before Dask gives up
+        trying to reach it."""
+        telling = asyncio.ensure_future(
+            _called(client, note["worker"], remote.told, note["call"], note["serial"], answer)
+        )
         try:
-            await client.run(remote.told, note["call"], note["serial"], answer, workers=[note["worker"]])
-        except Exception as error:
+            await asyncio.wait([telling, task.gone], return_when=asyncio.FIRST_COMPLETED)
+            if not telling.done():
+                raise task.lost()
+            telling.result()
+        except OSError as error:
             raise ProcessDied(f"the Dask worker {note['worker']} does not answer any more: {error}") from error
+        finally:
+            telling.cancel()
 
     async def _taken_back(self, client: Any, task: _Underway, future: Any) -> None:
         """Have it dropped if it waits, and asked to stop if it runs; returns when it certainly does not run."""
@@ -172,7 +194,7 @@ class DaskCluster:
         if not task.worker:
             return  # should it be about to begin, it asks, and nobody knows it any more
         with suppress(Exception):
-            await client.run(remote.stop, task.key, workers=[task.worker])
+            await _called(client, task.worker, remote.stop, task.key)
         while not (task.has_ended or self._is_closed or client.status != "running"):
             try:
                 async with asyncio.timeout(LOOK_AGAIN):
@@ -183,7 +205,7 @@ class DaskCluster:
                 return
             if isinstance(said, dict) and said["kind"] in ("begin", "checkpoint", "stored"):
                 with suppress(ProcessDied):
-                    await self._tell(client, said, said["kind"] == "checkpoint")
+                    await self._tell(client, task, said, said["kind"] == "checkpoint")
 
     # --- the scheduler
 
@@ -243,13 +265,15 @@ class DaskCluster:
         told = event[1]
         if isinstance(told, dict) and told.get("action") == "remove-worker":
             for task in self._underway.values():
-                if task.worker == told.get("worker"):
+                if task.worker == told.get("worker") and not task.gone.done():
+                    task.gone.set_result(None)
                     task.inbox.put_nowait(_Word.LOST)
 
     async def _dismiss(self, note: Note) -> None:
         """Nobody waits for this task: it is not to begin, and to end at a checkpoint."""
-        with suppress(ProcessDied):
-            await self._tell(self._client, note, note["kind"] == "checkpoint")
+        with suppress(OSError):
+            is_end = note["kind"] == "checkpoint"
+            await _called(self._client, note["worker"], remote.told, note["call"], note["serial"], is_end)
 
     def _spawn(self, coroutine: Any) -> None:
         task = asyncio.create_task(coroutine)
@@ -280,6 +304,19 @@ def _answer(task: _Underway, result: asyncio.Future[Any]) -> bytes | InStore | F
             raise task.lost()
         case _:
             return None
+
+
+async def _called(client: Any, worker: str, function: Callable[..., None], *args: Any) -> None:
+    """Have a function called on a worker; `OSError` if it cannot be reached, whatever Dask has to say about that."""
+    try:
+        await client.run(function, *args, workers=[worker])
+    except Exception as error:
+        raise ConnectionError(f"{type(error).__name__}: {error}") from error
+
+
+def _note_end(task: _Underway, result: asyncio.Future[Any]) -> None:
+    result.cancelled() or result.exception()  # looked at, so that nobody complains
+    task.inbox.put_nowait(_Word.OVER)
 
 
 async def _client(address: Any) -> Any:

@@ -27,6 +27,8 @@ from outlast.store import Blobs
 
 PATIENCE = 120.0
 """Seconds that a task waits for an answer of its engine, which may be busy, or gone."""
+SENDING = 10.0
+"""Seconds that a note may take to the worker's own loop."""
 LARGEST_CHECKPOINT = 64_000
 """Bytes of a checkpoint: it passes through Dask's scheduler, which keeps the last thousand messages for a while."""
 
@@ -66,7 +68,7 @@ def stop(key: str) -> None:
     """The engine no longer waits for this task: it sees that by `is_stopping()`, and at its next checkpoint."""
     wire = _wires.get(key)
     if wire is not None:
-        wire.is_stopping = True
+        wire.stop()
 
 
 class Wire:
@@ -78,18 +80,26 @@ class Wire:
         self._topic = topic
         self._key = key
         self._serials = itertools.count(1)
-        self._open: dict[int, queue.SimpleQueue[bool]] = {}
+        self._open: dict[int, queue.SimpleQueue[bool | None]] = {}
 
     def say(self, kind: Kind | Asked | Literal["ended"], body: bytes, serial: int = 0) -> None:
         note = {"call": self._key, "kind": kind, "serial": serial, "worker": self._worker.address, "body": body}
-        self._worker.log_event(self._topic, note)
+        sent = threading.Event()
+
+        def send() -> None:
+            self._worker.log_event(self._topic, note)
+            sent.set()
+
+        # Not log_event itself: whoever speaks faster than the worker can send would fill its memory.
+        self._worker.loop.add_callback(send)
+        sent.wait(SENDING)
 
     def ask(self, kind: Asked, body: bytes = b"") -> bool | None:
         """The engine's answer; None if there is none."""
-        serial, answer = next(self._serials), queue.SimpleQueue[bool]()
+        serial, answer = next(self._serials), queue.SimpleQueue[bool | None]()
         self._open[serial] = answer
-        self.say(kind, body, serial)
         try:
+            self.say(kind, body, serial)
             return answer.get(timeout=PATIENCE)
         except queue.Empty:
             return None
@@ -97,8 +107,15 @@ class Wire:
             del self._open[serial]
 
     def hear(self, serial: int, answer: bool) -> None:
-        if serial in self._open:
-            self._open[serial].put(answer)
+        asked = self._open.get(serial)
+        if asked is not None:
+            asked.put(answer)
+
+    def stop(self) -> None:
+        """Nobody waits for it any more, and nobody answers what it has asked."""
+        self.is_stopping = True
+        for answer in list(self._open.values()):
+            answer.put(None)
 
     def save(self, data: bytes) -> bool:
         if len(data) > LARGEST_CHECKPOINT:
@@ -106,12 +123,10 @@ class Wire:
                 f"a checkpoint of {len(data)} bytes is too large for a node on a Dask cluster, where it may have "
                 f"{LARGEST_CHECKPOINT}: keep a reference to what you have, such as the path of a file"
             )
-        if self.is_stopping:
-            return True
-        ends = self.ask("checkpoint", data)
-        if ends is None:
+        ends = True if self.is_stopping else self.ask("checkpoint", data)
+        if ends is None and not self.is_stopping:
             raise ConnectionError(f"the engine did not confirm a checkpoint within {PATIENCE:g} s")
-        return ends
+        return ends is not False
 
 
 def _run(wire: Wire, call: Call, inputs: bytes, shelf: str) -> tuple[Told, bytes]:
