@@ -102,6 +102,23 @@ async def slow(folder: str) -> int:
 
 
 @ol.node(run_in="dask")
+def march(file: str) -> tuple[int, int]:
+    """Keeps its step until the file is there; which attempt arrived, and where it began."""
+    start: int = ol.last_checkpoint(0)
+    step = start
+    while not Path(file).exists():
+        step += 1
+        ol.checkpoint(step)
+        time.sleep(0.05)
+    return ol.attempt(), start
+
+
+@ol.workflow
+async def marching(file: str) -> tuple[int, int]:
+    return await march(file)
+
+
+@ol.node(run_in="dask")
 def outlive(folder: str) -> int:
     """Its first attempt ends with its process only."""
     Path(folder, f"begun-{ol.attempt()}").touch()

@@ -23,7 +23,6 @@ import outlast as ol
 from outlast.errors import BadInput, NotStorable
 from outlast.history import events as e
 from outlast.runtime import registry
-from outlast.runtime.failures import kind_of
 from outlast.runtime.values import is_elsewhere
 from outlast.settings import read_settings
 
@@ -191,6 +190,23 @@ def test_the_next_attempt_begins_when_the_one_whose_time_is_up_has_ended(
         run = await engine.start(heavy.slow, str(tmp_path))
         assert await run.result() == 2
         assert [failure.category for failure in failures(await events(engine, run.run))] == ["timeout"]
+
+    play(scene)
+
+
+def test_a_paused_run_ends_its_task_at_a_checkpoint_and_goes_on_from_there(
+    play: Callable[..., Any], heavy: ModuleType, tmp_path: Path
+) -> None:
+    async def scene(engine: ol.Client) -> None:
+        run = await engine.start(heavy.marching, str(tmp_path / "go"))
+        await until(engine, run.run, lambda event: isinstance(event, e.NodeCheckpointed))
+        await engine.pause(run.run)
+        await until(engine, run.run, lambda event: isinstance(event, e.RunPaused))
+        (tmp_path / "go").touch()
+        again = await engine.resume(run.run)
+        attempt, start = await again.result()
+        assert attempt == 2
+        assert start >= 1
 
     play(scene)
 
@@ -380,20 +396,8 @@ def test_addresses_that_can_be_meant(address: str, tmp_path: Path) -> None:
     assert read_settings(environment={"OUTLAST_DASK": address}, start=tmp_path).dask == address
 
 
-@pytest.mark.parametrize("address", ["local:0", "locally", "127.0.0.1:8786", "tcp://", "tcp://a b"])
-def test_addresses_that_cannot_be_meant(address: str, tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="the address of a scheduler"):
-        read_settings(environment={"OUTLAST_DASK": address}, start=tmp_path)
-
-
 def test_an_async_node_does_not_run_on_a_cluster() -> None:
     with pytest.raises(BadInput, match="runs on the loop, not in a cluster"):
 
         @ol.node(run_in="dask")
         async def fetch() -> None: ...
-
-
-def test_the_errors_can_be_found_by_their_names() -> None:
-    from outlast.integrations.dask.cluster import ClusterAway
-
-    assert kind_of(ClusterAway) == "outlast.integrations.dask.cluster:ClusterAway"
