@@ -34,6 +34,7 @@ SETTINGS = {
     "on_restart": "`resume`: interrupted runs go on. `hold`: they wait until they are told to.",
     "capture_stdout": "Keep what nodes print, like what they log.",
     "grace": "Seconds that nodes have to reach a checkpoint or their end when their run is paused.",
+    "dask": 'The Dask cluster for nodes with `run_in="dask"`: its scheduler, or `local` for one that is brought up here.',
 }
 
 EVENTS = {

@@ -18,6 +18,7 @@ from outlast.address import BucketAddress, blobs_beside, bucket_at, file_at, ser
 from outlast.client import Blocking, Client
 from outlast.errors import BadInput, OutlastError, StoreUnusable
 from outlast.ledger import Ledger
+from outlast.runtime.executors import Executor
 from outlast.runtime.finding import load_apps
 from outlast.runtime.functions import Workflow
 from outlast.runtime.worker import Worker
@@ -158,6 +159,7 @@ def open(
     on_restart: Literal["resume", "hold"] | None = None,
     capture_stdout: bool | None = None,
     grace: float | None = None,
+    dask: str | None = None,
 ) -> Opening:
     """An engine over a store: `async with open("runs.db") as engine:`, or `with` in code that does not await.
 
@@ -175,6 +177,7 @@ def open(
         "on_restart": on_restart,
         "capture_stdout": capture_stdout,
         "grace": grace,
+        "dask": dask,
     }
     return Opening(read_settings(given), key=key, worker=worker, adopts=adopts)
 
@@ -254,6 +257,7 @@ async def working(ledger: Ledger, settings: Settings, *, adopts: bool = True) ->
         stdout=settings.capture_stdout,
         adopts=adopts,
         grace=settings.grace,
+        clusters={"dask": partial(_open_dask, settings, ledger.store)} if settings.dask else {},
     )
     await ledger.store.enrol(worker.id, settings.claim)
     worker.listen()
@@ -278,6 +282,28 @@ async def working(ledger: Ledger, settings: Settings, *, adopts: bool = True) ->
         calm()
         with suppress(OutlastError):  # its claims run out by themselves
             await ledger.store.retire(worker.id)
+
+
+def _open_dask(settings: Settings, store: Store) -> Executor:
+    from outlast.integrations.dask import open_cluster
+
+    return open_cluster(settings.dask, shelf=_shelf(settings), has=store.blobs.has)
+
+
+def _shelf(settings: Settings) -> str:
+    """Where the machines of a cluster may find the blobs: a folder they share, or a bucket. The address of a server may hold
+    a password, which is not sent around."""
+    if bucket_at(settings.store) is not None and not settings.blobs:
+        return settings.store
+    path = file_at(settings.store)
+    if not settings.blobs and path is None:
+        return ""
+    folder = (
+        Path(os.path.expanduser(settings.blobs)) if path is None or settings.blobs else blobs_beside(path.absolute())
+    )
+    with suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)  # they take one that is not there for another machine's
+    return str(folder.absolute())
 
 
 def _calm_collector() -> Callable[[], None]:

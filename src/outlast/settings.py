@@ -44,7 +44,8 @@ OnRestart: TypeAlias = Literal["resume", "hold"]
 class Settings(Struct, frozen=True):
     """What is in force. `blobs` is empty where they lie beside the store; 0 `processes` are as many as there are cores.
     `claim` is how many seconds a worker's claim lasts, `concurrency` how many runs one process advances at once, `grace` how
-    many seconds nodes have to come to a good place when their run is paused."""
+    many seconds nodes have to come to a good place when their run is paused.
+    `dask` is the cluster for nodes that want one."""
 
     store: str
     blobs: str = ""
@@ -57,6 +58,7 @@ class Settings(Struct, frozen=True):
     on_restart: OnRestart = "resume"
     capture_stdout: bool = False
     grace: Annotated[float, Meta(ge=0, le=86_400)] = 5.0
+    dask: Annotated[str, Meta(pattern=r"^(local(:[1-9][0-9]{0,3})?|[a-z]+://[^\s/]+)?$")] = ""
     root: Path = Path()
     sources: Mapping[str, str] = {}
 
@@ -73,6 +75,7 @@ ALLOWED = {
     "on_restart": "resume or hold",
     "capture_stdout": "true or false",
     "grace": "a number of seconds from 0 to 86400",
+    "dask": "the address of a scheduler such as tcp://host:8786, or local, or local:2 for two workers here",
 }
 KEYS = tuple(ALLOWED)
 _FIELDS = {field.name: field for field in msgspec.structs.fields(Settings) if field.name in ALLOWED}

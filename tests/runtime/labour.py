@@ -11,10 +11,17 @@ import threading
 from datetime import date
 from typing import Any, NoReturn
 
-from outlast.runtime import process_child
+from outlast.runtime import far, process_child
+from outlast.runtime.far import Far
 from outlast.runtime.secrets import Secret
 
 log = logging.getLogger("labour")
+
+
+def here() -> Far:
+    found = far.current()
+    assert found is not None
+    return found
 
 
 @dataclasses.dataclass
@@ -91,7 +98,7 @@ def nested(depth: int) -> Any:
 
 def busy() -> NoReturn:
     """Says who it is, and never ends."""
-    process_child.on_progress({"pid": os.getpid()})
+    here().progress({"pid": os.getpid()})
     while True:
         pass
 
@@ -99,7 +106,7 @@ def busy() -> NoReturn:
 def busy_with_another(*, leaves: bool = False) -> NoReturn:
     """Starts a process that would outlive it; then stays, or leaves without a word."""
     other = subprocess.Popen(["sleep", "1000"])
-    process_child.on_progress({"pid": os.getpid(), "other": other.pid})
+    here().progress({"pid": os.getpid(), "other": other.pid})
     while not leaves:
         pass
     os._exit(5)
@@ -124,12 +131,11 @@ def die(number: int) -> NoReturn:
 
 def counted(upto: int) -> int:
     """Works in steps, and goes on from the step that was kept last."""
-    attempt = process_child.current
-    assert attempt is not None
+    attempt = here().attempt
     start = int(attempt.checkpoint or b"0")
     for step in range(start + 1, upto + 1):
-        process_child.on_checkpoint(b"%d" % step)
-        process_child.on_progress({"done": step, "of": upto})
+        here().checkpoint(b"%d" % step)
+        here().progress({"done": step, "of": upto})
     return start
 
 
@@ -167,8 +173,7 @@ def gone_but_for_a_fork(pipe: str) -> NoReturn:
 
 
 def attempt_known() -> dict[str, Any]:
-    attempt = process_child.current
-    assert attempt is not None
+    attempt = here().attempt
     return {"run": attempt.run, "node": attempt.node, "attempt": attempt.attempt, "token": attempt.token}
 
 
@@ -182,7 +187,7 @@ def word_left() -> None:
     assert helper is not None
 
     def speak() -> None:
-        while process_child.current is not None or helper._is_busy:
+        while far.current() is not None or helper._is_busy:
             pass
         helper.say("progress", b"{}")
 
@@ -198,4 +203,4 @@ def thread_left() -> None:
 
 
 def misused_checkpoint() -> None:
-    process_child.on_checkpoint("text")  # type: ignore[arg-type]
+    here().checkpoint("text")  # type: ignore[arg-type]

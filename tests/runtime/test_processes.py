@@ -25,7 +25,7 @@ import pytest
 
 from outlast.errors import BadInput
 from outlast.history.events import Failure
-from outlast.runtime import process_child, process_helper
+from outlast.runtime import far, process_child, process_helper
 from outlast.runtime.failures import error_from
 from outlast.runtime.process_entry import main_of_this_process
 from outlast.runtime.processes import AttemptInfo, PoolClosed, ProcessDied, ProcessPool
@@ -353,9 +353,8 @@ def test_a_checkpoint_of_text_is_the_users_error() -> None:
 
 
 def test_outside_of_a_helper_there_is_no_attempt() -> None:
-    assert process_child.current is None
-    with pytest.raises(RuntimeError):
-        process_child.on_checkpoint(b"")
+    assert far.current() is None
+    assert process_child._helper is None
 
 
 def test_what_is_logged_is_sent_and_what_is_printed_is_not(
@@ -609,7 +608,7 @@ def test_an_idle_process_that_does_not_leave_is_killed(monkeypatch: pytest.Monke
 
 SCRIPT = """
     import asyncio, dataclasses, os, sys, threading
-    from outlast.runtime.process_child import on_progress
+    from outlast.runtime import far
     from outlast.runtime.process_entry import main_of_this_process
     from outlast.runtime.processes import AttemptInfo, ProcessPool
 
@@ -632,7 +631,7 @@ SCRIPT = """
         raise BoxError("no")
 
     def busy() -> None:
-        on_progress({"pid": os.getpid()})
+        far.current().progress({"pid": os.getpid()})
         while True:
             pass
 

@@ -73,6 +73,7 @@ def test_every_setting_can_be_given_in_every_place(project: Path) -> None:
         "on_restart": "hold",
         "capture_stdout": True,
         "grace": 0.5,
+        "dask": "tcp://scheduler:8786",
     }
     assert tuple(said) == KEYS
     text = "\n".join(f"{key} = {_toml(value)}" for key, value in said.items())
@@ -113,6 +114,7 @@ BAD: dict[str, list[Any]] = {
     "on_restart": ["restart"],
     "capture_stdout": ["yes", 1],
     "grace": ["a while", -1, float("nan"), True, 86_401],
+    "dask": ["local:0", "locally", "127.0.0.1:8786", "tcp://", "tcp://a b", 3],
 }
 
 

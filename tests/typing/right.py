@@ -35,6 +35,11 @@ def crunch(number: int) -> float:
     return number / 2
 
 
+@ol.node(run_in="dask", timeout=60)
+def crunch_far_away(number: int) -> float:
+    return number / 2
+
+
 @ol.node
 async def nothing() -> None: ...
 

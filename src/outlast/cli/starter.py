@@ -67,6 +67,7 @@ apps = ["flows"]  # the modules that hold workflows
 # concurrency = 2000  # runs that one process advances at once
 # threads = 32  # for nodes that are plain functions
 # processes = 0  # for nodes with run_in="process"; 0 is one for each core
+# dask = "tcp://scheduler:8786"  # for nodes with run_in="dask"; "local:2" brings up two workers here
 # durability = "full"  # or "relaxed": a power cut may cost the last moments
 # grace = 5  # seconds that nodes have to reach a checkpoint or their end when their run is paused
 # on_restart = "resume"  # or "hold": interrupted runs wait until they are told to go on

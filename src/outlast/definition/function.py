@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Callable
 from functools import cache
 from types import CodeType
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast, get_args
 
 import msgspec
 from msgspec import Struct
@@ -18,9 +18,10 @@ from outlast.definition.retry import NEVER, Retry
 from outlast.errors import BadInput
 from outlast.history.ids import content_hash
 
-Where: TypeAlias = Literal["loop", "thread", "process"]
+Where: TypeAlias = Literal["loop", "thread", "process", "dask"]
 Errors: TypeAlias = tuple[type[BaseException], ...]
 
+_PLACES = {"thread": "a thread", "process": "a process", "dask": "a cluster"}
 _NAME = re.compile(r"[^\W\d][\w.-]{0,99}")
 
 
@@ -60,12 +61,12 @@ def checked_name(name: str, what: str) -> str:
 
 
 def where_to_run(fn: Callable[..., Any], wanted: str | None) -> Where:
-    """Coroutine functions run on the loop, plain ones in threads, unless a plain one asks for a process."""
-    if wanted not in (None, "loop", "thread", "process"):
-        raise BadInput(f'run_in={wanted!r} is not a place to run; there are "loop", "thread" and "process"')
+    """Coroutine functions run on the loop, plain ones in threads, unless a plain one asks for a process or a cluster."""
+    if wanted is not None and wanted not in get_args(Where):
+        raise BadInput(f'run_in={wanted!r} is not a place to run; there are "loop", "thread", "process" and "dask"')
     if inspect.iscoroutinefunction(fn):
         if wanted not in (None, "loop"):
-            raise BadInput(f"{fn.__qualname__} is async and runs on the loop, not in a {wanted}")
+            raise BadInput(f"{fn.__qualname__} is async and runs on the loop, not in {_PLACES[wanted]}")
         return "loop"
     if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
         raise BadInput(f"{fn.__qualname__} is a generator: a node returns one value, so return a list instead")
@@ -73,7 +74,7 @@ def where_to_run(fn: Callable[..., Any], wanted: str | None) -> Where:
         raise BadInput(
             f"{fn.__qualname__} is a plain function and would block the loop: make it async, or leave run_in out"
         )
-    return "process" if wanted == "process" else "thread"
+    return "thread" if wanted is None else cast("Where", wanted)
 
 
 def fingerprint(fn: Callable[..., Any]) -> str:

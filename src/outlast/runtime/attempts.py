@@ -1,4 +1,4 @@
-"""Tries of nodes: on the loop, in a thread, in a process; timed, stopped, and brought home as a result or a failure.
+"""Tries of nodes: on the loop, in a thread or far away; timed, stopped, and brought home as a result or a failure.
 
 A node may raise anything, return anything, ignore being cancelled or die: whatever happens becomes an outcome of its attempt
 and nothing else. No second attempt begins while the one before still runs: one that does not stop when its time is up, or
@@ -8,7 +8,7 @@ when its run is paused, keeps its node waiting, unless it was the last.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context, copy_context
 from functools import partial
 from time import perf_counter
@@ -21,10 +21,11 @@ from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.runtime.asks import NodeAsk
 from outlast.runtime.capture import speak
+from outlast.runtime.executors import Executors, InStore, Maker
 from outlast.runtime.failures import Category, failure_of, kind_of
 from outlast.runtime.inside import Inside, token_of
 from outlast.runtime.process_entry import main_of_this_process
-from outlast.runtime.processes import AttemptInfo, PoolClosed, ProcessDied, ProcessPool
+from outlast.runtime.processes import AttemptInfo, PoolClosed, ProcessDied
 from outlast.runtime.threads import Threads
 from outlast.runtime.values import INLINE_LIMIT, fetched, stored
 from outlast.runtime.written import Written
@@ -42,15 +43,16 @@ _SCALARS = frozenset({int, str, float, bool, bytes, type(None)})
 class Attempts:
     """All attempts of a worker."""
 
-    def __init__(self, worker: Worker, *, threads: int, processes: int, keeper: LineKeeper, stdout: bool) -> None:
+    def __init__(
+        self, worker: Worker, *, threads: int, places: Mapping[str, Maker], keeper: LineKeeper, stdout: bool
+    ) -> None:
         self._worker = worker
         self._threads = Threads(threads)
-        self._size = processes or None
-        self._pool: ProcessPool | None = None
+        self._executors = Executors(places)
         self._keeper = keeper
         self._stdout = stdout
         self._context = copy_context()
-        self._behind: dict[tuple[RunId, str], asyncio.Future[None]] = {}
+        self._behind: dict[tuple[RunId, str], asyncio.Future[Any]] = {}
         """Attempts that were left behind and may still run, each by its end."""
 
     def begin(self, ask: NodeAsk) -> None:
@@ -74,8 +76,7 @@ class Attempts:
         if tasks:
             await asyncio.wait(tasks, timeout=GRACE)
         self._threads.close()
-        if self._pool is not None:
-            await self._pool.close()
+        await self._executors.close()
 
     # --- one attempt after the other
 
@@ -134,7 +135,7 @@ class Attempts:
         while (before := self._behind.get(key)) is not None:
             await asyncio.wait({before})
 
-    def _leave_behind(self, ask: NodeAsk, end: asyncio.Future[None]) -> None:
+    def _leave_behind(self, ask: NodeAsk, end: asyncio.Future[Any]) -> None:
         key = ask.driver.run, ask.name
         self._behind[key] = end
         end.add_done_callback(lambda end: self._behind.pop(key) if self._behind.get(key) is end else None)
@@ -154,7 +155,7 @@ class Attempts:
         """The result as JSON, and as the code is to see it: what a replay would read."""
         codec, kind = ask.arguments.returns, type(value)
         if kind is _Encoded:
-            return value.raw, codec.decode(value.raw)
+            return value.reference or value.raw, codec.decode(value.raw)
         raw = codec.encode(value, "result")
         return raw, value if kind in _SCALARS else codec.decode(raw)
 
@@ -169,14 +170,16 @@ class Attempts:
             work.cancel()
             if ask.spec.run_in != "thread":
                 await asyncio.wait({work}, timeout=GRACE)
+                if not work.done():
+                    self._leave_behind(ask, work)
             raise
         if not done:
             await self._time_is_up(ask, own, work)
         return work.result()
 
     async def _work(self, ask: NodeAsk, own: Inside) -> Any:
-        if ask.spec.run_in == "process":
-            return await self._in_process(ask, own)
+        if ask.spec.run_in not in ("loop", "thread"):
+            return await self._far_away(ask, own)
         args, kwargs = self._arguments(ask)
         if ask.spec.run_in == "loop":
             try:
@@ -213,9 +216,7 @@ class Attempts:
         node = ask.driver.pen.state.nodes.get(ask.name)
         return node.retries if node is not None else 0
 
-    async def _in_process(self, ask: NodeAsk, own: Inside) -> Any:
-        if self._pool is None:
-            self._pool = ProcessPool(self._size)
+    async def _far_away(self, ask: NodeAsk, own: Inside) -> Any:
         spec = ask.spec
         info = AttemptInfo(
             run=ask.driver.run,
@@ -227,7 +228,7 @@ class Attempts:
             transient=tuple(map(kind_of, spec.retry_on)),
             permanent=tuple(map(kind_of, spec.fail_on)),
         )
-        answer = await self._pool.run(
+        answer = await self._executors.at(spec.run_in).run(
             spec.entry,
             main_of_this_process(),
             bytes(ask.inputs),
@@ -236,10 +237,12 @@ class Attempts:
         )
         if isinstance(answer, e.Failure):
             raise _Told(answer)
+        if isinstance(answer, InStore):
+            return _Encoded(await fetched(answer.reference, self._worker.store.blobs), answer.reference)
         return _Encoded(Raw(answer))
 
     async def _heard(self, ask: NodeAsk, own: Inside, kind: str, content: Any) -> bool:
-        """What the helper process says while it works. True if it is to end there."""
+        """What is said from there while it works. True if it is to end there."""
         if kind == "checkpoint":
             own.is_stopped = await own.keep(Raw(content)) or own.is_stopped
             return own.is_stopped
@@ -257,16 +260,17 @@ class Attempts:
 
 
 class _Encoded:
-    """A result that a helper process has encoded already."""
+    """A result that was encoded where it was made, and lies in the blob store already if there is a reference to it."""
 
-    __slots__ = ("raw",)
+    __slots__ = ("raw", "reference")
 
-    def __init__(self, raw: Raw) -> None:
+    def __init__(self, raw: Raw, reference: Raw | None = None) -> None:
         self.raw = raw
+        self.reference = reference
 
 
 class _Told(Exception):
-    """A failure that a helper process has made already."""
+    """A failure that was made where it happened."""
 
     def __init__(self, failure: e.Failure) -> None:
         self.failure = failure

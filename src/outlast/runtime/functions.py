@@ -189,7 +189,7 @@ def node(
     name: str | None = None,
     retry: Retry | int = NEVER,
     timeout: float | None = None,
-    run_in: Literal["loop", "thread", "process"] | None = None,
+    run_in: Literal["loop", "thread", "process", "dask"] | None = None,
     repeatable: bool = True,
     retry_on: type[BaseException] | Errors = (Exception,),
     fail_on: type[BaseException] | Errors = (),
@@ -198,7 +198,8 @@ def node(fn: Any = None, /, **options: Any) -> Any:
     """Make a function a node: a unit of work whose result is kept, so that it is never done again once it is done.
 
     `retry` is a policy, or a number of attempts. `timeout` is in seconds and per attempt. `run_in` is where a plain function
-    runs: in a thread, or with "process" in a process of its own, for work that keeps the processor busy or must be killable.
+    runs: in a thread, or with "process" in a process of its own, for work that keeps the processor busy or must be killable,
+    or with "dask" on the cluster that the setting `dask` names.
     `repeatable=False` holds the run for a person if it is interrupted inside this node. Errors of the classes `retry_on` are
     worth another attempt, those of `fail_on` are not."""
     return _NodeMaker(options) if fn is None else _node(fn, **options)

@@ -10,7 +10,7 @@ from msgspec import Raw
 
 from outlast.errors import NotDurable
 from outlast.history import events as e
-from outlast.runtime import process_child
+from outlast.runtime import far
 from outlast.runtime.capture import Keeper, Speaker, speaker
 from outlast.runtime.stopping import Stopped
 from outlast.runtime.values import codec_for, encode, stored
@@ -118,8 +118,8 @@ def checkpoint(value: Any) -> Kept:
     Await it in an async node; in a plain one it returns when the value is kept. If the run is being paused the node ends
     here: an async one is cancelled, in a plain one `Stopped` is raised, which `except Exception` does not catch."""
     raw = encode(value, where="checkpoint")
-    if process_child.current is not None:
-        process_child.on_checkpoint(bytes(raw))
+    if (here := far.current()) is not None:
+        here.checkpoint(bytes(raw))
         return Kept()
     attempt = _here("checkpoint()")
     if not attempt.is_threaded:
@@ -132,15 +132,15 @@ def checkpoint(value: Any) -> Kept:
 
 def last_checkpoint(default: Any = None) -> Any:
     """What this node last kept by `checkpoint`, in this attempt or an earlier one, else `default`."""
-    far = process_child.current
-    kept = far.checkpoint if far is not None else _here("last_checkpoint()").kept
+    here = far.current()
+    kept = here.attempt.checkpoint if here is not None else _here("last_checkpoint()").kept
     return default if kept is None else codec_for(Any).decode(kept)
 
 
 def progress(done: float, total: float | None = None, text: str = "") -> None:
     """Tell how far this node is. It is shown while the run goes on, and is not a fact: a crash may lose it."""
-    if process_child.current is not None:
-        process_child.on_progress({"done": done, "total": total, "text": text})
+    if (here := far.current()) is not None:
+        here.progress({"done": done, "total": total, "text": text})
         return
     attempt = _here("progress()")
     told = {"node": attempt.ask.name, "done": done, "total": total, "text": text}
@@ -149,15 +149,15 @@ def progress(done: float, total: float | None = None, text: str = "") -> None:
 
 def token() -> str:
     """A text that is the same for every attempt of this node: give it to services that can tell a repeated request."""
-    far = process_child.current
-    return far.token if far is not None else _here("token()").token
+    here = far.current()
+    return here.attempt.token if here is not None else _here("token()").token
 
 
 def feedback(default: Any = None) -> Any:
     """What a person gave this node along when they had it done again, else `default`."""
-    far = process_child.current
-    if far is not None:
-        raw = far.feedback
+    here = far.current()
+    if here is not None:
+        raw = here.attempt.feedback
     else:
         given = _here("feedback()").ask.given
         raw = None if given is None else given.feedback
@@ -166,14 +166,14 @@ def feedback(default: Any = None) -> Any:
 
 def attempt() -> int:
     """Which attempt of the node this is, counted from 1."""
-    far = process_child.current
-    return far.attempt if far is not None else _here("attempt()").attempt
+    here = far.current()
+    return here.attempt.attempt if here is not None else _here("attempt()").attempt
 
 
 def is_stopping() -> bool:
     """Whether nobody waits for this attempt any more: a plain node that works in a loop should look, and return."""
-    if process_child.current is not None:
-        return False
+    if (here := far.current()) is not None:
+        return here.is_stopping
     attempt = _here("is_stopping()")
     return attempt.is_stopped or attempt.is_over
 

@@ -20,10 +20,9 @@ from types import TracebackType
 from typing import NamedTuple, Protocol
 
 from outlast.errors import BadInput, NotDurable
-from outlast.runtime import process_child, scope
+from outlast.runtime import far, scope
 from outlast.runtime.capture import speaker
 from outlast.runtime.inside import Inside
-from outlast.runtime.process_wire import AttemptInfo
 from outlast.runtime.written import Stage, Written, split
 
 _numbers = itertools.count(1)
@@ -152,24 +151,24 @@ class _Near:
 
 
 class _Far:
-    """An attempt of which this is the helper process."""
+    """An attempt whose engine is elsewhere."""
 
     is_over = False
 
-    def __init__(self, attempt: AttemptInfo) -> None:
-        self._attempt = attempt
+    def __init__(self, here: far.Far) -> None:
+        self._here = here
 
     @property
     def own(self) -> _Own:
-        return _own(self._attempt.token, self._attempt.attempt)
+        return _own(self._here.attempt.token, self._here.attempt.attempt)
 
     def tell(self, stage: Stage, written: Written) -> None:
-        process_child.on_output({"stage": stage, **written._asdict()})
+        self._here.output({"stage": stage, **written._asdict()})
 
 
 def _writer() -> _Writer:
-    if process_child.current is not None:
-        return _Far(process_child.current)
+    if (here := far.current()) is not None:
+        return _Far(here)
     found = speaker()
     return _Near(found) if isinstance(found, Inside) else _Nobody()
 

@@ -23,40 +23,16 @@ import threading
 import time
 import traceback
 from contextlib import suppress
-from typing import Any, NoReturn
+from typing import NoReturn
 
-import msgspec
-
-from outlast.runtime.failures import LONGEST_TEXT
+from outlast.runtime import far
 from outlast.runtime.process_call import outcome
-from outlast.runtime.process_wire import GRACE, PREFIX, Ack, AttemptInfo, Call, Kind, Note, opening, read_order
-from outlast.runtime.secrets import masked
-from outlast.runtime.stopping import Stopped
-from outlast.runtime.values import encode
-
-current: AttemptInfo | None = None
-"""The attempt that runs in this process; None outside of a helper, and between calls."""
+from outlast.runtime.process_wire import GRACE, PREFIX, Ack, Call, Kind, Note, opening, read_order
 
 LOOK_AGAIN = 2.0
 """Seconds after which a helper asks whether its parent is still there, should a fork of the parent hold the channel open."""
 
 _helper: Helper | None = None
-
-
-def on_checkpoint(data: bytes) -> None:
-    """Have the data kept; returns when it is, or raises `Stopped`. Only within a call of a helper process."""
-    if _here().save(memoryview(data).tobytes()):
-        raise Stopped("it ends at its checkpoint")
-
-
-def on_progress(progress: dict[str, Any]) -> None:
-    """Tell how far the work is. Only within a call of a helper process; `NotStorable` as for any other value."""
-    _here().say("progress", bytes(encode(progress, where="progress")))
-
-
-def on_output(told: dict[str, str]) -> None:
-    """Tell of a file that is being written. Only within a call of a helper process."""
-    _here().say("output", msgspec.json.encode(told))
 
 
 def main() -> None:
@@ -71,6 +47,9 @@ def main() -> None:
 class Helper:
     """The life of this process."""
 
+    is_stopping = False
+    """Who no longer waits for a call kills its process."""
+
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
         self._parent = os.getppid()
@@ -81,7 +60,7 @@ class Helper:
         self._outbox: queue.SimpleQueue[tuple[Note, bytes, threading.Event]] = queue.SimpleQueue()
         self._serials = itertools.count(1)
         self._unkept: dict[int, queue.SimpleQueue[bool]] = {}
-        self.lines = Lines(self)
+        self.lines = far.Lines(self)
 
     def serve(self) -> None:
         for work in (self._listen, self._speak):
@@ -111,10 +90,9 @@ class Helper:
         self._channel.close()
 
     def _answer(self, call: Call, inputs: bytes) -> None:
-        global current
-        current, self._number = call.attempt, call.number
+        far.everywhere, self._number = far.Far(call.attempt, self), call.number
         kind, body = outcome(call, inputs, self.lines)
-        current = None
+        far.everywhere = None
         for stream in (sys.stdout, sys.stderr):
             with suppress(Exception):  # the user may have closed it
                 stream.flush()
@@ -172,33 +150,6 @@ class Helper:
             sent.set()
 
 
-class Lines(logging.Handler):
-    """Sends what is logged to the pool, while it is entered."""
-
-    def __init__(self, helper: Helper) -> None:
-        super().__init__(logging.INFO)
-        self._helper = helper
-        self.setFormatter(logging.Formatter("%(message)s"))
-
-    def __enter__(self) -> None:
-        logging.getLogger().addHandler(self)
-
-    def __exit__(self, *_: object) -> None:
-        logging.getLogger().removeHandler(self)
-
-    def emit(self, record: logging.LogRecord) -> None:
-        try:
-            text = masked(self.format(record)).encode(errors="backslashreplace").decode()
-            if len(text) > LONGEST_TEXT:
-                text = f"{text[: LONGEST_TEXT - 1]}…"
-            line = {"time": record.created, "level": record.levelname, "logger": record.name, "text": text}
-            self._helper.say("line", msgspec.json.encode(line))
-        except RecursionError:
-            raise
-        except Exception:
-            self.handleError(record)
-
-
 # --- the process -------------------------------------------------------------------------------------------------------
 
 
@@ -218,19 +169,13 @@ def _channel_taken() -> socket.socket:
     return channel
 
 
-def _here() -> Helper:
-    if _helper is None or current is None:
-        raise RuntimeError("this is not within a call of a helper process")
-    return _helper
-
-
 def _forget() -> None:
     """In a fork that the user's code made: it is not the helper, and must not speak for it or hold its channel open."""
-    global _helper, current
+    global _helper
     if _helper is not None:
         logging.getLogger().removeHandler(_helper.lines)
         _helper.close()
-    _helper = current = None
+    _helper = far.everywhere = None
 
 
 def _die() -> NoReturn:

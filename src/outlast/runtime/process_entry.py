@@ -10,6 +10,7 @@ import importlib
 import importlib.util
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterable
 from types import CodeType, ModuleType
 from typing import Any
@@ -21,6 +22,8 @@ is_loading = False
 
 _MAIN = ("__main__", "__mp_main__")
 _loaded: dict[str, ModuleType] = {}
+_turn = threading.RLock()
+"""A worker of a cluster may have several threads that want the same script."""
 
 
 def main_of_this_process() -> str:
@@ -56,7 +59,11 @@ def classes_named(names: Iterable[str], main: str) -> tuple[type[BaseException],
 
 def _thing_named(entry: str, main: str) -> Any:
     name, _, path = entry.partition(":")
-    found: Any = _main_loaded(main) if name in _MAIN else _imported(name)
+    if name in _MAIN:
+        with _turn:
+            found: Any = _main_loaded(main)
+    else:
+        found = _imported(name)
     for step in path.split("."):
         try:
             found = getattr(found, step)
@@ -72,7 +79,7 @@ def _imported(name: str) -> ModuleType:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name and f"{name}.".startswith(f"{error.name}."):
-            raise BadInput(f"there is no module {name!r} on the path of the helper process") from None
+            raise BadInput(f"there is no module {name!r} on the path of the process that is to run it") from None
         raise
 
 
@@ -111,7 +118,7 @@ def _main_compiled(main: str) -> tuple[CodeType, ModuleType]:
     if spec is None or code is None:
         raise BadInput(
             f"the script {main!r} that was run is not there; a function of an interactive session, or of a script that was "
-            "moved, cannot run in a helper process: put it into a module"
+            "moved, cannot run in another process: put it into a module"
         )
     module.__spec__, module.__package__, module.__file__ = spec, spec.parent, spec.origin
     return code, module

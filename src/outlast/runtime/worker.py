@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from contextvars import Context
+from functools import partial
 from typing import Any
 
 from outlast.errors import AlreadyExists, Conflict, Damaged, Held, NotFound, OutlastError, Overtaken, StoreError
@@ -29,10 +30,12 @@ from outlast.runtime.definitions import Definitions
 from outlast.runtime.driver import Driver
 from outlast.runtime.endings import Ending
 from outlast.runtime.ends import created_of, ending_of, open_children, settle
+from outlast.runtime.executors import Maker
 from outlast.runtime.failures import kind_of
 from outlast.runtime.functions import Workflow
 from outlast.runtime.lines import LineKeeper
 from outlast.runtime.page import Page
+from outlast.runtime.processes import ProcessPool
 from outlast.runtime.progress import Progress
 from outlast.runtime.replay import Divergence, Replay
 from outlast.runtime.requests import DIVERGED
@@ -67,7 +70,8 @@ class Recovered:
 
 class Worker:
     """One incarnation of a worker. `hold` also holds interrupted runs that would resume. One that does not adopt advances
-    only what was started or taken on here, and what comes of that: children and successors."""
+    only what was started or taken on here, and what comes of that: children and successors. `clusters` are places to run
+    nodes besides this machine, by the names that nodes give as `run_in`."""
 
     def __init__(
         self,
@@ -80,6 +84,7 @@ class Worker:
         stdout: bool = False,
         adopts: bool = True,
         grace: float = 5.0,
+        clusters: Mapping[str, Maker] | None = None,
     ) -> None:
         self.ledger = ledger
         self.loop = asyncio.get_running_loop()
@@ -88,7 +93,8 @@ class Worker:
         self.definitions = Definitions(ledger.store.blobs)
         self.progress = Progress(ledger.store)
         self.lines = LineKeeper(ledger.store, ledger.clock)
-        self.attempts = Attempts(self, threads=threads, processes=processes, keeper=self.lines, stdout=stdout)
+        places: dict[str, Maker] = {"process": partial(ProcessPool, processes or None), **(clusters or {})}
+        self.attempts = Attempts(self, threads=threads, places=places, keeper=self.lines, stdout=stdout)
         self.recovered = Recovered()
         self.wanted = asyncio.Event()
         """Set when there may be runs to claim."""

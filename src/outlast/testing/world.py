@@ -55,13 +55,13 @@ class World:
         self.faults: Faults | None = None
 
     def watch(self, attempts: Attempts) -> None:
-        """See every attempt that a worker makes. Nodes that want a process of their own get a thread: it dies with ours."""
+        """See every attempt that a worker makes. Nodes that want a process or a cluster get a thread: it dies with ours."""
         attempt = attempts._attempt  # and not `begin`: a node that follows another in its task is not begun by it
 
         async def seen(ask: NodeAsk, own: Inside) -> None:
             spec = ask.spec
             if not hasattr(spec.fn, "__seen__"):
-                place = "thread" if spec.run_in == "process" else spec.run_in
+                place = "loop" if spec.run_in == "loop" else "thread"
                 ask.spec = replace(spec, fn=self._seen(spec.fn), run_in=place)
             await attempt(ask, own)
 

@@ -1,0 +1,32 @@
+"""Nodes on a Dask cluster: `@ol.node(run_in="dask")`.
+
+`cluster` is the engine's side, an executor like the helper processes; `remote` is what runs on a Dask worker. Functions are
+named by their entry and imported there; arguments, results and failures travel as our own JSON. Dask pickles only the call
+of `remote.run` with texts and bytes, on its way. Dask decides where and when a task runs. What it may not decide is that
+one runs again: every task asks the engine before it begins (`remote.run`), and only the first that asks may.
+
+What holds here are X1 to X4 of `runtime.executors`. Where a task is lost with its worker, the engine makes the next attempt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from outlast.runtime.executors import Executor, NotSetUp
+
+MISSING = (
+    'run_in="dask" needs Dask, which is not installed: install Outlast with its extra, outlast[dask] '
+    "(pip install 'outlast[dask]')"
+)
+
+
+def open_cluster(address: str, *, shelf: str = "", has: Callable[[str], Awaitable[bool]] | None = None) -> Executor:
+    """The cluster at the address of its scheduler; `local` or `local:2` brings one up here, for trying out, when the first
+    node comes. `shelf` is where its workers may find the engine's blobs, and `has` whether one has arrived there."""
+    try:
+        from outlast.integrations.dask.cluster import DaskCluster
+    except ImportError as error:
+        if error.name not in ("dask", "distributed"):
+            raise
+        raise NotSetUp(MISSING) from None
+    return DaskCluster(address, shelf=shelf, has=has)
