@@ -84,7 +84,7 @@ def test_a_copy_is_left_to_the_program_that_can(postgres_url: str, tmp_path: Pat
     async def scene() -> None:
         with pytest.raises(BadInput, match="pg_dump --schema=test_"):
             await back_up(Settings(store=postgres_url), str(tmp_path / "copy.db"))
-        with pytest.raises(BadInput, match="a copy is a file"):
+        with pytest.raises(BadInput, match="a copy of an SQLite store is a file"):
             await back_up(Settings(store=str(tmp_path / "runs.db")), postgres_url)
 
     (tmp_path / "runs.db").touch()

@@ -33,6 +33,7 @@ ON_CONNECTIONS = 1.0
 """Seconds of real time without a sign from any connection, after which those that wait for one are thought to sleep."""
 _LOOKING = (
     "outlast.services.claimer",
+    "outlast.services.sweeper",
     "outlast.services.timekeeper",
     "outlast.services.usher",
     "outlast.client",
