@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
-import sys
+import importlib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +22,6 @@ from outlast.testing.engine import Processes
 from outlast.testing.people import Patience, attended
 from outlast.testing.world import World, compare, read_all
 
-HERE = Path(__file__).parent
 QUICK = (
     "first_workflow",
     "parallel",
@@ -44,17 +42,8 @@ LONG = ("many_items", "long_node", "plain_asyncio", "typed_values", "long_living
 """Those with more places, or whose results tell of the run they are from."""
 
 
-def _stories() -> Any:
-    spec = importlib.util.spec_from_file_location("stories", HERE.parent / "faults" / "test_engine_crash_loop.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-stories = _stories()
+stories: Any = importlib.import_module("tests.faults.test_engine_crash_loop")
+"""The same module that is collected there: its workflows and its errors are to be the same ones."""
 
 
 @pytest.fixture(autouse=True)
