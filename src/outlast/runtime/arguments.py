@@ -37,30 +37,38 @@ class Arguments:
         self._hints = hints
         self._codecs: dict[str, Codec] = {}
         parameters = self.signature.parameters.values()
-        self._plain = tuple((each.name, f'"{each.name}":'.encode()) for each in parameters)
+        self._names = tuple(each.name for each in parameters)
         self._is_plain = all(each.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for each in parameters)
+        self._columns: list[tuple[str, bytes, Codec]] = []
+        """For calls that give every parameter in order: its name, what stands before its value in the JSON, its codec."""
 
     def pack(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Packed:
         """`TypeError` if the function cannot be called so, `NotStorable` if an argument would not come back as it is."""
-        if self._is_plain and len(args) + len(kwargs) == len(self._plain):
+        if self._is_plain and len(args) + len(kwargs) == len(self._names):
             if not kwargs:
-                return self._pack_quickly(args)
-            rest = [name for name, _ in self._plain[len(args) :]]
-            if all(name in kwargs for name in rest):
-                return self._pack_quickly((*args, *(kwargs[name] for name in rest)))
+                return self._pack_all(args)
+            rest = self._names[len(args) :]
+            if kwargs.keys() == set(rest):
+                return self._pack_all((*args, *[kwargs[name] for name in rest]))
         bound = self.signature.bind(*args, **kwargs)
         return self._pack_bound(bound)
 
-    def _pack_quickly(self, args: tuple[Any, ...]) -> Packed:
+    def _pack_all(self, args: tuple[Any, ...]) -> Packed:
         if not args:
             return _NOTHING
-        parts, copies = [], []
-        for (name, key), value in zip(self._plain, args, strict=True):
-            codec = self.codec(name)
-            raw = codec.encode(value, name)
-            parts.append(key + bytes(raw))
-            copies.append(value if type(value) in _SCALARS else codec.decode(raw))
-        return Packed(msgspec.Raw(b"{" + b",".join(parts) + b"}"), tuple(copies), {})
+        if not self._columns:
+            begins = [b'{"', *[b',"'] * len(self._names)]
+            keys = [begin + name.encode() + b'":' for begin, name in zip(begins, self._names, strict=False)]
+            self._columns = [(name, key, self.codec(name)) for name, key in zip(self._names, keys, strict=True)]
+        body, place, copies = b"", 0, args
+        for name, key, codec in self._columns:
+            value = args[place]
+            written = codec.written(value, name)
+            body += key + written
+            if type(value) not in _SCALARS:
+                copies = (*copies[:place], codec.decode(written), *copies[place + 1 :])
+            place += 1
+        return Packed(msgspec.Raw(body + b"}"), copies, {})
 
     def _pack_bound(self, bound: inspect.BoundArguments) -> Packed:
         written: dict[str, Any] = {}

@@ -6,7 +6,7 @@ itself what it is (`selfdescribing`). Beyond `INLINE_LIMIT` bytes a value lies i
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64encode
+from binascii import b2a_base64
 from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Any
@@ -18,6 +18,7 @@ from outlast.errors import BadInput, NotFound, NotStorable
 from outlast.history.events import Value
 from outlast.runtime.annotations import shape_of
 from outlast.runtime.hints import hints_of
+from outlast.runtime.leaves import GREATEST, LEAST
 from outlast.runtime.refusals import name_of
 from outlast.runtime.shape import MARK, Snag, is_native
 from outlast.store import BlobRef, Blobs
@@ -44,13 +45,17 @@ _MARKED = f'"{MARK}"'.encode()
 _BLOB = f'{{"{MARK}":"blob",'.encode()
 _encode = msgspec.json.Encoder().encode
 _decode_any = msgspec.json.Decoder().decode
+_NEARLY_ALWAYS_PLAIN = frozenset((int, str, bool, type(None)))
+"""Classes whose values are JSON as they are, but for numbers of more than 64 bits and for text without a UTF-8 form, which
+msgspec refuses by itself. Floats are not among them: one that is not a number would be written as null."""
+_URL_SAFE = bytes.maketrans(b"+/", b"-_")
 _codecs: dict[Any, Codec] = {}
 
 
 class Codec:
     """Encodes and decodes the values of one annotation. Get it from `codec_for`, once, where speed matters."""
 
-    __slots__ = ("_lift", "_lower", "_read", "annotation")
+    __slots__ = ("_lift", "_lower", "_plain", "_read", "annotation")
 
     def __init__(self, annotation: Any) -> None:
         shape = shape_of(annotation)
@@ -58,11 +63,23 @@ class Codec:
         self._lower = shape.lower
         self._lift = shape.lift
         self._read = _native_reader(annotation) if is_native(shape) else None
+        classes = _NEARLY_ALWAYS_PLAIN if annotation is Any else [each for each in shape.classes if each is annotation]
+        self._plain = _NEARLY_ALWAYS_PLAIN.intersection(classes)
 
     def encode(self, value: Any, where: str = "") -> Value:
         """The JSON of a value. `NotStorable` names the part that cannot be stored by its path from `where`."""
+        return Raw(self.written(value, where))
+
+    def written(self, value: Any, where: str = "") -> bytes:
+        """The same as bytes."""
+        kind = type(value)
+        if kind in self._plain and (kind is not int or LEAST <= value <= GREATEST):
+            try:
+                return _encode(value)
+            except UnicodeEncodeError:
+                pass  # the longer way says it better
         try:
-            return Raw(_encode(self._lower(value, 0)))
+            return _encode(self._lower(value, 0))
         except Snag as snag:
             raise NotStorable(snag.told(where or "value")) from None
         except RecursionError:
@@ -115,11 +132,10 @@ def decode(raw: Value | bytes, annotation: Any = Any) -> Any:
 
 def input_hash(parts: Iterable[Value | bytes]) -> str:
     """Six characters that stay the same, in every process, as long as the encoded inputs do."""
-    digest = blake2b(digest_size=4)
+    told = b""
     for part in parts:
-        digest.update(len(part).to_bytes(8, "big"))  # so that ("ab", "c") is not ("a", "bc")
-        digest.update(part)
-    return urlsafe_b64encode(digest.digest())[:6].decode()
+        told += len(part).to_bytes(8, "big") + bytes(part)  # with the length: ("ab", "c") is not ("a", "bc")
+    return b2a_base64(blake2b(told, digest_size=4).digest())[:6].translate(_URL_SAFE).decode()
 
 
 async def stored(raw: Value, blobs: Blobs) -> Value:
