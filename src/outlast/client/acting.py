@@ -118,7 +118,8 @@ class Client(Versions):
     async def result(self, run: RunId, *, workflow: Workflow[..., Any] | None = None) -> Any:
         """What the run returned, once it has. What it raised is raised; `Held` if a person has to decide first."""
         codec = workflow.arguments.returns if workflow is not None else _ANY
-        await self._head(run)
+        if self._worker is None or run not in self._worker.drivers:
+            await self._head(run)
         while True:
             ending = await self._ending_here(run) or await self._ending_anywhere(run)
             if not isinstance(ending, e.RunContinued):

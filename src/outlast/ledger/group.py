@@ -24,6 +24,8 @@ log = logging.getLogger("outlast.ledger")
 logging.getLogger("outlast").addHandler(logging.NullHandler())  # what is said is for whoever listens, not for stderr
 
 LARGEST_BATCH = 1000
+TURN = 0.002
+"""Seconds for which a run that writes alone need not let the loop turn before it writes."""
 TRIES = 3
 """How often an append of unknown outcome is sent before the caller is told."""
 
@@ -53,11 +55,12 @@ class GroupCommit:
         self._waiting: list[tuple[Append, asyncio.Future[Outcome]]] = []
         self._flushing: asyncio.Task[Any] | None = None
         self._alone: RunId | None = None
+        self._alone_until = 0.0
         self.measures = Measures()
 
     def submit(self, append: Append) -> Awaitable[Outcome]:
         """The outcome, once it is certain. Await it at once: a lone append begins only then."""
-        if self._flushing is None and self._alone == append.record.run:
+        if self._flushing is None and self._alone == append.record.run and time.perf_counter() < self._alone_until:
             return self._commit_alone(append)
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Outcome] = loop.create_future()
@@ -78,7 +81,8 @@ class GroupCommit:
             _fail(waiting, OutcomeUnknown("the flush was cancelled"))
 
     async def _commit_alone(self, append: Append) -> Outcome:
-        """The run that wrote last writes again and nobody else waits: no need to let the loop turn before the flush."""
+        """The run that wrote last writes again and nobody else waits: no need to let the loop turn before the flush, as
+        long as it has turned a moment ago."""
         self._flushing = asyncio.current_task()
         try:
             return (await self._commit([append]))[0]
@@ -93,6 +97,7 @@ class GroupCommit:
             await asyncio.wait([self._flushing])
 
     async def _flush(self) -> None:
+        self._alone_until = time.perf_counter() + TURN
         try:
             while self._waiting:
                 batch, self._waiting = self._waiting[:LARGEST_BATCH], self._waiting[LARGEST_BATCH:]

@@ -37,6 +37,8 @@ class Ledger:
         self.key = key
         self.clock = clock
         self._group = GroupCommit(store, self._announce)
+        self.commit: Callable[[Append], Awaitable[Outcome]] = self._group.submit
+        """Hand one append to the group, to be awaited at once; its outcome is certain when it comes."""
         self._pens: dict[RunId, Pen] = {}
         self._listeners: list[Notify] = []
         self._end_news: Callable[[], None] | None = None
@@ -171,10 +173,6 @@ class Ledger:
 
     # --- committing and announcing
 
-    def commit(self, append: Append) -> Awaitable[Outcome]:
-        """Hand one append to the group, to be awaited at once; its outcome is certain when it comes."""
-        return self._group.submit(append)
-
     async def close(self) -> None:
         """Finish what is under way. The store stays open: whoever opened it closes it."""
         await self._group.drain()
@@ -209,13 +207,14 @@ class Ledger:
             notify(runs)
 
     def _announce(self, landed: Sequence[Append]) -> None:
-        for append in landed:
-            if append.record.epoch == 0:
-                pen = self._pens.get(append.record.run)
+        records = [append.record for append in landed]
+        for record in records:
+            if record.epoch == 0:
+                pen = self._pens.get(record.run)
                 if pen is not None and pen.news is not None:
                     pen.news()
         if self._listeners:
-            runs = frozenset(append.record.run for append in landed)
+            runs = frozenset([record.run for record in records])
             for notify in list(self._listeners):
                 notify(runs)
 

@@ -30,7 +30,7 @@ from outlast.lifecycle.invariants import ill_opened
 from outlast.lifecycle.state import State, Wait
 from outlast.lifecycle.summary import is_changed, summarise
 from outlast.lifecycle.turning import Turn, must_lead_on
-from outlast.store import Append, Head, Lost, Store
+from outlast.store import LANDED, Append, Head, Lost, Store
 
 if TYPE_CHECKING:
     from outlast.ledger.ledger import Ledger
@@ -112,6 +112,7 @@ class Pen:
         if self._busy:
             raise RuntimeError(f"two tasks write run {self.run} with one pen")
         self._busy = True
+        asked: AppendId | None = None
         try:
             if self._doubts:
                 await self.catch_up()
@@ -127,12 +128,13 @@ class Pen:
                     raise BadInput("there is nothing to append")
                 draft = await self._cut(events[0]) if type(events[0]) is e.BranchOpened else self._draft
                 append = self._compose(draft, events, id, kind, release, time, overtaken)
-                self._doubts.add(id)
+                asked = id
                 outcome = await self._ledger.commit(append)
-                self._doubts.discard(id)
-                if not isinstance(outcome, Lost):
+                asked = None
+                if outcome is LANDED:
                     self._landed(append, draft)
                     return append.record.first
+                assert isinstance(outcome, Lost)
                 draft.drop()
                 overtaken += await self._give_way(outcome, kind)
                 if type(events[0]) is e.BranchOpened:
@@ -141,8 +143,8 @@ class Pen:
                     )
         except BaseException as error:
             self._draft.drop()
-            if isinstance(error, StoreError) and not isinstance(error, OutcomeUnknown):
-                self._doubts.clear()
+            if asked is not None and (isinstance(error, OutcomeUnknown) or not isinstance(error, StoreError)):
+                self._doubts.add(asked)
             raise
         finally:
             self._busy = False
@@ -191,6 +193,8 @@ class Pen:
     def _landed(self, append: Append, draft: Draft) -> None:
         draft.absorb()
         self._doubtful = ()
+        if self._doubts:
+            self._doubts.clear()  # they were to follow the version that this one follows
         if self.head.version == 0:
             self._ledger.remember(self)
         self.head = append.head

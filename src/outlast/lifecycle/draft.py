@@ -64,6 +64,8 @@ class Overlay(Generic[Part]):
         return (part for _, part in self.items())
 
     def __len__(self) -> int:
+        if not self.changes:
+            return len(self.base)
         extra = 0
         for key, part in self.changes.items():
             extra += (part is not None) - (key in self.base)
@@ -134,14 +136,23 @@ class Draft:
     def has_new_ends(self) -> bool:
         """Whether waits or loose ends were added or ended."""
         others = self.view.others
-        return bool(others) and any(others[name].changes for name in _ENDS if name in others)
+        if not others:
+            return False
+        for name in _ENDS:
+            if name in others and others[name].changes:
+                return True
+        return False
 
     def opened(self) -> tuple[Wait, ...]:
         """The waits and loose ends that the draft adds."""
+        if not self.has_new_ends:
+            return ()
         return tuple(wait for changes in self._ends() for wait in changes.values() if wait is not None)
 
     def closed(self) -> tuple[str, ...]:
         """The names of those it ends; one that only moved between the two tables is also among the opened."""
+        if not self.has_new_ends:
+            return ()
         return tuple(name for changes in self._ends() for name, wait in changes.items() if wait is None)
 
     def _ends(self) -> list[dict[str, Wait | None]]:
@@ -152,9 +163,10 @@ class Draft:
         """What was drafted has happened."""
         view = self.view
         view.nodes.absorb()
-        for overlay in view.others.values():
-            if overlay.changes:
-                overlay.absorb()
+        if view.others:
+            for overlay in view.others.values():
+                if overlay.changes:
+                    overlay.absorb()
         self.state.outline = view.outline
         view.outline = _copy(view.outline)
 

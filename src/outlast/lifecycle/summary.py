@@ -45,7 +45,7 @@ class Summary(Struct, frozen=True, omit_defaults=True):
 
 def summarise(run: RunId, state: State) -> Summary:
     """The summary of a state, or of the view of a draft."""
-    outline = state.outline
+    outline, waits = state.outline, state.waits
     return Summary(
         run=run,
         at=outline.seq,
@@ -63,8 +63,8 @@ def summarise(run: RunId, state: State) -> Summary:
         recoverable=outline.recoverable,
         held=outline.held,
         done_nodes=outline.done_nodes,
-        waiting=len(state.waits),
-        waits=_shown(state.waits),
+        waiting=len(waits),
+        waits=_shown(waits) if len(waits) else (),
     )
 
 

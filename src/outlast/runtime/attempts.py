@@ -85,7 +85,7 @@ class Attempts:
         same task, and so on. A task for each would be a fifth of what a node costs."""
         task = ask.task
         while True:
-            own = ask.inside = Inside(ask, self._keeper, stdout=self._stdout)
+            own = ask.inside = Inside(ask, self._keeper, self._stdout)
             speak(own)
             found = copy_context()
             await self._attempt(ask, own)
@@ -97,7 +97,6 @@ class Attempts:
                 return
             ask = following
             ask.task = task
-            await asyncio.sleep(0)  # a lone run waits for nothing on its way: others shall have their turn all the same
 
     async def _attempt(self, ask: NodeAsk, own: Inside) -> None:
         """One try, from the call to its outcome having been told."""

@@ -25,7 +25,7 @@ class Inside(Speaker):
 
     __slots__ = ("ask", "is_stopped", "kept", "unfinished")
 
-    def __init__(self, ask: NodeAsk, keeper: Keeper, *, stdout: bool) -> None:
+    def __init__(self, ask: NodeAsk, keeper: Keeper, stdout: bool) -> None:
         self.keeper = keeper
         self.run = ask.driver.code.run
         self.node = ask.name
@@ -90,10 +90,12 @@ class Inside(Speaker):
 
     def end(self) -> None:
         """The attempt is over. Files whose writer was killed, or goes on where nobody waits for it, are kept as they are."""
-        for written in list((self.unfinished or {}).values()):
-            if written.keep_partial():
-                self.tell_written("interrupted", written)
-        super().end()
+        if self.unfinished:
+            for written in list(self.unfinished.values()):
+                if written.keep_partial():
+                    self.tell_written("interrupted", written)
+        if self._begun:
+            super().end()
 
 
 def token_of(ask: NodeAsk) -> str:

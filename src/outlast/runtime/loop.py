@@ -78,6 +78,8 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
     def __init__(self, timekeeping: Timekeeping) -> None:
         self._timekeeping = timekeeping
         self._ready: deque[Ready] = deque()
+        self._outer: tuple[Any, Any] = (..., ())
+        """The loop around this one, and what it does about async generators."""
         self.complaints: list[dict[str, Any]] = []
         """Errors nobody awaited, as asyncio reports them."""
 
@@ -86,7 +88,9 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         ready = self._ready
         if not ready:
             return
-        outer, hooks = _get_loop(), _get_hooks()
+        outer = _get_loop()
+        if outer is not self._outer[0]:
+            self._outer = outer, _get_hooks()
         _set_loop(self)
         _set_hooks(None, self._finalize)
         try:
@@ -101,7 +105,7 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
                     return
             raise NotDurable("the workflow runs in circles without waiting for anything durable")
         finally:
-            _set_hooks(*hooks)
+            _set_hooks(*self._outer[1])
             _set_loop(outer)
 
     def _finalize(self, generator: Any) -> None:

@@ -33,7 +33,9 @@ def _node_scheduled(state: State, event: e.NodeScheduled, seq: int) -> None:
     if node is None:
         if event.attempt != 1:
             raise Illegal("V9", f"the first attempt of node {event.node} is 1, not {event.attempt}", seq=seq)
-        state.nodes[event.node] = NodeState(SCHEDULED, 1, seq, given=_given(event))
+        state.nodes[event.node] = NodeState(SCHEDULED, 1, seq)
+        if event.feedback is not e.NULL or event.inputs is not e.NULL:
+            state.nodes[event.node] = NodeState(SCHEDULED, 1, seq, given=event)
         state.outline.open_nodes += 1
         return
     _node_scheduled_again(state, event, node, seq)

@@ -96,7 +96,7 @@ class _Batch:
         """Write them together; False, and nothing is changed, if they cannot be or one of them loses."""
         if len({append.record.run for append in batch}) < len(batch):
             return False
-        if any(append.needs or append.record.kind is not _OWNER for append in batch):
+        if [append for append in batch if append.needs or append.record.kind is not _OWNER]:
             return False
         self.db.execute("savepoint together")
         if self._have_all_landed(batch):
