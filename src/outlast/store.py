@@ -352,4 +352,4 @@ class Store(Journal, Catalog, Claims, Wakeups, Lines, Protocol):
 def search_text(summary: Summary) -> str:
     """What `Query.text` is looked for in."""
     parts = (summary.run, summary.workflow, summary.title, summary.reason, *summary.tags)
-    return "\n".join(part for part in parts if part).casefold()
+    return "\n".join(filter(None, parts)).casefold()

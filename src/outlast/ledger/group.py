@@ -62,8 +62,7 @@ class GroupCommit:
         """The outcome, once it is certain. Await it at once: a lone append begins only then."""
         if self._flushing is None and self._alone == append.record.run and time.perf_counter() < self._alone_until:
             return self._commit_alone(append)
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Outcome] = loop.create_future()
+        answer: asyncio.Future[Outcome] = asyncio.Future()
         self._waiting.append((append, answer))
         if self._flushing is None:
             self._flush_soon()

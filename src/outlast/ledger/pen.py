@@ -28,6 +28,7 @@ from outlast.lifecycle.draft import Draft
 from outlast.lifecycle.fold import apply
 from outlast.lifecycle.invariants import ill_opened
 from outlast.lifecycle.state import State, Wait
+from outlast.lifecycle.status import TERMINAL
 from outlast.lifecycle.summary import is_changed, summarise
 from outlast.lifecycle.turning import Turn, must_lead_on
 from outlast.store import LANDED, Append, Head, Lost, Store
@@ -175,13 +176,14 @@ class Pen:
                 raise Overtaken(f"{overtaken} events arrived first: {objection}") from objection
             raise
         run, first, count = old.run, old.version + 1, last - old.version
-        branch, is_closed = view.outline.branch, view.is_closed
+        outline = view.outline
+        branch, is_closed = outline.branch, outline.base in TERMINAL and not outline.held
         body = encode(events)
         digest = chained(old.digest, first, count, branch, epoch, kind, time, id, body, self._ledger.key)
         record = Record(run, first, count, branch, epoch, kind, id, time, body, digest)
         # Whoever gives the run back has not looked at what arrived just before: another owner should.
         ready = release and overtaken > 0 and not is_closed
-        head = Head(run, last, digest, epoch, branch, view.outline.branch_first, is_closed, ready)
+        head = Head(run, last, digest, epoch, branch, outline.branch_first, is_closed, ready)
         if draft is not self._draft:
             opens, closes = _moved(self.state, view)
             return Append(record, head, summarise(run, view), opens, closes, release=release)

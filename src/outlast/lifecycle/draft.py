@@ -136,12 +136,7 @@ class Draft:
     def has_new_ends(self) -> bool:
         """Whether waits or loose ends were added or ended."""
         others = self.view.others
-        if not others:
-            return False
-        for name in _ENDS:
-            if name in others and others[name].changes:
-                return True
-        return False
+        return bool(others) and len([name for name in _ENDS if name in others and others[name].changes]) > 0
 
     def opened(self) -> tuple[Wait, ...]:
         """The waits and loose ends that the draft adds."""

@@ -38,15 +38,18 @@ class Arguments:
         self._codecs: dict[str, Codec] = {}
         parameters = self.signature.parameters.values()
         self._names = tuple(each.name for each in parameters)
-        self._is_plain = all(each.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for each in parameters)
+        is_plain = all(each.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for each in parameters)
+        self._plain = len(self._names) if is_plain else -1
+        """How many arguments a call gives that leaves nothing to a default; -1 if there are parameters of other kinds."""
         self._columns: list[tuple[str, bytes, Codec]] = []
         """For calls that give every parameter in order: its name, what stands before its value in the JSON, its codec."""
 
     def pack(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Packed:
         """`TypeError` if the function cannot be called so, `NotStorable` if an argument would not come back as it is."""
-        if self._is_plain and len(args) + len(kwargs) == len(self._names):
-            if not kwargs:
+        if not kwargs:
+            if len(args) == self._plain:
                 return self._pack_all(args)
+        elif len(args) + len(kwargs) == self._plain:
             rest = self._names[len(args) :]
             if kwargs.keys() == set(rest):
                 return self._pack_all((*args, *[kwargs[name] for name in rest]))
@@ -60,14 +63,13 @@ class Arguments:
             begins = [b'{"', *[b',"'] * len(self._names)]
             keys = [begin + name.encode() + b'":' for begin, name in zip(begins, self._names, strict=False)]
             self._columns = [(name, key, self.codec(name)) for name, key in zip(self._names, keys, strict=True)]
-        body, place, copies = b"", 0, args
-        for name, key, codec in self._columns:
+        body, copies = b"", args
+        for place, (name, key, codec) in enumerate(self._columns):
             value = args[place]
             written = codec.written(value, name)
             body += key + written
             if type(value) not in _SCALARS:
                 copies = (*copies[:place], codec.decode(written), *copies[place + 1 :])
-            place += 1
         return Packed(msgspec.Raw(body + b"}"), copies, {})
 
     def _pack_bound(self, bound: inspect.BoundArguments) -> Packed:

@@ -126,7 +126,7 @@ class NodeAsk(Ask):
         pending.append(self.started())
 
     def started(self) -> e.NodeStarted:
-        inputs, spec = self.inputs, self.spec
+        inputs, spec = self.packed.inputs if self.given is None else self.inputs, self.spec
         return e.NodeStarted(
             node=self.name,
             attempt=self.attempt,

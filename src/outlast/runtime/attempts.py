@@ -107,8 +107,12 @@ class Attempts:
                 await self._after_those_before(ask)
                 await self._find_checkpoint(own)
             if spec.run_in == "loop" and spec.timeout is None:
-                args, kwargs = self._arguments(ask)
-                value = await spec.fn(*args, **kwargs)
+                if attempt == 1 and ask.given is None:
+                    packed = ask.packed
+                    value = await spec.fn(*packed.args, **packed.kwargs)
+                else:
+                    args, kwargs = self._arguments(ask)
+                    value = await spec.fn(*args, **kwargs)
             else:
                 value = await self._elsewhere(ask, own)
             output, value = self._as_told(ask, value)
@@ -155,8 +159,8 @@ class Attempts:
         codec, kind = ask.arguments.returns, type(value)
         if kind is _Encoded:
             return value.reference or value.raw, codec.decode(value.raw)
-        raw = codec.encode(value, "result")
-        return raw, value if kind in _SCALARS else codec.decode(raw)
+        written = codec.written(value, "result")
+        return Raw(written), value if kind in _SCALARS else codec.decode(written)
 
     # --- not simply on the loop
 

@@ -76,7 +76,9 @@ class Call(Awaited[R]):
         return self._future
 
     def __await__(self) -> Generator[Any, Any, R]:
-        return self.begun().__await__()
+        if self._future is None:
+            self._future = self._code.ask(self._ask)
+        return self._future.__await__()
 
     def __repr__(self) -> str:
         return f"<call {self._ask.name}>"

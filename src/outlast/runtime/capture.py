@@ -74,9 +74,8 @@ def capture(keeper: Keeper, run: RunId, node: str, attempt: int, *, stdout: bool
         speaking.end()
 
 
-def speak(speaking: Speaker) -> None:
-    """`capture` without an end, for a context that belongs to the attempt alone; `speaking.end()` says what is left."""
-    _speaking.set(speaking)
+speak = _speaking.set
+"""`capture` without an end, for a context that belongs to the attempt alone; `Speaker.end` says what is left."""
 
 
 class Speaker:

@@ -53,7 +53,8 @@ class Node(Generic[P, R]):
                 f"node {self.spec.name} is called outside a workflow: call {self.spec.name}.fn(...) for the bare function, "
                 "or call it from a function decorated with @workflow"
             )
-        return self.called_as(scope.node(self.spec.name, self._key), scope, args, kwargs)
+        name = scope.node(self.spec.name, self._key)
+        return Call(scope.code, NodeAsk(name, self.spec, self.arguments, args, kwargs, scope.step))
 
     def called_as(self, name: str, scope: Scope, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call[R]:
         """The call under a name that is already given."""
@@ -95,6 +96,11 @@ class Workflow(Generic[P, R]):
     @functools.cached_property
     def arguments(self) -> Arguments:
         return Arguments(self.fn)
+
+    @functools.cached_property
+    def is_async(self) -> bool:
+        """Whether its function is a coroutine function; a plain one runs in a thread."""
+        return inspect.iscoroutinefunction(self.fn)
 
     @property
     def version(self) -> str:

@@ -89,8 +89,7 @@ class Page:
         """Date what is about to be said. Everything said until the next append has this date."""
         code = self.code
         if not self._pending:
-            now = self.worker.ledger.clock()
-            self._time = now if now > code.now_us else code.now_us
+            self._time = max(self.worker.ledger.clock(), code.now_us)
         code.now_us = self._time
 
     # --- what the parts above do, for those between

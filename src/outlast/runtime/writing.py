@@ -34,7 +34,10 @@ class Writing(Requests):
             return False
         if self._pending or self._has_news or self._request is not None or self._held is not None:
             return True
-        return bool(self.pen.arrived) or self.code.is_done or self._pause is not None
+        main = self.code.main
+        if self.pen.arrived or self._pause is not None or (main is not None and main.done()):
+            return True
+        return self.code.broken is not None
 
     def _write_soon(self) -> None:
         if not self._is_writing and not self.is_over:

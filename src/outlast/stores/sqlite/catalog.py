@@ -17,8 +17,8 @@ from outlast.stores.sqlite.rows import Rows, bounded
 
 _PUT = """
 insert into catalogue (id, run, at, status, workflow, parent, created, text, body) values (?, ?, ?, ?, ?, ?, ?, ?, ?)
-on conflict (id) do update set at = excluded.at, status = excluded.status, workflow = excluded.workflow,
-parent = excluded.parent, created = excluded.created, text = excluded.text, body = excluded.body"""
+on conflict (id) do update set at = excluded.at, status = excluded.status, text = excluded.text, body = excluded.body"""
+_CORRECT = "update catalogue set workflow = ?, parent = ?, created = ? where id = ?"
 _UNTAG = "delete from tag where run = ?"
 _TAG = "insert into tag (tag, run) values (?, ?)"
 _SUMMARY = "select body from catalogue join head using (id) where head.run = ?"
@@ -49,7 +49,7 @@ class CatalogRows(Rows):
             row = db.execute(_AT, (summary.run,)).fetchone()
             if row is None or row[1] != seen or summary.at < seen:
                 return False
-            put_summaries(db, [(row[0], summary)])
+            put_summaries(db, [(row[0], summary)], is_suspect=True)
             return True
 
         return await self._db.transact(write)
@@ -59,9 +59,13 @@ class CatalogRows(Rows):
         await self._db.transact(lambda db: db.executemany(_NOTE, rows))
 
 
-def put_summaries(db: apsw.Connection, summaries: Sequence[tuple[int, Summary]]) -> None:
-    """Write summaries and their tags, each under the number of its run, inside the caller's transaction."""
+def put_summaries(db: apsw.Connection, summaries: Sequence[tuple[int, Summary]], *, is_suspect: bool = False) -> None:
+    """Write summaries and their tags, each under the number of its run, inside the caller's transaction. What a run has
+    from its creation (workflow, parent, time) never changes: in rows that are there it is written again only if they are
+    suspect, for each of it is in an index."""
     db.executemany(_PUT, [_row(id, summary) for id, summary in summaries])
+    if is_suspect:
+        db.executemany(_CORRECT, [(each.workflow, each.parent, each.created, id) for id, each in summaries])
     db.executemany(_UNTAG, [(id,) for id, _ in summaries])
     tags = [(tag, id) for id, summary in summaries for tag in dict.fromkeys(summary.tags)]
     if tags:

@@ -191,21 +191,11 @@ class _Rows:
         self._released: list[tuple[int, int]] = []
 
     def add(self, append: Append, id: int) -> None:
-        record = append.record
-        self._log.append(
-            (
-                id,
-                record.first,
-                record.count,
-                record.branch,
-                record.epoch,
-                record.kind,
-                record.id,
-                record.time,
-                record.body,
-                record.digest,
-            )
-        )
+        self._log.append(_log_row(append.record, id))
+        if append.summary is not None or append.release or append.opens or append.closes or append.claim is not None:
+            self._add_more(append, id)
+
+    def _add_more(self, append: Append, id: int) -> None:
         if append.summary is not None:
             self._summaries.append((id, append.summary))
         if append.closes:
@@ -213,9 +203,9 @@ class _Rows:
         if append.opens:
             self._opens += [_wait_row(id, wait) for wait in append.opens]
         if append.claim is not None:
-            self._claims.append((id, append.claim, record.epoch))
+            self._claims.append((id, append.claim, append.record.epoch))
         if append.release:
-            self._released.append((id, record.epoch))
+            self._released.append((id, append.record.epoch))
 
     def write(self) -> None:
         db = self._db
@@ -235,6 +225,21 @@ class _Rows:
             if rows:
                 db.executemany(sql, rows)
                 rows.clear()
+
+
+def _log_row(record: Record, id: int) -> tuple[Any, ...]:
+    return (
+        id,
+        record.first,
+        record.count,
+        record.branch,
+        record.epoch,
+        record.kind,
+        record.id,
+        record.time,
+        record.body,
+        record.digest,
+    )
 
 
 def _wait_row(run: int, wait: Wait) -> tuple[int, str, str, int | None, bytes]:
