@@ -3,6 +3,7 @@ how to draw a failing one again."""
 
 from __future__ import annotations
 
+import signal
 import sys
 
 from hypothesis import HealthCheck, Phase, settings
@@ -20,6 +21,9 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("outlast")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job: programs that tests start would inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_sessionfinish() -> None:
