@@ -11,7 +11,7 @@ from msgspec import Raw
 from outlast.errors import OutcomeUnknown, StoreError, StoreFull
 from outlast.history import events as e
 from outlast.history.ids import RunId, WorkerId
-from outlast.ledger import Ledger, Pen
+from outlast.ledger import Ledger, Pen, group
 from outlast.lifecycle.invariants import violations
 from outlast.store import Append, Outcome
 from outlast.stores.memory import MemoryStore
@@ -77,7 +77,9 @@ def test_a_lone_run_does_not_wait_for_company() -> None:
     asyncio.run(scene())
 
 
-def test_those_who_come_while_a_lone_append_is_under_way_get_the_next_flush() -> None:
+def test_those_who_come_while_a_lone_append_is_under_way_get_the_next_flush(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group, "TURN", 60.0)  # however slow the machine is
+
     async def scene() -> None:
         store = Moody()
         ledger = Ledger(store)
@@ -86,6 +88,22 @@ def test_those_who_come_while_a_lone_append_is_under_way_get_the_next_flush() ->
         store.batches.clear()
         await asyncio.gather(*(pen.append(completed()) for pen in (first, *others)))
         assert store.batches == [1, 4]
+
+    asyncio.run(scene())
+
+
+def test_a_lone_run_lets_the_loop_turn_when_its_moment_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Timers, renewals and other runs have their turn, however many nodes follow one another."""
+    monkeypatch.setattr(group, "TURN", 0.0)
+
+    async def scene() -> None:
+        store = Moody()
+        ledger = Ledger(store)
+        first, *others = await pens(ledger, 5)
+        await first.append([e.NodeCheckpointed(node="a")])
+        store.batches.clear()
+        await asyncio.gather(*(pen.append(completed()) for pen in (first, *others)))
+        assert store.batches == [5]
 
     asyncio.run(scene())
 

@@ -21,6 +21,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 import apsw
 import pytest
@@ -33,6 +34,7 @@ from outlast.store import LANDED, Line, Lost, Query
 from outlast.stores.sqlite import SqliteStore
 from outlast.stores.sqlite.schema import VERSION
 from outlast.testing.contract.samples import ANN, BEN, A, B, begin, begin_ready, events, follow, land, summary, trace
+from outlast.testing.contract.wakeups import News
 
 SCHEMA = Path(__file__).with_name("schema.sql")
 
@@ -551,6 +553,32 @@ def test_a_blob_that_is_no_longer_what_its_name_says_is_damaged(path: Path) -> N
             [chunk async for chunk in store.blobs.open(ref)]
 
     use(SqliteStore(path), damage)
+
+
+@pytest.mark.parametrize("commit", ["inline", "thread"])
+def test_what_a_process_writes_itself_is_no_news_to_it(
+    path: Path, commit: Literal["inline", "thread"], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or every run of a busy process would read its own log again, whenever another process writes."""
+    monkeypatch.setattr("outlast.stores.sqlite.wakeups.POLL", 0.0)  # a look at every turn of the loop
+
+    async def scene() -> None:
+        own, other = SqliteStore(path, commit=commit), SqliteStore(path)
+        news = News(own)
+        heads = [await land(own, begin(A)), await land(other, begin(B))]
+        for _ in range(20):
+            heads[0] = await land(own, follow(heads[0]))
+            heads[1] = await land(other, follow(heads[1]))
+        await news.of([B])
+        last = RunId("last")
+        await land(other, begin(last))
+        await news.of([last])  # whatever came before it was looked at
+        assert A not in news.heard
+        news.end()
+        await own.close()
+        await other.close()
+
+    asyncio.run(scene())
 
 
 if __name__ == "__main__":

@@ -151,6 +151,10 @@ class Database:
                     await asyncio.sleep(random.uniform(0.5, 1.5) * pause)
                     pause = min(pause * 2, 0.01)
 
+    def between_transactions(self) -> asyncio.Lock:
+        """A context in which nothing of this process is being written."""
+        return self._writing
+
     async def _in_thread(self, act: Callable[[apsw.Connection], Result], flushed: bool) -> Result:
         """Commit on the writer thread; if we are cancelled, hold the lock until the thread is done all the same."""
         work = asyncio.get_running_loop().run_in_executor(self._thread(), self._transact_now, act, flushed)

@@ -29,7 +29,7 @@ select head.run, wait.body from wait join head on head.id = wait.run
 where due <= ? order by due limit ?"""
 _NEXT = "select min(due) from wait where due is not null"
 _NEWEST = "select coalesce(max(id), 0) from log"
-_NEWS = "select distinct head.run from log join head on head.id = log.run where log.id > ?"
+_NEWS = "select distinct head.run from log join head on head.id = log.run where log.id > ? and log.id <= ?"
 
 _decode = msgspec.json.Decoder(Wait).decode
 
@@ -42,6 +42,8 @@ class WakeupRows(Rows):
         self._notifies: list[Notify] = []
         self._watcher: asyncio.Task[None] | None = None
         self._seen = 0
+        self._own: list[tuple[int, int]] = []
+        """Rows beyond `_seen` that this process wrote: those after the first number, up to the second."""
 
     async def wait(self, run: RunId, name: str) -> Wait | None:
         with self._db.reading() as db:
@@ -95,7 +97,11 @@ class WakeupRows(Rows):
             try:
                 with self._db.reading() as db:
                     found = int(db.pragma("data_version"))
-                    runs = self._news(db) if found != version else frozenset[RunId]()
+                if found == version:
+                    continue
+                async with self._db.between_transactions():  # or rows that our own thread writes would count as others'
+                    with self._db.reading() as db:
+                        runs = self._news(db)
                 version = found
             except StoreError:
                 continue  # a passing fault: the next look asks from the same place
@@ -104,16 +110,19 @@ class WakeupRows(Rows):
                     notify(runs)
 
     def _news(self, db: apsw.Connection) -> frozenset[RunId]:
-        newest = db.execute(_NEWEST).get
-        if newest <= self._seen:
-            return frozenset()
-        runs = frozenset(RunId(run) for (run,) in db.execute(_NEWS, (self._seen,)))
-        self._seen = newest
-        return runs
+        newest, runs = db.execute(_NEWEST).get, set[RunId]()
+        for before, last in (*self._own, (newest, newest)):
+            if before > self._seen:
+                runs.update(RunId(run) for (run,) in db.execute(_NEWS, (self._seen, before)))
+            self._seen = max(self._seen, last)
+        self._own.clear()
+        return frozenset(runs)
 
     def _saw_own(self, landed: int, last: int) -> None:
         if landed and self._seen == last - landed:
             self._seen = last
+        elif landed and self._watcher is not None:
+            self._own.append((last - landed, last))
 
 
 def _cursor(after: str, limit: int) -> tuple[int, str]:
