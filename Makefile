@@ -42,6 +42,7 @@ test: $(READY)  ## Run the test suite, in four processes: many tests wait for se
 
 faults: $(READY)  ## Run every fault crossing and the soaks, with counts and times
 	$(BIN)/pytest -m "soak or not soak" -s tests/faults tests/journeys
+	$(BIN)/pytest -m soak -s --ignore tests/faults --ignore tests/journeys
 
 bench: $(READY)  ## Measure, and write docs/benchmarks.md
 	$(BIN)/python -m benchmarks

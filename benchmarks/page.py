@@ -71,7 +71,7 @@ LENGTHS = {
 
 def page(machine: Machine, results: Results, kernel: Kernel | None) -> str:
     parts = (_top(machine), _goals(results), _beside(machine, results), _long(results), _many(results))
-    rest = (_on_postgres(results), _failures(results), kernel_page(kernel) if kernel else "")
+    rest = (_on_postgres(results), _on_objects(results), _failures(results), kernel_page(kernel) if kernel else "")
     return "\n".join(filter(None, (*parts, *rest)))
 
 
@@ -218,6 +218,27 @@ W2, its runs shared by several worker processes, on a real server on the same ma
 the cores (`w2_postgres`).
 
 {_table(("workers", "nodes/s"), rows)}
+"""
+
+
+def _on_objects(results: Results) -> str:
+    rows = [
+        (measure, *(_figure(results.values("w2-objects", f"{place}_{name}"), digits) for place in ("s3", "folder")))
+        for measure, name, digits in (
+            ("200 nodes one after the other, ms per node", "ms_per_node", 2),
+            ("the same, requests per node", "requests_per_node", 2),
+            ("100 runs of 5 nodes at once, nodes/s", "nodes_per_s", 0),
+            ("the same, requests per node", "requests_per_node_of_five", 2),
+        )
+    ]
+    if not any(cell for _, *cells in rows for cell in cells):
+        return ""
+    return f"""## On objects
+
+In a bucket on a SeaweedFS server on the same machine, and in a folder; one process. Requests are all that were made, those
+that begin and end the runs included (`w2_objects`).
+
+{_table(("measure", "s3://", "file:///"), rows)}
 """
 
 

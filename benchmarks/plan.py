@@ -32,6 +32,7 @@ PLAN = (
     Job("w1-flushes", "w1 flushes", systems=("outlast", "raw")),
     Job("w2", "w2"),
     Job("w2-postgres", "w2_postgres", systems=OURS),
+    Job("w2-objects", "w2_objects", systems=OURS),
     Job("w3", "w3", rounds=5),
     Job("w4", "w4", systems=PEERS, seconds=400),
     Job("w5", "w5 --nodes 10000", systems=PEERS),

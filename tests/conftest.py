@@ -22,7 +22,7 @@ settings.register_profile(
 )
 settings.load_profile("outlast")
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job: programs that tests start would inherit it
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background job; programs would inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

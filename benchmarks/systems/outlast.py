@@ -11,6 +11,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import astuple
+
 import outlast as ol
 from benchmarks.witness import Witness
 from outlast.history.events import NodeCompleted
@@ -87,6 +89,12 @@ async def crowd(runs: int, nodes: int) -> None:
         await handle.result()
 
     await asyncio.gather(*(one() for _ in range(runs)))
+
+
+def requests() -> int:
+    """How many requests an object store has made since it was opened."""
+    store: Any = _engines[-1]._ledger.store
+    return sum(astuple(store.requests))
 
 
 @ol.workflow
