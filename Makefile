@@ -16,6 +16,7 @@ $(READY): requirements/dev.txt pyproject.toml
 	$(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(BIN)/python -m compileall -q src  # as an install would: many tests start programs, each of which would compile it again
 	@touch $@
 
 setup: $(READY)  ## Create the virtual environment with the locked dependencies
@@ -45,6 +46,7 @@ faults: $(READY)  ## Run every fault crossing and the soaks, with counts and tim
 	$(BIN)/pytest -m soak -s --ignore tests/faults --ignore tests/journeys
 
 bench: $(READY)  ## Measure, and write docs/benchmarks.md
+	$(BIN)/python -m compileall -q src benchmarks
 	$(BIN)/python -m benchmarks
 
 $(DOCS)/.ready: requirements/docs.txt
