@@ -244,10 +244,19 @@ class Steering(Healer):
         try:
             await self._turn_here(run, turn, created.exclusive, upto)
         except Claimed:
-            asked = await self._ledger.deliver(run, [turning.request_of(turn, head.branch + 1)], branch=head.branch)
-            await self._until_turned(run, turn, head.branch, asked)
+            await self._turn_there(run, turn, head.branch)
         self._take_on(run)
         return self._handle(run, workflow)
+
+    async def _turn_there(self, run: RunId, turn: Turn, branch: int) -> None:
+        """Have the owner of a run open a branch; if it has let go of the run by now, open it here."""
+        try:
+            asked = await self._ledger.deliver(run, [turning.request_of(turn, branch + 1)], branch=branch)
+        except Gone:
+            if not await self._is_turned_after_all(run, turn, branch):
+                raise
+        else:
+            await self._until_turned(run, turn, branch, asked)
 
     async def _turn_here(self, run: RunId, turn: Turn, exclusive: str, upto: int | None = None) -> None:
         """Open a branch of a run that nobody advances."""

@@ -25,19 +25,29 @@ async def head_of(store: Journal, run: RunId) -> Head:
     return head
 
 
-async def records(store: Journal, run: RunId, first: int = 1, last: int | None = None) -> AsyncIterator[Record]:
-    """All records that hold events `first` to `last`, page by page. A gap is `Damaged`: nobody goes on over one (G3)."""
+async def pages(store: Journal, run: RunId, first: int = 1, last: int | None = None) -> AsyncIterator[list[Record]]:
+    """All records that hold events `first` to `last`, many at a time. A gap is `Damaged`, after what lies before it: nobody
+    goes on over one (G3)."""
     while last is None or first <= last:
         page = await store.read(run, first, last, PAGE)
-        for record in page:
-            if not record.first <= first <= record.last:
+        for place, record in enumerate(page):
+            end = record.last
+            if not record.first <= first <= end:
+                yield page[:place]
                 raise Damaged("the event is missing from the log", run=run, seq=first)
-            yield record
-            first = record.last + 1
+            first = end + 1
+        yield page
         if len(page) < PAGE:
             break
     if last is not None and first <= last:
         raise Damaged("the event is missing from the log", run=run, seq=first)
+
+
+async def records(store: Journal, run: RunId, first: int = 1, last: int | None = None) -> AsyncIterator[Record]:
+    """The same, one by one."""
+    async for page in pages(store, run, first, last):
+        for record in page:
+            yield record
 
 
 async def branches_of(store: Journal, head: Head, *, ancestors_only: bool = False) -> dict[int, Branch]:
@@ -88,11 +98,11 @@ async def told(
 ) -> AsyncIterator[Entry]:
     """The events of these intervals, in order. With a `key`, which may be empty, their records are proven."""
     for first, last in intervals:
-        found = records(store, run, first, last) if key is None else proven(store, run, first, last, key)
-        async for record in found:
-            for entry in entries(record):
-                if first <= entry.seq <= last:
-                    yield entry
+        async for page in _read(store, run, first, last, key):
+            for record in page:
+                for entry in entries(record):
+                    if first <= entry.seq <= last:
+                        yield entry
 
 
 Told: TypeAlias = tuple[Record, list[e.AnyEvent], int, int]
@@ -101,18 +111,27 @@ REMEMBERED = 20_000
 """Records that are kept in memory for whoever goes through a lineage a second time."""
 
 
-async def proven(store: Journal, run: RunId, first: int, last: int, key: bytes) -> AsyncIterator[Record]:
-    """The same records, each held against its digest: nobody builds upon bytes that are not what was written (G3)."""
+def _read(store: Journal, run: RunId, first: int, last: int, key: bytes | None) -> AsyncIterator[list[Record]]:
+    return pages(store, run, first, last) if key is None else proven(store, run, first, last, key)
+
+
+async def proven(store: Journal, run: RunId, first: int, last: int, key: bytes) -> AsyncIterator[list[Record]]:
+    """The same pages, each record held against its digest: nobody builds upon bytes that are not what was written (G3)."""
     previous: bytes | None = None
-    async for record in records(store, run, first, last):
-        if previous is None:
-            previous = await _digest_before(store, record, key)
-        if not follows(record, previous, key):
-            raise Damaged(
-                "the digest is not that of the stored bytes and the one before", run=run, seq=max(first, record.first)
-            )
-        previous = record.digest
-        yield record
+    async for page in pages(store, run, first, last):
+        if previous is None and page:
+            previous = await _digest_before(store, page[0], key)
+        for place, record in enumerate(page):
+            assert previous is not None
+            if not follows(record, previous, key):
+                yield page[:place]
+                raise Damaged(
+                    "the digest is not that of the stored bytes and the one before",
+                    run=run,
+                    seq=max(first, record.first),
+                )
+            previous = record.digest
+        yield page
 
 
 async def _digest_before(store: Journal, record: Record, key: bytes) -> bytes:
@@ -136,11 +155,11 @@ async def state_of(
     the records are proven."""
     state = State()
     for first, last in intervals:
-        found = records(store, run, first, last) if key is None else proven(store, run, first, last, key)
-        async for record in found:
-            events = fold_within(state, record, first, last)
-            if remembered is not None and len(remembered) < REMEMBERED:
-                remembered.append((record, events, first, last))
+        async for page in _read(store, run, first, last, key):
+            for record in page:
+                events = fold_within(state, record, first, last)
+                if remembered is not None and len(remembered) < REMEMBERED:
+                    remembered.append((record, events, first, last))
     return state
 
 
@@ -155,13 +174,11 @@ def fold_within(state: State, record: Record, first: int, last: int) -> list[e.A
 
 async def tellings(
     store: Journal, run: RunId, intervals: list[Interval], remembered: list[Told]
-) -> AsyncIterator[Told]:
-    """The records of these intervals with their events; what was read before is not read again."""
-    after = 0
-    for told in remembered:
-        after = told[0].last
-        yield told
+) -> AsyncIterator[list[Told]]:
+    """The records of these intervals with their events, many at a time; what was read before is not read again."""
+    after = remembered[-1][0].last if remembered else 0
+    yield remembered
     for first, last in intervals:
         if last > after:
-            async for record in records(store, run, max(first, after + 1), last):
-                yield record, record.events(), first, last
+            async for page in pages(store, run, max(first, after + 1), last):
+                yield [(record, record.events(), first, last) for record in page]

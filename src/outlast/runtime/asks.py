@@ -75,11 +75,11 @@ class NodeAsk(Ask):
     """A node with its arguments. `attempt` is the one under way or the last one."""
 
     __slots__ = (
+        "_hash",
         "alarm",
         "arguments",
         "attempt",
         "given",
-        "hash",
         "inside",
         "is_waiting",
         "packed",
@@ -101,7 +101,7 @@ class NodeAsk(Ask):
         self.spec = spec
         self.arguments = arguments
         self.packed = arguments.pack(args, kwargs)
-        self.hash = input_hash((self.packed.inputs,))
+        self._hash = ""
         self.step = step
         self.attempt = 1
         self.task: asyncio.Task[None] | None = None
@@ -111,6 +111,13 @@ class NodeAsk(Ask):
         self.alarm: asyncio.TimerHandle | None = None
         self.given: e.NodeScheduled | None = None
         """What a person gave it: feedback, or other inputs than the code's."""
+
+    @property
+    def hash(self) -> str:
+        """That of what the code calls it with, made when it is first asked for: a replay hardly ever does."""
+        if not self._hash:
+            self._hash = input_hash(self.packed.inputs)
+        return self._hash
 
     @property
     def inputs(self) -> e.Value:
@@ -297,7 +304,7 @@ class ChildAsk(Ask):
         super().__init__(name, f"child:{name}")
         self.workflow = workflow
         self.packed = workflow.arguments.pack(args, kwargs)
-        self.hash = input_hash((self.packed.inputs,))
+        self.hash = input_hash(self.packed.inputs)
 
     def bound_to(self, run: RunId, generation: int) -> None:
         self.node = f"{self.name}~b{generation}" if generation else self.name

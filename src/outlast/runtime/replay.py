@@ -62,6 +62,8 @@ class Replay:
         self._blobs = pen.store.blobs
         self.news: deque[Entry] = deque()
         """What guests wrote and the code has not heard of."""
+        self._given: set[str] = set()
+        """Nodes to which a person gave other inputs than the code's: the log shows those, and the hash of the code's."""
         self.args: tuple[Any, ...] = ()
         self.kwargs: dict[str, Any] = {}
 
@@ -71,28 +73,23 @@ class Replay:
         await self._find_arguments()
         store, pen = self._pen.store, self._pen
         remembered, pen.remembered = pen.remembered, []
-        async for record, events, first, last in tellings(
-            store, pen.run, await lineage_of(store, pen.head), remembered
-        ):
-            if record.kind in _GUESTS:
-                self._keep_news(record, first, last)
-                continue
-            time = record.time
-            for seq, event in enumerate(events, record.first):
-                if type(event) is e.Recalled:
-                    time = event.time
-                answer = _ANSWERS.get(type(event))
-                if answer is not None and first <= seq <= last:
-                    try:
-                        pending = answer(self, event, seq, time)
-                        if pending is not None:
-                            await pending
-                    except BadInput as error:
-                        of = getattr(event, "node", "") or getattr(event, "interaction", "")
-                        whose = f" of {of!r}" if of else ""
-                        raise Divergence(
-                            f"at event {seq} the log has a value{whose} that the code can no longer read: {error}", seq
-                        ) from error
+        async for page in tellings(store, pen.run, await lineage_of(store, pen.head), remembered):
+            for record, events, first, last in page:
+                if record.kind in _GUESTS:
+                    self._keep_news(record, first, last)
+                    continue
+                time = record.time
+                for seq, event in enumerate(events, record.first):
+                    if type(event) is e.Recalled:
+                        time = event.time
+                    answer = _ANSWERS.get(type(event))
+                    if answer is not None and first <= seq <= last:
+                        try:
+                            pending = answer(self, event, seq, time)
+                            if pending is not None:
+                                await pending
+                        except BadInput as error:
+                            raise _unreadable(event, seq, error) from error
 
     async def _find_arguments(self) -> None:
         params = await fetched(self._created.params, self._blobs)
@@ -188,10 +185,18 @@ class Replay:
     def scheduled(self, event: e.NodeScheduled, seq: int, time: int) -> None:
         if event.cause == "first" and type(self._code.fresh.pop(event.node, None)) is not NodeAsk:
             raise self._not_asked(f"node {event.node!r}", seq)
+        if event.inputs is not e.NULL:
+            self._given.add(event.node)
 
     def node_started(self, event: e.NodeStarted, seq: int, time: int) -> None:
         ask = self._code.open.get(event.node) or self._code.closing.get(event.node)
-        if type(ask) is NodeAsk and event.hash != ask.hash:
+        if type(ask) is NodeAsk:
+            if event.inputs == ask.packed.inputs and event.node not in self._given:
+                return  # those that the hash is of; to compare them takes no time
+            self._must_be_asked_so(ask, event, seq)
+
+    def _must_be_asked_so(self, ask: NodeAsk, event: e.NodeStarted, seq: int) -> None:
+        if event.hash != ask.hash:
             inputs = f" ({_shown(event.inputs)})" if len(event.inputs) > 4 else ""
             raise Divergence(
                 f"at event {seq} the log has node {event.node!r} with other inputs{inputs} than the code asks it with now "
@@ -282,6 +287,12 @@ _ANSWERS: dict[type[e.Event], Answer] = {
     ),
 }
 """What each event of an owner means to a replay; those that are not here mean nothing."""
+
+
+def _unreadable(event: e.AnyEvent, seq: int, error: BadInput) -> Divergence:
+    of = getattr(event, "node", "") or getattr(event, "interaction", "")
+    whose = f" of {of!r}" if of else ""
+    return Divergence(f"at event {seq} the log has a value{whose} that the code can no longer read: {error}", seq)
 
 
 def _shown(raw: e.Value) -> str:
