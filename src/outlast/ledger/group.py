@@ -49,9 +49,16 @@ class Measures(Struct):
 class GroupCommit:
     """Gathers appends and hands them to the store in batches, one batch at a time."""
 
-    def __init__(self, store: Journal, landed: Callable[[Sequence[Append]], None]) -> None:
+    def __init__(
+        self,
+        store: Journal,
+        landed: Callable[[Sequence[Append]], None],
+        *,
+        pulse: Callable[[], float] = time.perf_counter,
+    ) -> None:
         self._store = store
         self._landed = landed
+        self._pulse = pulse
         self._waiting: list[tuple[Append, asyncio.Future[Outcome]]] = []
         self._flushing: asyncio.Task[Any] | None = None
         self._alone: RunId | None = None
@@ -60,7 +67,7 @@ class GroupCommit:
 
     def submit(self, append: Append) -> Awaitable[Outcome]:
         """The outcome, once it is certain. Await it at once: a lone append begins only then."""
-        if self._flushing is None and self._alone == append.record.run and time.perf_counter() < self._alone_until:
+        if self._flushing is None and self._alone == append.record.run and self._pulse() < self._alone_until:
             return self._commit_alone(append)
         answer: asyncio.Future[Outcome] = asyncio.Future()
         self._waiting.append((append, answer))
@@ -96,7 +103,7 @@ class GroupCommit:
             await asyncio.wait([self._flushing])
 
     async def _flush(self) -> None:
-        self._alone_until = time.perf_counter() + TURN
+        self._alone_until = self._pulse() + TURN
         try:
             while self._waiting:
                 batch, self._waiting = self._waiting[:LARGEST_BATCH], self._waiting[LARGEST_BATCH:]

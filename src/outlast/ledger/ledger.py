@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Awaitable, Callable, Sequence
-from time import time_ns
+from time import perf_counter, time_ns
 
 from outlast.errors import AlreadyExists, BadInput, Gone, NotFound
 from outlast.history import events as e
@@ -29,6 +29,11 @@ def system_clock() -> int:
     return time_ns() // 1000
 
 
+def _no_hurry() -> float:
+    """For those who have a clock of their own: what happens must not depend on how fast the machine is."""
+    return 0.0
+
+
 class Ledger:
     """The one writer of a process. `key` makes the digests prove tampering; `clock` only dates events for people."""
 
@@ -36,7 +41,7 @@ class Ledger:
         self.store = store
         self.key = key
         self.clock = clock
-        self._group = GroupCommit(store, self._announce)
+        self._group = GroupCommit(store, self._announce, pulse=perf_counter if clock is system_clock else _no_hurry)
         self.commit: Callable[[Append], Awaitable[Outcome]] = self._group.submit
         """Hand one append to the group, to be awaited at once; its outcome is certain when it comes."""
         self._pens: dict[RunId, Pen] = {}
