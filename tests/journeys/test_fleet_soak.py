@@ -200,4 +200,4 @@ def test_a_fleet_on_a_bucket_completes_all_though_one_is_lost_every_second(tmp_p
     from outlast.testing.servers import s3
 
     address = s3.shared().address(f"fleet/{os.urandom(6).hex()}")
-    asyncio.run(soak(tmp_path, address, int(os.environ.get("FLEET_RUNS", "300")), claim=10))
+    asyncio.run(soak(tmp_path, address, int(os.environ.get("FLEET_RUNS", "2000")), claim=10))
