@@ -97,7 +97,10 @@ class Fleet:
     def end(self) -> list[int]:
         """Ask all to leave, and say how they left."""
         self.wake(all=True)
+        give_up = time.monotonic() + 20
         for worker in self.workers:
+            while not heeds(worker.pid, signal.SIGTERM) and time.monotonic() < give_up:
+                time.sleep(0.01)  # it was started a moment ago, and would die of the word instead of hearing it
             worker.terminate()
         codes = []
         for worker in self.workers:
@@ -107,6 +110,13 @@ class Fleet:
                 worker.kill()
                 codes.append(worker.wait())
         return codes
+
+
+def heeds(pid: int, number: signal.Signals) -> bool:
+    """Whether a process has a handler for a signal by now."""
+    said = Path(f"/proc/{pid}/status").read_text()
+    caught = next(line for line in said.splitlines() if line.startswith("SigCgt:"))
+    return bool(int(caught.split()[1], 16) >> (number - 1) & 1)
 
 
 async def soak(folder: Path, address: str, count: int, claim: float) -> None:
