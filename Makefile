@@ -42,7 +42,8 @@ test: $(READY)  ## Run the test suite, in four processes: many tests wait for se
 	$(BIN)/pytest -n 4 --dist worksteal
 
 faults: $(READY)  ## Run every fault crossing and the soaks, with counts and times
-	$(BIN)/pytest -m "soak or not soak" -s tests/faults tests/journeys
+	$(BIN)/pytest -n 4 --dist worksteal -m "soak or not soak" -rP tests/faults
+	$(BIN)/pytest -m "soak or not soak" -s tests/journeys
 	$(BIN)/pytest -m soak -s --ignore tests/faults --ignore tests/journeys
 
 bench: $(READY)  ## Measure, and write docs/benchmarks.md
