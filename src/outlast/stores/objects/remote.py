@@ -117,6 +117,8 @@ class RemoteBucket:
                     count += 1
                     if count % PAGE == 0:
                         self.requests.list += 1
+                    if meta["path"] <= after:
+                        continue  # a server that does not know where to begin begins at the beginning
                     time = int(meta["last_modified"].timestamp() * 1_000_000)
                     yield Listed(meta["path"], meta["size"], time, meta["e_tag"] or str(time))
 
