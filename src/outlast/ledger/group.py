@@ -23,7 +23,8 @@ from outlast.store import LANDED, Append, Journal, Lost, Outcome
 log = logging.getLogger("outlast.ledger")
 logging.getLogger("outlast").addHandler(logging.NullHandler())  # what is said is for whoever listens, not for stderr
 
-LARGEST_BATCH = 1000
+LARGEST_BATCH = 500
+"""More than that waits for the next flush: while a server writes, those whose flush has ended go on."""
 TURN = 0.002
 """Seconds for which a run that writes alone need not let the loop turn before it writes."""
 TRIES = 3
