@@ -77,8 +77,13 @@ def test_a_lone_run_does_not_wait_for_company() -> None:
     asyncio.run(scene())
 
 
-def test_those_who_come_while_a_lone_append_is_under_way_get_the_next_flush(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group, "TURN", 60.0)  # however slow the machine is
+@pytest.mark.parametrize(("moment", "batches"), [(60.0, [1, 4]), (0.0, [5])], ids=["in its moment", "after it"])
+def test_a_lone_run_writes_at_once_and_lets_the_loop_turn_when_its_moment_is_over(
+    moment: float, batches: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those who come while it writes get the next flush. Timers, renewals and other runs have their turn, however many
+    nodes follow one another."""
+    monkeypatch.setattr(group, "TURN", moment)
 
     async def scene() -> None:
         store = Moody()
@@ -87,23 +92,7 @@ def test_those_who_come_while_a_lone_append_is_under_way_get_the_next_flush(monk
         await first.append([e.NodeCheckpointed(node="a")])
         store.batches.clear()
         await asyncio.gather(*(pen.append(completed()) for pen in (first, *others)))
-        assert store.batches == [1, 4]
-
-    asyncio.run(scene())
-
-
-def test_a_lone_run_lets_the_loop_turn_when_its_moment_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Timers, renewals and other runs have their turn, however many nodes follow one another."""
-    monkeypatch.setattr(group, "TURN", 0.0)
-
-    async def scene() -> None:
-        store = Moody()
-        ledger = Ledger(store)
-        first, *others = await pens(ledger, 5)
-        await first.append([e.NodeCheckpointed(node="a")])
-        store.batches.clear()
-        await asyncio.gather(*(pen.append(completed()) for pen in (first, *others)))
-        assert store.batches == [5]
+        assert store.batches == batches
 
     asyncio.run(scene())
 
