@@ -69,7 +69,7 @@ lock: requirements/dev.in requirements/docs.in requirements/peer-dbos.in pyproje
 	$(COMPILE) -o requirements/runtime.txt pyproject.toml
 	$(COMPILE) --allow-unsafe --extra postgres -o requirements/dev.txt pyproject.toml requirements/dev.in
 	$(COMPILE) --allow-unsafe -o requirements/docs.txt pyproject.toml requirements/docs.in
-	$(COMPILE) --allow-unsafe -o requirements/peer-dbos.txt requirements/peer-dbos.in
+	$(COMPILE) --no-strip-extras --allow-unsafe -o requirements/peer-dbos.txt requirements/peer-dbos.in
 
 clean:  ## Remove what the other verbs made
 	rm -rf $(VENV) .make dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

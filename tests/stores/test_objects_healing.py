@@ -183,8 +183,18 @@ async def judge(store: ObjectStore) -> None:
     assert (head.version, head.digest) == (log[-1].last, log[-1].digest)
     told = await store.summary(A)
     assert [item.summary.run for item in (await store.search(Query())).items] == ([A] if told else [])
-    if not head.closed:
+    if head.closed:
+        await must_be_shown(store)
+    else:
         await must_be_found(store)
+
+
+async def must_be_shown(store: ObjectStore) -> None:
+    """After everybody who was alive is dead: whoever looks for work leaves lists that show that it is over."""
+    store.skew += 120_000_000
+    await store.enrol(CAT, 30)
+    assert await store.claim(CAT, limit=9) == []
+    assert [item.summary for item in (await store.search(Query())).items] == [DONE]
 
 
 async def must_be_found(store: ObjectStore) -> None:

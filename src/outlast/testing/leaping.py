@@ -71,7 +71,7 @@ class LeapingClock:
 
     def until_due(self) -> float | None:
         """Seconds until something that the stores keep is due; 0 if it is, and somebody has yet to look."""
-        dues = [_at_once(store.next_due()) for store in self._stores]
+        dues = [_at_once(store.next_due()) for store in self._stores if _is_at_hand(store)]
         ahead = [max(0, due - self()) for due in dues if due is not None]
         return min(ahead) / 1e6 if ahead else None
 
@@ -82,8 +82,14 @@ class LeapingClock:
             store.skew = skew
 
 
+def _is_at_hand(store: Store) -> bool:
+    """Whether a store answers without waiting. A server has to be asked, and a question that is dropped half-way costs its
+    connection."""
+    return not hasattr(store, "in_flight") and not getattr(getattr(store, "_bucket", None), "is_remote", False)
+
+
 def _at_once(answer: Coroutine[Any, Any, int | None]) -> int | None:
-    """The answer of a store that has it in memory."""
+    """The answer of a store that has it at hand."""
     try:
         answer.send(None)
     except StopIteration as told:
