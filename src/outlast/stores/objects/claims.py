@@ -163,7 +163,9 @@ class ClaimObjects(Ground):
                 own = held is not None and held.worker == worker
                 if not named and not _is_wanted(sheet, own, workflows):
                     if sheet.head.closed and known.stored < sheet.head.version:
-                        await self._change(run, known, lambda sheet: sheet)  # its worker died before lists could show it
+                        await self._change(
+                            run, known, lambda sheet: sheet
+                        )  # its worker died before lists could show it
                     return None
                 if held is not None and not own and await self._is_alive(keys.plain(held.worker)):
                     return None
