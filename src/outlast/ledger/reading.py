@@ -165,10 +165,12 @@ async def state_of(
 
 def fold_within(state: State, record: Record, first: int, last: int) -> list[e.AnyEvent]:
     """Fold the events of a record that lie between `first` and `last`: a cutoff may lie inside an append."""
-    time, events = record.time, record.events()
-    for seq, event in enumerate(events, record.first):
-        if first <= seq <= last:
+    time, seq, events = record.time, record.first, record.events()
+    is_whole = first <= seq and record.last <= last
+    for event in events:
+        if is_whole or first <= seq <= last:
             apply(state, event, seq, time)
+        seq += 1
     return events
 
 
