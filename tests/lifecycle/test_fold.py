@@ -120,11 +120,16 @@ def test_an_adopted_completion_needs_no_start_on_this_branch() -> None:
     assert adopted.outline.done_nodes == 1
 
 
-def test_a_completion_keeps_the_hash_and_code_it_was_started_with() -> None:
-    done = state(e.NodeScheduled(node="a"), e.NodeStarted(node="a", hash="h", code="c"), e.NodeCompleted(node="a"))
-    node = done.nodes.get("a")
+def test_a_node_knows_how_its_attempt_began_until_it_completes() -> None:
+    started = e.NodeStarted(node="a", hash="h", code="c")
+    under_way = state(e.NodeScheduled(node="a"), started)
+    node = under_way.nodes.get("a")
     assert node is not None
-    assert (node.hash, node.code) == ("h", "c")
+    assert node.started == started
+    apply(under_way, e.NodeCompleted(node="a"), under_way.outline.seq + 1, 0)
+    node = under_way.nodes.get("a")
+    assert node is not None
+    assert node.started is None
 
 
 # --- people and time

@@ -31,10 +31,11 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from outlast.errors import BadInput, NotFound, NotStorable
+from outlast.history.ids import input_hash
 from outlast.runtime.annotations import shape_of
 from outlast.runtime.secrets import Secret
 from outlast.runtime.shape import DEEPEST
-from outlast.runtime.values import INLINE_LIMIT, codec_for, decode, encode, fetched, hints_of, input_hash, stored
+from outlast.runtime.values import INLINE_LIMIT, codec_for, decode, encode, fetched, hints_of, stored
 from outlast.stores.folder import FolderBlobs
 from outlast.stores.memory import MemoryStore
 
@@ -749,7 +750,7 @@ def test_a_local_class_is_found_in_the_annotations_of_its_own_fields() -> None:
 
 def test_the_hash_of_inputs_is_stable_across_processes() -> None:
     code = (
-        "from outlast.runtime.values import encode, input_hash;"
+        "from outlast.history.ids import input_hash;from outlast.runtime.values import encode;"
         "print(input_hash(encode([{'a', 'b', 'c', 'd'}, {'x': {1, 2.5, 'y'}}])))"
     )
     hashes = {

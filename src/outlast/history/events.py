@@ -207,6 +207,9 @@ class NodeScheduled(Event, frozen=True, kw_only=True):
 
 
 class NodeStarted(Event, frozen=True, kw_only=True):
+    """`hash` is of the inputs that the code asked with, where `inputs` does not show just those: they are too large, or a
+    person gave the node others."""
+
     node: str
     attempt: int = 1
     inputs: Value = NULL

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import re
+from binascii import b2a_base64
 from typing import NewType
+
+from msgspec import Raw
 
 from outlast.errors import BadInput
 
@@ -17,6 +20,7 @@ WorkerId = NewType("WorkerId", str)
 AppendId = NewType("AppendId", bytes)
 """Sixteen bytes that are never used for a second append, so that a repeated one is recognised."""
 
+_URL_SAFE = bytes.maketrans(b"+/", b"-_")
 _ALLOWED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@=+-]{0,199}")
 
 
@@ -38,6 +42,12 @@ def derived_run(source: str, *names: str) -> RunId:
 def content_hash(content: bytes) -> str:
     """The name of a blob, and of a version: what is in it."""
     return hashlib.blake2b(content, digest_size=32).hexdigest()
+
+
+def input_hash(inputs: bytes | Raw) -> str:
+    """Six characters that stay the same, in every process, as long as the encoded inputs do."""
+    told = len(inputs).to_bytes(8, "big") + bytes(inputs)
+    return b2a_base64(hashlib.blake2b(told, digest_size=4).digest())[:6].translate(_URL_SAFE).decode()
 
 
 def checked_run(name: str) -> RunId:

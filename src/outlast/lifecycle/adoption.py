@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 
 from outlast.history import events as e
+from outlast.history.ids import input_hash
 from outlast.history.record import Entry
 from outlast.lifecycle.state import OPEN, State
 
@@ -48,7 +49,7 @@ def adoptable(
 
 
 def _completions(then: State, left: Iterable[Entry]) -> dict[str, Adoptable]:
-    asked = {name: (node.hash, node.code) for name, node in then.nodes.items() if node.status in OPEN}
+    asked = {name: node.started for name, node in then.nodes.items() if node.status in OPEN}
     edited = {name for name, node in then.nodes.items() if node.given is not None and node.given.inputs is not e.NULL}
     found: dict[str, Adoptable] = {}
     for entry in left:
@@ -58,9 +59,12 @@ def _completions(then: State, left: Iterable[Entry]) -> dict[str, Adoptable]:
                 if event.inputs is not e.NULL:
                     edited.add(event.node)
             case e.NodeStarted() as event:
-                asked[event.node] = (event.hash, event.code)
-            case e.NodeCompleted() as event if event.node in asked and event.node not in edited:
-                found[event.node] = Adoptable(event.adopted or entry.seq, *asked[event.node], event.output)
+                asked[event.node] = event
+            case e.NodeCompleted() as event if event.node not in edited:
+                started = asked.get(event.node)
+                if started is not None:
+                    hash = started.hash or input_hash(started.inputs)
+                    found[event.node] = Adoptable(event.adopted or entry.seq, hash, started.code, event.output)
             case _:
                 pass
     return found

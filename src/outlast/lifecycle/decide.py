@@ -47,7 +47,7 @@ def take_over(
         return events
     left = [(name, node) for name, node in state.nodes.items() if node.status is NodeStatus.STARTED]
     tired = [name for name, node in left if node.crashes + 1 >= CRASHES_BEFORE_HOLD]
-    unrepeatable = [name for name, node in left if not node.repeatable]
+    unrepeatable = [name for name, node in left if not node.is_repeatable]
     if hold or state.outline.on_restart == "hold":
         events.append(_held(RESTARTED))
     elif unrepeatable:
@@ -113,7 +113,7 @@ def pause(state: State, reason: str = "", by: str = "") -> Decision:
     if state.outline.base not in (Status.CREATED, Status.RUNNING, Status.COMPENSATING):
         raise Refused(f"a run that is {state.status} cannot be paused")
     for name, node in state.nodes.items():
-        if node.status is NodeStatus.STARTED and not node.repeatable:
+        if node.status is NodeStatus.STARTED and not node.is_repeatable:
             return [stopped_within(name)]
     return [e.RunPaused(by=by, reason=reason)]
 

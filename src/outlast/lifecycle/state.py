@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from outlast.history.events import NULL, Cursor, Failure, JumpRequested, NodeScheduled, Value
+from outlast.history.events import NULL, Cursor, Failure, JumpRequested, NodeScheduled, NodeStarted, Value
 from outlast.lifecycle.status import TERMINAL, Status
 
 Part = TypeVar("Part")
@@ -46,22 +46,26 @@ OPEN = frozenset({NodeStatus.SCHEDULED, NodeStatus.STARTED})
 
 
 class NodeState(Struct, frozen=True, gc=False):
-    """One node on this lineage. `seq` is the place of its newest event; `crashes` are counted apart from retries; outcomes
-    before `reset` no longer count. `given` is where a person gave it feedback or other inputs."""
+    """One node on this lineage. `seq` is the place of its newest event; `started` is how its newest attempt began, until it
+    completes; `crashes` are counted apart from retries; outcomes before `reset` no longer count. `given` is where a person
+    gave it feedback or other inputs."""
 
     status: NodeStatus
     attempt: int
     seq: int
     output: Value = NULL
     error: Failure | None = None
-    hash: str = ""
-    code: str = ""
+    started: NodeStarted | None = None
     checkpoint: Value | None = None
     crashes: int = 0
     retries: int = 0
     reset: int = 0
-    repeatable: bool = True
     given: NodeScheduled | None = None
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether the attempt that has begun may simply be followed by another."""
+        return self.started is None or self.started.repeatable
 
 
 WaitKind: TypeAlias = Literal["interaction", "signal", "timer", "child", "outbox", "trigger"]

@@ -14,13 +14,13 @@ import msgspec
 
 from outlast.definition.function import NodeSpec
 from outlast.history import events as e
-from outlast.history.ids import RunId, derived_run
+from outlast.history.ids import RunId, derived_run, input_hash
 from outlast.lifecycle.decide import RUN_ENDED
 from outlast.lifecycle.state import NodeStatus, State
 from outlast.runtime import adopting
 from outlast.runtime.arguments import Arguments
 from outlast.runtime.loop import Alarm
-from outlast.runtime.values import Codec, input_hash
+from outlast.runtime.values import Codec
 
 if TYPE_CHECKING:
     from outlast.runtime.code import Pending
@@ -134,11 +134,12 @@ class NodeAsk(Ask):
 
     def started(self) -> e.NodeStarted:
         inputs, spec = self.packed.inputs if self.given is None else self.inputs, self.spec
+        is_shown = len(inputs) <= SHOWN_INPUTS
         return e.NodeStarted(
             node=self.name,
             attempt=self.attempt,
-            inputs=inputs if len(inputs) <= SHOWN_INPUTS else e.NULL,
-            hash=self.hash,
+            inputs=inputs if is_shown else e.NULL,
+            hash="" if is_shown and self.given is None else self.hash,
             code=spec.code,
             repeatable=spec.repeatable,
         )

@@ -95,7 +95,7 @@ class Driver(Writing):
         """The name of a node that somebody began, did not finish, and that must not simply be begun again."""
         for ask in asks:
             node = self.pen.state.nodes.get(ask.name) if isinstance(ask, NodeAsk) else None
-            if node is None or node.status is not NodeStatus.STARTED or node.repeatable:
+            if node is None or node.status is not NodeStatus.STARTED or node.is_repeatable:
                 continue
             if isinstance(ask, NodeAsk) and adopting.found_for(self, ask, node) is None:
                 return ask.name

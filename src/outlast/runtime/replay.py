@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from outlast.errors import BadInput
 from outlast.history import events as e
-from outlast.history.ids import RunId
+from outlast.history.ids import RunId, input_hash
 from outlast.history.record import Entry, Kind, Record
 from outlast.ledger.reading import Told, lineage_of, tellings
 from outlast.lifecycle.state import State
@@ -192,11 +192,11 @@ class Replay:
         ask = self._code.open.get(event.node) or self._code.closing.get(event.node)
         if type(ask) is NodeAsk:
             if event.inputs == ask.packed.inputs and event.node not in self._given:
-                return  # those that the hash is of; to compare them takes no time
+                return
             self._must_be_asked_so(ask, event, seq)
 
     def _must_be_asked_so(self, ask: NodeAsk, event: e.NodeStarted, seq: int) -> None:
-        if event.hash != ask.hash:
+        if (event.hash or input_hash(event.inputs)) != ask.hash:
             inputs = f" ({_shown(event.inputs)})" if len(event.inputs) > 4 else ""
             raise Divergence(
                 f"at event {seq} the log has node {event.node!r} with other inputs{inputs} than the code asks it with now "

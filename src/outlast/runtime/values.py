@@ -6,8 +6,6 @@ itself what it is (`selfdescribing`). Beyond `INLINE_LIMIT` bytes a value lies i
 
 from __future__ import annotations
 
-from binascii import b2a_base64
-from hashlib import blake2b
 from typing import Any
 
 import msgspec
@@ -31,7 +29,6 @@ __all__ = [
     "encode",
     "fetched",
     "hints_of",
-    "input_hash",
     "is_elsewhere",
     "stored",
 ]
@@ -47,7 +44,6 @@ _decode_any = msgspec.json.Decoder().decode
 _NEARLY_ALWAYS_PLAIN = frozenset((int, str, bool, type(None)))
 """Classes whose values are JSON as they are, but for numbers of more than 64 bits and for text without a UTF-8 form, which
 msgspec refuses by itself. Floats are not among them: one that is not a number would be written as null."""
-_URL_SAFE = bytes.maketrans(b"+/", b"-_")
 _codecs: dict[Any, Codec] = {}
 
 
@@ -127,12 +123,6 @@ def encode(value: Any, annotation: Any = Any, *, where: str = "") -> Value:
 def decode(raw: Value | bytes, annotation: Any = Any) -> Any:
     """The value that was encoded under the same annotation."""
     return codec_for(annotation).decode(raw)
-
-
-def input_hash(inputs: Value | bytes) -> str:
-    """Six characters that stay the same, in every process, as long as the encoded inputs do."""
-    told = len(inputs).to_bytes(8, "big") + bytes(inputs)
-    return b2a_base64(blake2b(told, digest_size=4).digest())[:6].translate(_URL_SAFE).decode()
 
 
 async def stored(raw: Value, blobs: Blobs) -> Value:

@@ -92,13 +92,11 @@ def _node_started(state: State, event: e.NodeStarted, seq: int) -> None:
         seq,
         e.NULL,
         None,
-        event.hash,
-        event.code,
+        event,
         node.checkpoint,
         node.crashes,
         node.retries,
         node.reset,
-        event.repeatable,
         node.given,
     )
 
@@ -112,13 +110,11 @@ def _node_checkpointed(state: State, event: e.NodeCheckpointed, seq: int) -> Non
         seq,
         e.NULL,
         None,
-        node.hash,
-        node.code,
+        node.started,
         event.data,
         node.crashes,
         node.retries,
         node.reset,
-        node.repeatable,
         node.given,
     )
 
@@ -132,16 +128,8 @@ def _node_completed(state: State, event: e.NodeCompleted, seq: int) -> None:
     if node is not None and node.status in OPEN:
         outline.open_nodes -= 1
     outline.done_nodes += 1
-    state.nodes[event.node] = NodeState(
-        COMPLETED,
-        event.attempt,
-        seq,
-        event.output,
-        None,
-        node.hash if node else "",
-        node.code if node else "",
-        reset=node.reset if node else 0,
-    )
+    reset = node.reset if node else 0
+    state.nodes[event.node] = NodeState(COMPLETED, event.attempt, seq, event.output, reset=reset)
 
 
 def _may_complete(node: NodeState | None, event: e.NodeCompleted, seq: int) -> NodeState | None:
@@ -176,13 +164,11 @@ def _node_failed(state: State, event: e.NodeFailed, seq: int) -> None:
         seq,
         e.NULL,
         event.error,
-        node.hash,
-        node.code,
+        node.started,
         node.checkpoint,
         node.crashes,
         node.retries,
         node.reset,
-        node.repeatable,
         node.given,
     )
 
