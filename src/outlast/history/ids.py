@@ -20,14 +20,16 @@ WorkerId = NewType("WorkerId", str)
 AppendId = NewType("AppendId", bytes)
 """Sixteen bytes that are never used for a second append, so that a repeated one is recognised."""
 
+_VARIANT = dict(zip("0123456789abcdef", "89ab" * 4, strict=True))
+"""The digit that says by which rules a UUID is made, from the random one in its place."""
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 _ALLOWED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@=+-]{0,199}")
 
 
 def uuid7(unix_ms: int, entropy: bytes) -> str:
     """A UUID of version 7 from a time in milliseconds and ten random bytes: later ones sort later."""
-    number = (unix_ms & 0xFFFF_FFFF_FFFF) << 80 | int.from_bytes(entropy[:10], "big")
-    return _as_uuid(number, version=7)
+    digits = f"{unix_ms & 0xFFFF_FFFF_FFFF:012x}{entropy[:10].hex()}"
+    return f"{digits[:8]}-{digits[8:12]}-7{digits[13:16]}-{_VARIANT[digits[16]]}{digits[17:20]}-{digits[20:]}"
 
 
 def derived_run(source: str, *names: str) -> RunId:
@@ -36,7 +38,8 @@ def derived_run(source: str, *names: str) -> RunId:
     for name in (source, *names):
         text = name.encode()
         hasher.update(len(text).to_bytes(8, "big") + text)  # with the length, so that no two lists of names are alike
-    return RunId(_as_uuid(int.from_bytes(hasher.digest(), "big"), version=8))
+    digits = hasher.hexdigest()
+    return RunId(f"{digits[:8]}-{digits[8:12]}-8{digits[13:16]}-{_VARIANT[digits[16]]}{digits[17:20]}-{digits[20:]}")
 
 
 def content_hash(content: bytes) -> str:
@@ -58,10 +61,3 @@ def checked_run(name: str) -> RunId:
             "beginning with a letter or a digit"
         )
     return RunId(name)
-
-
-def _as_uuid(number: int, *, version: int) -> str:
-    number = number & ~(0xF << 76) | version << 76
-    number = number & ~(0x3 << 62) | 0x2 << 62
-    digits = f"{number:032x}"
-    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"

@@ -62,22 +62,25 @@ class GroupCommit:
         self._pulse = pulse
         self._waiting: list[tuple[Append, asyncio.Future[Outcome]]] = []
         self._flushing: asyncio.Task[Any] | None = None
+        self._loop: asyncio.AbstractEventLoop
+        """That of whoever wrote last while nobody else did."""
         self._alone: RunId | None = None
         self._alone_until = 0.0
         self.measures = Measures()
 
     def submit(self, append: Append) -> Awaitable[Outcome]:
         """The outcome, once it is certain. Await it at once: a lone append begins only then."""
-        if self._flushing is None and self._alone == append.record.run and self._pulse() < self._alone_until:
-            return self._commit_alone(append)
-        answer: asyncio.Future[Outcome] = asyncio.Future()
-        self._waiting.append((append, answer))
         if self._flushing is None:
+            if self._alone == append.record.run and self._pulse() < self._alone_until:
+                return self._commit_alone(append)
+            self._loop = asyncio.get_running_loop()
             self._flush_soon()
+        answer: asyncio.Future[Outcome] = asyncio.Future(loop=self._loop)
+        self._waiting.append((append, answer))
         return answer
 
     def _flush_soon(self) -> None:
-        self._flushing = task = asyncio.get_running_loop().create_task(self._flush(), name="outlast-ledger-flush")
+        self._flushing = task = self._loop.create_task(self._flush(), name="outlast-ledger-flush")
         task.add_done_callback(self._flushed)
 
     def _flushed(self, task: asyncio.Task[Any]) -> None:
@@ -163,9 +166,10 @@ class GroupCommit:
         measures.largest_batch = max(measures.largest_batch, tried)
         measures.lost += tried - len(landed)
         measures.appends += len(landed)
-        records = [append.record for append in landed]
-        measures.events += sum([record.count for record in records])
-        measures.bytes += sum([len(record.body) for record in records])
+        for append in landed:
+            record = append.record
+            measures.events += record.count
+            measures.bytes += len(record.body)
 
 
 def _certain(append: Append, outcome: Outcome) -> Outcome:

@@ -60,8 +60,8 @@ class Ledger:
 
     def new_append_id(self) -> AppendId:
         """Eight random bytes of this ledger and a counter: never used twice, and cheap."""
-        self._appends += 1
-        return AppendId(self._nonce + self._appends.to_bytes(8, "big"))
+        self._appends = number = self._appends + 1
+        return self._nonce + number.to_bytes(8, "big")  # type: ignore[return-value]
 
     # --- owners
 
@@ -212,14 +212,13 @@ class Ledger:
             notify(runs)
 
     def _announce(self, landed: Sequence[Append]) -> None:
-        records = [append.record for append in landed]
-        for record in records:
-            if record.epoch == 0:
-                pen = self._pens.get(record.run)
+        for append in landed:
+            if not append.record.epoch:
+                pen = self._pens.get(append.record.run)
                 if pen is not None and pen.news is not None:
                     pen.news()
         if self._listeners:
-            runs = frozenset([record.run for record in records])
+            runs = frozenset([append.record.run for append in landed])
             for notify in list(self._listeners):
                 notify(runs)
 

@@ -25,7 +25,7 @@ from outlast.history.record import Entry, Kind, Record, chained, entries, follow
 from outlast.ledger.reading import Told, branches_of, fold_within, records, state_of
 from outlast.lifecycle import decide
 from outlast.lifecycle.draft import Draft
-from outlast.lifecycle.fold import apply
+from outlast.lifecycle.fold import apply_all
 from outlast.lifecycle.invariants import ill_opened
 from outlast.lifecycle.state import State, Wait
 from outlast.lifecycle.status import TERMINAL
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 _OWNER = Kind.OWNER
 _BEGINS: dict[type[e.Event], Kind] = {e.BranchOpened: Kind.OWNER, e.RunTakenOver: Kind.TAKEOVER}
 """Events that only begin an append, and of which kind."""
+_BEGINNINGS = frozenset(_BEGINS)
 
 
 class Pen:
@@ -164,18 +165,16 @@ class Pen:
         view, old, epoch = draft.view, self.head, self.epoch
         if time is None:
             time = max(self._ledger.clock(), self.state.outline.time)
-        last = old.version
+        run, first, count = old.run, old.version + 1, len(events)
+        last = old.version + count
+        if not _BEGINNINGS.isdisjoint(map(type, events)):
+            _must_begin(events, first, kind)
         try:
-            for event in events:
-                last += 1
-                if type(event) in _BEGINS and (event is not events[0] or _BEGINS[type(event)] is not kind):
-                    raise _out_of_turn(event, last)
-                apply(view, event, last, time)
+            apply_all(view, events, first, time)
         except Illegal as objection:
             if overtaken:
                 raise Overtaken(f"{overtaken} events arrived first: {objection}") from objection
             raise
-        run, first, count = old.run, old.version + 1, last - old.version
         outline = view.outline
         branch, is_closed = outline.branch, outline.base in TERMINAL and not outline.held
         body = encode(events)
@@ -187,10 +186,11 @@ class Pen:
         if draft is not self._draft:
             opens, closes = _moved(self.state, view)
             return Append(record, head, summarise(run, view), opens, closes, release=release)
-        if not self._summary_behind and not is_changed(draft):
-            return Append(record, head, release=release)
+        if not self._summary_behind and not is_changed(draft, events):
+            return Append(record, head, None, (), (), (), None, release)
         claim = self.worker if old.version == 0 and not release else None
-        return Append(record, head, summarise(run, view), draft.opened(), draft.closed(), (), claim, release)
+        opened, closed = draft.ends()
+        return Append(record, head, summarise(run, view), opened, closed, (), claim, release)
 
     def _landed(self, append: Append, draft: Draft) -> None:
         draft.absorb()
@@ -360,6 +360,12 @@ class Pen:
 
 def _is_within(seq: int, intervals: Sequence[Interval]) -> bool:
     return seq == 0 or any(first <= seq <= last for first, last in intervals)
+
+
+def _must_begin(events: Sequence[e.AnyEvent], first: int, kind: Kind) -> None:
+    for place, event in enumerate(events):
+        if type(event) in _BEGINS and (place or _BEGINS[type(event)] is not kind):
+            raise _out_of_turn(event, first + place)
 
 
 def _out_of_turn(event: e.AnyEvent, seq: int) -> Illegal:

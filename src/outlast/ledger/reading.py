@@ -10,7 +10,7 @@ from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.history.lineage import ROOT, Branch, Interval, lineage, opened
 from outlast.history.record import Entry, Record, entries, follows, genesis
-from outlast.lifecycle.fold import apply
+from outlast.lifecycle.fold import apply_all
 from outlast.lifecycle.state import State
 from outlast.store import Head, Journal
 
@@ -165,12 +165,12 @@ async def state_of(
 
 def fold_within(state: State, record: Record, first: int, last: int) -> list[e.AnyEvent]:
     """Fold the events of a record that lie between `first` and `last`: a cutoff may lie inside an append."""
-    time, seq, events = record.time, record.first, record.events()
-    is_whole = first <= seq and record.last <= last
-    for event in events:
-        if is_whole or first <= seq <= last:
-            apply(state, event, seq, time)
-        seq += 1
+    begin, events = record.first, record.events()
+    if first <= begin and record.last <= last:
+        apply_all(state, events, begin, record.time)
+    else:
+        skipped = max(0, first - begin)
+        apply_all(state, events[skipped : last + 1 - begin], begin + skipped, record.time)
     return events
 
 

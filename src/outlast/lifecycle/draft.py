@@ -117,6 +117,10 @@ class View(State):
         self.nodes = Overlay(under.nodes)  # type: ignore[arg-type]  # a state that is not a view has dictionaries
         self.others: dict[str, Overlay[Any]] = {}
 
+    @property
+    def waiting(self) -> int:
+        return len(self.waits) if "waits" in self.others else self.under.waiting
+
     def new_table(self, name: str) -> object:
         kind = OrderedOverlay if name == "waits" else Overlay
         self.others[name] = overlay = kind(getattr(self.under, name))
@@ -136,28 +140,27 @@ class Draft:
     def has_new_ends(self) -> bool:
         """Whether waits or loose ends were added or ended."""
         others = self.view.others
-        return bool(others) and len([name for name in _ENDS if name in others and others[name].changes]) > 0
+        return bool(others) and any(name in others and others[name].changes for name in _ENDS)
 
-    def opened(self) -> tuple[Wait, ...]:
-        """The waits and loose ends that the draft adds."""
+    def ends(self) -> tuple[tuple[Wait, ...], tuple[str, ...]]:
+        """The waits and loose ends that the draft adds, and the names of those it ends; one that only moved between the
+        two tables is among both."""
         if not self.has_new_ends:
-            return ()
-        return tuple(wait for changes in self._ends() for wait in changes.values() if wait is not None)
-
-    def closed(self) -> tuple[str, ...]:
-        """The names of those it ends; one that only moved between the two tables is also among the opened."""
-        if not self.has_new_ends:
-            return ()
-        return tuple(name for changes in self._ends() for name, wait in changes.items() if wait is None)
-
-    def _ends(self) -> list[dict[str, Wait | None]]:
+            return (), ()
         others = self.view.others
-        return [others[name].changes for name in _ENDS if name in others]
+        changes = [(name, wait) for table in _ENDS if table in others for name, wait in others[table].changes.items()]
+        opened = tuple(wait for _, wait in changes if wait is not None)
+        return opened, tuple(name for name, wait in changes if wait is None)
 
     def absorb(self) -> None:
         """What was drafted has happened."""
         view = self.view
-        view.nodes.absorb()
+        nodes = view.nodes
+        if nodes.has_removed:
+            nodes.absorb()
+        else:  # the same without a call, at every append
+            nodes.base.update(nodes.changes)  # type: ignore[arg-type]
+            nodes.changes.clear()
         if view.others:
             for overlay in view.others.values():
                 if overlay.changes:

@@ -25,18 +25,26 @@ assert not _unanswered, f"{nodes}, {outside}, {people} and {run} do not answer {
 
 def apply(state: State, event: e.AnyEvent, seq: int, time: int) -> None:
     """Fold one event that stands at `seq` and was recorded at `time`."""
-    outline = state.outline
-    kind = type(event)
-    if TABLE[outline.base].get(kind) is not _ALWAYS and not may_follow(outline, kind):
-        raise _out_of_place(outline, kind, seq)
+    apply_all(state, (event,), seq, time)
+
+
+def apply_all(state: State, events: Iterable[e.AnyEvent], seq: int, time: int) -> None:
+    """Fold the events of one append, which stand one after the other from `seq` on and were recorded at `time`. Those
+    before an illegal one are folded."""
+    outline, first = state.outline, seq
     if seq <= outline.seq:
         raise Illegal("V1", f"event {seq} comes after event {outline.seq}", seq=seq)
-    HANDLERS[kind](state, event, seq)
-    outline.seq = seq
+    for event in events:
+        kind = type(event)
+        if TABLE[outline.base].get(kind) is not _ALWAYS and not may_follow(outline, kind):
+            raise _out_of_place(outline, kind, seq)
+        HANDLERS[kind](state, event, seq)
+        outline.seq = seq
+        seq += 1
     if time > outline.time:
-        outline.time = time
-        if seq == 1:
+        if first == 1:
             outline.created = time
+        outline.time = time
 
 
 def fold(state: State, entries: Iterable[Entry]) -> State:
@@ -49,10 +57,7 @@ def fold(state: State, entries: Iterable[Entry]) -> State:
 def fold_records(state: State, records: Iterable[Record]) -> State:
     """Fold whole append records that follow what `state` holds; returns the same state."""
     for record in records:
-        seq, time = record.first, record.time
-        for event in record.events():
-            apply(state, event, seq, time)
-            seq += 1
+        apply_all(state, record.events(), record.first, record.time)
     return state
 
 

@@ -232,9 +232,14 @@ class State:
         outline = self.outline
         if outline.base is None:
             return Status.CREATED
-        if outline.base is Status.RUNNING and not outline.open_nodes and len(self.waits):
+        if outline.base is Status.RUNNING and not outline.open_nodes and self.waiting:
             return Status.WAITING
         return outline.base
+
+    @property
+    def waiting(self) -> int:
+        """How many things the run waits for; a table that nobody has asked for does not begin for that."""
+        return len(self.waits) if "waits" in self.__dict__ else 0
 
     @property
     def is_closed(self) -> bool:

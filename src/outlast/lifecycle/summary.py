@@ -7,10 +7,12 @@ normal; what it says must be what the fold said at `at` (V10).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import islice
 
 from msgspec import Struct
 
+from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.lifecycle.draft import Draft
 from outlast.lifecycle.state import State, Table, Wait
@@ -45,38 +47,43 @@ class Summary(Struct, frozen=True, omit_defaults=True):
 
 def summarise(run: RunId, state: State) -> Summary:
     """The summary of a state, or of the view of a draft."""
-    outline, waits = state.outline, state.waits
+    outline, waiting = state.outline, state.waiting
     return Summary(
-        run=run,
-        at=outline.seq,
-        status=state.status,
-        workflow=outline.workflow,
-        branch=outline.branch,
-        version=outline.version,
-        kind=outline.kind,
-        created=outline.created,
-        updated=outline.time,
-        parent=outline.parent,
-        title=outline.title,
-        tags=outline.tags,
-        reason=outline.reason,
-        recoverable=outline.recoverable,
-        held=outline.held,
-        done_nodes=outline.done_nodes,
-        waiting=len(waits),
-        waits=_shown(waits) if len(waits) else (),
+        run,
+        outline.seq,
+        state.status,
+        outline.workflow,
+        outline.branch,
+        outline.version,
+        outline.kind,
+        outline.created,
+        outline.time,
+        outline.parent,
+        outline.title,
+        outline.tags,
+        outline.reason,
+        outline.recoverable,
+        outline.held,
+        outline.done_nodes,
+        waiting,
+        _shown(state.waits) if waiting else (),
     )
 
 
-def is_changed(draft: Draft) -> bool:
-    """Whether what the catalogue or the waits show differs once the draft has landed."""
+INWARD = frozenset({e.NodeScheduled, e.NodeStarted, e.NodeCheckpointed, e.NodeCompleted, e.NewsHeard})
+"""Events that change nothing that people look for, unless the run goes from waiting to running or back."""
+
+
+def is_changed(draft: Draft, events: Iterable[e.AnyEvent]) -> bool:
+    """Whether what the catalogue or the waits show differs once these events, which were folded into the draft, landed."""
     old, new = draft.state.outline, draft.view.outline
-    if draft.has_new_ends:
+    if (not old.open_nodes) is not (not new.open_nodes) and draft.view.waiting:
         return True
-    if (old.open_nodes == 0) is not (new.open_nodes == 0) and len(draft.view.waits):
-        return True
+    if INWARD.issuperset(map(type, events)):
+        return draft.has_new_ends  # a node that was to be tried again has a timer
     return (
-        old.base is not new.base
+        draft.has_new_ends
+        or old.base is not new.base
         or old.branch != new.branch
         or old.version != new.version
         or old.held != new.held

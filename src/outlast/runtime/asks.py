@@ -75,7 +75,6 @@ class NodeAsk(Ask):
     """A node with its arguments. `attempt` is the one under way or the last one."""
 
     __slots__ = (
-        "_hash",
         "alarm",
         "arguments",
         "attempt",
@@ -101,7 +100,6 @@ class NodeAsk(Ask):
         self.spec = spec
         self.arguments = arguments
         self.packed = arguments.pack(args, kwargs)
-        self._hash = ""
         self.step = step
         self.attempt = 1
         self.task: asyncio.Task[None] | None = None
@@ -114,10 +112,8 @@ class NodeAsk(Ask):
 
     @property
     def hash(self) -> str:
-        """That of what the code calls it with, made when it is first asked for: a replay hardly ever does."""
-        if not self._hash:
-            self._hash = input_hash(self.packed.inputs)
-        return self._hash
+        """That of what the code calls it with. Hardly anybody asks."""
+        return input_hash(self.packed.inputs)
 
     @property
     def inputs(self) -> e.Value:
@@ -129,8 +125,7 @@ class NodeAsk(Ask):
         return msgspec.Raw(msgspec.json.encode({**parts[0], **parts[1]}))
 
     def say(self, pending: list[e.AnyEvent]) -> None:
-        pending.append(e.NodeScheduled(node=self.name, step=self.step))
-        pending.append(self.started())
+        pending += (e.NodeScheduled(node=self.name, step=self.step), self.started())
 
     def started(self) -> e.NodeStarted:
         inputs, spec = self.packed.inputs if self.given is None else self.inputs, self.spec

@@ -107,12 +107,8 @@ class Attempts:
                 await self._after_those_before(ask)
                 await self._find_checkpoint(own)
             if spec.run_in == "loop" and spec.timeout is None:
-                if attempt == 1 and ask.given is None:
-                    packed = ask.packed
-                    value = await spec.fn(*packed.args, **packed.kwargs)
-                else:
-                    args, kwargs = self._arguments(ask)
-                    value = await spec.fn(*args, **kwargs)
+                args, kwargs = self._arguments(ask)
+                value = await spec.fn(*args, **kwargs)
             else:
                 value = await self._elsewhere(ask, own)
             output, value = self._as_told(ask, value)

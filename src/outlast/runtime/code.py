@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from outlast.errors import NotDurable
 from outlast.history import events as e
 from outlast.history.ids import RunId
-from outlast.runtime.asks import Ask, ChildAsk, Note, QuestionAsk, TimerAsk
+from outlast.runtime.asks import Ask, ChildAsk, NodeAsk, Note, QuestionAsk, TimerAsk
 from outlast.runtime.capture import ReplaySilencer, is_replaying
 from outlast.runtime.failures import error_from
 from outlast.runtime.loop import Alarm, WorkflowLoop
@@ -145,7 +145,7 @@ class Code:
         """Take note of what it asks for; the outcome will be told to what this returns."""
         if self._is_dismissed:
             raise _dismissed()
-        if type(ask) is ChildAsk or type(ask) is QuestionAsk:
+        if type(ask) is not NodeAsk:
             ask.bound_to(self.run, self.generation)
         key = ask.key
         if key in self.open:

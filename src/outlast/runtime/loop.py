@@ -78,7 +78,8 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
     def __init__(self, timekeeping: Timekeeping) -> None:
         self._timekeeping = timekeeping
         self._ready: deque[Ready] = deque()
-        self._outer: tuple[Any, Any] = (..., ())
+        self._outer: Any = ...
+        self._hooks: Any = ()
         """The loop around this one, and what it does about async generators."""
         self.complaints: list[dict[str, Any]] = []
         """Errors nobody awaited, as asyncio reports them."""
@@ -86,26 +87,24 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
     def run_until_quiet(self) -> None:
         """Run what is ready, and what that makes ready, until everything waits."""
         ready = self._ready
-        if not ready:
-            return
         outer = _get_loop()
-        if outer is not self._outer[0]:
-            self._outer = outer, _get_hooks()
+        if outer is not self._outer:
+            self._outer, self._hooks = outer, _get_hooks()
         _set_loop(self)
         _set_hooks(None, self._finalize)
+        turns = 0
         try:
-            for _ in range(_QUIET_AFTER):
+            while ready:
                 each = ready.popleft()
                 if not each.is_cancelled:
                     if each.context is None:
                         each.callback(*each.arguments)
                     else:
                         each.context.run(each.callback, *each.arguments)
-                if not ready:
-                    return
-            raise NotDurable("the workflow runs in circles without waiting for anything durable")
+                if ready and (turns := turns + 1) > _QUIET_AFTER:
+                    raise NotDurable("the workflow runs in circles without waiting for anything durable")
         finally:
-            _set_hooks(*self._outer[1])
+            _set_hooks(*self._hooks)
             _set_loop(outer)
 
     def _finalize(self, generator: Any) -> None:

@@ -30,16 +30,17 @@ class Outcomes(Page):
 
     def _ask_aloud(self) -> None:
         """Put into words what the code has asked for since."""
-        fresh = self.code.fresh
+        fresh, pending = self.code.fresh, self._pending
         for ask in fresh.values():
-            ask.say(self._pending)
-            if type(ask) is not Note:
+            ask.say(pending)
+            kind = type(ask)
+            if kind is not Note:
                 ask.driver = self
                 if self.is_winding_down or self._is_stopping:
-                    pausing.put_off(self._pending)
+                    pausing.put_off(pending)
                 else:
                     self._begins.append(ask)
-                if type(ask) is NodeAsk:
+                if kind is NodeAsk:
                     self.in_flight += 1
         fresh.clear()
 
@@ -69,14 +70,16 @@ class Outcomes(Page):
 
     def completed(self, ask: NodeAsk, attempt: int, output: e.Value, value: Any, ms: float, adopted: int = 0) -> None:
         """An attempt brought a result, or it was found on another branch. What follows is to be written."""
-        if self.is_over or ask.attempt != attempt or self.code.open.pop(ask.key, None) is None:
+        code = self.code
+        if self.is_over or ask.attempt != attempt or code.open.pop(ask.key, None) is None:
             return
         self.in_flight -= 1
         self._date()
         self._pending.append(e.NodeCompleted(node=ask.name, attempt=attempt, output=output, ms=ms, adopted=adopted))
         if self._held is None:  # also while it stops: a replay will tell, and look for what the code asked for then
-            self.code.tell(ask, value)
-            self._ask_aloud()
+            code.tell(ask, value)
+            if code.fresh:
+                self._ask_aloud()
 
     def failed(self, ask: NodeAsk, attempt: int, failure: e.Failure, ms: float) -> None:
         """An attempt failed: it is tried again as its policy says, or the code is told. What follows is to be written."""

@@ -30,6 +30,7 @@ class Page:
 
     __slots__ = (
         "_begins",
+        "_clock",
         "_has_news",
         "_held",
         "_is_stopping",
@@ -56,6 +57,7 @@ class Page:
     def __init__(self, worker: Worker, code: Code, created: e.RunCreated, pen: Pen) -> None:
         self.worker = worker
         self.attempts = worker.attempts
+        self._clock = worker.ledger.clock
         self.code = code
         self.created = created
         self.pen = pen
@@ -89,7 +91,8 @@ class Page:
         """Date what is about to be said. Everything said until the next append has this date."""
         code = self.code
         if not self._pending:
-            self._time = max(self.worker.ledger.clock(), code.now_us)
+            now, then = self._clock(), code.now_us
+            self._time = max(now, then)
         code.now_us = self._time
 
     # --- what the parts above do, for those between

@@ -46,7 +46,11 @@ class Scope:
 
     def node(self, base: str, key: str | None) -> str:
         """The name of a node that is called here."""
-        name = self.named(base) if key is None else self.keyed(base, key)
+        if key is not None:
+            name = self.keyed(base, key)
+        else:  # as `named` says
+            self._counts[base] = count = self._counts.get(base, 0) + 1
+            name = f"{self.path}{base}" if count == 1 else f"{self.path}{base}#{count}"
         if self.made is not None:
             self.made.append(name)
         return name

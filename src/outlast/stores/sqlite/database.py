@@ -31,7 +31,7 @@ Result = TypeVar("Result")
 
 SLOW_COMMIT = 0.005
 """Commits that usually take longer than this many seconds move to the writer thread."""
-CHECKPOINT_PAGES = 400
+CHECKPOINT_PAGES = 1000
 """WAL pages after which the checkpointer is woken."""
 LIMIT_PAGES = 16_000
 """WAL pages (64 MB) after which the writer checkpoints by itself: the file must not grow without bound."""

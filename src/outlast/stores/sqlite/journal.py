@@ -12,7 +12,6 @@ from outlast.errors import Damaged
 from outlast.history.ids import AppendId, RunId
 from outlast.history.record import Kind, Record
 from outlast.lifecycle.state import Wait
-from outlast.lifecycle.summary import Summary
 from outlast.store import LANDED, Append, Head, Lost, Outcome
 from outlast.stores.sqlite.catalog import put_summaries
 from outlast.stores.sqlite.rows import LARGEST, Rows, bounded
@@ -111,9 +110,10 @@ class _Batch:
         db, rows = self.db, self.rows
         moves: list[tuple[Any, ...]] = []
         born: list[tuple[Any, ...]] = []
+        known = self.ids.get
         for append in batch:
             run = append.record.run
-            id = self.ids.get(run)
+            id = known(run)
             if append.record.first == 1 and id is None:
                 id = self.fresh[run] = born[-1][0] + 1 if born else db.execute(_NEXT_ID).get
                 born.append(_new_head(append.head, id))
@@ -184,28 +184,13 @@ class _Rows:
         self.last = 0
         self._db = db
         self._log: list[tuple[Any, ...]] = []
-        self._summaries: list[tuple[int, Summary]] = []
-        self._closes: list[tuple[int, str]] = []
-        self._opens: list[tuple[Any, ...]] = []
-        self._claims: list[tuple[Any, ...]] = []
-        self._released: list[tuple[int, int]] = []
+        self._more: list[tuple[int, Append]] = []
+        """Those that say more than what stands in the log, each with the number of its run."""
 
     def add(self, append: Append, id: int) -> None:
         self._log.append(_log_row(append.record, id))
         if append.summary is not None or append.release or append.opens or append.closes or append.claim is not None:
-            self._add_more(append, id)
-
-    def _add_more(self, append: Append, id: int) -> None:
-        if append.summary is not None:
-            self._summaries.append((id, append.summary))
-        if append.closes:
-            self._closes += [(id, name) for name in append.closes]
-        if append.opens:
-            self._opens += [_wait_row(id, wait) for wait in append.opens]
-        if append.claim is not None:
-            self._claims.append((id, append.claim, append.record.epoch))
-        if append.release:
-            self._released.append((id, append.record.epoch))
+            self._more.append((id, append))
 
     def write(self) -> None:
         db = self._db
@@ -213,18 +198,23 @@ class _Rows:
         self.landed += len(self._log)
         self.last = db.last_insert_rowid()
         self._log.clear()
-        if self._summaries:
-            put_summaries(db, self._summaries)
-            self._summaries.clear()
+        if self._more:
+            self._write_more()
+            self._more.clear()
+
+    def _write_more(self) -> None:
+        db, more = self._db, self._more
+        summaries = [(id, append.summary) for id, append in more if append.summary is not None]
+        if summaries:
+            put_summaries(db, summaries)
         for sql, rows in (
-            (_CLOSE, self._closes),
-            (_OPEN, self._opens),
-            (_TAKE, self._claims),
-            (_GIVE_BACK, self._released),
+            (_CLOSE, [(id, name) for id, append in more for name in append.closes]),
+            (_OPEN, [_wait_row(id, wait) for id, append in more for wait in append.opens]),
+            (_TAKE, [(id, append.claim, append.record.epoch) for id, append in more if append.claim is not None]),
+            (_GIVE_BACK, [(id, append.record.epoch) for id, append in more if append.release]),
         ):
             if rows:
                 db.executemany(sql, rows)
-                rows.clear()
 
 
 def _log_row(record: Record, id: int) -> tuple[Any, ...]:
