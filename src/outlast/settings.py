@@ -220,13 +220,18 @@ def _project(start: Path) -> _Project:
     return _Project(start)
 
 
+_TOOLS = (b"tool.outlast", b"[tool]", b"tool={")
+"""How a table of ours begins in a file of many, blanks and quotes aside. To look for that is much quicker than to parse."""
+
+
 def _ours_in(shared: Path) -> Mapping[str, Any] | None:
     """Our table in a file that belongs to many. Unless it may hold one, it need not even read."""
     try:
         content = shared.read_bytes()
     except OSError:
         return None
-    if b"outlast" not in content:
+    told = content.translate(None, b" \t\"'")
+    if b"outlast" not in told or not any(begin in told for begin in _TOOLS):
         return None
     tools = _toml(shared, content).get("tool", {})
     if "outlast" not in tools:

@@ -17,10 +17,12 @@ from outlast.lifecycle.handlers.registry import HANDLERS
 from outlast.lifecycle.state import Outline, State
 from outlast.lifecycle.transitions import TABLE, Rule, may_follow
 
-_ALWAYS = Rule.ALWAYS  # an enum's member costs a look-up that a name does not, and this one is paid for every event
-
 _unanswered = set(e.EVENT_TYPES.values()) - set(HANDLERS)
 assert not _unanswered, f"{nodes}, {outside}, {people} and {run} do not answer {_unanswered}"
+_ALWAYS = {
+    status: {kind: HANDLERS[kind] for kind, rule in row.items() if rule is Rule.ALWAYS} for status, row in TABLE.items()
+}
+"""The handlers of what may follow in a status whatever else there is: nearly everything that is ever folded."""
 
 
 def apply(state: State, event: e.AnyEvent, seq: int, time: int) -> None:
@@ -36,9 +38,12 @@ def apply_all(state: State, events: Iterable[e.AnyEvent], seq: int, time: int) -
         raise Illegal("V1", f"event {seq} comes after event {outline.seq}", seq=seq)
     for event in events:
         kind = type(event)
-        if TABLE[outline.base].get(kind) is not _ALWAYS and not may_follow(outline, kind):
-            raise _out_of_place(outline, kind, seq)
-        HANDLERS[kind](state, event, seq)
+        handler = _ALWAYS[outline.base].get(kind)
+        if handler is None:
+            if not may_follow(outline, kind):
+                raise _out_of_place(outline, kind, seq)
+            handler = HANDLERS[kind]
+        handler(state, event, seq)
         outline.seq = seq
         seq += 1
     if time > outline.time:

@@ -77,19 +77,26 @@ class Replay:
             for record, events, first, last in page:
                 if record.kind in _GUESTS:
                     self._keep_news(record, first, last)
-                    continue
-                time = record.time
-                for seq, event in enumerate(events, record.first):
-                    if type(event) is e.Recalled:
-                        time = event.time
-                    answer = _ANSWERS.get(type(event))
-                    if answer is not None and first <= seq <= last:
-                        try:
-                            pending = answer(self, event, seq, time)
-                            if pending is not None:
-                                await pending
-                        except BadInput as error:
-                            raise _unreadable(event, seq, error) from error
+                else:
+                    await self._tell(record, events, first, last)
+
+    async def _tell(self, record: Record, events: list[e.AnyEvent], first: int, last: int) -> None:
+        """What an owner wrote, as far as it lies between `first` and `last`."""
+        time, seq = record.time, record.first
+        is_whole = first <= seq and record.last <= last
+        for event in events:
+            answer = _ANSWERS.get(type(event))
+            if answer is None:
+                if type(event) is e.Recalled:
+                    time = event.time
+            elif is_whole or first <= seq <= last:
+                try:
+                    pending = answer(self, event, seq, time)
+                    if pending is not None:
+                        await pending
+                except BadInput as error:
+                    raise _unreadable(event, seq, error) from error
+            seq += 1
 
     async def _find_arguments(self) -> None:
         params = await fetched(self._created.params, self._blobs)

@@ -84,36 +84,34 @@ class Writing(Requests):
         if code.fresh:
             self._ask_aloud()
         # Code that was stopped is not told what nodes still bring home: it has nothing open, and is not at its end.
-        if ending is None and (code.is_done or not (code.open or self._is_stopping)):
+        if ending is None and (not (code.open or self._is_stopping) or code.is_done):
             ending = await self._conclude()
-        following: NodeAsk | None = None
         begins, then, time = self._begins, self._then, self._time
-        events, self._pending, self._begins, self._then = self._pending, [], [], []
-        if ending is None:
-            is_busy = self.in_flight or self.starting or self.is_winding_down or self._is_stopping
-            release = not is_busy and self._wants_to_rest(begins)
-        else:
+        events, self._pending, self._begins = self._pending, [], []
+        if then:
+            self._then = []
+        if ending is not None:
             events.append(ending)
             release = not has_duties(ending, events, self.pen.state, self.created)
+        else:
+            is_busy = self.in_flight or self.starting or self.is_winding_down or self._is_stopping
+            release = not is_busy and self._wants_to_rest(begins)
         try:
             await self.pen.append(events, release=release, time=time)
         except (Overtaken, StoreError) as error:
             await self._append_again(error, events, release, time)
+        following: NodeAsk | None = None
         if ending is not None:
             await self.worker.finish(self, ending, is_released=release)
         elif release:
             self.leave()
         elif not self.is_winding_down:
+            carrying = carrying and not (self.adoptable or self._is_stopping)
             for ask in begins:
                 if ask.key not in code.open:
                     continue
-                if (
-                    carrying
-                    and following is None
-                    and type(ask) is NodeAsk
-                    and not (self.adoptable or self._is_stopping)
-                ):
-                    following = ask
+                if carrying and type(ask) is NodeAsk:
+                    following, carrying = ask, False
                 else:
                     ask.begin()
         for call in then:

@@ -9,7 +9,7 @@ import apsw
 import msgspec
 
 from outlast.errors import Damaged
-from outlast.history.ids import AppendId, RunId
+from outlast.history.ids import RunId
 from outlast.history.record import Kind, Record
 from outlast.lifecycle.state import Wait
 from outlast.store import LANDED, Append, Head, Lost, Outcome
@@ -295,7 +295,7 @@ def _record(run: RunId, row: tuple[Any, ...]) -> Record:
     known = _KINDS.get(kind)
     if known is None or not (type(body) is bytes and type(append_id) is bytes and type(digest) is bytes):
         raise Damaged("the row is not an append record", run=run, seq=first)
-    return Record(run, first, count, branch, epoch, known, AppendId(append_id), time, body, digest)
+    return Record(run, first, count, branch, epoch, known, append_id, time, body, digest)  # type: ignore[arg-type]
 
 
 _KINDS = {int(kind): kind for kind in Kind}
