@@ -29,6 +29,8 @@ update head set version = ?, digest = ?, epoch = ?, branch = ?, branch_first = ?
 where id = ? and version = ?"""
 _FENCE = {Kind.GUEST: "", Kind.CONTROL: "", Kind.OWNER: " and epoch = ?", Kind.TAKEOVER: " and epoch < ?"}
 _MOVE_BY = {kind: _MOVE + fence for kind, fence in _FENCE.items()}
+_MOVE_ON = "update head set version = ?, digest = ? where id = ? and version = ? and epoch = ? and closed = 0"
+"""What nearly all appends of an owner do to the head: nothing else of it changes."""
 _GOES_ON = "update head set interrupted = '' where id = ?"
 _LOG = """
 insert into log (run, first, count, branch, epoch, kind, append_id, time, body, digest)
@@ -108,24 +110,29 @@ class _Batch:
 
     def _have_all_landed(self, batch: Sequence[Append]) -> bool:
         db, rows = self.db, self.rows
-        moves: list[tuple[Any, ...]] = []
         born: list[tuple[Any, ...]] = []
+        moves: list[tuple[Any, ...]] = []
+        moves_on: list[tuple[Any, ...]] = []
         known = self.ids.get
         for append in batch:
-            run = append.record.run
-            id = known(run)
-            if append.record.first == 1 and id is None:
-                id = self.fresh[run] = born[-1][0] + 1 if born else db.execute(_NEXT_ID).get
+            record = append.record
+            id = known(record.run)
+            if record.first == 1 and id is None:
+                id = self.fresh[record.run] = born[-1][0] + 1 if born else db.execute(_NEXT_ID).get
                 born.append(_new_head(append.head, id))
             else:
-                id = id or self._id(run)
+                id = id or self._id(record.run)
                 if id is None:
                     return False
-                moves.append(_move(append, id))
+                if _only_moves_on(append):
+                    moves_on.append((append.head.version, record.digest, id, record.first - 1, record.epoch))
+                else:
+                    moves.append(_move(append, id))
             rows.add(append, id)
         before = db.total_changes()
+        db.executemany(_MOVE_ON, moves_on)
         db.executemany(_MOVE_BY[_OWNER], moves)
-        if db.total_changes() - before != len(moves):
+        if db.total_changes() - before != len(moves_on) + len(moves):
             return False
         try:
             db.executemany(_NEW_HEAD, born)
@@ -150,14 +157,22 @@ class _Batch:
         else:
             if append.needs and not _has_waits(db, id, append.needs):
                 return self._lost(append, id, "wait")
-            db.execute(_MOVE_BY[record.kind], _move(append, id))
-            if not db.changes():
+            if not self._has_moved(append, id):
                 return self._lost(append, id, "epoch")
             if record.kind is _TAKEOVER:
                 db.execute(_GOES_ON, (id,))
         self.rows.add(append, id)
         self.rows.write()
         return LANDED
+
+    def _has_moved(self, append: Append, id: int) -> bool:
+        db, record = self.db, append.record
+        if record.kind is _OWNER and _only_moves_on(append):
+            db.execute(_MOVE_ON, (append.head.version, record.digest, id, record.first - 1, record.epoch))
+            if db.changes():
+                return True  # else it has lost, or opens again what was closed
+        db.execute(_MOVE_BY[record.kind], _move(append, id))
+        return db.changes() > 0
 
     def _id(self, run: RunId) -> int | None:
         found = self.ids.get(run) or self.fresh.get(run)
@@ -234,6 +249,12 @@ def _log_row(record: Record, id: int) -> tuple[Any, ...]:
 
 def _wait_row(run: int, wait: Wait) -> tuple[int, str, str, int | None, bytes]:
     return run, wait.name, wait.kind, wait.due, _encode(wait)
+
+
+def _only_moves_on(append: Append) -> bool:
+    """Whether an owner's append says nothing of the head but how far the log goes, provided that the run is open."""
+    head = append.head
+    return not (head.closed or append.release or head.branch_first == append.record.first)
 
 
 def _move(append: Append, id: int) -> tuple[Any, ...]:
