@@ -71,7 +71,13 @@ LENGTHS = {
 
 def page(machine: Machine, results: Results, kernel: Kernel | None) -> str:
     parts = (_top(machine), _goals(results), _beside(machine, results), _long(results), _many(results))
-    rest = (_on_postgres(results), _on_objects(results), _failures(results), kernel_page(kernel) if kernel else "")
+    rest = (
+        _shared(results),
+        _on_postgres(results),
+        _on_objects(results),
+        _failures(results),
+        kernel_page(kernel) if kernel else "",
+    )
     return "\n".join(filter(None, (*parts, *rest)))
 
 
@@ -201,6 +207,22 @@ Runs that wait in a question, and runs that are done; one round each, start-up i
 (`many_runs waiting --nodes 100000`, `many_runs finished --nodes 100000`).
 
 {_table(("measure", "waiting", "finished"), rows)}
+"""
+
+
+def _shared(results: Results) -> str:
+    rows = [
+        (str(processes), *(_figure(results.values("w2-shared", name, system), 0) for system in ("outlast", "dbos")))
+        for processes in (1, 2)
+        if results.values("w2-shared", name := f"nodes_per_s_{processes}")
+    ]
+    if not rows:
+        return ""
+    return f"""## Shared by processes
+
+W2, its runs shared by processes on one SQLite file: one process of Python keeps one core busy (`w2_shared`).
+
+{_table(("processes", "Outlast, nodes/s", "DBOS, nodes/s"), rows)}
 """
 
 

@@ -31,6 +31,7 @@ PLAN = (
     Job("w1-share", "w1 share", systems=OURS, rounds=5),
     Job("w1-flushes", "w1 flushes", systems=("outlast", "raw")),
     Job("w2", "w2"),
+    Job("w2-shared", "w2_shared", systems=PEERS),
     Job("w2-postgres", "w2_postgres", systems=OURS),
     Job("w2-objects", "w2_objects", systems=OURS),
     Job("w3", "w3", rounds=5),
