@@ -166,10 +166,13 @@ class GroupCommit:
         measures.largest_batch = max(measures.largest_batch, tried)
         measures.lost += tried - len(landed)
         measures.appends += len(landed)
+        events = size = 0
         for append in landed:
             record = append.record
-            measures.events += record.count
-            measures.bytes += len(record.body)
+            events += record.count
+            size += len(record.body)
+        measures.events += events
+        measures.bytes += size
 
 
 def _certain(append: Append, outcome: Outcome) -> Outcome:

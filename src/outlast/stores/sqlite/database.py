@@ -135,6 +135,9 @@ class Database:
         """Run `act` inside one write transaction and make it durable; on any error nothing of it remains. If it is not to
         be `flushed`, a power cut may undo it until the next one that is, and it keeps off the loop."""
         self.must_be_writable()
+        if flushed and not (self._writing.locked() or self._is_slow()):
+            with suppress(StoreBusy):
+                return self._transact_now(act, flushed)  # it awaits nothing, so nobody can come between
         async with self._writing:
             give_up = 0.0
             pause = 0.0002

@@ -1,0 +1,294 @@
+"""Appends as rows in SQLite, inside a transaction that somebody else makes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import apsw
+import msgspec
+
+from outlast.history.ids import RunId
+from outlast.history.record import Kind, Record
+from outlast.lifecycle.state import Wait
+from outlast.store import LANDED, Append, Head, Lost, Outcome
+from outlast.stores.sqlite.catalog import put_summaries
+from outlast.stores.sqlite.records import head_of, records_of
+
+TAIL = 256
+"""How many records a `Lost` brings along at most."""
+
+_NEW_HEAD = """
+insert into head (id, run, version, digest, epoch, branch, branch_first, closed, ready, granted)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+_NEXT_ID = "select coalesce(max(id), 0) + 1 from head"
+_MOVE = """
+update head set version = ?, digest = ?, epoch = ?, branch = ?, branch_first = ?, closed = ?, ready = ifnull(?, ready)
+where id = ? and version = ?"""
+_FENCE = {Kind.GUEST: "", Kind.CONTROL: "", Kind.OWNER: " and epoch = ?", Kind.TAKEOVER: " and epoch < ?"}
+_MOVE_BY = {kind: _MOVE + fence for kind, fence in _FENCE.items()}
+_MOVE_ON = "update head set version = ?, digest = ? where id = ? and version = ? and epoch = ? and closed = 0"
+"""What nearly all appends of an owner do to the head: nothing else of it changes."""
+_GOES_ON = "update head set interrupted = '' where id = ?"
+_LOG = """
+insert into log (run, first, count, branch, epoch, kind, append_id, time, body, digest)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+_CLOSE = "delete from wait where run = ? and name = ?"
+_OPEN = "insert or replace into wait (run, name, kind, due, body) values (?, ?, ?, ?, ?)"
+_HAS_WAIT = "select 1 from wait where run = ? and name = ?"
+_TAKE = "insert or replace into claim (run, worker, epoch) values (?, ?, ?)"
+_GIVE_BACK = "delete from claim where run = ? and epoch = ?"
+
+_OWNER, _TAKEOVER = Kind.OWNER, Kind.TAKEOVER
+_encode = msgspec.json.Encoder().encode
+
+
+class Batch:
+    """Several appends inside one transaction.
+
+    Nearly always all of them land, so they are written together, table by table, if no two of them are of one run; should
+    one of them lose, that is undone and they are done one by one, in order."""
+
+    def __init__(self, db: apsw.Connection, ids: Mapping[RunId, int]) -> None:
+        self.db = db
+        self.ids = ids
+        self.fresh: dict[RunId, int] = {}
+        """Runs whose numbers were found or given here."""
+        self.outcomes: list[Outcome] = []
+        self.rows = _Rows(db)
+
+    def done(self, batch: Sequence[Append]) -> Batch:
+        """Itself, with one outcome for each append."""
+        if len(batch) > 1 and self._all_at_once(batch):
+            self.outcomes = [LANDED] * len(batch)
+        else:
+            for append in batch:
+                self.outcomes.append(self._append(append))
+        return self
+
+    # --- all at once
+
+    def _all_at_once(self, batch: Sequence[Append]) -> bool:
+        """Write them together; False, and nothing is changed, if they cannot be or one of them loses."""
+        if len({append.record.run for append in batch}) < len(batch):
+            return False
+        if [append for append in batch if append.needs or append.record.kind is not _OWNER]:
+            return False
+        self.db.execute("savepoint together")
+        if self._have_all_landed(batch):
+            self.db.execute("release together")
+            return True
+        self.db.execute("rollback to together")
+        self.db.execute("release together")
+        self.fresh, self.rows = {}, _Rows(self.db)
+        return False
+
+    def _have_all_landed(self, batch: Sequence[Append]) -> bool:
+        db, rows = self.db, self.rows
+        born: list[tuple[Any, ...]] = []
+        moves: list[tuple[Any, ...]] = []
+        moves_on: list[tuple[Any, ...]] = []
+        known = self.ids.get
+        for append in batch:
+            record = append.record
+            id = known(record.run)
+            if record.first == 1 and id is None:
+                id = self.fresh[record.run] = born[-1][0] + 1 if born else db.execute(_NEXT_ID).get
+                born.append(_new_head(append.head, id))
+            else:
+                id = id or self._id(record.run)
+                if id is None:
+                    return False
+                if _only_moves_on(append):
+                    moves_on.append(_move_on(append, id))
+                else:
+                    moves.append(_move(append, id))
+            rows.add(append, id)
+        before = db.total_changes()
+        db.executemany(_MOVE_ON, moves_on)
+        db.executemany(_MOVE_BY[_OWNER], moves)
+        if db.total_changes() - before != len(moves_on) + len(moves):
+            return False
+        try:
+            db.executemany(_NEW_HEAD, born)
+        except apsw.ConstraintError:
+            return False  # there is a run of that name already
+        rows.write()
+        return True
+
+    # --- one by one
+
+    def _append(self, append: Append) -> Outcome:
+        """Do it or leave no trace of it: every check comes before the first change."""
+        db, record = self.db, append.record
+        id = self._id(record.run)
+        if id is None:
+            if record.first != 1:
+                return self._lost(append, None, "version")
+            if append.needs or record.kind is _TAKEOVER:
+                return self._lost(append, None, "wait" if append.needs else "epoch")
+            id = self.fresh[record.run] = db.execute(_NEXT_ID).get
+            db.execute(_NEW_HEAD, _new_head(append.head, id))
+        else:
+            if append.needs and not _has_waits(db, id, append.needs):
+                return self._lost(append, id, "wait")
+            if not self._has_moved(append, id):
+                return self._lost(append, id, "epoch")
+            if record.kind is _TAKEOVER:
+                db.execute(_GOES_ON, (id,))
+        self.rows.add(append, id)
+        self.rows.write()
+        return LANDED
+
+    def _has_moved(self, append: Append, id: int) -> bool:
+        db, record = self.db, append.record
+        if record.kind is _OWNER and _only_moves_on(append):
+            db.execute(_MOVE_ON, _move_on(append, id))
+            if db.changes():
+                return True  # else it has lost, or opens again what was closed
+        db.execute(_MOVE_BY[record.kind], _move(append, id))
+        return db.changes() > 0
+
+    def _id(self, run: RunId) -> int | None:
+        found = self.ids.get(run) or self.fresh.get(run)
+        if found is None:
+            found = self.db.execute("select id from head where run = ?", (run,)).get
+            if found is not None:
+                self.fresh[run] = found
+        return found
+
+    def _lost(self, append: Append, id: int | None, why: Literal["version", "epoch", "wait"]) -> Lost:
+        """Say why. A stale version goes before every other reason: its tail may show that this very append landed."""
+        record = append.record
+        head = head_of(self.db, record.run)
+        if id is None or head is None or head.version == record.first - 1:
+            return Lost(why, head)
+        return Lost("version", head, tuple(records_of(self.db, record.run, id, record.first, None, TAIL)))
+
+
+class _Rows:
+    """What appends that land leave in the tables beside the head, gathered and written together."""
+
+    def __init__(self, db: apsw.Connection) -> None:
+        self.landed = 0
+        self.last = 0
+        self._db = db
+        self._log: list[tuple[Any, ...]] = []
+        self._more: list[tuple[int, Append]] = []
+        """Those that say more than what stands in the log, each with the number of its run."""
+
+    def add(self, append: Append, id: int) -> None:
+        self._log.append(_log_row(append.record, id))
+        if _says_more(append):
+            self._more.append((id, append))
+
+    def write(self) -> None:
+        db = self._db
+        db.executemany(_LOG, self._log)
+        self.landed += len(self._log)
+        self.last = db.last_insert_rowid()
+        self._log.clear()
+        if self._more:
+            self._write_more()
+            self._more.clear()
+
+    def _write_more(self) -> None:
+        db, more = self._db, self._more
+        summaries = [(id, append.summary) for id, append in more if append.summary is not None]
+        if summaries:
+            put_summaries(db, summaries)
+        for sql, rows in (
+            (_CLOSE, [(id, name) for id, append in more for name in append.closes]),
+            (_OPEN, [_wait_row(id, wait) for id, append in more for wait in append.opens]),
+            (_TAKE, [(id, append.claim, append.record.epoch) for id, append in more if append.claim is not None]),
+            (_GIVE_BACK, [(id, append.record.epoch) for id, append in more if append.release]),
+        ):
+            if rows:
+                db.executemany(sql, rows)
+
+
+def _log_row(record: Record, id: int) -> tuple[Any, ...]:
+    return (
+        id,
+        record.first,
+        record.count,
+        record.branch,
+        record.epoch,
+        record.kind,
+        record.id,
+        record.time,
+        record.body,
+        record.digest,
+    )
+
+
+def _wait_row(run: int, wait: Wait) -> tuple[int, str, str, int | None, bytes]:
+    return run, wait.name, wait.kind, wait.due, _encode(wait)
+
+
+def _only_moves_on(append: Append) -> bool:
+    """Whether an owner's append says nothing of the head but how far the log goes, provided that the run is open."""
+    head = append.head
+    return not (head.closed or append.release or head.branch_first == append.record.first)
+
+
+def _says_more(append: Append) -> bool:
+    """Whether it leaves something in other tables than the log and the head, or has to find something there."""
+    if append.summary is not None or append.claim is not None:
+        return True
+    return bool(append.release or append.opens or append.closes or append.needs)
+
+
+def only_goes_on(append: Append) -> bool:
+    """Whether it is an owner's that says nothing beside the log: nearly all of them are."""
+    return append.record.kind is _OWNER and _only_moves_on(append) and not _says_more(append)
+
+
+def written_row(db: apsw.Connection, append: Append, id: int) -> int:
+    """Write an append that only goes on; the number of its row in the log, or 0 if the head is not where it should be."""
+    db.execute(_MOVE_ON, _move_on(append, id))
+    if not db.changes():
+        return 0
+    db.execute(_LOG, _log_row(append.record, id))
+    return db.last_insert_rowid()
+
+
+def _move_on(append: Append, id: int) -> tuple[Any, ...]:
+    record = append.record
+    return append.head.version, record.digest, id, record.first - 1, record.epoch
+
+
+def _move(append: Append, id: int) -> tuple[Any, ...]:
+    record, head = append.record, append.head
+    is_guest = record.epoch == 0
+    values = (
+        head.version,
+        head.digest,
+        head.epoch,
+        head.branch,
+        head.branch_first,
+        head.closed,
+        head.ready if append.release or is_guest else None,
+        id,
+        record.first - 1,
+    )
+    return values if is_guest else (*values, record.epoch)  # a guest's append carries no epoch
+
+
+def _new_head(head: Head, id: int) -> tuple[Any, ...]:
+    return (
+        id,
+        head.run,
+        head.version,
+        head.digest,
+        head.epoch,
+        head.branch,
+        head.branch_first,
+        head.closed,
+        head.ready,
+        head.epoch,
+    )
+
+
+def _has_waits(db: apsw.Connection, id: int, names: Sequence[str]) -> bool:
+    return all(db.execute(_HAS_WAIT, (id, name)).get is not None for name in names)
