@@ -87,9 +87,10 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
     def run_until_quiet(self) -> None:
         """Run what is ready, and what that makes ready, until everything waits."""
         ready = self._ready
-        outer = _get_loop()
-        if outer is not self._outer:
-            self._outer, self._hooks = outer, _get_hooks()
+        if not ready:
+            return
+        if self._outer is ...:  # it turns within one other loop all its life, and to ask for that takes a while
+            self._outer, self._hooks = _get_loop(), _get_hooks()
         _set_loop(self)
         _set_hooks(None, self._finalize)
         turns = 0
@@ -105,7 +106,7 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
                     raise NotDurable("the workflow runs in circles without waiting for anything durable")
         finally:
             _set_hooks(*self._hooks)
-            _set_loop(outer)
+            _set_loop(self._outer)
 
     def _finalize(self, generator: Any) -> None:
         """An async generator that was left half-way ends on this loop, and not on the one around it."""
