@@ -115,9 +115,11 @@ class Attempts:
                     value = await spec.fn(*args, **kwargs)
             else:
                 value = await self._elsewhere(ask, own)
-            output, value = self._as_told(ask, value)
-            if len(output) > INLINE_LIMIT:
-                output = await stored(output, self._worker.store.blobs)
+            written, value = self._as_told(ask, value)
+            if len(written) > INLINE_LIMIT:
+                output = await stored(written, self._worker.store.blobs)
+            else:
+                output = Raw(written)
         except ProcessDied as death:
             if not isinstance(death, PoolClosed):
                 await driver.crashed(ask, attempt, str(death))
@@ -154,13 +156,12 @@ class Attempts:
         if node is not None and node.checkpoint is not None:
             own.kept = await fetched(node.checkpoint, self._worker.store.blobs)
 
-    def _as_told(self, ask: NodeAsk, value: Any) -> tuple[e.Value, Any]:
+    def _as_told(self, ask: NodeAsk, value: Any) -> tuple[e.Value | bytes, Any]:
         """The result as JSON, and as the code is to see it: what a replay would read."""
         codec, kind = ask.arguments.returns, type(value)
         if kind is _Encoded:
             return value.reference or value.raw, codec.decode(value.raw)
-        written = codec.written(value, "result")
-        return Raw(written), value if kind in _SCALARS else codec.decode(written)
+        return (codec.written(value, "result"), value) if kind in _SCALARS else codec.told(value, "result")
 
     # --- not simply on the loop
 

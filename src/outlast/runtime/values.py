@@ -16,6 +16,7 @@ from msgspec import Raw
 from outlast.errors import BadInput, NotFound, NotStorable
 from outlast.history.events import Value
 from outlast.runtime.annotations import shape_of
+from outlast.runtime.glance import Glance
 from outlast.runtime.hints import hints_of
 from outlast.runtime.leaves import GREATEST, LEAST
 from outlast.runtime.refusals import name_of
@@ -54,13 +55,14 @@ _codecs: dict[Any, Codec] = {}
 class Codec:
     """Encodes and decodes the values of one annotation. Get it from `codec_for`, once, where speed matters."""
 
-    __slots__ = ("_lift", "_lower", "_plain", "_read", "annotation")
+    __slots__ = ("_glance", "_lift", "_lower", "_plain", "_read", "annotation")
 
     def __init__(self, annotation: Any) -> None:
         shape = shape_of(annotation)
         self.annotation = annotation
         self._lower = shape.lower
         self._lift = shape.lift
+        self._glance = Glance(shape).told
         self._read = _native_reader(annotation) if is_native(shape) else None
         classes = _NEARLY_ALWAYS_PLAIN if annotation is Any else [each for each in shape.classes if each is annotation]
         self._plain = _NEARLY_ALWAYS_PLAIN.intersection(classes)
@@ -85,6 +87,15 @@ class Codec:
             raise NotStorable(
                 f"{where or 'value'}: the stack is too deep here to store it; store less nested values"
             ) from None
+
+    def told(self, value: Any, where: str = "") -> tuple[bytes, Any]:
+        """The same, and the value as whoever decodes them sees it: a copy that nobody else can change."""
+        kind = type(value)
+        found = self._glance(value) if kind is dict or kind is list else None
+        if found is not None:
+            return found
+        body = self.written(value, where)
+        return body, self.decode(body)
 
     def decode(self, raw: Value | bytes) -> Any:
         """The value of its JSON. `BadInput` if that is not what the annotation says, and where it is not."""
@@ -135,10 +146,11 @@ def input_hash(inputs: Value | bytes) -> str:
     return b2a_base64(blake2b(told, digest_size=4).digest())[:6].translate(_URL_SAFE).decode()
 
 
-async def stored(raw: Value, blobs: Blobs) -> Value:
-    """What the log is to hold for a value: itself, or a reference to the blob that now holds it, durably."""
+async def stored(raw: Value | bytes, blobs: Blobs) -> Value:
+    """What the log is to hold for a value: itself, or a reference to the blob that now holds it, durably. Bytes are not
+    copied on their way there."""
     if len(raw) <= INLINE_LIMIT:
-        return raw
+        return Raw(raw)
     ref = await blobs.put(bytes(raw))
     return Raw(_encode({MARK: "blob", "hash": ref.hash, "size": ref.size}))
 
