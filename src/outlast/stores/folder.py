@@ -13,6 +13,7 @@ import hashlib
 import os
 import re
 import tempfile
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from pathlib import Path
@@ -22,6 +23,8 @@ from outlast.errors import Damaged, NotFound, OutcomeUnknown, StoreFull, StoreRe
 from outlast.store import BlobRef
 
 CHUNK = 1 << 20
+_LARGE = 1 << 22
+"""The bytes from which on it is worth a thread to hash them while they are written."""
 _HASH = re.compile(r"[0-9a-f]{64}")
 
 
@@ -45,7 +48,10 @@ class FolderBlobs:
     def _put_now(self, content: bytes) -> BlobRef:
         part = _Part(self.root)
         try:
-            part.write(content)
+            if len(content) < _LARGE:
+                part.write(content)
+            else:
+                part.write_and_flush(content, self._durable)
             return part.keep(self._path, self._durable)
         finally:
             part.drop()
@@ -114,21 +120,35 @@ class _Part:
         self._hasher.update(chunk)
         self._size += len(chunk)
 
+    def write_and_flush(self, content: bytes, durable: bool) -> None:
+        """All of it, hashed by another thread meanwhile."""
+        hashing = threading.Thread(target=self._hasher.update, args=(content,))
+        hashing.start()
+        try:
+            self._file.write(content)
+            self._flush(durable)
+        finally:
+            hashing.join()
+        self._size += len(content)
+
     def keep(self, place: Callable[[str], Path], durable: bool) -> BlobRef:
         ref = BlobRef(self._hasher.hexdigest(), self._size)
         target = place(ref.hash)
         if target.exists() and target.stat().st_size == self._size:
             os.utime(target)
         else:
-            self._file.flush()
-            if durable:
-                os.fsync(self._file.fileno())
+            self._flush(durable)
             target.parent.mkdir(exist_ok=True)
             os.replace(self._path, target)
         if durable:  # also for bytes that were there: their writer may have died before it came this far
             for folder in (target.parent, target.parent.parent, target.parent.parent.parent):
                 flush_folder(folder)
         return ref
+
+    def _flush(self, durable: bool) -> None:
+        self._file.flush()
+        if durable:
+            os.fsync(self._file.fileno())
 
     def drop(self) -> None:
         with suppress(OSError):  # closing writes what is left in the buffer, and may fail as writing did
