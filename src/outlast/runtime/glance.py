@@ -49,15 +49,18 @@ class Glance:
         self._type = _type_of(shape, LEVELS)
         self._read: Callable[[bytes], Any] | None = None
 
-    def told(self, value: Any) -> tuple[bytes, Any] | None:
-        """The JSON of a list or a dict and what is read from it, or None if the value is not recognised."""
+    def told(self, value: Any, begin: Callable[[bytes], None] | None = None) -> tuple[bytes, Any] | None:
+        """The JSON of a list or a dict and what is read from it, or None if the value is not recognised. `begin` is called
+        with what is the JSON if nothing is found against it."""
         if self._type is None:
             return None
         try:
             body = _encode(value)
             if len(body) < SHORTEST or (_DOLLAR in body and _MARKED in body):
                 return None
-            _must_be_exact(value)
+            _must_be_exact(value)  # before anything else sees the bytes: they may hold a secret
+            if begin is not None:
+                begin(body)
             copy = self._reader()(body)
             return (body, copy) if copy == value else None
         except Exception:  # whatever it is, the walk says it better

@@ -7,6 +7,7 @@ itself what it is (`selfdescribing`). Beyond `INLINE_LIMIT` bytes a value lies i
 from __future__ import annotations
 
 from binascii import b2a_base64
+from collections.abc import Callable
 from hashlib import blake2b
 from typing import Any
 
@@ -34,6 +35,7 @@ __all__ = [
     "hints_of",
     "input_hash",
     "is_elsewhere",
+    "reference_to",
     "stored",
 ]
 
@@ -88,13 +90,16 @@ class Codec:
                 f"{where or 'value'}: the stack is too deep here to store it; store less nested values"
             ) from None
 
-    def told(self, value: Any, where: str = "") -> tuple[bytes, Any]:
-        """The same, and the value as whoever decodes them sees it: a copy that nobody else can change."""
+    def told(self, value: Any, where: str = "", begin: Callable[[bytes], None] | None = None) -> tuple[bytes, Any]:
+        """The same, and the value as whoever decodes them sees it: a copy that nobody else can change. `begin` is called
+        with the bytes as soon as they are there; if it is called twice, the first ones were wrong."""
         kind = type(value)
-        found = self._glance(value) if kind is dict or kind is list else None
+        found = self._glance(value, begin) if kind is dict or kind is list else None
         if found is not None:
             return found
         body = self.written(value, where)
+        if begin is not None:
+            begin(body)
         return body, self.decode(body)
 
     def decode(self, raw: Value | bytes) -> Any:
@@ -151,7 +156,11 @@ async def stored(raw: Value | bytes, blobs: Blobs) -> Value:
     copied on their way there."""
     if len(raw) <= INLINE_LIMIT:
         return Raw(raw)
-    ref = await blobs.put(bytes(raw))
+    return reference_to(await blobs.put(bytes(raw)))
+
+
+def reference_to(ref: BlobRef) -> Value:
+    """What the log holds in the place of a value that lies in a blob."""
     return Raw(_encode({MARK: "blob", "hash": ref.hash, "size": ref.size}))
 
 
