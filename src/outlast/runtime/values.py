@@ -155,7 +155,7 @@ async def stored(raw: Value | bytes, blobs: Blobs) -> Value:
     """What the log is to hold for a value: itself, or a reference to the blob that now holds it, durably. Bytes are not
     copied on their way there."""
     if len(raw) <= INLINE_LIMIT:
-        return Raw(raw)
+        return raw if isinstance(raw, Raw) else Raw(raw)
     return reference_to(await blobs.put(bytes(raw)))
 
 
