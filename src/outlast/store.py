@@ -22,7 +22,7 @@ S9  Lines lie beside the log and are no facts: the last of them may be lost in a
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct
 
@@ -287,6 +287,27 @@ class Blobs(Protocol):
 
     async def remove(self, hash: str) -> None:
         """Forget it; nothing happens if it is not there."""
+        ...
+
+
+class Begun(Protocol):
+    """Bytes that are being written and are no blob yet. One of the two is to be called."""
+
+    async def keep(self) -> BlobRef:
+        """Make a blob of them; it is durable when this answers."""
+        ...
+
+    def drop(self) -> None:
+        """Leave nothing of them behind."""
+        ...
+
+
+@runtime_checkable
+class BeginsEarly(Protocol):
+    """Blobs that can be written before it is known whether they are to be kept. A store need not offer it."""
+
+    def begin(self, content: bytes) -> Begun:
+        """Begin to write, without waiting for it."""
         ...
 
 

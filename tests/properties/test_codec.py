@@ -72,6 +72,24 @@ def test_a_newer_field_inside_an_error_is_kept_too(error: e.Failure, extra: Raw)
     assert plain(encode(decode(newer))) == plain(newer)
 
 
+LARGE = e.NodeCompleted(node="n", attempt=1, output=Raw(b'"' + b"x" * 5000 + b'"'))
+
+
+@settings(max_examples=100)
+@given(event=events())
+def test_what_stands_beside_a_large_value_is_written_as_it_is_alone(event: e.AnyEvent) -> None:
+    """Bodies with large values are looked at in another way: newer fields, in errors too, are kept all the same."""
+    alone = encode([event])[1:-1]
+    assert encode([LARGE, event]) == encode([LARGE])[:-1] + b"," + alone + b"]"
+
+
+@settings(max_examples=50)
+@given(error=st.builds(e.Failure, kind=LETTERS, message=LETTERS), extra=values())
+def test_a_newer_field_inside_an_error_beside_a_large_value_is_kept_too(error: e.Failure, extra: Raw) -> None:
+    failed = e.RunFailed(error=msgspec.structs.replace(error, more={"later": extra}))
+    assert encode([LARGE, failed]) == encode([LARGE])[:-1] + b"," + encode([failed])[1:]
+
+
 @settings(max_examples=50)
 @given(
     before=st.lists(events(), max_size=3),
@@ -148,9 +166,10 @@ def test_nesting_that_is_too_deep_to_read_is_damaged(field: str, closed: bool) -
         decode(body, run="the-run")
 
 
+@pytest.mark.parametrize("beside", [[], [LARGE]], ids=["alone", "beside a large value"])
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
-def test_a_number_json_cannot_say_is_refused_before_it_is_written(number: float) -> None:
+def test_a_number_json_cannot_say_is_refused_before_it_is_written(number: float, beside: list[e.AnyEvent]) -> None:
     """Else the append lands and can never be read again (W3)."""
     event = e.NodeCompleted(node="a", ms=number)
     with pytest.raises(BadInput, match="ms"):
-        encode([event])
+        encode([*beside, event])

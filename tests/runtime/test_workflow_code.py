@@ -2227,6 +2227,61 @@ async def test_large_values_lie_in_blobs_and_come_back_after_a_crash(stage: Any)
     assert await stage.is_sound(engine, run)
 
 
+@pytest.mark.parametrize(
+    "odd", [None, (1, 2), {1: 2}, float("inf"), 2**64, {"$": 1}], ids=["plain", "tuple", "keys", "inf", "int", "mark"]
+)
+async def test_a_large_result_is_one_blob_and_is_told_as_it_is_read(stage: Any, odd: Any) -> None:
+    """R1. What is begun early and turns out to be stored otherwise leaves nothing behind."""
+    told: list[Any] = []
+    large = {"rows": [{"id": number, "text": "x" * 80} for number in range(20_000)], "odd": odd}
+
+    @ol.node
+    async def returning() -> Any:
+        return large
+
+    @ol.workflow
+    async def flow() -> int:
+        told.append(await returning())
+        return 1
+
+    engine = await stage.engine()
+    run = await engine.start(flow)
+    assert await soon(run.result()) == 1
+    assert told == [large]
+    assert told[0]["rows"] is not large["rows"]
+    assert len(await large_files(stage)) == 1
+
+
+async def test_a_large_result_that_is_refused_leaves_nothing_behind(stage: Any) -> None:
+    deep: Any = "x" * 2_000_000
+    for _ in range(200):
+        deep = [deep]
+
+    @ol.node
+    async def returning() -> Any:
+        return deep
+
+    @ol.workflow
+    async def flow() -> None:
+        await returning()
+
+    engine = await stage.engine()
+    run = await engine.start(flow)
+    with pytest.raises(ol.NotStorable, match="128 levels deep"):
+        await soon(run.result())
+    assert await large_files(stage) == []
+
+
+async def large_files(stage: Any) -> list[Path]:
+    """Those beside the store, once nobody writes any more."""
+    for thread in threading.enumerate():
+        if thread.name.startswith("outlast-blob"):
+            await asyncio.to_thread(thread.join)
+    return [
+        path for path in Path(f"{stage.file}.blobs").rglob("*") if path.is_file() and path.stat().st_size > 1_000_000
+    ]
+
+
 async def test_a_missing_blob_holds_the_run_that_needs_it(stage: Any) -> None:
     gated = Gated()
 

@@ -66,10 +66,12 @@ class Arguments:
         body, copies = b"", args
         for place, (name, key, codec) in enumerate(self._columns):
             value = args[place]
-            written = codec.written(value, name)
+            if type(value) in _SCALARS:
+                written = codec.written(value, name)
+            else:
+                written, copy = codec.told(value, name)
+                copies = (*copies[:place], copy, *copies[place + 1 :])
             body += key + written
-            if type(value) not in _SCALARS:
-                copies = (*copies[:place], codec.decode(written), *copies[place + 1 :])
         return Packed(msgspec.Raw(body + b"}"), copies, {})
 
     def _pack_bound(self, bound: inspect.BoundArguments) -> Packed:

@@ -21,13 +21,14 @@ from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.runtime.asks import NodeAsk
 from outlast.runtime.capture import speak
+from outlast.runtime.early import Early
 from outlast.runtime.executors import Executors, InStore, Maker
 from outlast.runtime.failures import Category, failure_of, kind_of
 from outlast.runtime.inside import Inside, token_of
 from outlast.runtime.process_entry import main_of_this_process
 from outlast.runtime.processes import AttemptInfo, PoolClosed, ProcessDied
 from outlast.runtime.threads import Threads
-from outlast.runtime.values import INLINE_LIMIT, fetched, stored
+from outlast.runtime.values import INLINE_LIMIT, fetched
 from outlast.runtime.written import Written
 from outlast.store import Line
 
@@ -52,6 +53,8 @@ class Attempts:
         self._keeper = keeper
         self._stdout = stdout
         self._context = copy_context()
+        self._late = Early(worker.store.blobs)
+        """For what need not begin early."""
         self._behind: dict[tuple[RunId, str], asyncio.Future[Any]] = {}
         """Attempts that were left behind and may still run, each by its end."""
 
@@ -111,9 +114,8 @@ class Attempts:
                 value = await spec.fn(*args, **kwargs)
             else:
                 value = await self._elsewhere(ask, own)
-            output, value = self._as_told(ask, value)
-            if len(output) > INLINE_LIMIT:
-                output = await stored(output, self._worker.store.blobs)
+            written, value, early = self._as_told(ask, value)
+            output = Raw(written) if len(written) <= INLINE_LIMIT else await early.stored(written)
         except ProcessDied as death:
             if not isinstance(death, PoolClosed):
                 await driver.crashed(ask, attempt, str(death))
@@ -150,13 +152,19 @@ class Attempts:
         if node is not None and node.checkpoint is not None:
             own.kept = await fetched(node.checkpoint, self._worker.store.blobs)
 
-    def _as_told(self, ask: NodeAsk, value: Any) -> tuple[e.Value, Any]:
-        """The result as JSON, and as the code is to see it: what a replay would read."""
+    def _as_told(self, ask: NodeAsk, value: Any) -> tuple[e.Value | bytes, Any, Early]:
+        """The result as JSON, as the code is to see it, which is what a replay would read, and its way to the store."""
         codec, kind = ask.arguments.returns, type(value)
+        if kind in _SCALARS:
+            return codec.written(value, "result"), value, self._late
         if kind is _Encoded:
-            return value.reference or value.raw, codec.decode(value.raw)
-        written = codec.written(value, "result")
-        return Raw(written), value if kind in _SCALARS else codec.decode(written)
+            return value.reference or value.raw, codec.decode(value.raw), self._late
+        early = Early(self._worker.store.blobs)
+        try:
+            return *codec.told(value, "result", early.begin), early
+        except BaseException:
+            early.drop()
+            raise
 
     # --- not simply on the loop
 

@@ -6,6 +6,7 @@ itself what it is (`selfdescribing`). Beyond `INLINE_LIMIT` bytes a value lies i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -14,6 +15,7 @@ from msgspec import Raw
 from outlast.errors import BadInput, NotFound, NotStorable
 from outlast.history.events import Value
 from outlast.runtime.annotations import shape_of
+from outlast.runtime.glance import Glance
 from outlast.runtime.hints import hints_of
 from outlast.runtime.leaves import GREATEST, LEAST
 from outlast.runtime.refusals import name_of
@@ -30,6 +32,7 @@ __all__ = [
     "fetched",
     "hints_of",
     "is_elsewhere",
+    "reference_to",
     "stored",
 ]
 
@@ -50,13 +53,14 @@ _codecs: dict[Any, Codec] = {}
 class Codec:
     """Encodes and decodes the values of one annotation. Get it from `codec_for`, once, where speed matters."""
 
-    __slots__ = ("_lift", "_lower", "_plain", "_read", "annotation")
+    __slots__ = ("_glance", "_lift", "_lower", "_plain", "_read", "annotation")
 
     def __init__(self, annotation: Any) -> None:
         shape = shape_of(annotation)
         self.annotation = annotation
         self._lower = shape.lower
         self._lift = shape.lift
+        self._glance = Glance(shape).told
         self._read = _native_reader(annotation) if is_native(shape) else None
         classes = _NEARLY_ALWAYS_PLAIN if annotation is Any else [each for each in shape.classes if each is annotation]
         self._plain = _NEARLY_ALWAYS_PLAIN.intersection(classes)
@@ -81,6 +85,18 @@ class Codec:
             raise NotStorable(
                 f"{where or 'value'}: the stack is too deep here to store it; store less nested values"
             ) from None
+
+    def told(self, value: Any, where: str = "", begin: Callable[[bytes], None] | None = None) -> tuple[bytes, Any]:
+        """The same, and the value as whoever decodes them sees it: a copy that nobody else can change. `begin` is called
+        with the bytes as soon as they are there; if it is called twice, the first ones were wrong."""
+        kind = type(value)
+        found = self._glance(value, begin) if kind is dict or kind is list else None
+        if found is not None:
+            return found
+        body = self.written(value, where)
+        if begin is not None:
+            begin(body)
+        return body, self.decode(body)
 
     def decode(self, raw: Value | bytes) -> Any:
         """The value of its JSON. `BadInput` if that is not what the annotation says, and where it is not."""
@@ -125,11 +141,16 @@ def decode(raw: Value | bytes, annotation: Any = Any) -> Any:
     return codec_for(annotation).decode(raw)
 
 
-async def stored(raw: Value, blobs: Blobs) -> Value:
-    """What the log is to hold for a value: itself, or a reference to the blob that now holds it, durably."""
+async def stored(raw: Value | bytes, blobs: Blobs) -> Value:
+    """What the log is to hold for a value: itself, or a reference to the blob that now holds it, durably. Bytes are not
+    copied on their way there."""
     if len(raw) <= INLINE_LIMIT:
-        return raw
-    ref = await blobs.put(bytes(raw))
+        return raw if isinstance(raw, Raw) else Raw(raw)
+    return reference_to(await blobs.put(bytes(raw)))
+
+
+def reference_to(ref: BlobRef) -> Value:
+    """What the log holds in the place of a value that lies in a blob."""
     return Raw(_encode({MARK: "blob", "hash": ref.hash, "size": ref.size}))
 
 

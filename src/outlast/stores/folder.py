@@ -13,6 +13,7 @@ import hashlib
 import os
 import re
 import tempfile
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from pathlib import Path
@@ -22,6 +23,8 @@ from outlast.errors import Damaged, NotFound, OutcomeUnknown, StoreFull, StoreRe
 from outlast.store import BlobRef
 
 CHUNK = 1 << 20
+_LARGE = 1 << 22
+"""The bytes from which on it is worth a thread to hash them while another writes."""
 _HASH = re.compile(r"[0-9a-f]{64}")
 
 
@@ -44,11 +47,22 @@ class FolderBlobs:
 
     def _put_now(self, content: bytes) -> BlobRef:
         part = _Part(self.root)
+        if len(content) >= _LARGE:
+            return Begun(part, content, self._path, self._durable).kept()
         try:
             part.write(content)
             return part.keep(self._path, self._durable)
         finally:
             part.drop()
+
+    def begin(self, content: bytes) -> Begun:
+        """Begin to write bytes beside their place, while whoever has them looks whether they are to be kept. What they say
+        is not in the store before."""
+        self._must_be_writable()
+        try:
+            return Begun(_Part(self.root), content, self._path, self._durable)
+        except OSError as error:
+            raise _store_error(error) from error
 
     async def _put_slowly(self, chunks: AsyncIterator[bytes]) -> BlobRef:
         part = await asyncio.to_thread(_Part, self.root)
@@ -110,9 +124,15 @@ class _Part:
         self._size = 0
 
     def write(self, chunk: bytes) -> None:
+        self.write_unhashed(chunk)
+        self.hash(chunk)
+
+    def write_unhashed(self, chunk: bytes) -> None:
         self._file.write(chunk)
-        self._hasher.update(chunk)
         self._size += len(chunk)
+
+    def hash(self, chunk: bytes) -> None:
+        self._hasher.update(chunk)
 
     def keep(self, place: Callable[[str], Path], durable: bool) -> BlobRef:
         ref = BlobRef(self._hasher.hexdigest(), self._size)
@@ -120,9 +140,7 @@ class _Part:
         if target.exists() and target.stat().st_size == self._size:
             os.utime(target)
         else:
-            self._file.flush()
-            if durable:
-                os.fsync(self._file.fileno())
+            self.flush(durable)
             target.parent.mkdir(exist_ok=True)
             os.replace(self._path, target)
         if durable:  # also for bytes that were there: their writer may have died before it came this far
@@ -130,11 +148,72 @@ class _Part:
                 flush_folder(folder)
         return ref
 
+    def flush(self, durable: bool) -> None:
+        self._file.flush()
+        if durable:
+            os.fsync(self._file.fileno())
+
     def drop(self) -> None:
         with suppress(OSError):  # closing writes what is left in the buffer, and may fail as writing did
             self._file.close()
         with suppress(OSError):
             self._path.unlink()
+
+
+class Begun:
+    """Bytes that are being written by one thread and hashed by another. Either `keep` or `drop` is to be called."""
+
+    def __init__(self, part: _Part, content: bytes, place: Callable[[str], Path], durable: bool) -> None:
+        self._part = part
+        self._place = place
+        self._durable = durable
+        self._trouble: BaseException | None = None
+        self._threads = (
+            threading.Thread(target=part.hash, args=(content,), name="outlast-blob-hash"),
+            threading.Thread(target=self._write, args=(content,), name="outlast-blob-write"),
+        )
+        try:
+            for thread in self._threads:
+                thread.start()  # returns when it runs, and it soon needs no lock of the interpreter
+        except RuntimeError:  # there are too many threads
+            part.drop()
+            raise
+
+    def _write(self, content: bytes) -> None:
+        try:
+            self._part.write_unhashed(content)
+            self._part.flush(self._durable)
+        except BaseException as trouble:
+            self._trouble = trouble
+
+    async def keep(self) -> BlobRef:
+        """Make a blob of them; it is durable when this answers."""
+        try:
+            return await asyncio.to_thread(self.kept)
+        except OSError as error:
+            raise _store_error(error) from error
+
+    def kept(self) -> BlobRef:
+        """The same, at once."""
+        try:
+            self._wait()
+            if self._trouble is not None:
+                raise self._trouble
+            return self._part.keep(self._place, self._durable)
+        finally:
+            self._part.drop()
+
+    def drop(self) -> None:
+        """Leave nothing of them behind. It does not wait for the disk."""
+        threading.Thread(target=self._dropped, name="outlast-blob-drop").start()
+
+    def _dropped(self) -> None:
+        self._wait()
+        self._part.drop()
+
+    def _wait(self) -> None:
+        for thread in self._threads:
+            thread.join()
 
 
 def flush_folder(folder: Path) -> None:
