@@ -60,3 +60,15 @@ def test_a_hold_is_told() -> None:
     made.write([e.RunCreated(workflow="w"), e.RunStarted(), e.RunFailed(error=e.Failure("E"), held=True)], epoch=1)
     (only,) = told(made)
     assert (only.status, only.is_held) == (Status.FAILED, True)
+
+
+def test_a_run_that_goes_on_while_it_undoes_is_told_to_compensate_as_the_fold_says() -> None:
+    """P5: paused in the midst of compensation and resumed, it is not running again."""
+    made = History()
+    made.write([e.RunCreated(workflow="w"), e.RunStarted(), *WORK], epoch=1)
+    made.write([e.CompensationStarted(node="a"), e.RunPaused(), e.RunStarted(resumed=True)])
+    (only,) = told(made)
+    assert only.status is made.state.outline.base is Status.COMPENSATING
+    made.write(made.cut(5))
+    made.write([e.RunPaused(), e.RunStarted(resumed=True)])
+    assert [each.status for each in told(made)] == [Status.COMPENSATING, Status.RUNNING]

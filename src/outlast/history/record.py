@@ -99,21 +99,11 @@ def chained(
 
 def follows(record: Record, previous: bytes, key: bytes = b"") -> bool:
     """Whether the record's digest is the one its bytes and `previous` give. Numbers that no record can have do not."""
-    if len(record.id) != ID_SIZE:
+    id = record.id
+    if len(id) != ID_SIZE:
         return False
+    numbers = record.first, record.count, record.branch, record.epoch, record.kind, record.time
     try:
-        expected = chained(
-            previous,
-            record.first,
-            record.count,
-            record.branch,
-            record.epoch,
-            record.kind,
-            record.time,
-            record.id,
-            record.body,
-            key,
-        )
+        return record.digest == chained(previous, *numbers, id, record.body, key)
     except OutOfRange:
         return False
-    return record.digest == expected

@@ -31,11 +31,11 @@ async def pages(store: Journal, run: RunId, first: int = 1, last: int | None = N
     while last is None or first <= last:
         page = await store.read(run, first, last, PAGE)
         for place, record in enumerate(page):
-            end = record.last
-            if not record.first <= first <= end:
+            begin = record.first
+            if not begin <= first < begin + record.count:
                 yield page[:place]
                 raise Damaged("the event is missing from the log", run=run, seq=first)
-            first = end + 1
+            first = begin + record.count
         yield page
         if len(page) < PAGE:
             break
@@ -166,7 +166,7 @@ async def state_of(
 def fold_within(state: State, record: Record, first: int, last: int) -> list[e.AnyEvent]:
     """Fold the events of a record that lie between `first` and `last`: a cutoff may lie inside an append."""
     begin, events = record.first, record.events()
-    if first <= begin and record.last <= last:
+    if first <= begin and begin + record.count <= last + 1:
         apply_all(state, events, begin, record.time)
     else:
         skipped = max(0, first - begin)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
@@ -58,6 +58,8 @@ class BranchTally:
             branch.nodes += 1
         turn = _turn(event)
         if turn is not None:
+            if isinstance(event, e.RunStarted) and self._is_undoing(entry.branch, entry.seq):
+                turn = Status.COMPENSATING, False  # it goes on with what it was doing
             branch.status, branch.is_held = turn
             self._turns.append((entry.seq, entry.branch, *turn))
 
@@ -78,14 +80,21 @@ class BranchTally:
 
     def _at(self, branch: int, cutoff: int) -> tuple[Status, bool]:
         """How the run stood at that event of that branch."""
+        return next(self._before(branch, cutoff), (Status.CREATED, False))
+
+    def _is_undoing(self, branch: int, seq: int) -> bool:
+        """Whether the run had begun to compensate by then."""
+        return any(status is Status.COMPENSATING for status, _ in self._before(branch, seq))
+
+    def _before(self, branch: int, cutoff: int) -> Iterator[tuple[Status, bool]]:
+        """How the run stood on the lineage of that event, from there back to its beginning."""
         line: int | None = branch
         while line is not None:
             for seq, on, status, is_held in reversed(self._turns):
                 if on == line and seq <= cutoff:
-                    return status, is_held
+                    yield status, is_held
             here = self.branches.get(line)
             line, cutoff = (here.parent, here.cutoff) if here is not None else (None, 0)
-        return Status.CREATED, False
 
     def told(self) -> list[BranchSummary]:
         """All branches as they opened; the last one is the current one."""

@@ -83,7 +83,7 @@ class Replay:
     async def _tell(self, record: Record, events: list[e.AnyEvent], first: int, last: int) -> None:
         """What an owner wrote, as far as it lies between `first` and `last`."""
         time, seq = record.time, record.first
-        is_whole = first <= seq and record.last <= last
+        is_whole = first <= seq and seq + record.count <= last + 1
         for event in events:
             answer = _ANSWERS.get(type(event))
             if answer is None:
