@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import signal
 import sys
+from copy import deepcopy
 
 from hypothesis import HealthCheck, Phase, settings
+from hypothesis.internal.conjecture import providers
 
 from outlast.testing.servers.fixtures import _any_postgres, postgres, postgres_url
 
@@ -21,6 +23,11 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("outlast")
+
+# Hypothesis also draws constants that it finds in the modules of this project, as many as have been imported by then: the
+# examples of a test would depend on the tests that ran before it in its process.
+_nothing_found = deepcopy(providers._local_constants)
+providers._get_local_constants = lambda: _nothing_found
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background job; programs would inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)
