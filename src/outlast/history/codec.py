@@ -29,6 +29,8 @@ _known_of_failure = frozenset(Failure.__struct_encode_fields__) - {"+"}
 _FAILING = frozenset(name for name, kind in EVENT_TYPES.items() if "error" in kind.__struct_fields__)
 _LONG = 500
 """From how many bytes an event on it is quicker to ask the events than to search what was written."""
+_PLUS = ord("+")
+"""Bytes are looked through for one of them much faster than for several."""
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What bytes that are no events end in: not JSON, not the right fields, not text, or nested without end."""
 
@@ -44,9 +46,9 @@ def encode(events: Sequence[AnyEvent]) -> bytes:
     body = _encoder.encode(events)
     is_long = len(body) > _LONG * len(events)
     # Fields of a newer version, or in short bodies a user's value with such a key: then it is only the longer way.
-    if any(map(_has_more, events)) if is_long else b'"+":' in body:
+    if any(map(_has_more, events)) if is_long else _PLUS in body and b'"+":' in body:
         body = _encoder.encode([_with_more(event) for event in events])
-    if is_long or b'"ms":null' in body:
+    if is_long or body.find(b'"ms":null') >= 0:
         _must_be_numbers(events)
     return body
 

@@ -49,6 +49,7 @@ class Pen:
     `state` is the fold of what is durable, `head` its place. After any exception but `Fenced` the pen may be used again."""
 
     def __init__(self, ledger: Ledger, worker: WorkerId, epoch: int, head: Head, state: State) -> None:
+        self.run: RunId = head.run
         self.worker = worker
         self.epoch = epoch
         self.head = head
@@ -66,10 +67,6 @@ class Pen:
         self._doubtful: Sequence[e.AnyEvent] = ()
         self._doubtful_at = 0
         self._summary_behind = False
-
-    @property
-    def run(self) -> RunId:
-        return self.head.run
 
     @property
     def store(self) -> Store:
@@ -167,7 +164,8 @@ class Pen:
             time = max(self._ledger.clock(), self.state.outline.time)
         run, first, count = old.run, old.version + 1, len(events)
         last = old.version + count
-        if not _BEGINNINGS.isdisjoint(map(type, events)):
+        kinds = frozenset(map(type, events))
+        if not _BEGINNINGS.isdisjoint(kinds):
             _must_begin(events, first, kind)
         try:
             apply_all(view, events, first, time)
@@ -186,7 +184,7 @@ class Pen:
         if draft is not self._draft:
             opens, closes = _moved(self.state, view)
             return Append(record, head, summarise(run, view), opens, closes, release=release)
-        if not self._summary_behind and not is_changed(draft, events):
+        if not self._summary_behind and not is_changed(draft, kinds):
             return Append(record, head, None, (), (), (), None, release)
         claim = self.worker if old.version == 0 and not release else None
         opened, closed = draft.ends()

@@ -117,9 +117,9 @@ class View(State):
         self.nodes = Overlay(under.nodes)  # type: ignore[arg-type]  # a state that is not a view has dictionaries
         self.others: dict[str, Overlay[Any]] = {}
 
-    @property
-    def waiting(self) -> int:
-        return len(self.waits) if "waits" in self.others else self.under.waiting
+    def count(self, name: str) -> int:
+        overlay = self.others.get(name)
+        return self.under.count(name) if overlay is None else len(overlay)
 
     def new_table(self, name: str) -> object:
         kind = OrderedOverlay if name == "waits" else Overlay
@@ -136,16 +136,18 @@ class Draft:
         self.state = state
         self.view = View(state)
 
-    @property
     def has_new_ends(self) -> bool:
         """Whether waits or loose ends were added or ended."""
         others = self.view.others
-        return bool(others) and any(name in others and others[name].changes for name in _ENDS)
+        if not others:
+            return False
+        waits, loose = others.get("waits"), others.get("loose")
+        return bool((waits is not None and waits.changes) or (loose is not None and loose.changes))
 
     def ends(self) -> tuple[tuple[Wait, ...], tuple[str, ...]]:
         """The waits and loose ends that the draft adds, and the names of those it ends; one that only moved between the
         two tables is among both."""
-        if not self.has_new_ends:
+        if not self.has_new_ends():
             return (), ()
         others = self.view.others
         changes = [(name, wait) for table in _ENDS if table in others for name, wait in others[table].changes.items()]

@@ -232,14 +232,14 @@ class State:
         outline = self.outline
         if outline.base is None:
             return Status.CREATED
-        if outline.base is Status.RUNNING and not outline.open_nodes and self.waiting:
+        if outline.base is Status.RUNNING and not outline.open_nodes and self.count("waits"):
             return Status.WAITING
         return outline.base
 
-    @property
-    def waiting(self) -> int:
-        """How many things the run waits for; a table that nobody has asked for does not begin for that."""
-        return len(self.waits) if "waits" in self.__dict__ else 0
+    def count(self, name: str) -> int:
+        """How much there is in the table of that name; one that nobody has asked for does not begin for that."""
+        table = self.__dict__.get(name)
+        return 0 if table is None else len(table)
 
     @property
     def is_closed(self) -> bool:

@@ -7,7 +7,6 @@ normal; what it says must be what the fold said at `at` (V10).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from itertools import islice
 
 from msgspec import Struct
@@ -47,7 +46,7 @@ class Summary(Struct, frozen=True, omit_defaults=True):
 
 def summarise(run: RunId, state: State) -> Summary:
     """The summary of a state, or of the view of a draft."""
-    outline, waiting = state.outline, state.waiting
+    outline, waiting = state.outline, state.count("waits")
     return Summary(
         run,
         outline.seq,
@@ -74,15 +73,16 @@ INWARD = frozenset({e.NodeScheduled, e.NodeStarted, e.NodeCheckpointed, e.NodeCo
 """Events that change nothing that people look for, unless the run goes from waiting to running or back."""
 
 
-def is_changed(draft: Draft, events: Iterable[e.AnyEvent]) -> bool:
-    """Whether what the catalogue or the waits show differs once these events, which were folded into the draft, landed."""
+def is_changed(draft: Draft, kinds: frozenset[type[e.Event]]) -> bool:
+    """Whether what the catalogue or the waits show differs once events of these kinds, which were folded into the draft,
+    landed."""
     old, new = draft.state.outline, draft.view.outline
-    if (not old.open_nodes) is not (not new.open_nodes) and draft.view.waiting:
+    if (not old.open_nodes) is not (not new.open_nodes) and draft.view.count("waits"):
         return True
-    if INWARD.issuperset(map(type, events)):
-        return draft.has_new_ends  # a node that was to be tried again has a timer
+    if kinds <= INWARD:
+        return draft.has_new_ends()  # a node that was to be tried again has a timer
     return (
-        draft.has_new_ends
+        draft.has_new_ends()
         or old.base is not new.base
         or old.branch != new.branch
         or old.version != new.version

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Protocol
 
+from msgspec import Struct
+
 from outlast.history.ids import RunId
 from outlast.store import Line
 
@@ -64,7 +66,7 @@ def speaker() -> Speaker | None:
 def capture(keeper: Keeper, run: RunId, node: str, attempt: int, *, stdout: bool = False) -> Iterator[None]:
     """Let what is logged in here, and printed if `stdout`, be lines of this attempt, provided the process listens
     (`LineKeeper.install`). An attempt is never a replay: it is heard even where its driver's context is silent."""
-    speaking = Speaker(keeper, run, node, attempt, stdout=stdout)
+    speaking = Speaker(keeper, run, node, attempt, stdout)
     spoken, replayed = _speaking.set(speaking), is_replaying.set(None)
     try:
         yield
@@ -78,18 +80,15 @@ speak = _speaking.set
 """`capture` without an end, for a context that belongs to the attempt alone; `Speaker.end` says what is left."""
 
 
-class Speaker:
-    """An attempt that speaks, on any thread."""
+class Speaker(Struct, eq=False):
+    """An attempt that speaks, on any thread. `begun` is what was printed since the last end of line."""
 
-    __slots__ = ("_begun", "attempt", "keeper", "node", "prints", "run")
-
-    def __init__(self, keeper: Keeper, run: RunId, node: str, attempt: int, *, stdout: bool) -> None:
-        self.keeper = keeper
-        self.run = run
-        self.node = node
-        self.attempt = attempt
-        self.prints = stdout
-        self._begun = ""
+    keeper: Keeper
+    run: RunId
+    node: str
+    attempt: int
+    prints: bool
+    begun: str = ""
 
     def say(self, level: str, logger: str, text: str) -> None:
         """A line of its own."""
@@ -99,17 +98,17 @@ class Speaker:
     def print(self, text: str) -> None:
         """A piece of what is printed: lines are said when they are complete, or too long to wait for."""
         with _turn:
-            *complete, self._begun = (self._begun + text).split("\n")
+            *complete, self.begun = (self.begun + text).split("\n")
             for line in complete:
                 self.say(STDOUT, "", line)
-            if len(self._begun) > LONGEST_TEXT:
+            if len(self.begun) > LONGEST_TEXT:
                 self.end()
 
     def end(self) -> None:
         """Say what was printed without an end of line."""
-        if not self._begun:
+        if not self.begun:
             return
         with _turn:
-            begun, self._begun = self._begun, ""
+            begun, self.begun = self.begun, ""
             if begun:
                 self.say(STDOUT, "", begun)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
@@ -117,7 +116,6 @@ class Code:
                 continue  # a task has it as its outcome; asyncio raises it through the loop besides
             return
 
-    @property
     def is_done(self) -> bool:
         """Whether it has returned or raised, or cannot go on."""
         return self.broken is not None or (self.main is not None and self.main.done())
@@ -128,11 +126,13 @@ class Code:
         self._is_dismissed = self.silencer.on = True
         for ask in self.open.values():
             ask.future.settled().cancel()
-        with suppress(BaseException):  # it may do anything in its `finally`, and nobody listens
+        try:
             self._loop.run_until_quiet()
             if self.main is not None and not self.main.done():
                 coroutine: Any = self.main.get_coro()
                 coroutine.close()
+        except BaseException:  # it may do anything in its `finally`, and nobody listens
+            pass
         self.close = self.main = None
         self.open.clear()
         self.fresh.clear()

@@ -52,7 +52,7 @@ def has_duties(ending: Ending, events: list[e.AnyEvent], state: State, created: 
     """Whether others have to be told of the end of a run, said with `events`, before it is given back."""
     if isinstance(ending, e.RunPaused) or (isinstance(ending, e.RunFailed) and ending.held):
         return False  # held is not over
-    has_children = len(state.children) > 0 or e.ChildStarted in map(type, events)
+    has_children = state.count("children") > 0 or e.ChildStarted in map(type, events)
     return has_children or bool(created.parent) or isinstance(ending, e.RunContinued)
 
 

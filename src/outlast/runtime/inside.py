@@ -11,7 +11,7 @@ from msgspec import Raw
 from outlast.errors import NotDurable
 from outlast.history import events as e
 from outlast.runtime import far
-from outlast.runtime.capture import Keeper, Speaker, speaker
+from outlast.runtime.capture import Speaker, speaker
 from outlast.runtime.stopping import Stopped
 from outlast.runtime.values import codec_for, encode, stored
 from outlast.runtime.written import FINISHED, INTERRUPTED, Stage, Written, partial_of
@@ -20,23 +20,14 @@ if TYPE_CHECKING:
     from outlast.runtime.asks import NodeAsk
 
 
-class Inside(Speaker):
-    """One attempt of a node, seen from inside. `kept` is what an earlier attempt kept by a checkpoint."""
+class Inside(Speaker, eq=False, kw_only=True):
+    """One attempt of a node, seen from inside. `kept` is what an earlier attempt kept by a checkpoint; `unfinished` are the
+    files that it is writing, by their hidden names."""
 
-    __slots__ = ("ask", "is_stopped", "kept", "unfinished")
-
-    def __init__(self, ask: NodeAsk, keeper: Keeper, stdout: bool) -> None:
-        self.keeper = keeper
-        self.run = ask.driver.code.run
-        self.node = ask.name
-        self.attempt = ask.attempt
-        self.prints = stdout
-        self._begun = ""
-        self.ask = ask
-        self.is_stopped = False
-        self.kept: e.Value | None = None
-        self.unfinished: dict[str, Written] | None = None
-        """The files that it is writing, by their hidden names."""
+    ask: NodeAsk
+    is_stopped: bool = False
+    kept: e.Value | None = None
+    unfinished: dict[str, Written] | None = None
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -94,7 +85,7 @@ class Inside(Speaker):
             for written in list(self.unfinished.values()):
                 if written.keep_partial():
                     self.tell_written("interrupted", written)
-        if self._begun:
+        if self.begun:
             super().end()
 
 

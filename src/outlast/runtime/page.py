@@ -50,6 +50,7 @@ class Page:
         "is_pausing",
         "is_winding_down",
         "pen",
+        "run",
         "starting",
         "worker",
     )
@@ -59,6 +60,7 @@ class Page:
         self.attempts = worker.attempts
         self._clock = worker.ledger.clock
         self.code = code
+        self.run: RunId = code.run
         self.created = created
         self.pen = pen
         self.is_over = False
@@ -82,10 +84,6 @@ class Page:
         self._request: Request | None = None
         self._held: e.RunFailed | None = None
         self._pause: e.RunPaused | e.RunFailed | None = None
-
-    @property
-    def run(self) -> RunId:
-        return self.code.run
 
     def _date(self) -> None:
         """Date what is about to be said. Everything said until the next append has this date."""

@@ -185,10 +185,10 @@ async def _must_end(code: Code, seq: int, ending: e.AnyEvent, blobs: Blobs) -> N
     if isinstance(ending, e.RunCancelled):
         return  # that was somebody else's doing
     had = _told(ending)
-    if isinstance(ending, e.RunFailed) and not code.is_done and not code.open:
+    if isinstance(ending, e.RunFailed) and not code.is_done() and not code.open:
         return  # it waited for something that is not durable, and still does
     waiting = [*code.fresh.values(), *(ask for key, ask in code.open.items() if key not in code.fresh)]
-    if code.fresh or not code.is_done:
+    if code.fresh or not code.is_done():
         asked = ", ".join(ask.told() for ask in waiting[:NAMED]) or "nothing"
         raise Divergence(f"at event {seq} the log has {had}; the code goes on, and asked for {asked}", seq)
     has = _outcome(code)

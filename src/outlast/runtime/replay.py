@@ -255,7 +255,7 @@ class Replay:
     def _not_asked(self, what: str, seq: int) -> Divergence:
         code = self._code
         waiting: list[Ask] = [*code.fresh.values(), *(ask for key, ask in code.open.items() if key not in code.fresh)]
-        if code.is_done:
+        if code.is_done():
             return Divergence(f"at event {seq} the log has {what}; the code has ended before that", seq)
         asked = ", ".join(ask.told() for ask in waiting[:SHOWN]) or "nothing"
         more = f" and {len(waiting) - SHOWN} more" if len(waiting) > SHOWN else ""

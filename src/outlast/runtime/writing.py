@@ -61,7 +61,7 @@ class Writing(Requests):
                     await self._hear()
                 elif self._request is not None and not self._is_stopping:
                     await self._obey(self._request)
-                elif self._pause is not None and not self.code.is_done:
+                elif self._pause is not None and not self.code.is_done():
                     await self._commit(self._pause)
                 else:
                     following = await self._commit(carrying=carrying)
@@ -84,7 +84,7 @@ class Writing(Requests):
         if code.fresh:
             self._ask_aloud()
         # Code that was stopped is not told what nodes still bring home: it has nothing open, and is not at its end.
-        if ending is None and (not (code.open or self._is_stopping) or code.is_done):
+        if ending is None and (not (code.open or self._is_stopping) or code.is_done()):
             ending = await self._conclude()
         begins, then, time = self._begins, self._then, self._time
         events, self._pending, self._begins = self._pending, [], []
@@ -151,7 +151,7 @@ class Writing(Requests):
         """The last word, after all that is still open was closed."""
         self._is_stopping = True
         self._date()
-        if not self.code.is_done:
+        if not self.code.is_done():
             self.code.broken = NotDurable(
                 "the workflow waits for something that is not durable and will never come. Do this in a node."
             )

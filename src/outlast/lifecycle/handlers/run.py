@@ -102,7 +102,7 @@ def _end(state: State, status: Status, seq: int) -> None:
     outline.base, outline.open_nodes = status, 0
     outline.held = outline.recoverable = outline.pause_requested = outline.cancel_requested = False
     outline.jump_requested, outline.undoing = None, False
-    if len(state.waits):
+    if state.count("waits"):
         for wait in list(state.waits.values()):
             _let_go(state, wait, seq)
         state.waits.clear()

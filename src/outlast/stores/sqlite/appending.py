@@ -10,7 +10,7 @@ import msgspec
 
 from outlast.history.ids import RunId
 from outlast.history.record import Kind, Record
-from outlast.lifecycle.state import Wait
+from outlast.lifecycle.summary import Summary
 from outlast.store import LANDED, Append, Head, Lost, Outcome
 from outlast.stores.sqlite.catalog import put_summaries
 from outlast.stores.sqlite.records import head_of, records_of
@@ -174,13 +174,27 @@ class _Rows:
         self.last = 0
         self._db = db
         self._log: list[tuple[Any, ...]] = []
-        self._more: list[tuple[int, Append]] = []
-        """Those that say more than what stands in the log, each with the number of its run."""
+        self._summaries: list[tuple[int, Summary]] = []
+        self._more: dict[str, list[tuple[Any, ...]]] = {sql: [] for sql in (_CLOSE, _OPEN, _TAKE, _GIVE_BACK)}
+        """What else there is to do, in this order."""
 
     def add(self, append: Append, id: int) -> None:
         self._log.append(_log_row(append.record, id))
         if _says_more(append):
-            self._more.append((id, append))
+            self._add_more(append, id)
+
+    def _add_more(self, append: Append, id: int) -> None:
+        more, epoch = self._more, append.record.epoch
+        if append.summary is not None:
+            self._summaries.append((id, append.summary))
+        for name in append.closes:
+            more[_CLOSE].append((id, name))
+        for wait in append.opens:
+            more[_OPEN].append((id, wait.name, wait.kind, wait.due, _encode(wait)))
+        if append.claim is not None:
+            more[_TAKE].append((id, append.claim, epoch))
+        if append.release:
+            more[_GIVE_BACK].append((id, epoch))
 
     def write(self) -> None:
         db = self._db
@@ -188,23 +202,13 @@ class _Rows:
         self.landed += len(self._log)
         self.last = db.last_insert_rowid()
         self._log.clear()
-        if self._more:
-            self._write_more()
-            self._more.clear()
-
-    def _write_more(self) -> None:
-        db, more = self._db, self._more
-        summaries = [(id, append.summary) for id, append in more if append.summary is not None]
-        if summaries:
-            put_summaries(db, summaries)
-        for sql, rows in (
-            (_CLOSE, [(id, name) for id, append in more for name in append.closes]),
-            (_OPEN, [_wait_row(id, wait) for id, append in more for wait in append.opens]),
-            (_TAKE, [(id, append.claim, append.record.epoch) for id, append in more if append.claim is not None]),
-            (_GIVE_BACK, [(id, append.record.epoch) for id, append in more if append.release]),
-        ):
+        if self._summaries:
+            put_summaries(db, self._summaries)
+            self._summaries.clear()
+        for sql, rows in self._more.items():
             if rows:
                 db.executemany(sql, rows)
+                rows.clear()
 
 
 def _log_row(record: Record, id: int) -> tuple[Any, ...]:
@@ -220,10 +224,6 @@ def _log_row(record: Record, id: int) -> tuple[Any, ...]:
         record.body,
         record.digest,
     )
-
-
-def _wait_row(run: int, wait: Wait) -> tuple[int, str, str, int | None, bytes]:
-    return run, wait.name, wait.kind, wait.due, _encode(wait)
 
 
 def _only_moves_on(append: Append) -> bool:

@@ -20,6 +20,7 @@ insert into catalogue (id, run, at, status, workflow, parent, created, text, bod
 on conflict (id) do update set at = excluded.at, status = excluded.status, text = excluded.text, body = excluded.body"""
 _CORRECT = "update catalogue set workflow = ?, parent = ?, created = ? where id = ?"
 _UNTAG = "delete from tag where run = ?"
+_ARE_THERE_TAGS = "select exists (select 1 from tag)"
 _TAG = "insert into tag (tag, run) values (?, ?)"
 _SUMMARY = "select body from catalogue join head using (id) where head.run = ?"
 _AT = "select head.id, coalesce(catalogue.at, 0) from head left join catalogue using (id) where head.run = ?"
@@ -66,7 +67,8 @@ def put_summaries(db: apsw.Connection, summaries: Sequence[tuple[int, Summary]],
     db.executemany(_PUT, [_row(id, summary) for id, summary in summaries])
     if is_suspect:
         db.executemany(_CORRECT, [(each.workflow, each.parent, each.created, id) for id, each in summaries])
-    db.executemany(_UNTAG, [(id,) for id, _ in summaries])
+    if db.execute(_ARE_THERE_TAGS).get:  # most stores have none
+        db.executemany(_UNTAG, [(id,) for id, _ in summaries])
     tags = [(tag, id) for id, summary in summaries for tag in dict.fromkeys(summary.tags)]
     if tags:
         db.executemany(_TAG, tags)
