@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable
 
 from benchmarks import peers
-from benchmarks.measures import ROOT
+from benchmarks.measures import ROOT, pace
 from benchmarks.plan import Job, Results
 from benchmarks.program import Found
 
@@ -49,6 +49,7 @@ def _set_up() -> dict[str, str]:
 
 
 def _round(results: Results, job: Job, system: str, number: int) -> None:
+    results.pace.append(pace())
     began = time.perf_counter()
     try:
         found = _run(job, system)

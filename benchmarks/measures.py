@@ -7,6 +7,7 @@ import resource
 import statistics
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
@@ -42,6 +43,18 @@ def quantile(values: Sequence[float], share: float) -> float:
 def gaps(moments: Sequence[float]) -> list[float]:
     """From each moment to the next."""
     return [later - earlier for earlier, later in pairwise(moments)]
+
+
+def pace() -> float:
+    """Milliseconds for a fixed piece of work: how fast the machine is right now."""
+
+    def work(number: int) -> tuple[int, list[int]]:
+        return number + 1, [number]
+
+    began, kept = time.perf_counter(), {}
+    for number in range(200_000):
+        kept[number & 1023] = work(number)
+    return (time.perf_counter() - began) * 1e3
 
 
 def resident_mb() -> float:

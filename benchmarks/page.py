@@ -70,7 +70,7 @@ LENGTHS = {
 
 
 def page(machine: Machine, results: Results, kernel: Kernel | None) -> str:
-    parts = (_top(machine), _goals(results), _beside(machine, results), _long(results), _many(results))
+    parts = (_top(machine, results), _goals(results), _beside(machine, results), _long(results), _many(results))
     rest = (
         _shared(results),
         _on_postgres(results),
@@ -81,14 +81,15 @@ def page(machine: Machine, results: Results, kernel: Kernel | None) -> str:
     return "\n".join(filter(None, (*parts, *rest)))
 
 
-def _top(machine: Machine) -> str:
+def _top(machine: Machine, results: Results) -> str:
     return f"""# Benchmarks
 
 Measured by `make bench` on {machine.day} in {machine.seconds:.0f} s: {machine.cores} cores, {machine.system},
 Python {machine.python}, SQLite {machine.sqlite}. Machines are noisy: compare within a run, read the ratios, and treat small
 gaps as ties. Systems take turns, round after round; a figure is the median of the rounds, with their range in brackets; a
 ratio is taken within each round. Each line names the program that measured it: `w1` is `python -m benchmarks.w1 --system
-outlast`, or `dbos`, or `raw`.
+outlast`, or `dbos`, or `raw`. How fast the machine was meanwhile: a fixed loop of Python, timed before each program, took
+{_figure(results.pace, 0) or "?"} ms.
 
 - W1: one run of 200 trivial nodes, one after the other, after 1,200 others: while SQLite's WAL still grows it is about half
   as fast as when it is written over, so a store that was just made is measured besides.

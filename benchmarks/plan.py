@@ -52,6 +52,8 @@ class Results(Struct):
 
     found: dict[str, dict[str, list[Found]]] = {}
     failures: dict[str, dict[str, str]] = {}
+    pace: list[float] = []
+    """How fast the machine was before each of them."""
 
     def values(self, job: str, measure: str, system: str = "outlast") -> list[float]:
         """One measure of one system in every round; empty where it was not found."""
