@@ -12,6 +12,7 @@ from outlast.history import events as e
 from outlast.history.codec import encode
 from outlast.history.ids import AppendId, RunId, WorkerId, checked_run, uuid7
 from outlast.history.record import Kind, Record, chained, genesis
+from outlast.ledger.following import Follower
 from outlast.ledger.group import GroupCommit, Measures
 from outlast.ledger.pen import Pen
 from outlast.ledger.reading import Told, head_of, lineage_of, state_of
@@ -100,12 +101,12 @@ class Ledger:
         self.remember(pen)
         return pen
 
-    def forget(self, pen: Pen) -> None:
+    def forget(self, pen: Follower) -> None:
         """The pen no longer owns its run."""
         if self._pens.get(pen.run) is pen:
             del self._pens[pen.run]
 
-    def fence_off(self, pen: Pen) -> None:
+    def fence_off(self, pen: Follower) -> None:
         self.measures.fenced += 1
         log.warning("run %s was taken over; epoch %d of worker %s is fenced off", pen.run, pen.epoch, pen.worker)
         self.forget(pen)

@@ -1,28 +1,16 @@
-"""An owner's hand on one run."""
+"""An owner's hand on one run: what it writes, the branches it opens, and how it lets go."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
-from outlast.errors import (
-    AlreadyExists,
-    BadInput,
-    Damaged,
-    Fenced,
-    Illegal,
-    OutcomeUnknown,
-    Overtaken,
-    Refused,
-    StoreError,
-)
+from outlast.errors import AlreadyExists, BadInput, Illegal, OutcomeUnknown, Overtaken, Refused, StoreError
 from outlast.history import events as e
 from outlast.history.codec import encode
-from outlast.history.ids import AppendId, RunId, WorkerId
-from outlast.history.lineage import Branch, Interval, holder, lineage
-from outlast.history.record import Entry, Kind, Record, chained, entries, follows
-from outlast.ledger.reading import Told, branches_of, fold_within, records, state_of
+from outlast.history.ids import AppendId
+from outlast.history.record import Kind, Record, chained
+from outlast.ledger.following import Follower
 from outlast.lifecycle import decide
 from outlast.lifecycle.draft import Draft
 from outlast.lifecycle.fold import apply_all
@@ -31,11 +19,7 @@ from outlast.lifecycle.state import State, Wait
 from outlast.lifecycle.status import TERMINAL
 from outlast.lifecycle.summary import is_changed, summarise
 from outlast.lifecycle.turning import Turn, must_lead_on
-from outlast.store import LANDED, Append, Head, Lost, Store
-
-if TYPE_CHECKING:
-    from outlast.ledger.ledger import Ledger
-
+from outlast.store import LANDED, Append, Head, Lost
 
 _OWNER = Kind.OWNER
 _BEGINS: dict[type[e.Event], Kind] = {e.BranchOpened: Kind.OWNER, e.RunTakenOver: Kind.TAKEOVER}
@@ -43,40 +27,9 @@ _BEGINS: dict[type[e.Event], Kind] = {e.BranchOpened: Kind.OWNER, e.RunTakenOver
 _BEGINNINGS = frozenset(_BEGINS)
 
 
-class Pen:
+class Pen(Follower):
     """Writes one run's story under one epoch. Made by `Ledger.create` and `Ledger.take_over`; used by one task at a time.
-
-    `state` is the fold of what is durable, `head` its place. After any exception but `Fenced` the pen may be used again."""
-
-    def __init__(self, ledger: Ledger, worker: WorkerId, epoch: int, head: Head, state: State) -> None:
-        self.run: RunId = head.run
-        self.worker = worker
-        self.epoch = epoch
-        self.head = head
-        self.state = state
-        self.news: Callable[[], None] | None = None
-        """Called when a guest of this process has written to the run."""
-        self.arrived: deque[Entry] = deque()
-        """What guests wrote and the owner has not looked at yet, in the order of the log; whoever looks takes it out."""
-        self.remembered: list[Told] = []
-        """What was read to take the run over, for whoever goes through it again; whoever has done so lets go of it."""
-        self._ledger = ledger
-        self._draft = Draft(state)
-        self._busy = False
-        self._doubts: set[AppendId] = set()
-        self._doubtful: Sequence[e.AnyEvent] = ()
-        self._doubtful_at = 0
-        self._summary_behind = False
-
-    @property
-    def store(self) -> Store:
-        """For reading; what is written goes through the pen."""
-        return self._ledger.store
-
-    @property
-    def key(self) -> bytes:
-        """What the digests of its log are made with."""
-        return self._ledger.key
+    After any exception but `Fenced` it may be used again."""
 
     # --- writing
 
@@ -213,22 +166,6 @@ class Pen:
 
     # --- branches
 
-    async def branches(self, cutoff: int | None = None) -> dict[int, Branch]:
-        """All branches of the run; those that matter to a branch cut there, if that can be told from fewer."""
-        if cutoff is not None:
-            ancestors = await branches_of(self.store, self.head, ancestors_only=True)
-            if _is_within(cutoff, lineage(ancestors, self.head.branch, self.head.version)):
-                return ancestors
-        return await branches_of(self.store, self.head)
-
-    async def state_at(self, cutoff: int) -> State:
-        """What the lineage that ends at `cutoff` amounts to, on whichever branch that event lies."""
-        return await self._state_at(cutoff, await self.branches(cutoff))
-
-    async def _state_at(self, cutoff: int, branches: dict[int, Branch]) -> State:
-        holding = holder(branches.values(), cutoff)
-        return await state_of(self.store, self.run, lineage(branches, holding.id, cutoff))
-
     async def turn(self, turn: Turn) -> int:
         """Leave what follows the cutoff on its branch and go on beside it; nothing is deleted."""
         if not 0 <= turn.cutoff <= self.head.version:
@@ -253,12 +190,6 @@ class Pen:
             raise Illegal("V8", "; ".join(wrong), seq=seq)
         return Draft(await self._state_at(event.cutoff, branches))
 
-    # --- taking in what others wrote
-
-    async def catch_up(self) -> list[Entry]:
-        """Take in what guests wrote since; returns it. Raises `Fenced` if the run has a newer owner."""
-        return await self._take_in([record async for record in self._newer()], Kind.OWNER)
-
     async def _give_way(self, lost: Lost, kind: Kind) -> int:
         """Take in what the append lost to; only data lets the same decision stand."""
         if self.head.version == 0:
@@ -273,70 +204,7 @@ class Pen:
             raise Overtaken(f"someone made a request to run {self.run}: decide again")
         return len(taken)
 
-    def _newer(self) -> AsyncIterator[Record]:
-        return records(self.store, self.run, self.head.version + 1)
-
-    async def _take_in(self, newer: Sequence[Record], kind: Kind) -> list[Entry]:
-        taken: list[Entry] = []
-        for record in newer:
-            self._must_be_for_us(record, kind)
-            if record.first != self.head.version + 1 or not follows(record, self.head.digest, self._ledger.key):
-                raise Damaged("the record does not follow the one before it", run=self.run, seq=record.first)
-            told = entries(record)
-            if told and isinstance(told[0].event, e.BranchOpened):
-                await self._follow_branch(record, told[0].event)
-            else:
-                fold_within(self.state, record, record.first, record.last)
-            self._move_to(record)
-            taken += told
-            if record.epoch == 0:
-                self.arrived += told
-        if taken:
-            self._ledger.measures.taken_in += len(taken)
-            self._draft.drop()
-            self._summary_behind = True
-        return taken
-
-    def _must_be_for_us(self, record: Record, kind: Kind) -> None:
-        """A guest's record is, and so is one of ours whose answer was lost; another owner's only before our takeover."""
-        if record.kind in (Kind.GUEST, Kind.CONTROL):
-            return
-        if record.id in self._doubts:
-            self._doubts.discard(record.id)
-            self._doubtful_at = record.first
-            return
-        if kind is Kind.OWNER or record.epoch >= self.epoch:
-            raise self._fenced(f"epoch {record.epoch} wrote event {record.first}")
-
-    async def _follow_branch(self, record: Record, event: e.BranchOpened) -> None:
-        """A branch opened beneath us: by the owner before our takeover, or by our own append whose answer was lost."""
-        branches = await branches_of(self.store, self._head_at(record))
-        self.state = await state_of(self.store, self.run, lineage(branches, event.branch, record.last))
-        self._draft = Draft(self.state)
-        self.remembered = []
-
-    def _move_to(self, record: Record) -> None:
-        self.head = self._head_at(record)
-
-    def _head_at(self, record: Record) -> Head:
-        old = self.head
-        first = old.branch_first if record.branch == old.branch else record.first
-        return Head(
-            old.run,
-            record.last,
-            record.digest,
-            max(old.epoch, record.epoch),
-            record.branch,
-            first,
-            self.state.is_closed,
-            old.ready,
-        )
-
-    def _fenced(self, why: str) -> Fenced:
-        self._ledger.fence_off(self)
-        return Fenced(f"run {self.run} has a newer owner than epoch {self.epoch}: {why}")
-
-    # --- ending
+    # --- letting go
 
     async def let_go(self, *, ready: bool = False) -> bool:
         """Give the claim back; False if something arrived meanwhile, which is then taken in: look at the state again."""
@@ -354,10 +222,6 @@ class Pen:
         seen = stored.at if stored else 0
         if seen > self.head.version or await self.store.correct(summarise(self.run, self.state), seen):
             self._summary_behind = False
-
-
-def _is_within(seq: int, intervals: Sequence[Interval]) -> bool:
-    return seq == 0 or any(first <= seq <= last for first, last in intervals)
 
 
 def _must_begin(events: Sequence[e.AnyEvent], first: int, kind: Kind) -> None:

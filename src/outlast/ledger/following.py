@@ -1,0 +1,142 @@
+"""Where an owner stands in the log of its run, and how it follows what others wrote there."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import TYPE_CHECKING
+
+from outlast.errors import Damaged, Fenced
+from outlast.history import events as e
+from outlast.history.ids import AppendId, RunId, WorkerId
+from outlast.history.lineage import Branch, Interval, holder, lineage
+from outlast.history.record import Entry, Kind, Record, entries, follows
+from outlast.ledger.reading import Told, branches_of, fold_within, records, state_of
+from outlast.lifecycle.draft import Draft
+from outlast.lifecycle.state import State
+from outlast.store import Head, Store
+
+if TYPE_CHECKING:
+    from outlast.ledger.ledger import Ledger
+
+
+class Follower:
+    """The trunk of a pen. `state` is the fold of what is durable, `head` its place."""
+
+    def __init__(self, ledger: Ledger, worker: WorkerId, epoch: int, head: Head, state: State) -> None:
+        self.run: RunId = head.run
+        self.worker = worker
+        self.epoch = epoch
+        self.head = head
+        self.state = state
+        self.news: Callable[[], None] | None = None
+        """Called when a guest of this process has written to the run."""
+        self.arrived: deque[Entry] = deque()
+        """What guests wrote and the owner has not looked at yet, in the order of the log; whoever looks takes it out."""
+        self.remembered: list[Told] = []
+        """What was read to take the run over, for whoever goes through it again; whoever has done so lets go of it."""
+        self._ledger = ledger
+        self._draft = Draft(state)
+        self._busy = False
+        self._doubts: set[AppendId] = set()
+        self._doubtful: Sequence[e.AnyEvent] = ()
+        self._doubtful_at = 0
+        self._summary_behind = False
+
+    @property
+    def store(self) -> Store:
+        """For reading; what is written goes through the pen."""
+        return self._ledger.store
+
+    @property
+    def key(self) -> bytes:
+        """What the digests of its log are made with."""
+        return self._ledger.key
+
+    # --- branches
+
+    async def branches(self, cutoff: int | None = None) -> dict[int, Branch]:
+        """All branches of the run; those that matter to a branch cut there, if that can be told from fewer."""
+        if cutoff is not None:
+            ancestors = await branches_of(self.store, self.head, ancestors_only=True)
+            if _is_within(cutoff, lineage(ancestors, self.head.branch, self.head.version)):
+                return ancestors
+        return await branches_of(self.store, self.head)
+
+    async def state_at(self, cutoff: int) -> State:
+        """What the lineage that ends at `cutoff` amounts to, on whichever branch that event lies."""
+        return await self._state_at(cutoff, await self.branches(cutoff))
+
+    async def _state_at(self, cutoff: int, branches: dict[int, Branch]) -> State:
+        holding = holder(branches.values(), cutoff)
+        return await state_of(self.store, self.run, lineage(branches, holding.id, cutoff))
+
+    # --- what others wrote
+
+    async def catch_up(self) -> list[Entry]:
+        """Take in what guests wrote since; returns it. Raises `Fenced` if the run has a newer owner."""
+        return await self._take_in([record async for record in self._newer()], Kind.OWNER)
+
+    def _newer(self) -> AsyncIterator[Record]:
+        return records(self.store, self.run, self.head.version + 1)
+
+    async def _take_in(self, newer: Sequence[Record], kind: Kind) -> list[Entry]:
+        taken: list[Entry] = []
+        for record in newer:
+            self._must_be_for_us(record, kind)
+            if record.first != self.head.version + 1 or not follows(record, self.head.digest, self._ledger.key):
+                raise Damaged("the record does not follow the one before it", run=self.run, seq=record.first)
+            told = entries(record)
+            if told and isinstance(told[0].event, e.BranchOpened):
+                await self._follow_branch(record, told[0].event)
+            else:
+                fold_within(self.state, record, record.first, record.last)
+            self.head = self._head_at(record)
+            taken += told
+            if record.epoch == 0:
+                self.arrived += told
+        if taken:
+            self._ledger.measures.taken_in += len(taken)
+            self._draft.drop()
+            self._summary_behind = True
+        return taken
+
+    def _must_be_for_us(self, record: Record, kind: Kind) -> None:
+        """A guest's record is, and so is one of ours whose answer was lost; another owner's only before our takeover."""
+        if record.kind in (Kind.GUEST, Kind.CONTROL):
+            return
+        if record.id in self._doubts:
+            self._doubts.discard(record.id)
+            self._doubtful_at = record.first
+            return
+        if kind is Kind.OWNER or record.epoch >= self.epoch:
+            raise self._fenced(f"epoch {record.epoch} wrote event {record.first}")
+
+    async def _follow_branch(self, record: Record, event: e.BranchOpened) -> None:
+        """A branch opened beneath us: by the owner before our takeover, or by our own append whose answer was lost."""
+        branches = await branches_of(self.store, self._head_at(record))
+        self.state = await state_of(self.store, self.run, lineage(branches, event.branch, record.last))
+        self._draft = Draft(self.state)
+        self.remembered = []
+
+    def _head_at(self, record: Record) -> Head:
+        old = self.head
+        first = old.branch_first if record.branch == old.branch else record.first
+        return Head(
+            old.run,
+            record.last,
+            record.digest,
+            max(old.epoch, record.epoch),
+            record.branch,
+            first,
+            self.state.is_closed,
+            old.ready,
+        )
+
+    def _fenced(self, why: str) -> Fenced:
+        self._ledger.fence_off(self)
+        return Fenced(f"run {self.run} has a newer owner than epoch {self.epoch}: {why}")
+
+
+def _is_within(seq: int, intervals: Sequence[Interval]) -> bool:
+    return seq == 0 or any(first <= seq <= last for first, last in intervals)
