@@ -47,6 +47,14 @@ def content_hash(content: bytes) -> str:
     return hashlib.blake2b(content, digest_size=32).hexdigest()
 
 
+_ANEW = re.compile(r"~(?:b[0-9]+(?:\.[0-9]+)?|[0-9]+)$")
+
+
+def question_of(interaction: str) -> str:
+    """The name of a question, however often it was asked anew: `ask` of `ask~2`, `ask~b3` and `ask~b3.2`."""
+    return _ANEW.sub("", interaction)
+
+
 def input_hash(inputs: bytes | Raw) -> str:
     """Six characters that stay the same, in every process, as long as the encoded inputs do."""
     told = len(inputs).to_bytes(8, "big") + bytes(inputs)

@@ -108,12 +108,19 @@ class GroupCommit:
 
     async def _flush(self) -> None:
         self._alone_until = self._pulse() + TURN
+        suspects = 0
         try:
             while self._waiting:
-                batch, self._waiting = self._waiting[:LARGEST_BATCH], self._waiting[LARGEST_BATCH:]
+                most = 1 if suspects else LARGEST_BATCH
+                suspects -= suspects > 0
+                batch, self._waiting = self._waiting[:most], self._waiting[most:]
                 try:
                     outcomes = await self._commit([append for append, _ in batch])
                 except BaseException as error:
+                    if len(batch) > 1 and not isinstance(error, StoreError) and isinstance(error, Exception):
+                        # One of them cannot be written, which is no fault of the others: they are written one by one.
+                        suspects, self._waiting = len(batch), batch + self._waiting
+                        continue
                     _fail(batch, error)
                     if not isinstance(error, Exception):
                         _fail(self._waiting, error)

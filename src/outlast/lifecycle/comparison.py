@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from outlast.history import events as e
-from outlast.history.ids import RunId
+from outlast.history.ids import RunId, question_of
 from outlast.history.lineage import Interval
 from outlast.history.record import Entry
 from outlast.lifecycle.difference import Change, changes_between
@@ -159,7 +159,7 @@ class _Indexed:
         if isinstance(event, e.ChildStarted | e.ChildEnded):
             return type(event).__name__, self._children.get(event.child, event.child)
         if isinstance(event, e.InteractionRequested | e.InteractionAnswered | e.InteractionWithdrawn):
-            return type(event).__name__, event.interaction.partition("~")[0]  # asked anew, it is the same question
+            return type(event).__name__, question_of(event.interaction)  # asked anew, it is the same question
         fields = ABOUT.get(type(event), ())
         return type(event).__name__, *(str(getattr(event, name)) for name in fields)
 

@@ -14,6 +14,7 @@ from msgspec import Struct
 from outlast.errors import BadInput, Refused
 from outlast.history import events as e
 from outlast.history.codec import decode, encode
+from outlast.history.ids import question_of
 from outlast.history.lineage import BEFORE_FIRST
 from outlast.history.record import Entry
 from outlast.lifecycle.state import State
@@ -42,7 +43,9 @@ def to_place(log: Sequence[Entry], place: str, *, by: str = "", reason: str = ""
         return Turn(cutoff=BEFORE_FIRST, by=by, reason=reason)
     if place.isascii() and place.isdigit():
         return Turn(cutoff=_within(log, place), by=by, reason=reason)
-    asked = _last(log, e.InteractionRequested, lambda event: place in (event.interaction, _base(event.interaction)))
+    asked = _last(
+        log, e.InteractionRequested, lambda event: place in (event.interaction, question_of(event.interaction))
+    )
     began = _last(log, e.NodeScheduled, lambda event: event.node == place and event.attempt == 1)
     if began is not None:
         return Turn(cutoff=began.seq - 1, by=by, reason=reason, redo=(place,))
@@ -214,10 +217,6 @@ def unmet(state: State, why: str) -> Turn:
 def _attempt(event: e.AnyEvent) -> int:
     assert isinstance(event, e.NodeCompleted | e.NodeFailed)
     return event.attempt
-
-
-def _base(interaction: str) -> str:
-    return interaction.partition("~")[0]
 
 
 def _last(log: Iterable[Entry], kind: type[e.Event], is_meant: Callable[[Any], bool]) -> Entry | None:

@@ -13,8 +13,6 @@ from outlast.errors import BadInput
 from outlast.history.events import NULL, Value
 from outlast.runtime.values import Codec, codec_for, hints_of
 
-_SCALARS = frozenset({int, str, float, bool, bytes, type(None)})
-"""What nobody can change, and so need not be copied for whoever is called."""
 MORE = "*"
 """The key under which the values of `*args` stand."""
 
@@ -66,7 +64,7 @@ class Arguments:
         body, copies = b"", args
         for place, (name, key, codec) in enumerate(self._columns):
             value = args[place]
-            if type(value) in _SCALARS:
+            if type(value) in codec.unchanged:
                 written = codec.written(value, name)
             else:
                 written, copy = codec.told(value, name)

@@ -14,7 +14,7 @@ import msgspec
 
 from outlast.definition.function import NodeSpec
 from outlast.history import events as e
-from outlast.history.ids import RunId, derived_run, input_hash
+from outlast.history.ids import RunId, derived_run, input_hash, question_of
 from outlast.lifecycle.decide import RUN_ENDED
 from outlast.lifecycle.state import NodeStatus, State
 from outlast.runtime import adopting
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 SHOWN_INPUTS = 2_000
 """Inputs up to this size stand in the log for people to read; of larger ones there is the hash."""
+
+LATEST = 253_402_300_799_000_000
+"""Microseconds: the last second of the year 9999. What is due later than that will not come either."""
 
 CANCELLED = e.Failure("Cancelled", "the workflow no longer waits for it", category="cancelled")
 
@@ -80,6 +83,7 @@ class NodeAsk(Ask):
         "attempt",
         "given",
         "inside",
+        "is_said",
         "is_waiting",
         "packed",
         "spec",
@@ -104,6 +108,8 @@ class NodeAsk(Ask):
         self.attempt = 1
         self.task: asyncio.Task[None] | None = None
         self.inside: Inside | None = None
+        self.is_said = False
+        """Whether it stands in the log, or is about to."""
         self.is_waiting = False
         """Whether an attempt failed and the next one is not due yet."""
         self.alarm: asyncio.TimerHandle | None = None
@@ -125,6 +131,7 @@ class NodeAsk(Ask):
         return msgspec.Raw(msgspec.json.encode({**parts[0], **parts[1]}))
 
     def say(self, pending: list[e.AnyEvent]) -> None:
+        self.is_said = True
         pending += (e.NodeScheduled(node=self.name, step=self.step), self.started())
 
     def started(self) -> e.NodeStarted:
@@ -170,7 +177,7 @@ class NodeAsk(Ask):
         self.alarm = self.driver.at(due, self._try_again)
 
     def _try_again(self) -> None:
-        if self.driver.is_winding_down:
+        if self.driver.is_winding_down or not self.driver.wants(self):
             return  # whoever goes on with the run finds the time in the log
         self.alarm, self.is_waiting = None, False
         self.attempt += 1
@@ -216,7 +223,7 @@ class TimerAsk(Ask):
 
     def __init__(self, name: str, due: int, alarm: Alarm | None = None) -> None:
         super().__init__(name, f"timer:{name}")
-        self.due = due
+        self.due = min(due, LATEST)
         self.alarm = alarm
         self.handle: asyncio.TimerHandle | None = None
 
@@ -342,7 +349,8 @@ class Note(Ask):
 
 def _asked_anew(interaction: str) -> str:
     """`ask~2` after `ask`, `ask~b3.2` after `ask~b3`, which is how the question is called after a person went back."""
-    base, _, suffix = interaction.partition("~")
+    base = question_of(interaction)
+    suffix = interaction[len(base) + 1 :]
     branch, _, number = suffix.partition(".") if suffix.startswith("b") else ("", "", suffix)
     return f"{base}~{branch}{'.' if branch else ''}{int(number or 1) + 1}"
 

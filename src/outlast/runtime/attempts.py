@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 GRACE = 5.0
 """Seconds a node has to end after it was told to stop, before the run goes on without it."""
-_SCALARS = frozenset({int, str, float, bool, bytes, type(None)})
 
 
 class Attempts:
@@ -104,6 +103,8 @@ class Attempts:
     async def _attempt(self, ask: NodeAsk, own: Inside) -> None:
         """One try, from the call to its outcome having been told."""
         driver, attempt, spec = ask.driver, ask.attempt, ask.spec
+        failure: e.Failure | None = None
+        crash = ""
         began = perf_counter()
         try:
             if attempt > 1:
@@ -121,10 +122,10 @@ class Attempts:
             output = Raw(written) if len(written) <= INLINE_LIMIT else await early.stored(written)
         except ProcessDied as death:
             if not isinstance(death, PoolClosed):
-                await driver.crashed(ask, attempt, str(death))
+                crash = str(death)
         except BaseException as error:
             if not (own.is_stopped or driver.is_over):
-                driver.failed(ask, attempt, _failure(ask, error), _ms(began))
+                failure = _failure(ask, error)
         else:
             if own.is_stopped and driver.is_winding_down:
                 return  # what a node returns because it was stopped is not its result
@@ -133,6 +134,12 @@ class Attempts:
             ask.task = ask.inside = None  # or the task, its context and the ask would be a ring for the collector
             if own.begun or own.unfinished:
                 own.end()
+        # Not while the error is being handled: what the code raises when it hears of it would have it for its context, and
+        # in a replay would not.
+        if failure is not None:
+            driver.failed(ask, attempt, failure, _ms(began))
+        elif crash:
+            await driver.crashed(ask, attempt, crash)
 
     async def _after_those_before(self, ask: NodeAsk) -> None:
         """Wait until the attempt before has really ended, if it was left behind here."""
@@ -159,7 +166,7 @@ class Attempts:
     def _as_told(self, ask: NodeAsk, value: Any) -> tuple[e.Value | bytes, Any, Early]:
         """The result as JSON, as the code is to see it, which is what a replay would read, and its way to the store."""
         codec, kind = ask.arguments.returns, type(value)
-        if kind in _SCALARS:
+        if kind in codec.unchanged:
             return codec.written(value, "result"), value, self._late
         if kind is _Encoded:
             return value.reference or value.raw, codec.decode(value.raw), self._late

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from outlast.errors import NotDurable
 from outlast.history import events as e
 from outlast.history.ids import RunId
-from outlast.runtime.asks import Ask, ChildAsk, NodeAsk, Note, QuestionAsk, TimerAsk
+from outlast.runtime.asks import LATEST, Ask, ChildAsk, NodeAsk, Note, QuestionAsk, TimerAsk
 from outlast.runtime.capture import ReplaySilencer, is_replaying
 from outlast.runtime.failures import error_from
 from outlast.runtime.loop import Alarm, WorkflowLoop
@@ -174,7 +174,7 @@ class Code:
         return self.now_us / 1e6
 
     def set_alarm(self, alarm: Alarm) -> None:
-        ask = TimerAsk(current.get().named("timer"), round(alarm.moment * 1e6), alarm)
+        ask = TimerAsk(current.get().named("timer"), round(min(alarm.moment * 1e6, LATEST)), alarm)
         self.ask(ask)
         alarm.cancel_timer = lambda: self.withdraw(ask)
 

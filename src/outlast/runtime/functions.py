@@ -26,7 +26,7 @@ from outlast.runtime.arguments import Arguments
 from outlast.runtime.asks import ChildAsk, NodeAsk
 from outlast.runtime.call import Call
 from outlast.runtime.registry import register
-from outlast.runtime.scope import Scope, current
+from outlast.runtime.scope import current
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -54,11 +54,14 @@ class Node(Generic[P, R]):
                 "or call it from a function decorated with @workflow"
             )
         name = scope.node(self.spec.name, self._key)
-        return Call(scope.code, NodeAsk(name, self.spec, self.arguments, args, kwargs, scope.step))
+        ask = NodeAsk(name, self.spec, self.arguments, args, kwargs, scope.step)
+        if scope.made is not None:
+            scope.made.append(ask)
+        return Call(scope.code, ask)
 
-    def called_as(self, name: str, scope: Scope, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call[R]:
-        """The call under a name that is already given."""
-        return Call(scope.code, NodeAsk(name, self.spec, self.arguments, args, kwargs, scope.step))
+    def asked_as(self, name: str, step: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NodeAsk:
+        """What a call asks for, under a name that is already given."""
+        return NodeAsk(name, self.spec, self.arguments, args, kwargs, step)
 
     def options(
         self,

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar, overload
 from outlast.errors import BadInput
 from outlast.history import events as e
 from outlast.runtime.asks import NodeAsk, Note
-from outlast.runtime.call import Awaited, Call, Joint
+from outlast.runtime.call import Awaited, Joint
 from outlast.runtime.functions import Node
 from outlast.runtime.scope import Scope, current, here
 from outlast.runtime.threaded import waited
@@ -37,7 +37,7 @@ class Mapped(Generic[R]):
         self._items = enumerate(items)
         self._limit = limit
         self._name = scope.named(_name_of(fn))
-        self._window: deque[tuple[asyncio.Future[Any], list[str]]] = deque()
+        self._window: deque[tuple[asyncio.Future[Any], list[NodeAsk]]] = deque()
         self._running = 0
         self._is_read = False
         self._wake: asyncio.Future[None] | None = None
@@ -73,7 +73,7 @@ class Mapped(Generic[R]):
     async def _all(self) -> list[R]:
         return [result async for result in self]
 
-    async def _first_done(self) -> tuple[asyncio.Future[Any], list[str]]:
+    async def _first_done(self) -> tuple[asyncio.Future[Any], list[NodeAsk]]:
         while True:
             self._fill()
             if not self._window:
@@ -99,9 +99,8 @@ class Mapped(Generic[R]):
     def _begin(self, index: int, item: Any) -> None:
         name = f"{self._name}/{index}"
         if isinstance(self._fn, Node):
-            made = [name]
-            call: Call[Any] = self._fn.called_as(name, self._scope, (item,), {})
-            future = call.begun()
+            made = [self._fn.asked_as(name, self._scope.step, (item,), {})]
+            future: asyncio.Future[Any] = self._scope.code.ask(made[0])
         else:
             made = []
             token = current.set(self._scope.for_item(name, made))
@@ -118,10 +117,11 @@ class Mapped(Generic[R]):
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
 
-    def _retire(self, made: list[str]) -> None:
-        """Forget the nodes of an item that is over, some at a time; one that still runs is kept in mind by its run."""
+    def _retire(self, made: list[NodeAsk]) -> None:
+        """Forget the nodes of an item that is over, some at a time; one that still runs is kept in mind by its run, and one
+        that was called and never awaited is not known to it."""
         open_now = self._scope.code.open
-        self._retiring += [name for name in made if not isinstance(open_now.get(name), NodeAsk)]
+        self._retiring += [ask.name for ask in made if ask.is_said and open_now.get(ask.key) is not ask]
         if len(self._retiring) >= RETIRED_AT_ONCE:
             names, self._retiring = tuple(self._retiring), []
             self._scope.code.note(Note(f"retired:{names[0]}", e.NodesRetired(nodes=names)))

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from outlast.errors import Cancelled
 from outlast.history import events as e
+from outlast.history.ids import question_of
 from outlast.runtime.asks import Ask, ChildAsk, QuestionAsk, TimerAsk
 from outlast.runtime.code import Code
 from outlast.runtime.failures import kind_of
@@ -20,7 +21,7 @@ async def understood(code: Code, event: e.AnyEvent, blobs: Blobs) -> Telling | N
     """What is to be done to tell the code; None if it does not wait for this. To tell is one step, without a pause."""
     match event:
         case e.InteractionAnswered():
-            question = code.open.get(f"interaction:{event.interaction.partition('~')[0]}")
+            question = code.open.get(f"interaction:{question_of(event.interaction)}")
             if not isinstance(question, QuestionAsk) or question.interaction != event.interaction:
                 return None
             answer = question.codec.decode(await fetched(event.answer, blobs))

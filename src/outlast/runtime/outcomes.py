@@ -48,6 +48,7 @@ class Outcomes(Page):
         ask.driver = self
         self._date()
         ask.close(self._pending, reason)
+        self._has_closed = True
 
     def _close_all(self, reason: str) -> None:
         cut_short = e.Failure(decide.RUN_ENDED, reason, category="cancelled")
@@ -64,7 +65,7 @@ class Outcomes(Page):
 
     def wants(self, ask: Ask) -> bool:
         """Whether the code still waits for this, here."""
-        return not self.is_over and ask.key in self.code.open
+        return not self.is_over and self.code.open.get(ask.key) is ask
 
     # --- nodes and timers
 
@@ -93,7 +94,7 @@ class Outcomes(Page):
         due = next((event.retry_at for event in said if isinstance(event, e.NodeFailed)), None)
         if due is not None:
             ask.is_waiting = True
-            self._then.append(lambda: ask.wait_for_retry(due))
+            self._then.append(lambda: ask.wait_for_retry(due) if self.wants(ask) else None)
             return
         del self.code.open[ask.key]
         if self._held is None:

@@ -31,6 +31,7 @@ class Page:
     __slots__ = (
         "_begins",
         "_clock",
+        "_has_closed",
         "_has_news",
         "_held",
         "_is_stopping",
@@ -81,6 +82,8 @@ class Page:
         self._is_writing = False
         self._is_stopping = False
         self._has_news = False
+        self._has_closed = False
+        """Whether the code gave up something that others may have ended since."""
         self._request: Request | None = None
         self._held: e.RunFailed | None = None
         self._pause: e.RunPaused | e.RunFailed | None = None

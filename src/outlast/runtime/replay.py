@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from outlast.errors import BadInput
 from outlast.history import events as e
-from outlast.history.ids import RunId, input_hash
+from outlast.history.ids import RunId, input_hash, question_of
 from outlast.history.record import Entry, Kind, Record
 from outlast.ledger.reading import Told, lineage_of, tellings
 from outlast.lifecycle.state import State
@@ -190,8 +190,11 @@ class Replay:
     # --- asks, which the code must have made
 
     def scheduled(self, event: e.NodeScheduled, seq: int, time: int) -> None:
-        if event.cause == "first" and type(self._code.fresh.pop(event.node, None)) is not NodeAsk:
-            raise self._not_asked(f"node {event.node!r}", seq)
+        if event.cause == "first":
+            ask = self._code.fresh.pop(event.node, None)
+            if type(ask) is not NodeAsk:
+                raise self._not_asked(f"node {event.node!r}", seq)
+            ask.is_said = True
         if event.inputs is not e.NULL:
             self._given.add(event.node)
 
@@ -219,7 +222,7 @@ class Replay:
         ask.due = event.due
 
     def asked(self, event: e.InteractionRequested, seq: int, time: int) -> None:
-        key = f"interaction:{event.interaction.partition('~')[0]}"
+        key = f"interaction:{question_of(event.interaction)}"
         ask = self._code.fresh.pop(key, None) or self._code.open.get(key)
         if not isinstance(ask, QuestionAsk):
             raise self._not_asked(f"the question {event.prompt!r}", seq)
@@ -277,9 +280,7 @@ _ANSWERS: dict[type[e.Event], Answer] = {
     e.TimerFired: Replay.fired,
     e.TimerCancelled: lambda self, event, _, __: self.closed(f"timer:{event.timer}"),
     e.InteractionRequested: Replay.asked,
-    e.InteractionWithdrawn: lambda self, event, _, __: self.closed(
-        f"interaction:{event.interaction.partition('~')[0]}"
-    ),
+    e.InteractionWithdrawn: lambda self, event, _, __: self.closed(f"interaction:{question_of(event.interaction)}"),
     e.NewsHeard: Replay.heard,
     e.ChildStarted: Replay.child_started,
     e.ChildEnded: Replay.keep,

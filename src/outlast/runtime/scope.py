@@ -13,16 +13,17 @@ from typing import TYPE_CHECKING
 from outlast.errors import NotDurable
 
 if TYPE_CHECKING:
+    from outlast.runtime.asks import NodeAsk
     from outlast.runtime.code import Code
 
 
 class Scope:
-    """One line of workflow code. `step` is the step it is in; `made` lists the nodes named here and below, if anybody
-    wants to know."""
+    """One line of workflow code. `step` is the step it is in; `made` lists the calls of nodes made here and below, if
+    anybody wants to know."""
 
     __slots__ = ("_counts", "_tasks", "code", "made", "path", "step")
 
-    def __init__(self, code: Code, path: str = "", step: str = "", made: list[str] | None = None) -> None:
+    def __init__(self, code: Code, path: str = "", step: str = "", made: list[NodeAsk] | None = None) -> None:
         self.code = code
         self.path = path
         self.step = step
@@ -51,8 +52,6 @@ class Scope:
         else:  # as `named` says
             self._counts[base] = count = self._counts.get(base, 0) + 1
             name = f"{self.path}{base}" if count == 1 else f"{self.path}{base}#{count}"
-        if self.made is not None:
-            self.made.append(name)
         return name
 
     def count(self) -> int:
@@ -70,7 +69,7 @@ class Scope:
         """The scope inside a step, whose name is whole."""
         return Scope(self.code, f"{step}/", step, self.made)
 
-    def for_item(self, name: str, made: list[str]) -> Scope:
+    def for_item(self, name: str, made: list[NodeAsk]) -> Scope:
         """The scope of one item of a map, whose nodes are listed in `made`."""
         return Scope(self.code, f"{name}/", self.step, made)
 

@@ -44,16 +44,18 @@ _MARKED = f'"{MARK}"'.encode()
 _BLOB = f'{{"{MARK}":"blob",'.encode()
 _encode = msgspec.json.Encoder().encode
 _decode_any = msgspec.json.Decoder().decode
-_NEARLY_ALWAYS_PLAIN = frozenset((int, str, bool, type(None)))
+_NEARLY_ALWAYS_PLAIN: frozenset[type] = frozenset((int, str, bool, type(None)))
 """Classes whose values are JSON as they are, but for numbers of more than 64 bits and for text without a UTF-8 form, which
 msgspec refuses by itself. Floats are not among them: one that is not a number would be written as null."""
+_SCALARS: frozenset[type] = frozenset((*_NEARLY_ALWAYS_PLAIN, float, bytes))
+"""Classes whose values nobody can change."""
 _codecs: dict[Any, Codec] = {}
 
 
 class Codec:
     """Encodes and decodes the values of one annotation. Get it from `codec_for`, once, where speed matters."""
 
-    __slots__ = ("_glance", "_lift", "_lower", "_plain", "_read", "annotation")
+    __slots__ = ("_glance", "_lift", "_lower", "_plain", "_read", "annotation", "unchanged")
 
     def __init__(self, annotation: Any) -> None:
         shape = shape_of(annotation)
@@ -64,6 +66,9 @@ class Codec:
         self._read = _native_reader(annotation) if is_native(shape) else None
         classes = _NEARLY_ALWAYS_PLAIN if annotation is Any else [each for each in shape.classes if each is annotation]
         self._plain = _NEARLY_ALWAYS_PLAIN.intersection(classes)
+        self.unchanged = _SCALARS if annotation is Any else frozenset(each for each in _SCALARS if each in (annotation, type(None)))
+        """Classes of values that are read as they were written, and need no copy: an int is none of them where a float is
+        asked for, as which it is read."""
 
     def encode(self, value: Any, where: str = "") -> Value:
         """The JSON of a value. `NotStorable` names the part that cannot be stored by its path from `where`."""

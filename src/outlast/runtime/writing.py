@@ -87,9 +87,14 @@ class Writing(Requests):
         if ending is None and (not (code.open or self._is_stopping) or code.is_done()):
             ending = await self._conclude()
         begins, then, time = self._begins, self._then, self._time
-        events, self._pending, self._begins = self._pending, [], []
-        if then:
-            self._then = []
+        events, self._pending, self._begins, self._then = self._pending, [], [], []
+        if self._has_closed:
+            self._has_closed = False
+            events[:] = without_what_is_over(events, self.pen.state)
+            if not events and ending is None:  # others have ended all that the code no longer waits for
+                for call in then:
+                    call()
+                return None
         if ending is not None:
             events.append(ending)
             release = not has_duties(ending, events, self.pen.state, self.created)
@@ -99,7 +104,7 @@ class Writing(Requests):
         try:
             await self.pen.append(events, release=release, time=time)
         except (Overtaken, StoreError) as error:
-            await self._append_again(error, events, release, time)
+            release = await self._append_again(error, events, release, time)
         following: NodeAsk | None = None
         if ending is not None:
             await self.worker.finish(self, ending, is_released=release)
@@ -118,8 +123,9 @@ class Writing(Requests):
             call()
         return following
 
-    async def _append_again(self, trouble: Exception, events: list[e.AnyEvent], release: bool, time: int) -> None:
-        """Append after all, as long as the store is troubled: results that are there must not be lost to that."""
+    async def _append_again(self, trouble: Exception, events: list[e.AnyEvent], release: bool, time: int) -> bool:
+        """Append after all, as long as the store is troubled: results that are there must not be lost to that. Returns
+        whether the run is given back: not if nothing was left to say."""
         patience = Patience(self.pen, partial(self.worker.in_trouble, self.run))
         while True:
             if isinstance(trouble, StoreError):
@@ -127,9 +133,11 @@ class Writing(Requests):
             else:
                 self._look_at_requests()
                 events[:] = without_what_is_over(events, self.pen.state)
+                if not events:
+                    return False
             try:
                 await self.pen.append(events, release=release, time=time)
-                return
+                return release
             except (Overtaken, StoreError) as error:
                 trouble = error
 

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from outlast.client import Client
 from outlast.errors import Gone, OutlastError, Refused, StoreError
 from outlast.history import events as e
-from outlast.history.ids import RunId
+from outlast.history.ids import RunId, question_of
 from outlast.ledger.reading import head_of, records
 from outlast.lifecycle.summary import Summary
 from outlast.runtime.ends import ending_of
@@ -139,7 +139,7 @@ class _Attendant:
                 return self._answers(question)
             except Exception as error:
                 raise BadAnswer(f"the answer to {question.prompt!r}: {type(error).__name__}: {error}") from error
-        for name in (question.id, question.id.partition("~")[0], question.prompt):
+        for name in (question.id, question_of(question.id), question.prompt):
             if name in self._answers:
                 return self._answers[name]
         return UNANSWERED
