@@ -167,6 +167,31 @@ def test_a_loser_does_not_harm_its_neighbours() -> None:
     asyncio.run(scene())
 
 
+class Picky(Moody):
+    """Cannot write what one run says, and fails over it with an error that is not of the store."""
+
+    async def append(self, batch: Sequence[Append]) -> list[Outcome]:
+        if any(append.record.run == "run-1" and append.record.first > 1 for append in batch):
+            self.batches.append(len(batch))
+            raise OverflowError("too big")
+        return await super().append(batch)
+
+
+def test_a_run_that_cannot_be_written_does_not_harm_its_neighbours() -> None:
+    """S4"""
+
+    async def scene() -> None:
+        store = Picky()
+        ledger = Ledger(store)
+        owned = await pens(ledger, 3)
+        store.batches.clear()
+        answers = await asyncio.gather(*(pen.append(completed()) for pen in owned), return_exceptions=True)
+        assert [type(answer) for answer in answers] == [int, OverflowError, int]
+        assert store.batches == [3, 1, 1, 1]
+
+    asyncio.run(scene())
+
+
 def test_an_error_of_the_store_does_not_stop_later_flushes() -> None:
     async def scene() -> None:
         store = Moody()

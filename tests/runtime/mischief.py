@@ -158,3 +158,12 @@ def spin_on(log: str) -> NoReturn:
     Path(log).write_text(str(os.getpid()))
     while True:
         pass
+
+
+@ol.node(run_in="process")
+def dies_once_and_lingers(folder: str) -> None:
+    """Its second attempt says who it is and waits to be ended."""
+    if ol.attempt() == 1:
+        os._exit(3)
+    (Path(folder) / "helper").write_text(str(os.getpid()))
+    threading.Event().wait()
