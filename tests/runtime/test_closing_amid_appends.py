@@ -3,26 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 
 import pytest
 
 import outlast as ol
-from outlast.store import Append, Outcome
-from outlast.stores.memory import Memory, MemoryStore
+from outlast.stores.memory import Memory
+from outlast.testing.doors import Unhurried
 from outlast.testing.engine import engine_over
-
-
-class Unhurried(MemoryStore):
-    """The loop turns a few times while it writes, as with a server far away."""
-
-    async def append(self, batch: Sequence[Append]) -> list[Outcome]:
-        for _ in range(3):
-            await asyncio.sleep(0)
-        outcomes = await super().append(batch)
-        for _ in range(3):
-            await asyncio.sleep(0)
-        return outcomes
 
 
 @ol.node

@@ -66,7 +66,8 @@ class Codec:
         self._read = _native_reader(annotation) if is_native(shape) else None
         classes = _NEARLY_ALWAYS_PLAIN if annotation is Any else [each for each in shape.classes if each is annotation]
         self._plain = _NEARLY_ALWAYS_PLAIN.intersection(classes)
-        self.unchanged = _SCALARS if annotation is Any else frozenset(each for each in _SCALARS if each in (annotation, type(None)))
+        own = (annotation, type(None))
+        self.unchanged = _SCALARS if annotation is Any else frozenset(each for each in _SCALARS if each in own)
         """Classes of values that are read as they were written, and need no copy: an int is none of them where a float is
         asked for, as which it is read."""
 

@@ -24,6 +24,9 @@ from outlast.testing.faults import Faults
 from outlast.testing.leaping import LeapingLoop
 from outlast.testing.servers import s3
 
+TURNS = 3
+"""How often the loop turns before and after an append in memory."""
+
 
 class Door:
     """One store, opened by one process after the other."""
@@ -43,12 +46,24 @@ class Door:
         raise NotImplementedError
 
 
+class Unhurried(MemoryStore):
+    """The loop turns a few times while it writes, as with a server far away: much may happen amid an append."""
+
+    async def append(self, batch: Sequence[Append]) -> list[Outcome]:
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
+        outcomes = await super().append(batch)
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
+        return outcomes
+
+
 class MemoryDoor(Door):
     def anew(self) -> None:
         self.memory = Memory()
 
     def open(self) -> Store:
-        return MemoryStore(self.memory)
+        return Unhurried(self.memory)
 
     async def bury(self, store: Store, *, is_reachable: bool) -> None:  # noqa: ARG002
         self.memory.listeners.clear()
