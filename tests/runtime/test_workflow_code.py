@@ -1398,6 +1398,56 @@ async def test_asyncio_in_workflows_is_the_same_after_a_crash(stage: Any, body: 
     assert await stage.is_sound(engine, run)
 
 
+async def cancelled_as_a_task(call: Any) -> None:
+    task = asyncio.create_task(call)
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+
+
+async def cancelled_by_its_group(call: Any) -> None:
+    with suppress(ExceptionGroup):
+        async with asyncio.TaskGroup() as group:
+            group.create_task(call)
+            raise ValueError
+
+
+async def without_any_time(call: Any) -> None:
+    with suppress(TimeoutError):
+        await asyncio.wait_for(call, 0)
+
+
+@pytest.mark.parametrize("make", [lambda: echo(1), lambda: ol.gather(echo(1), echo(2))], ids=["a node", "a gather"])
+@pytest.mark.parametrize(
+    "cancel", [cancelled_as_a_task, cancelled_by_its_group, without_any_time], ids=lambda cancel: cancel.__name__
+)
+async def test_a_call_that_is_cancelled_before_it_began_does_not_begin(stage: Any, make: Any, cancel: Any) -> None:
+    @ol.workflow
+    async def flow() -> Any:
+        await cancel(make())
+        return await plain_echo("after")
+
+    engine = await stage.engine()
+    handle = await engine.start(flow)
+    assert await soon(handle.result()) == "after"
+    assert names(await stage.events(engine, handle.run), e.NodeScheduled) == ["plain_echo"]
+
+
+async def test_a_gather_that_others_wait_for_goes_on_if_a_task_of_it_is_cancelled_before_it_began(stage: Any) -> None:
+    @ol.workflow
+    async def flow() -> Any:
+        both = ol.gather(echo(1), echo(2))
+        others = asyncio.create_task(only(ol.gather(both)))
+        await asyncio.sleep(0)
+        await cancelled_as_a_task(both)
+        return await others
+
+    async def only(one: Any) -> Any:
+        return (await one)[0]
+
+    assert await run_of(stage, flow) == [1, 2]
+
+
 async def in_a_thread() -> None:
     await asyncio.to_thread(print)
 

@@ -46,12 +46,18 @@ class Awaited(Coroutine[Any, Any, R], Generic[R]):
 
     def throw(self, *error: Any) -> Any:
         if self._steps is None:
-            self._steps = self.__await__()
+            self.close()  # as a task that is cancelled before it began: nothing is asked for
+            return _nothing().throw(*error)
         return self._steps.throw(*error)
 
     def close(self) -> None:
         if self._steps is not None:
             self._steps.close()
+
+
+def _nothing() -> Generator[Any, Any, Any]:
+    return
+    yield
 
 
 class Call(Awaited[R]):
@@ -109,7 +115,8 @@ class Joint(Awaited[R]):
 
     def close(self) -> None:
         super().close()
-        self._coroutine.close()
+        if not self._is_awaited:  # else it is under way, and what others wait for goes on
+            self._coroutine.close()
 
     def __del__(self) -> None:
         if not self._is_awaited:
