@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
@@ -154,6 +155,66 @@ def test_an_alarm_that_was_cancelled_does_not_ring() -> None:
     clock.loop.ring(alarm)
     clock.loop.run_until_quiet()
     assert heard == []
+
+
+# --- context -------------------------------------------------------------------------------------------------------------
+
+whose: ContextVar[str] = ContextVar("whose")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [lambda loop, *given: loop.call_soon(*given), lambda loop, *given: loop.call_later(1, *given)],
+    ids=["soon", "later"],
+)
+def test_a_callback_has_the_context_of_the_code_that_asked_for_it(call: Callable[..., object]) -> None:
+    clock = Clock()
+
+    async def code() -> str:
+        loop = asyncio.get_running_loop()
+        called = loop.create_future()
+        whose.set("the code's")
+        call(loop, lambda: called.set_result(whose.get("nobody's")))
+        whose.set("another")
+        return str(await called)
+
+    assert clock.run(code()) == "the code's"
+
+
+async def left_half_way(heard: list[str]) -> AsyncIterator[int]:
+    try:
+        yield 1
+    finally:
+        heard.append(whose.get("nobody's"))
+
+
+def test_a_generator_that_was_left_ends_in_the_context_of_the_code_that_left_it() -> None:
+    clock, heard = Clock(), []
+
+    async def code() -> None:
+        whose.set("the code's")
+        async for _ in left_half_way(heard):
+            break
+
+    clock.start(code())
+    assert heard == ["the code's"]
+
+
+def test_a_generator_that_is_found_later_ends_in_no_context_of_others() -> None:
+    clock, heard, kept = Clock(), [], []
+
+    async def code() -> None:
+        kept.append(left_half_way(heard))
+        await anext(kept[0])
+
+    async def other() -> None:
+        whose.set("the other's")
+        kept.clear()
+
+    clock.start(code())
+    Clock().start(other())
+    clock.loop.run_until_quiet()
+    assert heard == ["nobody's"]
 
 
 @pytest.mark.parametrize(

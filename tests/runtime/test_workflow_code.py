@@ -1347,6 +1347,39 @@ async def with_shield() -> Any:
     return [await asyncio.shield(echo(1)), 2]
 
 
+async def with_callback(call: Any) -> Any:
+    loop = asyncio.get_running_loop()
+    found = loop.create_future()
+
+    async def helper() -> None:
+        found.set_result(await echo(2))
+
+    call(loop, lambda: asyncio.create_task(helper()))
+    return [1, await found]
+
+
+async def with_call_soon() -> Any:
+    return await with_callback(lambda loop, helper: loop.call_soon(helper))
+
+
+async def with_call_later() -> Any:
+    return await with_callback(lambda loop, helper: loop.call_later(0.001, helper))
+
+
+async def with_generator_left_half_way() -> Any:
+    ended = asyncio.get_running_loop().create_future()
+
+    async def numbers() -> Any:
+        try:
+            yield await echo(1)
+        finally:
+            ended.set_result(await echo(2))
+
+    async for _ in numbers():
+        break
+    return [1, await ended]
+
+
 async def with_async_generator() -> Any:
     async def numbers() -> Any:
         yield await echo(1)
@@ -1368,6 +1401,9 @@ DURABLE = [
     with_wait,
     with_as_completed,
     with_shield,
+    with_call_soon,
+    with_call_later,
+    with_generator_left_half_way,
     with_async_generator,
 ]
 

@@ -16,6 +16,7 @@ from asyncio import events as running
 from collections import deque
 from collections.abc import Callable
 from contextvars import Context, copy_context
+from functools import partial
 from typing import Any, NoReturn, Protocol
 
 from msgspec import Struct
@@ -34,7 +35,7 @@ class Ready(Struct, eq=False):
 
     callback: Callable[..., object]
     arguments: tuple[Any, ...]
-    context: Context | None
+    context: Context
     is_cancelled: bool = False
 
     def cancel(self) -> None:
@@ -98,10 +99,7 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
             while ready:
                 each = ready.popleft()
                 if not each.is_cancelled:
-                    if each.context is None:
-                        each.callback(*each.arguments)
-                    else:
-                        each.context.run(each.callback, *each.arguments)
+                    each.context.run(each.callback, *each.arguments)
                 if ready and (turns := turns + 1) > _QUIET_AFTER:
                     raise NotDurable("the workflow runs in circles without waiting for anything durable")
         finally:
@@ -109,8 +107,11 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
             _set_loop(self._outer)
 
     def _finalize(self, generator: Any) -> None:
-        """An async generator that was left half-way ends on this loop, and not on the one around it."""
-        self.call_soon(self.create_task, generator.aclose())
+        """An async generator that was left half-way ends on this loop, and not on the one around it, in the name of the code
+        that left it. One that the collector of garbage found at another time has no name to ask for anything."""
+        context = copy_context() if _get_loop() is self else Context()
+        # without a scope of its own: others must not be called otherwise if the collector finds it here or there
+        self.call_soon(partial(asyncio.Task, generator.aclose(), loop=self), context=context)
 
     def forget(self) -> None:
         """It will not turn any more."""
@@ -126,7 +127,7 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
     # --- what asyncio asks of a loop
 
     def call_soon(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Ready:  # type: ignore[override]
-        ready = Ready(callback, args, context)
+        ready = Ready(callback, args, copy_context() if context is None else context)
         self._ready.append(ready)
         return ready
 
@@ -138,7 +139,7 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> Ready:
-        alarm = Alarm(callback, args, context, moment=when)
+        alarm = Alarm(callback, args, copy_context() if context is None else context, moment=when)
         self._timekeeping.set_alarm(alarm)
         return alarm
 
