@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextvars import ContextVar
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from outlast.errors import NotDurable
 from outlast.runtime.loop import Alarm, WorkflowLoop
+from outlast.runtime.places import PlacedTask
 
 
 class Clock:
@@ -155,6 +157,103 @@ def test_an_alarm_that_was_cancelled_does_not_ring() -> None:
     clock.loop.ring(alarm)
     clock.loop.run_until_quiet()
     assert heard == []
+
+
+# --- sets ----------------------------------------------------------------------------------------------------------------
+
+
+def times(code: Callable[[], Awaitable[Any]]) -> list[Any]:
+    """What the code came to on some loops of one process, nothing of which is at the same address."""
+    clocks = [Clock() for _ in range(4)]
+    kept = [(clock, clock.start(code())) for clock in clocks]
+    return [task.result() for _, task in kept]
+
+
+def assert_same(found: list[Any]) -> None:
+    assert all(each == found[0] for each in found)
+
+
+def test_a_task_group_that_fails_cancels_its_tasks_in_one_order_only() -> None:
+    kept = []
+
+    async def code() -> list[int]:
+        order: list[int] = []
+
+        async def each(number: int) -> None:
+            try:
+                await asyncio.get_running_loop().create_future()
+            finally:
+                order.append(number)
+
+        with contextlib.suppress(ExceptionGroup):
+            async with asyncio.TaskGroup() as group:
+                kept.extend(group.create_task(each(number)) for number in range(50))
+                await asyncio.sleep(0)
+                raise ValueError
+        return order
+
+    assert_same(times(code))
+
+
+async def nothing() -> None:
+    """A helper."""
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: asyncio.create_task(nothing()), lambda: asyncio.get_running_loop().create_future()],
+    ids=["tasks", "futures"],
+)
+def test_what_is_waited_for_comes_in_one_order_only(make: Callable[[], asyncio.Future[Any]]) -> None:
+    async def code() -> list[int]:
+        made = [make() for _ in range(50)]
+        done, pending = await asyncio.wait([*made, asyncio.create_task(nothing())], return_when="FIRST_COMPLETED")
+        return [made.index(each) for each in [*done, *pending] if each in made]
+
+    assert_same(times(code))
+
+
+def test_tasks_of_many_loops_are_not_in_each_others_way() -> None:
+    """In asyncio's own list of all tasks: as many of one hash would be looked through for each that is added."""
+    seen: list[int] = []
+
+    class Seen(PlacedTask):
+        def __hash__(self) -> int:
+            seen.append(super().__hash__())
+            return seen[-1]
+
+    kept = [Seen(nothing(), loop=Clock().loop) for _ in range(20)]
+    assert len(set(seen)) == len(kept)
+    for task in kept:
+        task.get_loop().run_until_quiet()
+
+
+def test_tasks_are_given_one_by_one_as_they_are_completed() -> None:
+    clock = Clock()
+
+    async def nap(seconds: float) -> float:
+        await asyncio.sleep(seconds)
+        return seconds
+
+    async def code() -> list[float]:
+        tasks = [asyncio.create_task(nap(seconds)) for seconds in (3, 1, 2)]
+        return [await each for each in asyncio.as_completed(tasks)]
+
+    assert clock.run(code()) == [1, 2, 3]
+
+
+def test_coroutines_that_would_begin_in_any_order_are_refused_in_words() -> None:
+    clock = Clock()
+    helpers = [nothing(), nothing()]
+
+    async def code() -> None:
+        for each in asyncio.as_completed(helpers):
+            await each
+
+    with pytest.raises(NotDurable, match=r"asyncio\.as_completed over coroutines"):
+        clock.run(code())
+    for helper in helpers:
+        helper.close()
 
 
 # --- context -------------------------------------------------------------------------------------------------------------

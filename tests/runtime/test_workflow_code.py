@@ -1434,6 +1434,65 @@ async def test_asyncio_in_workflows_is_the_same_after_a_crash(stage: Any, body: 
     assert await stage.is_sound(engine, run)
 
 
+async def order_of_a_task_group() -> list[int]:
+    order: list[int] = []
+
+    async def each(number: int) -> None:
+        try:
+            await ol.sleep(3600)
+        finally:
+            order.append(number)
+
+    with suppress(ExceptionGroup):
+        async with asyncio.TaskGroup() as group:
+            for number in range(20):
+                group.create_task(each(number))
+            await echo(None)
+            raise ValueError
+    return order
+
+
+async def order_of_as_completed() -> list[int]:
+    tasks = [asyncio.create_task(echo(number)) for number in range(20)]
+    await asyncio.wait(tasks)
+    return [await each for each in asyncio.as_completed(tasks)]
+
+
+async def order_of_a_set() -> list[int]:
+    return [await each for each in {echo(number) for number in range(20)}]
+
+
+async def order_of_a_set_of_gathers() -> list[int]:
+    return [(await each)[0] for each in {ol.gather(echo(number)) for number in range(20)}]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [order_of_a_task_group, order_of_as_completed, order_of_a_set, order_of_a_set_of_gathers],
+    ids=lambda body: body.__name__,
+)
+async def test_what_was_in_a_set_comes_in_the_same_order_after_a_crash(stage: Any, body: Any) -> None:
+    gated = Gated()
+
+    @ol.workflow
+    async def flow() -> Any:
+        return await gated.node(await body())
+
+    run = await crashed_at(stage, flow, at=is_node("gated"))
+    gated.gate.set()
+    engine = await stage.engine()
+    assert await soon(engine.result(run)) == gated.calls[0]
+    assert await stage.is_sound(engine, run)
+
+
+async def test_calls_may_be_in_a_set_in_a_plain_workflow(stage: Any) -> None:
+    @ol.workflow
+    def flow() -> list[int]:
+        return sorted(each.wait() for each in {echo(number) for number in range(3)})
+
+    assert await run_of(stage, flow) == [0, 1, 2]
+
+
 async def cancelled_as_a_task(call: Any) -> None:
     task = asyncio.create_task(call)
     task.cancel()

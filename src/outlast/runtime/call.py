@@ -24,9 +24,10 @@ R = TypeVar("R")
 class Awaited(Coroutine[Any, Any, R], Generic[R]):
     """What calls have in common."""
 
-    __slots__ = ("_steps",)
+    __slots__ = ("_place", "_steps")
 
     def __init__(self) -> None:
+        self._place = 0
         self._steps: Generator[Any, Any, R] | None = None
 
     def begun(self) -> asyncio.Future[R]:
@@ -36,6 +37,12 @@ class Awaited(Coroutine[Any, Any, R], Generic[R]):
     def wait(self) -> R:
         """In a workflow that is a plain function: the outcome, once it is there."""
         return waited(self)
+
+    def __hash__(self) -> int:
+        """Its place among what is put into sets; counted when it first is, for hardly any call ever is."""
+        if not self._place:
+            self._place = here("a call").code.next_place()
+        return self._place
 
     # --- what makes it a coroutine to asyncio
 
@@ -66,6 +73,7 @@ class Call(Awaited[R]):
     __slots__ = ("_ask", "_code", "_future")
 
     def __init__(self, code: Code, ask: Ask) -> None:
+        self._place = 0
         self._steps = None
         self._code = code
         self._ask = ask
@@ -96,6 +104,7 @@ class Joint(Awaited[R]):
     __slots__ = ("_coroutine", "_future", "_is_awaited")
 
     def __init__(self, coroutine: Coroutine[Any, Any, R]) -> None:
+        self._place = 0
         self._steps = None
         self._coroutine = coroutine
         self._future: asyncio.Future[R] | None = None

@@ -19,6 +19,7 @@ from outlast.runtime.asks import LATEST, Ask, ChildAsk, NodeAsk, Note, QuestionA
 from outlast.runtime.capture import ReplaySilencer, is_replaying
 from outlast.runtime.failures import error_from
 from outlast.runtime.loop import Alarm, WorkflowLoop
+from outlast.runtime.places import PlacedFuture
 from outlast.runtime.scope import Scope, current
 from outlast.runtime.threaded import Baton, Dismissed
 
@@ -29,7 +30,7 @@ REMEMBERED_FAILURES = 100
 """How many of the newest failures are known by the node they came from."""
 
 
-class Pending(asyncio.Future[Any]):
+class Pending(PlacedFuture):
     """An outcome that workflow code waits for. To cancel it withdraws what was asked."""
 
     __slots__ = ("ask", "code")
@@ -65,6 +66,7 @@ class Code:
         "fresh",
         "generation",
         "main",
+        "next_place",
         "now_us",
         "open",
         "run",
@@ -87,6 +89,8 @@ class Code:
         """The newest branch that a person opened: what is asked for on it is not what was asked for before."""
         self.silencer = ReplaySilencer(on=True)
         self._loop = WorkflowLoop(self)  # type: ignore[abstract]  # see its last lines
+        self.next_place = self._loop.next_place
+        """The place in a set of what is made next."""
         self._failures: dict[int, tuple[BaseException, str]] = {}
         self._is_dismissed = False
 
@@ -102,7 +106,7 @@ class Code:
             coroutine = context.run(fn, *args, **kwargs)
         else:
             coroutine = _in_thread(fn, args, kwargs)
-        self.main = asyncio.Task(coroutine, loop=self._loop, context=context)
+        self.main = self._loop.task(coroutine, context)
         self.turn()
 
     def turn(self) -> None:
@@ -152,7 +156,7 @@ class Code:
             raise NotDurable(f"{ask.told()} is asked for twice at once")
         self.open[key] = self.fresh[key] = ask
         ask.future = future = Pending(loop=self._loop)
-        future.ask, future.code = ask, self
+        future.ask, future.code, future.place = ask, self, self.next_place()
         return future
 
     def begin_generation(self, generation: int) -> None:

@@ -5,7 +5,8 @@ threads and no clock of its own. What it waits for are durable things; a driver 
 and in replay, and lets the code run until it is quiet before it resolves the next. Ready callbacks run first in, first out.
 
 `asyncio.gather`, `TaskGroup`, `wait`, `timeout` and `sleep` work here, because the time they ask for is asked of the driver,
-who makes it a durable timer. Everything else of an event loop is refused with "do this in a node".
+who makes it a durable timer, and because what they put into sets has its place there (`places`). Everything else of an event
+loop is refused with "do this in a node".
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ from collections import deque
 from collections.abc import Callable
 from contextvars import Context, copy_context
 from functools import partial
+from itertools import count
 from typing import Any, NoReturn, Protocol
 
 from msgspec import Struct
 
 from outlast.errors import NotDurable
+from outlast.runtime.places import PlacedFuture, PlacedTask, refuse_unplaced
 from outlast.runtime.scope import current
 
 _get_loop, _set_loop = running._get_running_loop, running._set_running_loop
@@ -82,6 +85,8 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         self._outer: Any = ...
         self._hooks: Any = ()
         """The loop around this one, and what it does about async generators."""
+        self.next_place = count(1).__next__
+        """The place of what is made next."""
         self.complaints: list[dict[str, Any]] = []
         """Errors nobody awaited, as asyncio reports them."""
 
@@ -110,7 +115,7 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         """An async generator that was left half-way ends on this loop, and not on the one around it, in the name of the code
         that left it. One that the collector of garbage found at another time has no name to ask for anything."""
         context = copy_context() if _get_loop() is self else Context()
-        # without a scope of its own: others must not be called otherwise if the collector finds it here or there
+        # without a scope and a place of its own: others must not be called otherwise if the collector finds it here or there
         self.call_soon(partial(asyncio.Task, generator.aclose(), loop=self), context=context)
 
     def forget(self) -> None:
@@ -147,15 +152,24 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         return self._timekeeping.now()
 
     def create_future(self) -> asyncio.Future[Any]:
-        return asyncio.Future(loop=self)
+        future = PlacedFuture(loop=self)
+        future.place = self.next_place()
+        return future
 
     def create_task(self, coro: Any, *, name: str | None = None, context: Context | None = None) -> asyncio.Task[Any]:
         """A task with a scope of its own, so that what it calls is named apart from what others call."""
+        refuse_unplaced(coro)
         scope = current.get(None) if context is None else context.get(current)
         if scope is not None:
             context = copy_context() if context is None else context.copy()
             context.run(current.set, scope.for_task())
-        return asyncio.Task(coro, loop=self, name=name, context=context)
+        return self.task(coro, context, name)
+
+    def task(self, coro: Any, context: Context | None, name: str | None = None) -> asyncio.Task[Any]:
+        """A task in this context as it is."""
+        task = PlacedTask(coro, loop=self, name=name, context=context)
+        task.place = self.next_place()
+        return task
 
     def get_debug(self) -> bool:
         return False
