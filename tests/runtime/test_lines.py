@@ -16,8 +16,8 @@ import pytest
 
 from outlast.errors import OutcomeUnknown, StoreBusy
 from outlast.history.ids import RunId
+from outlast.runtime import disguises
 from outlast.runtime import lines as lines_module
-from outlast.runtime import secrets
 from outlast.runtime.capture import LONGEST_TEXT
 from outlast.runtime.lines import LineKeeper, ReplaySilencer, capture, is_replaying
 from outlast.runtime.secrets import Secret
@@ -217,7 +217,7 @@ def test_a_logger_that_does_not_propagate_is_heard_too(logger: logging.Logger) -
 def test_the_value_of_a_secret_is_not_kept(logger: logging.Logger, monkeypatch: pytest.MonkeyPatch) -> None:
     """R4"""
     monkeypatch.setenv("API_KEY", "hunter2-of-the-north")
-    monkeypatch.setattr(secrets, "_revealed", set())
+    monkeypatch.setattr(disguises, "known", {})
 
     async def act() -> None:
         async with listening() as (store, keeper):

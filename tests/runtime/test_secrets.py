@@ -12,9 +12,10 @@ import pytest
 from msgspec import Raw
 
 from outlast.errors import BadInput, NotStorable
-from outlast.runtime import secrets
+from outlast.runtime import disguises, secrets
+from outlast.runtime.disguises import masked
 from outlast.runtime.failures import error_from, failure_of
-from outlast.runtime.secrets import Revealed, Secret, masked, register_source
+from outlast.runtime.secrets import Revealed, Secret, register_source
 from outlast.runtime.values import decode, encode
 
 VALUE = "hunter2-of-the-north"
@@ -25,7 +26,7 @@ SAID = "a secret's value must not be stored; pass the Secret"
 def environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("API_KEY", VALUE)
     monkeypatch.setattr(secrets, "_sources", {**secrets._sources})
-    monkeypatch.setattr(secrets, "_revealed", set())
+    monkeypatch.setattr(disguises, "known", {})
     return
 
 

@@ -16,6 +16,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from outlast.history.ids import RunId
+from outlast.runtime.disguises import masked
 from outlast.store import Line
 
 LONGEST_TEXT = 8_000
@@ -98,7 +99,8 @@ class Speaker(Struct, eq=False):
     def print(self, text: str) -> None:
         """A piece of what is printed: lines are said when they are complete, or too long to wait for."""
         with _turn:
-            *complete, self.begun = (self.begun + text).split("\n")
+            # Secrets are masked while their lines are still together.
+            *complete, self.begun = masked(self.begun + text).split("\n")
             for line in complete:
                 self.say(STDOUT, "", line)
             if len(self.begun) > LONGEST_TEXT:

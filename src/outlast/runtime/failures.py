@@ -18,7 +18,7 @@ import msgspec
 
 from outlast.errors import NodeFailure, NotStorable
 from outlast.history.events import NULL, Failure, Value
-from outlast.runtime.secrets import masked
+from outlast.runtime.disguises import is_given_away, masked
 from outlast.runtime.values import decode, encode
 
 Category: TypeAlias = Literal["permanent", "transient", "timeout", "cancelled", "crash", "rejected"]
@@ -181,7 +181,7 @@ def _data(error: BaseException) -> Value:
     parts = {name: raw for name, value in state.items() if (raw := _storable(value)) is not None}
     carried = Carried((_storable(list(args)) or NULL) if args else NULL, parts, errors)
     body = msgspec.json.encode(carried)
-    is_fit = 2 < len(body) <= LARGEST_DATA and masked(text := body.decode()) == text
+    is_fit = 2 < len(body) <= LARGEST_DATA and not is_given_away(body)
     return msgspec.Raw(body) if is_fit else NULL
 
 

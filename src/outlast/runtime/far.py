@@ -14,9 +14,9 @@ from typing import Any, Protocol
 
 import msgspec
 
+from outlast.runtime.disguises import masked
 from outlast.runtime.failures import LONGEST_TEXT
 from outlast.runtime.process_wire import AttemptInfo, Kind
-from outlast.runtime.secrets import masked
 from outlast.runtime.stopping import Stopped
 from outlast.runtime.values import encode
 

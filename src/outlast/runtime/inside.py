@@ -12,6 +12,7 @@ from outlast.errors import NotDurable
 from outlast.history import events as e
 from outlast.runtime import far
 from outlast.runtime.capture import Speaker, speaker
+from outlast.runtime.disguises import masked
 from outlast.runtime.stopping import Stopped
 from outlast.runtime.values import codec_for, encode, stored
 from outlast.runtime.written import FINISHED, INTERRUPTED, Stage, Written, partial_of
@@ -132,6 +133,7 @@ def last_checkpoint(default: Any = None) -> Any:
 
 def progress(done: float, total: float | None = None, text: str = "") -> None:
     """Tell how far this node is. It is shown while the run goes on, and is not a fact: a crash may lose it."""
+    text = masked(text)
     if (here := far.current()) is not None:
         here.progress({"done": done, "total": total, "text": text})
         return

@@ -30,8 +30,8 @@ from msgspec.structs import replace
 from outlast.errors import OutcomeUnknown, StoreError
 from outlast.history.ids import RunId
 from outlast.runtime.capture import LONGEST_TEXT, ReplaySilencer, capture, is_replaying
+from outlast.runtime.disguises import masked
 from outlast.runtime.hearing import listen_to_logging, listen_to_stdout
-from outlast.runtime.secrets import masked
 from outlast.store import Line, Lines
 
 __all__ = ["LineKeeper", "ReplaySilencer", "capture", "is_replaying"]

@@ -2,7 +2,7 @@
 
 A `Secret` names a value and the source that knows it; `reveal()` asks the source, in the attempt that needs it. What it
 answers is a `Revealed`: a text like any other to the code that uses it, and refused wherever a value is about to be stored.
-Text derived from it is an ordinary text that cannot be told apart; error messages are therefore searched (`masked`).
+Text made from it is an ordinary text; so what is about to be stored, or said, is searched for the value (`disguises`).
 """
 
 from __future__ import annotations
@@ -14,15 +14,12 @@ from typing import Any, TypeAlias, final
 from msgspec import Struct
 
 from outlast.errors import BadInput
+from outlast.runtime import disguises
 
 Source: TypeAlias = Callable[[str], str | None]
 """Answers the value of a secret by its name, or None if there is none."""
 
 _sources: dict[str, Source] = {"env": os.environ.get}
-_revealed: set[str] = set()
-
-SHORTEST_MASKED = 4
-"""Shorter values are not searched for: they would be found in innocent text."""
 
 
 @final
@@ -54,7 +51,7 @@ class Secret(Struct, frozen=True):
         value = source(self.name)
         if value is None:
             raise BadInput(f"secret {self.name!r} is not in source {self.source!r}; set it where this node runs")
-        _revealed.add(str(value))
+        disguises.remember(str(value))
         return Revealed(value)
 
     def __repr__(self) -> str:
@@ -69,20 +66,12 @@ def register_source(name: str, source: Source) -> None:
     _sources[name] = source
 
 
-def masked(text: str) -> str:
-    """The text with every value this process has revealed blotted out."""
-    for value in sorted(_revealed, key=len, reverse=True):
-        if len(value) >= SHORTEST_MASKED and value in text:
-            text = text.replace(value, "***")
-    return text
-
-
 def has_revealed(tree: Any) -> bool:
     """Whether some text in a tree of lists and dicts is, as a whole, a value this process has revealed."""
-    if not _revealed:
+    if not disguises.known:
         return False
     if isinstance(tree, str):
-        return tree in _revealed
+        return tree in disguises.known
     if isinstance(tree, dict):
         return any(has_revealed(part) for part in tree.values())
     return isinstance(tree, list) and any(has_revealed(part) for part in tree)

@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any, Final, NoReturn
 
+from outlast.runtime.disguises import masked
+
 MARK: Final = "$"
 """The key of an object that says what it is. A user's own dict with this key is stored as a list of pairs."""
 
@@ -130,7 +132,7 @@ def key_step(key: object) -> str:
 def shown(value: object) -> str:
     """A value in few characters, for a message. It never fails and never shows a secret."""
     try:
-        text = repr(value)
+        text = masked(repr(value))  # before it is cut: a part of a secret is not recognised
     except Exception:  # a user's repr may do anything
         text = f"<{type(value).__qualname__}>"
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"

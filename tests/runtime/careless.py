@@ -1,0 +1,35 @@
+"""Nodes for helper processes that are careless with a secret; the processes find them by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import outlast as ol
+
+
+class Refused(Exception):
+    """Carries what was refused."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__("refused")
+        self.key = key
+
+
+@ol.node(run_in="process")
+def raising_in_a_process(key: ol.Secret) -> None:
+    raise ValueError(f"bad password {key.reveal()}!")
+
+
+@ol.node(run_in="process")
+def carrying_in_a_process(key: ol.Secret) -> None:
+    raise Refused(str(key.reveal()))
+
+
+@ol.node(run_in="process")
+def returning_in_a_process(key: ol.Secret) -> Any:
+    return [str(key.reveal())]
+
+
+@ol.node(run_in="process")
+def keeping_in_a_process(key: ol.Secret) -> None:
+    ol.checkpoint({"key": str(key.reveal())})

@@ -1,0 +1,152 @@
+"""The value of a secret is recognised in whatever form it stands (R4)."""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from outlast.runtime import disguises
+from outlast.runtime.disguises import MOST_KNOWN, masked, remember
+from outlast.runtime.failures import failure_of
+from outlast.runtime.hearing import _told
+
+PEM = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0B\nAQEFAASC\nx1Z=\n-----END PRIVATE KEY-----\n"
+ODD = ['hun"ter2\\x', "it's hunter2", 'it\'s "hunter2"', "hunter2\\", "hunter2\tof\nthe north", "hünter2\u20ac", PEM]
+PLAIN = "hunter2-of-the-north"
+
+
+@pytest.fixture(autouse=True)
+def nothing_known(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(disguises, "known", {})
+    return
+
+
+class Carrying(Exception):
+    def __init__(self, key: Any) -> None:
+        super().__init__("refused")
+        self.key = key
+
+
+# --- masked ------------------------------------------------------------------------------------------------------------
+
+WAYS: list[Callable[[str], str]] = [
+    lambda value: value,
+    repr,
+    ascii,
+    json.dumps,
+    lambda value: json.dumps(value, ensure_ascii=False),
+    lambda value: str(KeyError(value)),
+    lambda value: repr([{"key": value}]),
+    lambda value: repr(f"'both' \"quotes\" {value}"),
+    lambda value: repr(repr(value)),
+    lambda value: json.dumps(json.dumps({"key": value})),
+    lambda value: repr(json.dumps(value)),
+    lambda value: repr(value.encode()),
+]
+
+
+@pytest.mark.parametrize("value", ODD)
+@pytest.mark.parametrize("way", WAYS)
+def test_a_value_is_masked_however_it_is_escaped(value: str, way: Callable[[str], str]) -> None:
+    remember(value)
+    around = way(f"<{value.strip()}>").split("<")[0], way(f"<{value.strip()}>").split(">")[-1]
+    assert masked(way(f"<{value.strip()}>")) == f"{around[0]}<***>{around[1]}"
+
+
+@pytest.mark.parametrize("prefix", ["    | ", "  |   | ", "    ", "> "])
+def test_a_value_of_many_lines_is_masked_with_something_before_each(prefix: str) -> None:
+    remember(PEM)
+    text = "".join(f"{prefix}{line}" for line in f"key:\n{PEM}end".splitlines(keepends=True))
+    assert masked(text) == f"{prefix}key:\n{prefix}***\n{prefix}end"
+
+
+def test_a_line_of_a_value_is_masked_by_itself() -> None:
+    remember(PEM)
+    assert masked("the second is MIIEvQIBADANBgkqhkiG9w0B!") == "the second is ***!"
+
+
+def test_a_value_is_masked_without_the_line_break_it_ends_in() -> None:
+    remember(f"{PLAIN}\n")
+    assert masked(f"with {PLAIN}!") == "with ***!"
+
+
+def test_a_value_that_is_no_unicode_is_masked() -> None:
+    remember("hunter2\udc80north")
+    assert masked("with hunter2\udc80north, 'hunter2\\udc80north'") == "with ***, '***'"
+
+
+def test_of_two_values_the_one_that_holds_the_other_is_masked_as_a_whole() -> None:
+    remember(PLAIN)
+    remember(f"{PLAIN}-west")
+    assert masked(f"{PLAIN}-west") == "***"
+
+
+def test_the_newest_values_are_known_and_their_number_is_bounded() -> None:
+    remember(PLAIN)
+    for number in range(MOST_KNOWN - 1):
+        remember(f"token-{number:06}")
+    remember(PLAIN)  # which makes it one of the newest
+    remember("another token")
+    assert len(disguises.known) == MOST_KNOWN
+    assert masked(f"{PLAIN} token-000000") == "*** token-000000"
+
+
+# --- what an error leaves behind ---------------------------------------------------------------------------------------
+
+
+def left_by(error: BaseException) -> str:
+    """All that is stored of it, with its texts read from their JSON."""
+    failure = failure_of(error)
+    told: list[str] = [failure.message, failure.trace]
+
+    def gather(tree: Any) -> None:
+        if isinstance(tree, str):
+            told.append(tree)
+        for part in tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ():
+            gather(part)
+
+    gather(json.loads(bytes(failure.data)))
+    return "\n".join(told)
+
+
+@pytest.mark.parametrize("value", ODD)
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda value: ValueError(f"bad password {value}!"),
+        lambda value: ValueError(value),
+        lambda value: KeyError(value),
+        lambda value: ValueError(repr({"key": value})),
+        Carrying,
+        lambda value: Carrying([{"key": value}]),
+        lambda value: ExceptionGroup("all", [ValueError("fine"), ValueError(f"bad {value}!")]),
+        lambda value: ExceptionGroup("all", [ExceptionGroup("more", [KeyError(value)])]),
+    ],
+)
+def test_nothing_of_an_error_gives_a_value_away(value: str, made: Callable[[str], Exception]) -> None:
+    remember(value)
+    try:
+        raise made(value)
+    except Exception as error:
+        left = left_by(error)
+    core = value.strip()
+    assert not [line for line in core.splitlines() if line in left]
+    assert repr(core)[1:-1] not in left
+
+
+@pytest.mark.parametrize("value", [PLAIN, "ab-c"])
+def test_an_error_that_carries_bytes_of_a_value_loses_them(value: str) -> None:
+    remember(value)
+    carried = b"x" + value.encode()
+    assert base64.b64encode(carried) not in bytes(failure_of(Carrying(carried)).data)
+
+
+def test_a_record_that_shows_a_value_by_its_repr_is_masked() -> None:
+    remember(ODD[0])
+    record = logging.LogRecord("shop", logging.INFO, "shop.py", 1, "with %r", (ODD[0],), None)
+    assert masked(_told(record)) == "with '***'"
