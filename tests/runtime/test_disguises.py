@@ -6,24 +6,41 @@ import base64
 import json
 import logging
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import pydantic
 import pytest
 
+from outlast.errors import NotStorable
 from outlast.runtime import disguises
-from outlast.runtime.disguises import MOST_KNOWN, masked, remember
+from outlast.runtime.disguises import MOST_KNOWN, SHORTEST_REFUSED, masked, remember, revealed_here
 from outlast.runtime.failures import failure_of
+from outlast.runtime.glance import SHORTEST
 from outlast.runtime.hearing import _told
+from outlast.runtime.values import codec_for, encode
 
 PEM = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0B\nAQEFAASC\nx1Z=\n-----END PRIVATE KEY-----\n"
 ODD = ['hun"ter2\\x', "it's hunter2", 'it\'s "hunter2"', "hunter2\\", "hunter2\tof\nthe north", "hünter2\u20ac", PEM]
 PLAIN = "hunter2-of-the-north"
+SAID = "a secret's value must not be stored; pass the Secret"
 
 
 @pytest.fixture(autouse=True)
 def nothing_known(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(disguises, "known", {})
     return
+
+
+@dataclass
+class Login:
+    user: str
+    key: str
+
+
+class Model(pydantic.BaseModel):
+    keys: list[str]
 
 
 class Carrying(Exception):
@@ -146,7 +163,91 @@ def test_an_error_that_carries_bytes_of_a_value_loses_them(value: str) -> None:
     assert base64.b64encode(carried) not in bytes(failure_of(Carrying(carried)).data)
 
 
+def test_an_error_keeps_what_has_nothing_to_do_with_a_value() -> None:
+    remember(PLAIN)
+    error = Carrying(PLAIN)
+    error.code = 7  # type: ignore[attr-defined]
+    assert json.loads(bytes(failure_of(error).data)) == {"args": ["refused"], "state": {"code": 7}}
+
+
 def test_a_record_that_shows_a_value_by_its_repr_is_masked() -> None:
     remember(ODD[0])
     record = logging.LogRecord("shop", logging.INFO, "shop.py", 1, "with %r", (ODD[0],), None)
     assert masked(_told(record)) == "with '***'"
+
+
+# --- refused -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", [PLAIN, *ODD])
+@pytest.mark.parametrize(
+    ("held", "annotation", "path"),
+    [
+        (lambda value: value, Any, ""),
+        (lambda value: value, str, ""),
+        (lambda value: f"Bearer {value}", str, ""),
+        (lambda value: [1, value], Any, "[1]"),
+        (lambda value: ("a", ("b", value)), Any, "[1][1]"),
+        (lambda value: {value}, Any, "[0]"),
+        (lambda value: {"a": {"b": value}}, Any, '["a"]["b"]'),
+        (lambda value: {value: 1}, Any, ""),
+        (lambda value: {1: value}, Any, "[1]"),
+        (lambda value: {(1, value): 2}, Any, ""),
+        (lambda value: Login("me", value), Login, '["key"]'),
+        (lambda value: Model(keys=["a", f"Bearer {value}"]), Model, '["keys"][1]'),
+        (lambda value: Path("tmp") / value, Path, ""),
+        (lambda value: value.encode(), bytes, ""),
+        (lambda value: [b"ab" + value.encode() + b"c"], Any, "[0]"),
+        (lambda value: {"rows": ["x" * SHORTEST, value]}, Any, '["rows"][1]'),
+    ],
+)
+def test_a_text_that_holds_a_value_is_refused_by_its_path(value: str, held: Any, annotation: Any, path: str) -> None:
+    remember(value)
+    with pytest.raises(NotStorable, match=SAID) as error:
+        encode(held(value), annotation, where="result")
+    assert str(error.value).startswith(f"result{path}: ")
+
+
+def test_bytes_that_hold_a_value_are_not_on_their_way_before_they_are_refused() -> None:
+    remember(PLAIN)
+    begun: list[bytes] = []
+    with pytest.raises(NotStorable):
+        codec_for(Any).told({"rows": ["x" * SHORTEST, PLAIN]}, "result", begun.append)
+    assert begun == []
+
+
+def test_the_path_of_a_refusal_does_not_show_a_value() -> None:
+    remember(PEM)
+    with pytest.raises(NotStorable) as error:
+        encode({PEM: object()})
+    assert "BEGIN" not in str(error.value)
+
+
+@pytest.mark.parametrize("value", ["a", "hunter2", "postgres", "production", "minioadmin"])
+def test_a_value_that_may_be_said_by_chance_is_no_reason_to_refuse(value: str) -> None:
+    remember(value)
+    assert bytes(encode([f"a {value} b"])) == f'["a {value} b"]'.encode()
+
+
+def test_a_number_with_the_digits_of_a_value_is_stored() -> None:
+    remember("1" * SHORTEST_REFUSED)
+    assert bytes(encode([int("1" * 12)])) == b"[111111111111]"
+
+
+def test_what_does_not_hold_a_value_is_stored_as_ever() -> None:
+    remember(PLAIN)
+    assert bytes(encode({"a": [PLAIN[:-1], PLAIN.upper()]})).startswith(b'{"a":["hunter2-of-the-nort"')
+
+
+def test_workflow_code_is_held_to_what_it_has_revealed_itself() -> None:
+    """Or its replay would depend on what other runs reveal in the same process."""
+    remember("of another run 1")
+    before = revealed_here.set(set())
+    try:
+        remember(PLAIN)
+        assert bytes(encode("of another run 1")) == b'"of another run 1"'
+        assert bytes(encode(Model(keys=["of another run 1"]), Model)) == b'{"keys":["of another run 1"]}'
+        with pytest.raises(NotStorable):
+            encode(PLAIN)
+    finally:
+        revealed_here.reset(before)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import outlast as ol
+from outlast.history import events as e
 
 HERE = Path(__file__).parent
 
@@ -23,6 +24,7 @@ sys.path.remove(str(HERE))
 SOON = 20.0
 ODD = "kj3h4\"it's\\odd"
 PEM = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0B\nAQEFAASC\n-----END PRIVATE KEY-----\n"
+SAID = "a secret's value must not be stored"
 
 
 async def soon(awaitable: Any) -> Any:
@@ -127,3 +129,104 @@ async def test_progress_does_not_give_a_secret_away(stage: Any, value: str) -> N
 
     await failed(stage, run_of(telling), KEY)
     await must_not_be_there(stage, value)
+
+
+# --- refused -----------------------------------------------------------------------------------------------------------
+
+
+async def returning(key: ol.Secret) -> Any:
+    return {"rows": [("a", str(key.reveal()))]}
+
+
+async def returning_a_key(key: ol.Secret) -> Any:
+    return {f"Bearer {key.reveal()}": 1}
+
+
+async def returning_bytes(key: ol.Secret) -> bytes:
+    return b"ab" + key.reveal().encode()
+
+
+async def keeping(key: ol.Secret) -> None:
+    await ol.checkpoint([str(key.reveal())])
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        *map(ol.node, (returning, returning_a_key, returning_bytes, keeping)),
+        careless.returning_in_a_process,
+        careless.keeping_in_a_process,
+    ],
+)
+async def test_what_a_node_made_of_a_secret_is_refused_where_it_holds_its_value(
+    stage: Any, value: str, node: Any
+) -> None:
+    error = await failed(stage, run_of(node), KEY)
+    assert isinstance(error, ol.NotStorable)
+    assert SAID in str(error)
+    await must_not_be_there(stage, value)
+
+
+@ol.node
+async def using(text: str) -> int:
+    return len(text)
+
+
+@ol.workflow
+async def passing_on(key: ol.Secret) -> int:
+    return await using(f"Bearer {key.reveal()}")
+
+
+@ol.workflow
+async def ending_with(key: ol.Secret) -> str:
+    return str(key.reveal())
+
+
+@ol.workflow
+async def going_on_with(key: Any) -> None:
+    await ol.continue_as(str(key.reveal()))
+
+
+@pytest.mark.parametrize("workflow", [passing_on, ending_with, going_on_with])
+async def test_a_workflow_may_not_pass_the_value_of_a_secret_on(stage: Any, value: str, workflow: Any) -> None:
+    error = await failed(stage, workflow, KEY)
+    assert isinstance(error, ol.NotStorable)
+    await must_not_be_there(stage, value)
+
+
+async def test_the_value_of_a_secret_is_refused_as_a_parameter_and_as_an_answer(stage: Any, value: str) -> None:
+    @ol.workflow
+    async def asking(key: Any) -> Any:
+        return await ol.ask("which?", Any)
+
+    engine = await stage.engine()
+    plain = str(KEY.reveal())
+    with pytest.raises(ol.NotStorable, match=SAID):
+        await engine.start(asking, plain)
+    handle = await engine.start(asking, "none")
+    await soon(stage.until(engine, handle.run, e.InteractionRequested))
+    with pytest.raises(ol.NotStorable, match=SAID):
+        await handle.answer([plain])
+
+
+async def test_a_replay_does_not_depend_on_what_others_have_revealed(
+    stage: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run whose inputs were stored is not refused them later because they have become the value of a secret."""
+
+    @ol.workflow
+    async def flow(name: str) -> int:
+        length = await using(name)
+        await ol.approve("go on?")
+        return length + await using(name)
+
+    engine = await stage.engine()
+    handle = await engine.start(flow, "eu-west-1/shop")
+    await soon(stage.until(engine, handle.run, e.InteractionRequested))
+    await stage.crash(engine)
+    monkeypatch.setenv("SHOP_KEY", "eu-west-1/shop")
+    KEY.reveal()
+    engine = await stage.engine()
+    again = await engine.handle(handle.run)
+    await again.answer(True)
+    assert await soon(again.result()) == 28

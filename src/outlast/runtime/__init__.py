@@ -10,7 +10,8 @@ R1  A value comes back equal and of the type its annotation says, or it is refus
 R2  The same value has the same bytes, in every process.
 R3  Nothing stored is pickled; to read a value or an error calls nothing that was not named by an annotation, but the
     import of the module that an error's class came from.
-R4  The value of a secret is never stored: a reference is, and each attempt resolves it anew.
+R4  Of a secret a reference is stored, and each attempt resolves it anew. What holds its value is refused, and in what is
+    only said it is masked, in every form that `disguises` knows.
 R5  An error comes back as its own class, with its arguments and attributes, or as a `NodeFailure` that names it.
 R6  What code asks for begins only after the append that says so has landed, and an outcome is told in the order of the log,
     live and in replay.

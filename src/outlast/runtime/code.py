@@ -17,6 +17,7 @@ from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.runtime.asks import LATEST, Ask, ChildAsk, NodeAsk, Note, QuestionAsk, TimerAsk
 from outlast.runtime.capture import ReplaySilencer, is_replaying
+from outlast.runtime.disguises import revealed_here
 from outlast.runtime.failures import error_from
 from outlast.runtime.loop import Alarm, WorkflowLoop
 from outlast.runtime.places import PlacedFuture
@@ -101,6 +102,7 @@ class Code:
         context = copy_context()
         context.run(current.set, Scope(self))
         context.run(is_replaying.set, self.silencer)
+        context.run(revealed_here.set, set())
         fn = self.workflow.fn
         if self.workflow.is_async:
             coroutine = context.run(fn, *args, **kwargs)

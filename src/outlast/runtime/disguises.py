@@ -13,6 +13,7 @@ import threading
 from base64 import b64encode
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from contextvars import ContextVar
 from itertools import islice
 from typing import TypeAlias
 
@@ -22,6 +23,10 @@ SHORTEST_MASKED = 4
 """Shorter values are not searched for: they would be found in innocent text."""
 SHORTEST_LINE = 8
 """Shorter lines of a value of many lines are only blotted out where all of it stands."""
+SHORTEST_REFUSED = 8
+LONGEST_WORD = 15
+"""A value is only a reason to refuse a result if nobody says it by chance: it has as many characters as the one, and is not
+a mere word like `postgres`, of letters alone and no longer than the other."""
 MOST_KNOWN = 1000
 """How many values are known at a time, the newest: where each attempt is given a key of its own, they never end."""
 
@@ -29,6 +34,9 @@ Escape: TypeAlias = Callable[[str], str]
 
 known: dict[str, Disguise] = {}
 """What was revealed in this process, by value. It is replaced, never changed: others may be looking through it."""
+revealed_here: ContextVar[set[str] | None] = ContextVar("outlast_revealed_here", default=None)
+"""What the workflow code of this context has revealed; None elsewhere. Such code is held to its own secrets alone, or a
+replay would depend on what other runs have revealed in the same process."""
 
 _turn = threading.Lock()
 _MARGIN = r"\s[\s|>]*"
@@ -38,7 +46,7 @@ _MARGIN = r"\s[\s|>]*"
 class Disguise:
     """One value in all its forms."""
 
-    __slots__ = ("coded", "pieces", "said", "shortest", "wrapped", "written", "written_pieces")
+    __slots__ = ("coded", "is_refused", "pieces", "said", "shortest", "wrapped", "written", "written_pieces")
 
     def __init__(self, value: str) -> None:
         core = value.strip()  # a file often ends in a line break, and whoever uses its content takes that off
@@ -57,10 +65,11 @@ class Disguise:
         """As a whole, in what is about to be stored."""
         self.written_pieces = _as_json(self.pieces)
         self.shortest = min(map(len, self.written), default=0)
+        self.is_refused = len(core) >= SHORTEST_REFUSED and not (core.isalpha() and len(core) <= LONGEST_WORD)
 
     def is_in(self, body: bytes) -> bool:
         """Whether JSON holds it as a whole."""
-        for form in self.written:  # noqa: SIM110 - in a third of the time
+        for form in self.written:  # noqa: SIM110 - in a third of the time: every value that is stored passes here
             if form in body:
                 return True
         return False
@@ -69,6 +78,8 @@ class Disguise:
 def remember(value: str) -> None:
     """From now on this value is searched for."""
     global known
+    if (here := revealed_here.get()) is not None:
+        here.add(value)
     with _turn:
         disguise = known.get(value) or Disguise(value)
         others = {each: its for each, its in known.items() if each != value}
@@ -92,6 +103,17 @@ def masked(text: str) -> str:
 def is_given_away(body: bytes) -> bool:
     """Whether JSON that nobody needs to have holds a value that this process has revealed, or a line of one."""
     return any(each.is_in(body) or any(form in body for form in each.written_pieces) for each in known.values())
+
+
+def refused_in(body: bytes) -> list[Disguise]:
+    """The values on whose account JSON may have to be refused: it holds them, though perhaps in a number."""
+    size, found = len(body), []
+    for value, each in known.items():
+        if each.is_refused and each.shortest <= size and each.is_in(body):
+            own = revealed_here.get()
+            if own is None or value in own:
+                found.append(each)
+    return found
 
 
 # --- the forms ---------------------------------------------------------------------------------------------------------

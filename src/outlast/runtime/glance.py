@@ -10,6 +10,7 @@ glance may overlook any value that is plain, and never takes one for plain that 
 2. What is read back is equal to it. No tuple, set or bytes is, nor a dict whose keys are no texts, nor what is not a number.
 3. Its ints have 64 bits and it is not nested deeply, for it is read as a type that says so.
 4. No object in it has the key "$".
+5. The value of a secret that was revealed is not found in its JSON.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
 
+from outlast.runtime import disguises
 from outlast.runtime.containers import Listing, Mapped
 from outlast.runtime.leaves import BOOL, INT, LEAST, NULL, TEXT
 from outlast.runtime.selfdescribing import ANYTHING
@@ -61,6 +63,8 @@ class Glance:
                 return None
             must_be_exact, read = self._look or self._made()
             must_be_exact(value)  # before anybody is given the bytes: they might hold a secret
+            if disguises.known and disguises.refused_in(body):
+                return None
             if begin is not None:
                 begin(body)
             copy = read(body)

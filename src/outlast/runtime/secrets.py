@@ -67,11 +67,13 @@ def register_source(name: str, source: Source) -> None:
 
 
 def has_revealed(tree: Any) -> bool:
-    """Whether some text in a tree of lists and dicts is, as a whole, a value this process has revealed."""
+    """Whether some text in a tree of lists and dicts is, as a whole, a value this process has revealed; in workflow code,
+    one that this code has revealed."""
     if not disguises.known:
         return False
     if isinstance(tree, str):
-        return tree in disguises.known
+        own = disguises.revealed_here.get()
+        return tree in (disguises.known if own is None else own)
     if isinstance(tree, dict):
         return any(has_revealed(part) for part in tree.values())
     return isinstance(tree, list) and any(has_revealed(part) for part in tree)

@@ -14,11 +14,13 @@ from msgspec import Raw
 
 from outlast.errors import BadInput, NotFound, NotStorable
 from outlast.history.events import Value
+from outlast.runtime import disguises
 from outlast.runtime.annotations import shape_of
+from outlast.runtime.giveaway import giveaway
 from outlast.runtime.glance import Glance
 from outlast.runtime.hints import hints_of
 from outlast.runtime.leaves import GREATEST, LEAST
-from outlast.runtime.refusals import name_of
+from outlast.runtime.refusals import SECRET, name_of
 from outlast.runtime.shape import MARK, Snag, is_native
 from outlast.store import BlobRef, Blobs
 
@@ -80,9 +82,16 @@ class Codec:
         kind = type(value)
         if kind in self._plain and (kind is not int or LEAST <= value <= GREATEST):
             try:
-                return _encode(value)
+                body = _encode(value)
             except UnicodeEncodeError:
-                pass  # the longer way says it better
+                body = self._walked(value, where)  # which says it better
+        else:
+            body = self._walked(value, where)
+        if disguises.known and (path := giveaway(body)) is not None:
+            raise NotStorable(f"{where or 'value'}{path}: {SECRET}")
+        return body
+
+    def _walked(self, value: Any, where: str) -> bytes:
         try:
             return _encode(self._lower(value, 0))
         except Snag as snag:
