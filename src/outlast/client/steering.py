@@ -29,7 +29,7 @@ from outlast.lifecycle.state import NodeStatus, State
 from outlast.lifecycle.status import Status
 from outlast.lifecycle.turning import Turn
 from outlast.runtime import pausing
-from outlast.runtime.ends import created_of, open_children, settle
+from outlast.runtime.ends import created_of, newest_of, open_children, settle
 from outlast.runtime.finding import find_workflow
 from outlast.runtime.values import INLINE_LIMIT, encode
 
@@ -57,13 +57,13 @@ class Steering(Healer):
                 await pen.append(
                     decide.end(pen.state, ending, f"the run was cancelled{f': {reason}' if reason else ''}")
                 )
-                await settle(self._ledger, await created_of(self._store, run), ending, children)
+                await settle(self._ledger, await created_of(self._store, run), ending, pen.state)
         except Claimed:
             await self._ledger.deliver(run, [e.CancelRequested(by=by, reason=reason)])
             return
         for child in children:
             with suppress(OutlastError):
-                await self.cancel(child, by=by, reason="its parent was cancelled")
+                await self.cancel(await newest_of(self._store, child), by=by, reason="its parent was cancelled")
 
     async def pause(self, run: RunId, *, by: str = "", reason: str = "") -> None:
         """Ask a run to stop where it can go on later; with nobody advancing it, it is paused when this returns. Otherwise

@@ -156,6 +156,8 @@ class Outline(Struct, gc=False):
     successor: str = ""
     pause_requested: bool = False
     cancel_requested: bool = False
+    is_cancel_inherited: bool = False
+    """Whether the run continued after somebody had asked it to stop: then that is asked of its successor."""
     jump_requested: JumpRequested | None = None
     jump_requested_at: int = 0
     generation: int = 0

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 from outlast.errors import AlreadyExists, StoreError
 from outlast.history import events as e
 from outlast.history.ids import RunId
-from outlast.runtime import registry
+from outlast.runtime import ends, registry
 from outlast.runtime.asks import ChildAsk
-from outlast.runtime.ends import cancel_child
 from outlast.runtime.finding import found_at
 from outlast.runtime.values import stored
 
@@ -27,7 +26,6 @@ async def start(worker: Worker, parent: Outcomes, ask: ChildAsk, *, again: bool)
         while parent.wants(ask):
             try:
                 if again and await worker.store.head(ask.child) is not None:
-                    worker.take_on(ask.child)
                     await _look_after(worker, ask.child)
                 else:
                     await _create(worker, parent, ask)
@@ -46,11 +44,11 @@ async def cancel(worker: Worker, parent: Outcomes, child: RunId) -> None:
     while True:
         await parent.children_started()  # it may be one that is not there yet
         try:
-            await cancel_child(worker.ledger, child, "its parent no longer waits for it")
+            asked = await ends.cancel(worker.ledger, child, "its parent no longer waits for it")
             break
         except StoreError as error:
             await worker.in_trouble(child, error, 0.5)
-    worker.wanted.set()
+    worker.take_on(asked or child)  # whoever it is has to hear of it
 
 
 async def _create(worker: Worker, parent: Outcomes, ask: ChildAsk) -> None:
@@ -75,8 +73,11 @@ async def _create(worker: Worker, parent: Outcomes, ask: ChildAsk) -> None:
 
 
 async def _look_after(worker: Worker, child: RunId) -> None:
-    """A child that ended while nobody could be told is claimed, and its end told."""
-    head = await worker.store.head(child)
-    if head is not None and head.closed and child not in worker.drivers:
-        for claim in await worker.store.claim(worker.id, runs=[child]):
+    """See that a child is advanced, or whatever it goes on as by now; if that ended while nobody could be told, it is
+    claimed, and its end told."""
+    newest = await ends.newest_of(worker.store, child)
+    worker.take_on(newest)
+    head = await worker.store.head(newest)
+    if head is not None and head.closed and newest not in worker.drivers:
+        for claim in await worker.store.claim(worker.id, runs=[newest]):
             await worker.adopt(claim)

@@ -1,12 +1,13 @@
 """What the end of a run owes to others: a parent is told, a successor is started, children that still run are cancelled.
 
+A child that continued as another run is that other run, and so on: what is asked of the first is asked of the last.
+
 All of it is done before the run is given back, and is idempotent: whoever finds a run that ended and was not given back does
 it again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from contextlib import suppress
 from typing import TypeAlias
 
@@ -16,7 +17,7 @@ from outlast.errors import AlreadyExists, Damaged, Gone, NotFound
 from outlast.history import events as e
 from outlast.history.ids import RunId, derived_run
 from outlast.ledger import Ledger
-from outlast.ledger.reading import lineage_of
+from outlast.ledger.reading import head_of, lineage_of
 from outlast.lifecycle.state import State
 from outlast.store import Head, Journal
 
@@ -33,23 +34,62 @@ def open_children(state: State) -> list[RunId]:
     return [RunId(name) for name, child in state.children.items() if not child.status and not child.detached]
 
 
-async def settle(ledger: Ledger, created: e.RunCreated, ending: Ended, children: Iterable[RunId]) -> None:
-    """See that everybody who has to know of this end does."""
-    for child in children:
-        await cancel_child(ledger, child, "its parent has ended")
+async def settle(ledger: Ledger, created: e.RunCreated, ending: Ended, state: State) -> None:
+    """See that everybody who has to know of this end does. `state` is that of the run, which has ended."""
+    for child in open_children(state):
+        await cancel(ledger, child, "its parent has ended")
     if isinstance(ending, e.RunContinued):
-        again = msgspec.structs.replace(created, params=ending.carried, key="", forked_from="", more=None)
-        with suppress(AlreadyExists):
-            await ledger.create_ready(RunId(ending.successor), again)
+        successor = await _succeeded(ledger, created, ending)
+        if state.outline.is_cancel_inherited:
+            await cancel(ledger, successor, "the run that it continues was cancelled")
     elif created.parent:
         with suppress(Gone, NotFound):  # it heard of it before, or is itself over
             await ledger.deliver(RunId(created.parent), [_for_parent(created, ending)])
 
 
-async def cancel_child(ledger: Ledger, child: RunId, reason: str) -> None:
-    """Ask a child to stop, if it is there and not over."""
-    with suppress(Gone, NotFound):
-        await ledger.deliver(child, [e.CancelRequested(reason=reason)])
+async def cancel(ledger: Ledger, run: RunId, reason: str) -> RunId | None:
+    """Ask a run to stop, or the one that it goes on as by now; returns which was asked, if one is there and not over."""
+    asked: RunId | None = run
+    while asked is not None:
+        try:
+            await ledger.deliver(asked, [e.CancelRequested(reason=reason)])
+            return asked
+        except NotFound:
+            return None
+        except Gone:
+            asked = await _gone_on_as(ledger, asked)
+    return None
+
+
+async def _gone_on_as(ledger: Ledger, run: RunId) -> RunId | None:
+    """Which run goes on for one that was over. Its owner may not have come to create it: then it is created here, for
+    nobody could be asked to stop who comes into being after a look."""
+    head = await head_of(ledger.store, run)
+    if not head.closed:
+        return run  # a person has gone back meanwhile
+    ending = await ending_of(ledger.store, head)
+    if not isinstance(ending, e.RunContinued):
+        return None
+    return await _succeeded(ledger, await created_of(ledger.store, run), ending)
+
+
+async def _succeeded(ledger: Ledger, created: e.RunCreated, ending: e.RunContinued) -> RunId:
+    """The successor of a run, which is there when this returns."""
+    successor = RunId(ending.successor)
+    again = msgspec.structs.replace(created, params=ending.carried, key="", forked_from="", more=None)
+    with suppress(AlreadyExists):
+        await ledger.create_ready(successor, again)
+    return successor
+
+
+async def newest_of(store: Journal, run: RunId) -> RunId:
+    """The run that a run goes on as by now: the last one that is there of it, its successor, the successor of that, …"""
+    while (head := await store.head(run)) is not None and head.closed:
+        ending = await ending_of(store, head)
+        if not isinstance(ending, e.RunContinued) or await store.head(RunId(ending.successor)) is None:
+            break
+        run = RunId(ending.successor)
+    return run
 
 
 def _for_parent(created: e.RunCreated, ending: Ended) -> e.ChildEnded:

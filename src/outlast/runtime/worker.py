@@ -29,7 +29,7 @@ from outlast.runtime.code import Code
 from outlast.runtime.definitions import Definitions
 from outlast.runtime.driver import Driver
 from outlast.runtime.endings import Ending
-from outlast.runtime.ends import created_of, ending_of, open_children, settle
+from outlast.runtime.ends import created_of, ending_of, settle
 from outlast.runtime.executors import Maker
 from outlast.runtime.failures import kind_of
 from outlast.runtime.functions import Workflow
@@ -226,7 +226,10 @@ class Worker:
         created = await created_of(self.store, pen.run)
         workflow = registry.known(created.workflow)
         if state.is_closed:
-            await settle(self.ledger, created, await ending_of(self.store, pen.head), open_children(state))
+            ending = await ending_of(self.store, pen.head)
+            await settle(self.ledger, created, ending, state)
+            if isinstance(ending, e.RunContinued):
+                self.take_on(RunId(ending.successor))
             while not await pen.let_go():
                 pass
         elif state.outline.cancel_requested and state.outline.base is Status.PAUSED:
@@ -242,9 +245,9 @@ class Worker:
 
     async def _cancel_paused(self, pen: Pen, created: e.RunCreated) -> None:
         """Somebody asked for its end while it was being paused."""
-        ending, children = e.RunCancelled(), open_children(pen.state)
+        ending = e.RunCancelled()
         await pen.append(decide.end(pen.state, ending, "the run was cancelled"))
-        await settle(self.ledger, created, ending, children)
+        await settle(self.ledger, created, ending, pen.state)
         while not await pen.let_go():
             pass
 
@@ -305,7 +308,7 @@ class Worker:
         if not is_released and not isinstance(ending, e.RunPaused):
             try:
                 await driver.children_started()  # one that is not there yet could not be told
-                await settle(self.ledger, driver.created, ending, open_children(driver.pen.state))
+                await settle(self.ledger, driver.created, ending, driver.pen.state)
                 while not await driver.pen.let_go():
                     pass
             except OutlastError as error:

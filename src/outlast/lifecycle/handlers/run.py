@@ -87,8 +87,9 @@ def _run_cancelled(state: State, event: e.RunCancelled, seq: int) -> None:
 
 @on(e.RunContinued)
 def _run_continued(state: State, event: e.RunContinued, seq: int) -> None:
+    is_to_stop = state.outline.cancel_requested
     _end(state, Status.COMPLETED, seq)
-    state.outline.successor = event.successor
+    state.outline.successor, state.outline.is_cancel_inherited = event.successor, is_to_stop
 
 
 def _end(state: State, status: Status, seq: int) -> None:
