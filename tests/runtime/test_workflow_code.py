@@ -1373,6 +1373,63 @@ async def test_to_wait_in_an_async_workflow_is_refused(stage: Any) -> None:
         await run_of(stage, flow)
 
 
+async def test_a_plain_workflow_catches_the_cancellation_of_what_it_waits_for(stage: Any) -> None:
+    async def gives_up() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await asyncio.sleep(0)
+
+    @ol.workflow
+    def flow() -> Any:
+        try:
+            ol.gather(gives_up(), echo(1)).wait()
+        except asyncio.CancelledError:
+            return echo("caught").wait()
+
+    assert await run_of(stage, flow) == "caught"
+
+
+async def test_helpers_that_a_plain_workflow_waits_for_within_a_step_belong_to_it(stage: Any) -> None:
+    async def helper() -> Any:
+        return await echo(1)
+
+    @ol.workflow
+    def flow() -> Any:
+        with ol.step("publish"):
+            ol.gather(helper(), echo(2)).wait()
+        ol.gather(helper(), echo(3)).wait()
+
+    engine = await stage.engine()
+    handle = await engine.start(flow)
+    await soon(handle.result())
+    scheduled = [event for event in await stage.events(engine, handle.run) if isinstance(event, e.NodeScheduled)]
+    assert {event.node: event.step for event in scheduled} == {
+        "publish/echo": "publish",
+        "publish/1/echo": "publish",
+        "echo": "",
+        "1/echo": "",
+    }
+
+
+async def test_helpers_within_a_step_of_a_plain_workflow_are_found_again_after_a_crash(stage: Any) -> None:
+    gated = Gated()
+
+    async def helper() -> Any:
+        return [await echo(1), await gated.node(2)]
+
+    @ol.workflow
+    def flow() -> Any:
+        with ol.step("publish"):
+            return ol.gather(helper(), echo(3)).wait()
+
+    run = await crashed_at(stage, flow, at=is_node("publish/1/gated"))
+    gated.gate.set()
+    engine = await stage.engine()
+    assert await soon(engine.result(run)) == [[1, 2], 3]
+    assert names(await stage.events(engine, run), e.NodeStarted).count("publish/1/echo") == 1
+
+
 async def test_a_plain_workflow_that_catches_everything_does_not_block_the_engine(stage: Any) -> None:
     gated = Gated()
 

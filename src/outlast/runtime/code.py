@@ -126,6 +126,11 @@ class Code:
         """Whether it has returned or raised, or cannot go on."""
         return self.broken is not None or (self.main is not None and self.main.done())
 
+    @property
+    def is_dismissed(self) -> bool:
+        """Whether nobody drives it any more."""
+        return self._is_dismissed
+
     def dismiss(self) -> None:
         """Nobody drives it any more. What it waits for is cancelled and whatever it asks is refused, so that it ends and
         nothing of it is left for the collector of garbage. What it says while it ends is not heard."""

@@ -12,7 +12,7 @@ from contextvars import ContextVar, copy_context
 from typing import Any, TypeVar
 
 from outlast.errors import NotDurable
-from outlast.runtime.scope import here
+from outlast.runtime.scope import Scope, current, here
 
 R = TypeVar("R")
 _PATIENCE = 0.1
@@ -30,6 +30,8 @@ class Baton:
         self._turn_of_thread = threading.Semaphore(0)
         self._turn_of_loop = threading.Semaphore(0)
         self._wanted: Awaitable[Any] | None = None
+        self._scope: Scope | None = None
+        """Where in the code it is wanted: a helper that begins meanwhile is named as one that began there."""
         self._outcome: tuple[Any, BaseException | None] = (None, None)
         self._ended: tuple[Any, BaseException | None] | None = None
         context = copy_context()
@@ -44,11 +46,15 @@ class Baton:
         self._turn_of_loop.acquire()
         try:
             while self._ended is None:
-                assert self._wanted is not None
+                assert self._wanted is not None and self._scope is not None
+                entered = current.set(self._scope)
                 try:
                     self._outcome = (await self._wanted, None)
-                except Exception as error:
+                except BaseException as error:
+                    if isinstance(error, GeneratorExit) or self._scope.code.is_dismissed:
+                        raise  # nobody is to go on, rather than that something went wrong
                     self._outcome = (None, error)
+                current.reset(entered)
                 self._pass()
         finally:
             if self._ended is None:
@@ -69,9 +75,9 @@ class Baton:
 
     # --- in the thread
 
-    def wait(self, wanted: Awaitable[R]) -> R:
+    def wait(self, wanted: Awaitable[R], scope: Scope) -> R:
         """Hand over what is waited for; come back with its outcome."""
-        self._wanted = wanted
+        self._wanted, self._scope = wanted, scope
         self._turn_of_loop.release()
         self._turn_of_thread.acquire()
         value, error = self._outcome
@@ -92,11 +98,11 @@ _baton: ContextVar[Baton] = ContextVar("outlast_baton")
 
 def waited(call: Awaitable[R]) -> R:
     """The outcome of a call, in a plain workflow."""
-    here(".wait()")
+    scope = here(".wait()")
     baton = _baton.get(None)
     if baton is None:
         raise NotDurable(".wait() is for workflows that are plain functions; in an async one, await the call")
-    return baton.wait(call)
+    return baton.wait(call, scope)
 
 
 def is_threaded() -> bool:
