@@ -1154,6 +1154,42 @@ async def test_an_engine_that_adopts_nothing_goes_on_with_what_a_child_of_its_ru
     assert await soon(resumed.result()) == 3
 
 
+async def test_a_plain_workflow_continues_as_another_run(stage: Any) -> None:
+    @ol.workflow
+    def count(number: int = 0) -> int:
+        plain_echo(number).wait()
+        if number < 4:
+            ol.continue_as(number + 1).wait()
+        return number
+
+    assert await run_of(stage, count) == 4
+
+
+async def test_a_run_continues_though_its_code_forgot_to_await_that(stage: Any) -> None:
+    @ol.workflow
+    async def count(number: int = 0) -> int:
+        if number < 4:
+            ol.continue_as(number + 1)
+        return number
+
+    assert await run_of(stage, count) == 4
+
+
+async def test_a_plain_workflow_that_continues_cleans_up_first(stage: Any) -> None:
+    @ol.workflow
+    def flow(number: int = 0) -> Any:
+        try:
+            if not number:
+                ol.continue_as(1).wait()
+        finally:
+            echo("clean").wait()
+
+    engine = await stage.engine()
+    handle = await engine.start(flow)
+    await soon(handle.result())
+    assert names(await stage.events(engine, handle.run), e.NodeCompleted) == ["echo"]
+
+
 async def test_to_continue_with_parameters_that_do_not_fit_is_refused(stage: Any) -> None:
     @ol.workflow
     async def flow(number: int) -> None:

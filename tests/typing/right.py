@@ -64,6 +64,16 @@ def plain(number: int) -> list[float]:
     return ol.map(crunch, [number]).wait()
 
 
+@ol.workflow
+def plainly_for_ever(number: int) -> int:
+    ol.continue_as(number + 1).wait()
+
+
+@ol.workflow
+async def for_ever(number: int) -> int:
+    return await ol.continue_as(number + 1)
+
+
 async def helper(number: int) -> Order:
     return Order(number)
 

@@ -198,8 +198,11 @@ def _schema(kind: Any) -> e.Value:
 # --- going on as another run -------------------------------------------------------------------------------------------
 
 
-async def continue_as(*args: Any, **params: Any) -> NoReturn:
-    """End this run; its successor, a new run of the same workflow with these parameters, goes on with a log of its own."""
+def continue_as(*args: Any, **params: Any) -> Awaited[NoReturn]:
+    """End this run; its successor, a new run of the same workflow with these parameters, goes on with a log of its own.
+
+    `await` it, or in a plain workflow `.wait()` for it, as for any call. Unlike others it does not depend on that: the run
+    ends where this is called."""
     scope = here("continue_as()")
     try:
         packed = scope.code.workflow.arguments.pack(args, params)
