@@ -45,10 +45,11 @@ async def cancel(worker: Worker, parent: Outcomes, child: RunId) -> None:
         await parent.children_started()  # it may be one that is not there yet
         try:
             asked = await ends.cancel(worker.ledger, child, "its parent no longer waits for it")
-            break
         except StoreError as error:
             await worker.in_trouble(child, error, 0.5)
-    worker.take_on(asked or child)  # whoever it is has to hear of it
+        else:
+            worker.take_on(asked or child)  # whoever it is has to hear of it
+            return
 
 
 async def _create(worker: Worker, parent: Outcomes, ask: ChildAsk) -> None:

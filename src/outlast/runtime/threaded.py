@@ -29,9 +29,8 @@ class Baton:
     def __init__(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self._turn_of_thread = threading.Semaphore(0)
         self._turn_of_loop = threading.Semaphore(0)
-        self._wanted: Awaitable[Any] | None = None
-        self._scope: Scope | None = None
-        """Where in the code it is wanted: a helper that begins meanwhile is named as one that began there."""
+        self._wanted: tuple[Awaitable[Any], Scope] | None = None
+        """What is waited for, and where in the code: a helper that begins meanwhile is named as one that began there."""
         self._outcome: tuple[Any, BaseException | None] = (None, None)
         self._ended: tuple[Any, BaseException | None] | None = None
         context = copy_context()
@@ -46,12 +45,13 @@ class Baton:
         self._turn_of_loop.acquire()
         try:
             while self._ended is None:
-                assert self._wanted is not None and self._scope is not None
-                entered = current.set(self._scope)
+                assert self._wanted is not None
+                wanted, scope = self._wanted
+                entered = current.set(scope)
                 try:
-                    self._outcome = (await self._wanted, None)
+                    self._outcome = (await wanted, None)
                 except BaseException as error:
-                    if isinstance(error, GeneratorExit) or self._scope.code.is_dismissed:
+                    if isinstance(error, GeneratorExit) or scope.code.is_dismissed:
                         raise  # nobody is to go on, rather than that something went wrong
                     self._outcome = (None, error)
                 current.reset(entered)
@@ -77,7 +77,7 @@ class Baton:
 
     def wait(self, wanted: Awaitable[R], scope: Scope) -> R:
         """Hand over what is waited for; come back with its outcome."""
-        self._wanted, self._scope = wanted, scope
+        self._wanted = wanted, scope
         self._turn_of_loop.release()
         self._turn_of_thread.acquire()
         value, error = self._outcome
