@@ -27,10 +27,10 @@ from outlast.runtime import worker, writing
 from outlast.runtime.finding import load
 from outlast.store import Append, Outcome, Store
 from outlast.stores.memory import MemoryStore
-from outlast.testing.crashes import RUN, Story, crash_loop
+from outlast.testing.crashes import RUN, Round, Story, crash_loop
 from outlast.testing.doors import Door, FolderDoor, MemoryDoor, PostgresDoor, S3Door, SqliteDoor
 from outlast.testing.faults import WAYS, Fault, Way
-from outlast.testing.world import compare
+from outlast.testing.world import Attempted, compare
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = {"memory": 40, "sqlite": 12, "postgres": 2, "folder": 2, "s3": 1}
@@ -209,6 +209,23 @@ async def crash_left_child() -> list[Any]:
 @ol.workflow
 async def crash_endless_child(name: str) -> str:
     return await work(await work(name), 100_000)
+
+
+@ol.workflow
+async def crash_left_successors() -> list[Any]:
+    """Children that continue again and again lose a race: one as it continues, one when it has come to its last run."""
+    first = await ol.race(crash_restless_child(50), work("quick", 0.02))
+    later = crash_restless_child.options(key="later")(2)
+    second = await ol.race(later, work("slower", 0.5))
+    return [first.value, second.value]
+
+
+@ol.workflow
+async def crash_restless_child(left: int) -> str:
+    await work(f"{left} left")
+    if left:
+        await ol.continue_as(left - 1)
+    return await work("endless", 100_000)
 
 
 @ol.workflow
@@ -414,6 +431,7 @@ NASTY: dict[str, Story] = {
     "timeouts": Story(crash_timeout, expected=["node", "helper", "in time", "attempt"]),
     "children": Story(crash_children, expected=["good", "Refusal", "bad", "again"]),
     "a child left behind": Story(crash_left_child, expected=["quick", "slower"], is_loose=True),
+    "successors left behind": Story(crash_left_successors, expected=["quick", "slower"], is_loose=True),
     "questions": Story(
         crash_question, expected=["n1", "n2", "n3", True, 7, "end"], answers={"approve": True, "ask": 7}
     ),
@@ -678,3 +696,37 @@ def test_the_loop_notices_a_node_that_is_done_again(tmp_path: Path) -> None:
     seen.runs[RUN].started.add((made.node, 2, 0))
     with pytest.raises(AssertionError, match="though it completed"):
         compare(seen.world, seen.runs)
+
+
+def begun_again(seen: Round, made: Attempted, attempts: int) -> None:
+    """As if the engine had given up and begun the node so often, and its log told of it."""
+    log, key = seen.runs[RUN], (made.node, made.generation)
+    for attempt in range(1, attempts + 1):
+        seen.world.attempts[made._replace(attempt=attempt)] = 1
+        log.started.add((made.node, attempt, made.generation))
+    log.completed[key] = attempts, 99
+
+
+def test_the_loop_notices_a_node_that_is_interrupted_though_no_process_died(tmp_path: Path) -> None:
+    with crash_loop(example("first_workflow"), MemoryDoor(tmp_path)) as loop:
+        seen = loop.play()
+        begun_again(seen, next(iter(seen.world.attempts)), 2)
+        with pytest.raises(AssertionError, match="1 times more"):
+            loop.judge(seen)
+
+
+def test_the_loop_notices_that_of_a_node_which_the_undisturbed_round_did_not_begin(tmp_path: Path) -> None:
+    with crash_loop(example("first_workflow"), MemoryDoor(tmp_path)) as loop:
+        seen = loop.play()
+        begun_again(seen, Attempted(RUN, "another", 1), 2)
+        with pytest.raises(AssertionError, match="1 times more"):
+            loop.judge(seen)
+
+
+def test_the_loop_does_not_take_attempts_after_failures_for_interruptions(tmp_path: Path) -> None:
+    """Where the undisturbed round does not tell how often the node has to be executed."""
+    with crash_loop(example("first_workflow"), MemoryDoor(tmp_path)) as loop:
+        seen = loop.play()
+        begun_again(seen, Attempted(RUN, "another", 1), 3)
+        seen.runs[RUN].retried["another"] = 2
+        loop.judge(seen)

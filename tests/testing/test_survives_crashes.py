@@ -240,6 +240,30 @@ def test_answers_may_be_a_function_and_somebody_need_not_answer() -> None:
     assert testing.survives_crashes(asks_twice, answers=answer).result == [1, 7]
 
 
+def test_items_of_a_map_that_only_a_crash_leaves_time_for_are_no_repetition() -> None:
+    """How many are begun before the code has seen enough is a matter of time; a crash interrupts some of them."""
+
+    @ol.node
+    async def slow(number: int) -> int:
+        await asyncio.sleep(0.01 * (number % 3))
+        return number
+
+    async def helper(number: int) -> int:
+        async with ol.step("look"):
+            return (await ol.race(slow(number), ol.sleep(3))).value or 0
+
+    @ol.workflow
+    async def some_of_many() -> list[int]:
+        found: list[int] = []
+        async for number in ol.map(helper, range(10), limit=3):
+            found.append(number)
+            if len(found) == 4:
+                break
+        return found + await ol.map(slow, range(3)) + list(await ol.gather(slow(1), slow(2)))
+
+    assert testing.survives_crashes(some_of_many, in_another_python=False).result == [0, 1, 2, 3, 0, 1, 2, 1, 2]
+
+
 def test_a_failure_has_to_be_the_same_too() -> None:
     @ol.workflow
     async def fails() -> None:

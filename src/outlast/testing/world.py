@@ -113,6 +113,10 @@ class Told(NamedTuple):
     """The attempt with which each node completed, in each generation, and the event that says so."""
     started: set[tuple[str, int, int]]
     """Nodes with the attempts that were begun, and in which generation."""
+    ended: set[str]
+    """Nodes that came to an end of their own: nobody gave them up before."""
+    retried: Counter[str]
+    """Nodes that failed and were to have another attempt, and how often."""
     asked: Counter[tuple[str, str]]
     """Timers, questions, children, steps and decisions, and how often each was said."""
 
@@ -132,7 +136,7 @@ async def read_all(store: Store) -> dict[RunId, Told]:
 
 
 async def _read(store: Store, run: RunId, status: str) -> Told:
-    told_here = Told(status, None, {}, set(), Counter())
+    told_here = Told(status, None, {}, set(), set(), Counter(), Counter())
     head = await head_of(store, run)
     generations = {0: 0}
     async for entry in told(store, run, [(1, head.version)]):
@@ -143,6 +147,12 @@ async def _read(store: Store, run: RunId, status: str) -> Told:
                 told_here.started.add((node, number, generations[entry.branch]))
             case e.NodeCompleted(node=node, attempt=number, adopted=0, by=""):
                 told_here.completed[node, generations[entry.branch]] = number, entry.seq
+                told_here.ended.add(node)
+            case e.NodeFailed(node=node, retry_at=None, error=error):
+                if error.category != "cancelled":
+                    told_here.ended.add(node)
+            case e.NodeFailed(node=node):
+                told_here.retried[node] += 1
             case _:
                 pass
     async for entry in told(store, run, await lineage_of(store, head)):
