@@ -246,8 +246,9 @@ class Wakeups(Protocol):
         """A page of what is waited for (an inbox, if `kind` is interaction) and the cursor to the next, empty at the end."""
         ...
 
-    async def due(self, limit: int = 100) -> list[Due]:
-        """The waits whose time has come by the store's clock, oldest first."""
+    async def due(self, limit: int = 100, *, after: Due | None = None) -> list[Due]:
+        """The waits whose time has come by the store's clock, oldest first; fewer than `limit` means no more. Those of one
+        time have an order too, so that a list goes on behind any of its waits, `after`, also if that has ended since."""
         ...
 
     async def next_due(self) -> int | None:

@@ -382,8 +382,23 @@ class ForgetsReadiness:
 class NeverDue:
     """Times of waits are kept and not looked at."""
 
-    async def due(self, limit: int = 100) -> list[Due]:
+    async def due(self, limit: int = 100, *, after: Due | None = None) -> list[Due]:
         return []
+
+
+class NeverMovesOn:
+    """The list of what is due always begins at its beginning."""
+
+    async def due(self, limit: int = 100, *, after: Due | None = None) -> list[Due]:
+        return await super().due(limit)
+
+
+class MovesOnByTheTimeAlone:
+    """A list of what is due leaves out what is due at the same time as the end of the page before."""
+
+    async def due(self, limit: int = 100, *, after: Due | None = None) -> list[Due]:
+        every = await super().due(1 << 20)
+        return [due for due in every if after is None or due.wait.due > after.wait.due][:limit]
 
 
 class MixesUpRuns:
@@ -487,6 +502,8 @@ LIES: Mapping[type, str] = {
     ReleasesWithoutLooking: "test_a_run_is_given_back_only_if_nothing_arrived",
     ForgetsReadiness: "test_a_run_given_back_is_offered_again_only_if_that_was_asked",
     NeverDue: "test_waits_come_due_by_the_stores_clock_oldest_first",
+    NeverMovesOn: "test_pages_hold_every_wait_that_is_due_once",
+    MovesOnByTheTimeAlone: "test_pages_hold_every_wait_that_is_due_once",
     MixesUpRuns: "test_waits_of_the_same_name_in_two_runs_are_two",
     SaysNothing: "test_an_append_at_another_door_is_announced_soon",
     KeepsTheOldestLines: "test_the_newest_lines_of_an_attempt_are_kept_and_the_gap_shows",

@@ -259,10 +259,12 @@ class MemoryStore:
         shown = found[:limit]
         return shown, _wait_place(shown[-1]) if len(found) > len(shown) else ""
 
-    async def due(self, limit: int = 100) -> list[Due]:
+    async def due(self, limit: int = 100, *, after: Due | None = None) -> list[Due]:
         now = self._now()
-        timed = [(due.wait.due, due) for due in self._all_waits() if due.wait.due is not None]
-        return [due for when, due in sorted(timed, key=lambda pair: pair[0]) if when <= now][:limit]
+        found = sorted((due for due in self._all_waits() if _is_due(due.wait, now)), key=_due_place)
+        if after is not None:
+            found = [due for due in found if _due_place(due) > _due_place(after)]
+        return found[: max(limit, 0)]
 
     async def next_due(self) -> int | None:
         return min((due.wait.due for due in self._all_waits() if due.wait.due is not None), default=None)
@@ -379,6 +381,14 @@ def _cursor(after: str) -> tuple[int, str]:
 
 def _place(summary: Summary) -> tuple[int, str]:
     return summary.created, summary.run
+
+
+def _is_due(wait: Wait, now: int) -> bool:
+    return wait.due is not None and wait.due <= now
+
+
+def _due_place(due: Due) -> tuple[int, str, str]:
+    return due.wait.due or 0, due.run, due.wait.name
 
 
 def _wait_place(due: Due) -> str:

@@ -67,29 +67,34 @@ class WakeupObjects(Ground):
 
     # --- times
 
-    async def due(self, limit: int = 100) -> list[Due]:
-        now, found = await self._now(), list[Due]()
+    async def due(self, limit: int = 100, *, after: Due | None = None) -> list[Due]:
+        now, found = await self._now(), dict[tuple[str, str, str], Due]()
+        since = ("", "", "") if after is None else _due_place(after)
         marks: list[Listed] = []
-        async for listed in self._bucket.listing("timers"):
+
+        async def look() -> None:  # two marks may be of one wait
+            found.update((_due_place(due), due) for due in await self._due_at(marks) if _due_place(due) > since)
+            marks.clear()
+
+        async for listed in self._bucket.listing("timers", after=f"{since[0]}{since[1]}," if after else ""):
             if keys.due_of(keys.mark(listed.name)) > now:
                 break
             marks.append(listed)
             if len(marks) >= AT_ONCE:
-                found += await self._due_at(marks)
-                marks = []
+                await look()
                 if len(found) >= limit:
                     break
-        found += await self._due_at(marks)
-        return found[: max(limit, 0)]
+        await look()
+        return list(found.values())[: max(limit, 0)]
 
     async def _due_at(self, marks: Sequence[Listed]) -> list[Due]:
-        """What is due at these marks; those that are of nothing are removed in time."""
+        """What is due at these marks, in order; those that are of nothing are removed in time."""
 
         async def read(listed: Listed) -> list[Due]:
             mark = keys.mark(listed.name)
             waits = await self._of_sheet(RunId(mark.run))
             due = [wait for wait in waits.values() if wait.due is not None and keys.due_at(wait.due) == mark.place]
-            return [Due(RunId(mark.run), wait) for wait in due]
+            return [Due(RunId(mark.run), wait) for wait in sorted(due, key=lambda wait: wait.name)]
 
         found = await self._each(read, marks)
         await self._sweep([mark for mark, due in zip(marks, found, strict=True) if not due])
@@ -103,6 +108,11 @@ class WakeupObjects(Ground):
             for due in await self._due_at([listed]):
                 return due.wait.due
         return None
+
+
+def _due_place(due: Due) -> tuple[str, str, str]:
+    """Where a wait stands in the list of times: as its mark does, and those of one mark by their names."""
+    return keys.due_at(due.wait.due or 0), due.run, due.wait.name
 
 
 def _cursor(after: str, limit: int) -> tuple[str, str, str]:

@@ -22,7 +22,12 @@ select h.run, w.id, w.body from {s}.wait w join {s}.head h on h.id = w.run
 where w.id > $1 and ($2 = '' or w.kind = $2) order by w.id limit $3"""
 _DUE = """
 select h.run, w.body from {s}.wait w join {s}.head h on h.id = w.run
-where w.due <= {s}.clock($1) order by w.due limit $2"""
+where w.due <= {s}.clock($1) order by w.due, w.run, w.name limit $2"""
+_DUE_BEHIND = """
+select h.run, w.body from {s}.wait w join {s}.head h on h.id = w.run
+where w.due <= {s}.clock($1) and w.due >= $3
+and (w.due, w.run, w.name) > ($3, coalesce((select id from {s}.head where run = $4), 0), $5)
+order by w.due, w.run, w.name limit $2"""
 _NEXT = "select min(due) from {s}.wait where due is not null"
 _NOW = "select {s}.clock($1)"
 
@@ -50,8 +55,13 @@ class WakeupRows(Rows):
         following = str(shown[-1][1]) if len(rows) > limit else ""
         return [Due(RunId(run), _decode(body)) for run, _, body in shown], following
 
-    async def due(self, limit: int = 100) -> list[Due]:
-        rows = await self._db.read(_DUE, self.skew, max(0, bounded(limit)))
+    async def due(self, limit: int = 100, *, after: Due | None = None) -> list[Due]:
+        most = max(0, bounded(limit))
+        if after is None:
+            rows = await self._db.read(_DUE, self.skew, most)
+        else:
+            place = (after.wait.due, kept(after.run), kept(after.wait.name))
+            rows = await self._db.read(_DUE_BEHIND, self.skew, most, *place)
         return [Due(RunId(run), _decode(body)) for run, body in rows]
 
     async def next_due(self) -> int | None:

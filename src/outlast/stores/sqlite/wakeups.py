@@ -26,7 +26,9 @@ select head.run, wait.run, wait.name, wait.body from wait join head on head.id =
 where (wait.run, wait.name) > (?, ?) {} order by wait.run, wait.name limit ?"""
 _DUE = """
 select head.run, wait.body from wait join head on head.id = wait.run
-where due <= ? order by due limit ?"""
+where due <= ? {} order by due, wait.run, name limit ?"""
+_BEHIND = """
+and due >= ? and (due, wait.run, name) > (?, coalesce((select id from head where run = ?), 0), ?)"""
 _NEXT = "select min(due) from wait where due is not null"
 _NEWEST = "select coalesce(max(id), 0) from log"
 _NEWS = "select distinct head.run from log join head on head.id = log.run where log.id > ? and log.id <= ?"
@@ -59,9 +61,12 @@ class WakeupRows(Rows):
         following = f"{shown[-1][1]}:{shown[-1][2]}" if len(rows) > limit else ""
         return [Due(RunId(run), _decode(body)) for run, _, _, body in shown], following
 
-    async def due(self, limit: int = 100) -> list[Due]:
+    async def due(self, limit: int = 100, *, after: Due | None = None) -> list[Due]:
+        sql = _DUE.format("" if after is None else _BEHIND)
+        place = () if after is None else (after.wait.due, after.wait.due, after.run, after.wait.name)
         with self._db.reading() as db:
-            return [Due(RunId(run), _decode(body)) for run, body in db.execute(_DUE, (self._now(), bounded(limit)))]
+            rows = list(db.execute(sql, (self._now(), *place, max(0, bounded(limit)))))
+        return [Due(RunId(run), _decode(body)) for run, body in rows]
 
     async def next_due(self) -> int | None:
         with self._db.reading() as db:

@@ -110,6 +110,31 @@ class WakeupsContract(Contract):
         assert await other.due(1) == [Due(B, early)]
 
     @with_doors
+    async def test_pages_hold_every_wait_that_is_due_once(self, doors: Doors) -> None:
+        """S7: so that whoever cannot act on the oldest comes to those behind them, also where many are due at once"""
+        store = await doors.open()
+        runs = [RunId(name) for name in ("r", "r:1", "r.1", "R", "q", "r1")]
+        ids = ["1", "10", "2", ":", "a:b", "a\nb"]
+        opens = [Wait("timer", id, due=7 + number // 3) for number, id in enumerate(ids)]
+        await store.append([begin(run, opens=opens) for run in runs])
+        every = {(run, wait.name) for run in runs for wait in opens}
+        for limit in (1, 2, 5, 36, 37):
+            found = await all_due(store, limit)
+            assert as_set(found) == every
+            assert len(found) == len(every), "a wait is repeated"
+            times = [due.wait.due or 0 for due in found]
+            assert times == sorted(times)
+
+    @with_doors
+    async def test_a_list_of_what_is_due_goes_on_behind_a_wait_that_has_ended(self, doors: Doors) -> None:
+        """S7"""
+        store = await doors.open()
+        head = await land(store, begin(A, opens=[Wait("timer", id, due=7) for id in ("1", "2", "3")]))
+        first, second, third = await store.due()
+        await land(store, follow(head, closes=[first.wait.name, second.wait.name]))
+        assert await store.due(after=second) == [third]
+
+    @with_doors
     async def test_a_wait_that_ended_is_no_longer_due(self, doors: Doors) -> None:
         """S8"""
         store = await doors.open()
@@ -205,6 +230,16 @@ class News:
                     await self._came.wait()
         except TimeoutError:
             raise AssertionError(f"not announced within {SOON} s: {sorted(wanted - self.heard.keys())}") from None
+
+
+async def all_due(store: Store, limit: int) -> list[Due]:
+    """Everything that is due, page by page."""
+    found = await store.due(limit)
+    page = found
+    while len(page) == limit and len(found) < 1000:
+        page = await store.due(limit, after=page[-1])
+        found = [*found, *page]
+    return found
 
 
 def as_set(found: Iterable[Due]) -> set[tuple[RunId, str]]:
