@@ -74,6 +74,7 @@ class Client(Versions):
                 await self._start_alone(run, created)
             elif self._worker is not None and self._worker.room:
                 await self._worker.start(run, workflow, created, packed.args, packed.kwargs)
+                return Handle(self, run, workflow)
             else:
                 await self._ledger.create_ready(run, created)
         except AlreadyExists:

@@ -99,7 +99,7 @@ class Worker:
         self.wanted = asyncio.Event()
         """Set when there may be runs to claim."""
         self.own: set[RunId] | None = None if adopts else set()
-        """The only runs it advances, if it does not take on others."""
+        """The only runs it advances, if it does not take on others. One that is over is left out."""
         self.grace = grace
         """Seconds that nodes have to come to a good place when nothing more is to begin."""
         self._concurrency = concurrency
@@ -147,6 +147,11 @@ class Worker:
             self.own.add(run)
         self.wanted.set()
 
+    def leave_out(self, run: RunId) -> None:
+        """Advance this run no more, unless it is taken on again."""
+        if self.own is not None:
+            self.own.discard(run)
+
     def hear(self, runs: frozenset[RunId]) -> None:
         """These runs have news. Those that are driven here hear it themselves; the others may want an owner."""
         if not self.wanted.is_set() and not runs <= self.drivers.keys():
@@ -169,9 +174,15 @@ class Worker:
             await asyncio.sleep(SOON)  # somebody else is about to start it, or to fail to
         driver = Driver(self, Code(run, workflow), created, self.ledger.begin(run, self.id))
         self.drivers[run] = driver
+        is_new = self.own is not None and run not in self.own
         if self.own is not None:
             self.own.add(run)
-        await driver.start(args, kwargs)
+        try:
+            await driver.start(args, kwargs)
+        except AlreadyExists:
+            if is_new:
+                self.leave_out(run)
+            raise
         return driver
 
     # --- runs of others
@@ -232,6 +243,7 @@ class Worker:
                 self.take_on(RunId(ending.successor))
             while not await pen.let_go():
                 pass
+            self.leave_out(pen.run)
         elif state.outline.cancel_requested and state.outline.base is Status.PAUSED:
             await self._cancel_paused(pen, created)
         elif state.outline.held or state.outline.base in ("paused", "failed") or workflow is None:
@@ -250,6 +262,7 @@ class Worker:
         await settle(self.ledger, created, ending, pen.state)
         while not await pen.let_go():
             pass
+        self.leave_out(pen.run)
 
     async def _replay(self, pen: Pen, workflow: Workflow[..., Any], created: e.RunCreated) -> None:
         code = Code(pen.run, workflow)
@@ -316,6 +329,8 @@ class Worker:
                 self.take_up_again(driver.run, error)
         self.progress.forget(driver.run)
         driver.leave(ending)
+        if driver.pen.state.is_closed and not self.knows(driver.run):
+            self.leave_out(driver.run)
         if isinstance(ending, e.RunPaused) and driver.pen.state.outline.cancel_requested:
             self.take_up_again(driver.run, Overtaken("it was cancelled while it was being paused"))
         if isinstance(ending, e.RunContinued):

@@ -52,7 +52,7 @@ class Claimer:
         if worker.own is None:
             claims = await self._fairly(names, wanted)
         else:
-            runs = [run for run in worker.own if not worker.knows(run) and await self._wants_an_owner(run)]
+            runs = [run for run in list(worker.own) if not worker.knows(run) and await self._wants_an_owner(run)]
             claims = await worker.store.claim(worker.id, runs=runs, limit=wanted) if runs else []
         await asyncio.gather(*(worker.adopt(claim) for claim in claims))
         return len(claims) == wanted
@@ -91,4 +91,19 @@ class Claimer:
         head, holding = await store.head(run), await store.holding(run)
         if holding is not None:
             return not holding.is_live
-        return head is not None and head.ready and not head.closed
+        if head is not None and head.closed:
+            await self._leave_out(run)
+            return False
+        return head is not None and head.ready
+
+    async def _leave_out(self, run: RunId) -> None:
+        """Look no more after a run that is over. Should somebody here have it go on at this very moment, that is seen in its
+        log, or it is taken on afterwards."""
+        worker, is_over = self._worker, False
+        worker.leave_out(run)
+        try:
+            head = await worker.store.head(run)
+            is_over = head is not None and head.closed
+        finally:
+            if not is_over:
+                worker.take_on(run)

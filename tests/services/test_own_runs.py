@@ -1,0 +1,202 @@
+"""A worker that adopts nothing looks after what was started or taken on here, and no longer than until it is over."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import pytest
+
+import outlast as ol
+from outlast.client.acting import Client
+from outlast.errors import AlreadyExists
+from outlast.history.ids import RunId
+from outlast.ledger import Ledger
+from outlast.runtime.worker import Worker
+from outlast.services.claimer import Claimer
+from outlast.store import Head
+from outlast.stores.memory import Memory, MemoryStore
+
+fails = {"now": False}
+
+
+@ol.node
+async def own_step(n: int) -> int:
+    if fails["now"]:
+        raise ValueError("not today")
+    return n + 1
+
+
+@ol.workflow
+async def own_story(n: int) -> int:
+    return await own_step(n)
+
+
+@ol.workflow
+async def own_parent(n: int) -> int:
+    return await own_story(n)
+
+
+@ol.workflow
+async def own_successors(n: int) -> int:
+    if n:
+        await ol.continue_as(n - 1)
+    return n
+
+
+@ol.workflow
+async def own_question() -> bool:
+    return await ol.ask("go on?", bool)
+
+
+class Bench:
+    """A worker that adopts nothing, its claimer and its desk."""
+
+    def __init__(self, memory: Memory) -> None:
+        self.store = MemoryStore(memory)
+        self.ledger = Ledger(self.store)
+        self.worker = Worker(self.ledger, adopts=False)
+        self.client = Client(self.ledger, self.worker)
+        self.claimer = Claimer(self.worker)
+        self.ledger.listen(self.worker.hear)
+
+    async def rest(self, run: RunId) -> None:
+        """Give back a run that only waits."""
+        while not self.worker.drivers[run].is_idle:
+            await asyncio.sleep(0)
+        await self.worker.drivers[run].rest()
+
+
+@asynccontextmanager
+async def bench(memory: Memory | None = None) -> AsyncIterator[Bench]:
+    made = Bench(memory or Memory())
+    await made.store.enrol(made.worker.id, 30)
+    serving = asyncio.create_task(made.claimer.run())
+    try:
+        yield made
+    finally:
+        serving.cancel()
+        await asyncio.wait([serving])
+        await made.worker.close()
+        await made.ledger.close()
+
+
+def play(scene: Callable[[], Awaitable[None]]) -> None:
+    async def played() -> None:
+        async with asyncio.timeout(30):
+            await scene()
+
+    asyncio.run(played())
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    while not is_so():
+        await asyncio.sleep(0.001)
+
+
+@pytest.mark.parametrize(
+    ("workflow", "arguments"),
+    [(own_story, (1,)), (own_parent, (1,)), (own_successors, (3,))],
+    ids=["alone", "with a child", "with successors"],
+)
+def test_runs_that_have_ended_are_left_out(workflow: Any, arguments: tuple[Any, ...]) -> None:
+    async def scene() -> None:
+        async with bench() as here:
+            handle = await here.client.start(workflow, *arguments)
+            await handle.result()
+            await until(lambda: here.worker.own == set())
+
+    play(scene)
+
+
+def test_a_run_that_ended_elsewhere_is_left_out() -> None:
+    async def scene() -> None:
+        memory = Memory()
+        async with bench(memory) as here:
+            handle = await here.client.start(own_question)
+            await here.rest(handle.run)
+            other = Client(Ledger(MemoryStore(memory)))
+            await other.cancel(handle.run)
+            await until(lambda: here.worker.own == set())
+
+    play(scene)
+
+
+def test_a_run_that_waits_is_looked_after_until_it_is_answered() -> None:
+    async def scene() -> None:
+        async with bench() as here:
+            handle = await here.client.start(own_question)
+            await here.rest(handle.run)
+            assert not await here.claimer.look()
+            assert here.worker.own == {handle.run}
+            await handle.answer(True)
+            assert await handle.result() is True
+
+    play(scene)
+
+
+def test_a_run_that_is_paused_is_not_left_out() -> None:
+    async def scene() -> None:
+        async with bench() as here:
+            handle = await here.client.start(own_question)
+            await here.rest(handle.run)
+            await handle.pause()
+            assert not await here.claimer.look()
+            assert here.worker.own == {handle.run}
+
+    play(scene)
+
+
+@pytest.mark.parametrize("verb", ["resume", "retry", "jump", "rewind"])
+def test_a_run_that_was_left_out_is_taken_on_again_by(verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene() -> None:
+        async with bench() as here:
+            monkeypatch.setitem(fails, "now", verb in ("resume", "retry"))
+            handle = await here.client.start(own_story, 1)
+            with suppress(ValueError):
+                await handle.result()
+            await until(lambda: here.worker.own == set())
+            monkeypatch.setitem(fails, "now", False)
+            await getattr(here.client, verb)(handle.run, **({"to": "start"} if verb == "jump" else {}))
+            assert await handle.result() == 2
+
+    play(scene)
+
+
+def test_a_run_that_goes_on_while_it_is_being_left_out_is_not_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene() -> None:
+        async with bench() as here:
+            handle = await here.client.start(own_story, 1)
+            await handle.result()
+            await until(lambda: here.worker.own == set())
+            head, looks = here.store.head, 0
+
+            async def turned(run: RunId) -> Head | None:
+                nonlocal looks
+                looks += 1
+                found = await head(run)
+                if looks == 1:
+                    monkeypatch.setattr(here.store, "head", head)
+                    await here.client.rewind(handle.run)
+                return found
+
+            monkeypatch.setattr(here.store, "head", turned)
+            here.worker.take_on(handle.run)
+            await until(lambda: looks > 0)
+            assert await handle.result() == 2
+
+    play(scene)
+
+
+def test_a_start_that_is_refused_leaves_the_run_there_is_in_care() -> None:
+    async def scene() -> None:
+        async with bench() as here:
+            handle = await here.client.start(own_question.options(id="refused"))
+            await here.rest(handle.run)
+            with pytest.raises(AlreadyExists):
+                await here.client.start(own_story.options(id="refused"), 1)
+            assert here.worker.own == {handle.run}
+
+    play(scene)
