@@ -27,6 +27,7 @@ from outlast.runtime.asks import NodeAsk
 from outlast.runtime.attempts import Attempts
 from outlast.runtime.code import Code
 from outlast.runtime.definitions import Definitions
+from outlast.runtime.doubtful import DoubtfulStarts, has_failed
 from outlast.runtime.driver import Driver
 from outlast.runtime.endings import Ending
 from outlast.runtime.ends import created_of, ending_of, settle
@@ -100,6 +101,7 @@ class Worker:
         """Set when there may be runs to claim."""
         self.own: set[RunId] | None = None if adopts else set()
         """The only runs it advances, if it does not take on others. One that is over is left out."""
+        self.doubtful = DoubtfulStarts(self)
         self.grace = grace
         """Seconds that nodes have to come to a good place when nothing more is to begin."""
         self._concurrency = concurrency
@@ -154,6 +156,7 @@ class Worker:
 
     def hear(self, runs: frozenset[RunId]) -> None:
         """These runs have news. Those that are driven here hear it themselves; the others may want an owner."""
+        self.doubtful.hear(runs)
         if not self.wanted.is_set() and not runs <= self.drivers.keys():
             self.wanted.set()
 
@@ -167,7 +170,8 @@ class Worker:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Driver:
-        """A new run, advanced here. Returns when it is durable; `AlreadyExists` if there is one of that id."""
+        """A new run, advanced here. Returns when it is durable; `AlreadyExists` if there is one of that id. Whoever is
+        cancelled meanwhile does not learn whether it has begun; if it has, it goes on."""
         while run in self.drivers:
             if self.drivers[run].pen.head.version:
                 raise AlreadyExists(f"there is a run {run} already")
@@ -179,8 +183,10 @@ class Worker:
             self.own.add(run)
         try:
             await driver.start(args, kwargs)
-        except AlreadyExists:
-            if is_new:
+        except BaseException as error:
+            if not has_failed(error):
+                self.doubtful.expect(run)
+            elif is_new:
                 self.leave_out(run)
             raise
         return driver
