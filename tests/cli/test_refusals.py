@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 from typing import Any
@@ -222,3 +223,18 @@ def test_every_command_has_help_with_an_example(command: str, shell: Any) -> Non
     answer = shell(command, "--help", COLUMNS="100")
     assert answer.exit_code == 0
     assert f"\n outlast {command} " in answer.stdout
+
+
+@pytest.mark.parametrize("command", ["cancel", "pause", "resume"])
+def test_a_store_that_may_only_be_read(command: str, shell: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its files belong to somebody else, as a service's do, or lie on a disk that is mounted for reading."""
+    opened = os.open
+
+    def guarded(path: Any, flags: int, *more: Any, **named: Any) -> int:
+        if flags & os.O_CREAT and str(path).endswith(".lock"):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return opened(path, flags, *more, **named)
+
+    monkeypatch.setattr(os, "open", guarded)
+    named = shell.runs["payout" if command == "resume" else "approval"]
+    refused(shell(command, named, *(["--no-wait"] if command == "resume" else [])), 3, "may only be read")

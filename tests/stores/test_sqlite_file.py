@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import os
 import shutil
@@ -26,7 +27,7 @@ from typing import Literal
 import apsw
 import pytest
 
-from outlast.errors import Damaged, StoreBusy, StoreReadOnly, StoreUnusable
+from outlast.errors import Damaged, StoreBusy, StoreError, StoreFull, StoreReadOnly, StoreUnusable
 from outlast.history.ids import RunId
 from outlast.history.record import Kind
 from outlast.lifecycle.state import Wait
@@ -361,6 +362,33 @@ def test_a_store_opened_for_reading_makes_no_lock_for_a_worker(path: Path) -> No
     before = contents(path.parent)
     use(SqliteStore(path, readonly=True), enrol)
     assert contents(path.parent) == before
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        (errno.EACCES, StoreReadOnly),
+        (errno.EROFS, StoreReadOnly),
+        (errno.ENOSPC, StoreFull),
+        (errno.EMFILE, StoreError),
+    ],
+)
+def test_a_worker_that_can_have_no_lock_is_refused_and_not_enrolled(
+    code: int, error: type[Exception], path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S5"""
+
+    def refuse(*_: object) -> int:
+        raise OSError(code, os.strerror(code))
+
+    async def enrol(store: SqliteStore) -> None:
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "open", refuse)
+            with pytest.raises(error, match="nothing was written"):
+                await store.enrol(BEN, 60)
+        assert not await store.renew(BEN, 60)
+
+    use(SqliteStore(path), enrol)
 
 
 def test_a_store_opened_for_reading_keeps_no_blobs(path: Path) -> None:

@@ -6,13 +6,16 @@ runs out, or someone takes the lock, which the system gives away only when the p
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import apsw
 
+from outlast.errors import StoreError, StoreFull, StoreReadOnly
 from outlast.history.ids import RunId, WorkerId
 from outlast.store import Claim, Holding
 from outlast.stores.sqlite.database import Database
@@ -70,7 +73,8 @@ class ClaimRows(Rows):
         self._db.must_be_writable()
         self._lock_up(worker)
         for forgotten in await self._db.transact(write):
-            self._lock_path(forgotten).unlink(missing_ok=True)
+            with suppress(OSError):  # it is only litter, perhaps another user's
+                self._lock_path(forgotten).unlink()
 
     async def renew(self, worker: WorkerId, ttl: float) -> bool:
         def write(db: apsw.Connection) -> bool:
@@ -177,15 +181,19 @@ class ClaimRows(Rows):
         if worker in self._locks:
             return
         path = self._lock_path(worker)
-        path.parent.mkdir(exist_ok=True)
-        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            path.parent.mkdir(exist_ok=True)
+            handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise _no_lock(self._db.path, error) from error
         _lock(handle)
         self._locks[worker] = handle
 
     def _unlock(self, worker: WorkerId) -> None:
         handle = self._locks.pop(worker, None)
         if handle is not None:
-            self._lock_path(worker).unlink(missing_ok=True)
+            with suppress(OSError):
+                self._lock_path(worker).unlink()
             os.close(handle)
 
     def _let_go_of_workers(self) -> None:
@@ -205,6 +213,15 @@ class ClaimRows(Rows):
             return _lock(handle)
         finally:
             os.close(handle)
+
+
+def _no_lock(store: Path, error: OSError) -> StoreError:
+    """Why there can be no worker on a store beside which no lock can be made: whoever may not do that may only read it."""
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return StoreReadOnly(f"could not write to {store}: it may only be read ({error}); nothing was written")
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return StoreFull(f"could not write to {store}: no space is left ({error}); nothing was written")
+    return StoreError(f"could not write to {store}: {error}; nothing was written")
 
 
 def _lock(handle: int) -> bool:
