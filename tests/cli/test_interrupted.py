@@ -123,6 +123,53 @@ def test_no_wait_only_reopens_the_run(project: Any) -> None:
     assert project("resume", "f").stdout == "whole\n"
 
 
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_resume_that_waits_for_a_worker_goes_on_when_that_one_dies_or_hangs(
+    how: signal.Signals, project: Any
+) -> None:
+    """P2"""
+    project.write("outlast.toml", "claim = 2\n")
+    with project.begun("run", "flows:passing", "--id", "p") as first:
+        project.until_there("at-the-gate")
+        with project.begun("resume", "p") as second:
+            said = second.stderr.readline().decode()
+            assert "run p is advanced by worker " in said
+            first.send_signal(how)
+            (project.folder / "open").touch()
+            out, _ = second.communicate(timeout=30)
+    assert (second.returncode, out) == (0, b"through\n")
+    assert noted(project) == ["before"]
+
+
+def test_a_resume_waits_for_a_run_that_a_live_worker_advances(project: Any) -> None:
+    with project.begun("run", "flows:passing", "--id", "p") as first:
+        project.until_there("at-the-gate")
+        with project.begun("resume", "p") as second:
+            assert "run p is advanced by worker " in second.stderr.readline().decode()
+            (project.folder / "open").touch()
+            assert (first.wait(30), second.wait(30)) == (0, 0)
+            assert second.stdout.read() == b"through\n"
+    assert "RunTakenOver" not in project("events", "p", "-o", "json").stdout
+
+
+@pytest.mark.parametrize("names", [("done", "f"), ("f", "done")])
+def test_a_run_of_several_that_is_refused_is_named_and_the_others_go_on(names: tuple[str, str], project: Any) -> None:
+    project("run", "flows:greet", "name=Ann", "--id", "done")
+    project("run", "flows:fragile", "--id", "f")
+    (project.folder / "repaired").touch()
+    ran = project("resume", *names)
+    assert (ran.returncode, ran.stdout) == (2, "whole\n")
+    assert "run done is completed: there is nothing to resume" in ran.stderr
+
+
+def test_a_run_of_several_that_is_refused_keeps_none_from_being_reopened(project: Any) -> None:
+    project("run", "flows:greet", "name=Ann", "--id", "done")
+    project("run", "flows:fragile", "--id", "f")
+    ran = project("resume", "done", "f", "--no-wait", "-o", "ids")
+    assert (ran.returncode, ran.stdout) == (2, "f\n")
+    assert "run done is completed: there is nothing to resume" in ran.stderr
+
+
 # --- where the code comes from
 
 

@@ -10,7 +10,7 @@ import msgspec
 import typer
 
 from outlast.cli.attending import Manner
-from outlast.cli.doorway import SOUND, carry_out
+from outlast.cli.doorway import MISUSED, SOUND, advice, carry_out
 from outlast.cli.importing import workflow_of
 from outlast.cli.interrupting import Interruption
 from outlast.cli.options import (
@@ -29,9 +29,9 @@ from outlast.cli.outcome import Outcome, report
 from outlast.cli.parameters import json_or_text
 from outlast.cli.run import see_through, working
 from outlast.cli.screen import notice, write_bytes, write_json
-from outlast.client import Client
+from outlast.client import Client, Summary
 from outlast.compose import open_desk
-from outlast.errors import Refused
+from outlast.errors import Claimed, Refused
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.lifecycle.decide import RESTARTED
@@ -75,7 +75,8 @@ def resume(
 
     What is done is not done again. The code is imported from --app, then from
     the settings' apps, then from where the run was started; if it is not
-    found, the run stays as it is.
+    found, the run stays as it is. A run that a live worker advances is waited
+    for, and taken over should that worker go. Runs that are over are named.
 
     \b
     [dim]outlast resume 01a1e436-2c39
@@ -133,22 +134,23 @@ def retry(
     carry_out(begin)
 
 
-async def resumed(desk: Client, run: RunId, by: str) -> bool:
-    """Let a run go on that has stopped or was interrupted. False if a live worker goes on with it anyhow."""
+async def resumed(desk: Client, run: RunId, by: str) -> None:
+    """Let a run go on that has stopped or was interrupted. If a live worker goes on with it anyhow, stand by."""
     summary = await desk.get(run)
     if summary.status in (Status.COMPLETED, Status.CANCELLED):
         raise Refused(f"run {run} is {summary.status}: there is nothing to resume")
     try:
         await desk.resume(run, by=by)
-    except Refused:
-        if summary.status in (Status.FAILED, Status.PAUSED):
+    except Refused as refusal:
+        if summary.status in (Status.FAILED, Status.PAUSED) or not isinstance(refusal.__cause__, Claimed):
             raise
-        return False  # a live worker has it
-    return True
+        other = await desk.stand_by(run)
+        if other and desk.worker_id:
+            notice(f"run {run} is advanced by worker {other}: waiting for it, and going on here if it dies or hangs")
 
 
 def prepared(settings: Settings, names: Sequence[str], apps: Sequence[str], order: Order) -> Coroutine[Any, Any, int]:
-    """Everything that can be refused is refused before anything is changed."""
+    """A run that is not there, and code that is not found, is refused before anything is changed."""
     found = asyncio.run(_found(settings, names))
     if not order.is_waiting:
         return _reopen_only(settings, found, order)
@@ -166,20 +168,37 @@ async def _found(settings: Settings, names: Sequence[str]) -> list[Found]:
 
 
 async def _reopen_only(settings: Settings, found: Sequence[Found], order: Order) -> int:
+    code = SOUND
     async with open_desk(settings) as desk:
         for each in found:
             before = await desk.get(each.run)
-            run = await order.set_going(desk, each.run) or each.run
+            run = await _set_going(desk, each.run, order)
+            if run is None:
+                code = MISUSED
+                continue
             summary = await desk.get(run)
             has_changed = run != each.run or summary.at > before.at
-            if order.manner.reply is Reply.JSON:
-                write_json({"run": run, "status": summary.status, "resumed": has_changed})
-            elif order.manner.reply is Reply.IDS:
-                write_bytes(f"{run}\n".encode())
-            else:
-                how = "goes on" if has_changed else f"is {summary.status} and goes on"
-                notice(f"run {run} {how} as soon as a worker has its code")
-    return SOUND
+            _tell_reopened(summary, has_changed, order.manner.reply)
+    return code
+
+
+def _tell_reopened(summary: Summary, has_changed: bool, reply: Reply) -> None:
+    if reply is Reply.JSON:
+        write_json({"run": summary.run, "status": summary.status, "resumed": has_changed})
+    elif reply is Reply.IDS:
+        write_bytes(f"{summary.run}\n".encode())
+    else:
+        how = "goes on" if has_changed else f"is {summary.status} and goes on"
+        notice(f"run {summary.run} {how} as soon as a worker has its code")
+
+
+async def _set_going(desk: Client, run: RunId, order: Order) -> RunId | None:
+    """The run that goes on now. One that is refused is named, and keeps nobody else waiting: None."""
+    try:
+        return await order.set_going(desk, run) or run
+    except Refused as refusal:
+        notice(f"outlast: {refusal}", advice(refusal), style="red")
+        return None
 
 
 async def _go_on(settings: Settings, found: Sequence[tuple[Found, Workflow[..., Any]]], order: Order) -> int:
@@ -188,10 +207,14 @@ async def _go_on(settings: Settings, found: Sequence[tuple[Found, Workflow[..., 
         async with working(settings) as desk:
             going: list[tuple[RunId, Workflow[..., Any]]] = []
             for each, workflow in found:
-                if not interruption.code:
-                    run = await order.set_going(desk, each.run) or each.run
-                    interruption.runs.append(run)
-                    going.append((run, workflow))
+                if interruption.code:
+                    break
+                run = await _set_going(desk, each.run, order)
+                if run is None:
+                    code = MISUSED
+                    continue
+                interruption.runs.append(run)
+                going.append((run, workflow))
             for run, workflow in going:
                 ended = await _seen_through(desk, run, workflow, order, interruption)
                 if run in interruption.runs:
@@ -207,6 +230,7 @@ async def _seen_through(
     ended = await see_through(desk, run, workflow, order.manner, interruption)
     error = ended.tally.state.outline.error
     if ended.tally.state.outline.held and error is not None and error.message == RESTARTED:
-        await order.set_going(desk, ended.tally.run)
+        if await _set_going(desk, ended.tally.run, order) is None:
+            return ended
         return await see_through(desk, run, workflow, order.manner, interruption)
     return ended

@@ -118,6 +118,13 @@ class Steering(Healer):
         failed last gets another attempt."""
         return await self._reopen(run, None, by, e.NULL)
 
+    async def stand_by(self, run: RunId) -> str:
+        """Go on with a run that somebody else advances as soon as they are gone: this process then takes it over. Returns the
+        worker that has it, empty if that is this one, or nobody alive."""
+        self._take_on(run)
+        holding = await self._store.holding(run)
+        return holding.worker if holding is not None and holding.is_live and holding.worker != self.worker_id else ""
+
     async def retry(
         self, run: RunId, node: str | None = None, *, feedback: Any = None, by: str = "", reason: str = ""
     ) -> Handle[Any]:
