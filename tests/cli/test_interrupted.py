@@ -100,6 +100,31 @@ def test_an_unrepeatable_node_holds_its_run_until_a_person_says_so_again(project
     assert project("resume", "d").stdout == "once\n"
 
 
+def test_the_doctor_says_that_an_unrepeatable_node_will_hold_its_run_and_that_it_does(project: Any) -> None:
+    interrupted(project, signal.SIGKILL, "run", "flows:delicate", "--id", "d")
+    looked = project("doctor", "d").stdout
+    assert "outlast resume d takes it over and holds it for a person" in looked
+    assert "goes on here and now" not in looked
+    fixed = project("doctor", "d", "--fix").stdout
+    assert "the run is now held, a person has to decide: node once_only was interrupted" in fixed
+    assert "outlast resume d goes on with it; outlast cancel d ends it" in fixed
+
+
+def test_the_doctor_says_what_a_workflow_that_is_to_be_held_comes_to(project: Any) -> None:
+    interrupted(project, signal.SIGKILL, "run", "flows:careful", "--id", "c")
+    looked = project("doctor", "c").stdout
+    assert "outlast resume c goes on here and now" in looked
+    assert "outlast doctor --fix takes it over and holds it for a person" in looked
+    assert json.loads(project("doctor", "c", "--fix", "-o", "json").stdout)["runs"][0]["held"]
+
+
+def test_a_pipe_of_failed_runs_resumes_none_that_waits_for_a_person(project: Any) -> None:
+    interrupted(project, signal.SIGKILL, "run", "flows:delicate", "--id", "d")
+    project("resume", "d")
+    assert project("ps", "--status", "failed", "-o", "ids").stdout == ""
+    assert project("ps", "--status", "held", "-o", "ids").stdout == "d\n"
+
+
 def test_a_run_that_is_to_be_held_after_a_crash_goes_on_when_it_is_resumed(project: Any) -> None:
     interrupted(project, signal.SIGKILL, "run", "flows:careful", "--id", "c")
     (project.folder / "open").touch()

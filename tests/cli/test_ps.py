@@ -12,6 +12,7 @@ from rich.console import Console
 
 from outlast.cli.ps import show_table
 from outlast.cli.words import short_ids
+from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
 from outlast.lifecycle.status import Status
@@ -81,13 +82,38 @@ def test_the_ids_of_the_table_find_their_runs(shell: Any) -> None:
 
 def test_runs_are_chosen_by_status_workflow_tag_parent_and_text(shell: Any) -> None:
     assert listed(shell, "--status", "completed") == ["report", "digest"]
-    assert listed(shell, "--status", "completed,failed") == ["payout", "report", "import", "digest"]
-    assert listed(shell, "-s", "waiting", "-s", "Failed") == ["order", "payout", "import", "approval"]
+    assert listed(shell, "--status", "completed,failed") == ["report", "import", "digest"]
+    assert listed(shell, "-s", "waiting", "-s", "Failed") == ["order", "import", "approval"]
     assert listed(shell, "--workflow", "digest") == ["digest"]
     assert listed(shell, "--tag", "nightly", "--tag", "news") == ["digest"]
     assert listed(shell, "--tag", "nightly", "--tag", "money") == []
     assert listed(shell, "--parent", shell.runs["report"][:13]) == ["order"]
     assert listed(shell, "--text", "LAMPS") == ["order"]
+
+
+def test_held_runs_are_listed_by_themselves_and_not_among_the_failed(shell: Any) -> None:
+    """To resume what failed must not decide about what waits for a person."""
+    assert listed(shell, "--status", "held") == ["payout"]
+    assert listed(shell, "--status", "failed") == ["import"]
+    assert listed(shell, "--status", "Held,failed") == ["payout", "import"]
+    assert listed(shell, "--status", "waiting,held") == ["order", "payout", "approval"]
+    assert "  held " in shell("ps", "--status", "held").stdout
+
+
+async def _some_held(maker: Any) -> None:
+    for number in range(6):
+        pen = await maker.begin(f"w{number}")
+        error = e.Failure("builtins:ValueError", "no")
+        await pen.append([e.RunFailed(error=error, recoverable=True, held=number % 2 == 0)], release=True)
+
+
+def test_a_list_of_held_runs_is_as_long_as_asked_for_and_goes_on_where_it_ended(fill: Any, shell: Any) -> None:
+    store = str(shell.folder / "held.db")
+    fill(shell.folder / "held.db", _some_held)
+    first = json.loads(shell("ps", "--store", store, "--status", "held", "-n", "2", "-o", "json").stdout)
+    assert [run["workflow"] for run in first["runs"]] == ["w4", "w2"]
+    assert listed(shell, "--store", store, "--status", "held", "--after", first["next"]) == ["w0"]
+    assert listed(shell, "--store", store, "--status", "failed", "--all") == ["w5", "w3", "w1"]
 
 
 def test_a_status_may_be_called_by_its_other_names(shell: Any) -> None:

@@ -36,7 +36,12 @@ class Visit(msgspec.Struct):
 
     @property
     def is_well(self) -> bool:
-        return (self.after or self.diagnosis).is_sound
+        return self.now.is_sound
+
+    @property
+    def now(self) -> Diagnosis:
+        """How the run stands at the end of the visit."""
+        return self.after or self.diagnosis
 
 
 def doctor(
@@ -141,6 +146,7 @@ def _shape(visit: Visit) -> dict[str, Any]:
         "run": visit.diagnosis.run,
         "status": visit.diagnosis.status,
         "sound": visit.is_well,
+        "held": visit.now.held or None,
         "findings": [_finding_shape(each) for each in visit.diagnosis.findings],
         "planned": [{"code": code, "events": events} for code, events in visit.planned],
         "repaired": [each.code for each in visit.repaired],
@@ -181,6 +187,15 @@ def _show(console: Console, visit: Visit) -> None:
         for finding in visit.after.findings:
             if finding.standing != "consistent":
                 _show_finding(console, finding)
+    if visit.now.held:
+        _show_hold(console, visit.now, is_new=not found.held)
+
+
+def _show_hold(console: Console, found: Diagnosis, *, is_new: bool) -> None:
+    told = f"  the run is {'now ' if is_new else ''}held, a person has to decide: {plain(found.held)}"
+    console.print(Text(told, style="bold yellow"), soft_wrap=True)
+    actions = f"outlast resume {found.run} goes on with it; outlast cancel {found.run} ends it"
+    console.print(Text(f"        → {plain(actions)}"), soft_wrap=True)
 
 
 def _show_finding(console: Console, finding: Finding) -> None:

@@ -28,6 +28,19 @@ from outlast.settings import Settings
 PAGE = 1000
 EVERY = 1.0
 """Seconds between two looks with --watch."""
+HELD = "held"
+"""What people may ask for like a status: failed, and waiting for a person to decide."""
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """Runs in which statuses are asked for, all if none is named; and of those that failed, whether only those that are
+    held, or only the others. None: both."""
+
+    statuses: tuple[Status, ...]
+    held: bool | None
+
+    def has(self, summary: Summary) -> bool:
+        return self.held is None or summary.status is not Status.FAILED or summary.held is self.held
 
 
 def ps(
@@ -38,7 +51,8 @@ def ps(
             "--status",
             "-s",
             metavar="STATUS",
-            help="Only runs in this status; may be given again, or several with commas.",
+            help="Only runs in this status; may be given again, or several with commas. Runs that failed in a way that "
+            "waits for a person are `held`, and not among the `failed`.",
         ),
     ] = None,
     workflow: Annotated[str, typer.Option("--workflow", "-w", metavar="NAME", help="Only runs of this workflow.")] = "",
@@ -63,6 +77,7 @@ def ps(
 
     \b
     [dim]outlast ps --status failed,waiting --since 2d
+    outlast ps --status held
     outlast ps --workflow digest --tag nightly --all
     outlast ps --watch
     outlast ps --status failed -o ids | xargs outlast verify[/dim]
@@ -70,17 +85,16 @@ def ps(
     query = Query(workflow=workflow, tags=tuple(tag or ()), parent=parent, text=text, after=after)
     most = None if everything else limit
     shown = partial(_watch, limit=limit) if watch else partial(_show, limit=most, output=output)
-    carry_out(lambda: _ps(settings_of(ctx, store), query, status or (), (since, until), shown))
+    carry_out(lambda: _ps(settings_of(ctx, store), query, _wanted(status or ()), (since, until), shown))
 
 
 async def _ps(
     settings: Settings,
     query: Query,
-    statuses: Sequence[str],
+    wanted: Wanted,
     times: tuple[str, str],
-    show: Callable[[Client, Query, int], Awaitable[None]],
+    show: Callable[[Client, Query, Wanted, int], Awaitable[None]],
 ) -> int:
-    wanted = _statuses(statuses)
     async with open_desk(settings, readonly=True) as desk:
         now = await desk.now()
         created_from, created_until = (parse_time(time, now) if time else None for time in times)
@@ -88,23 +102,34 @@ async def _ps(
             raise BadInput(f"no run was created since {times[0]} and before {times[1]}: that is an empty time")
         query = msgspec.structs.replace(
             query,
-            statuses=wanted,
+            statuses=wanted.statuses,
             parent=await desk.find(query.parent) if query.parent else "",
             created_from=created_from,
             created_until=created_until,
         )
-        await show(desk, query, now)
+        await show(desk, query, wanted, now)
     return SOUND
 
 
-def _statuses(names: Sequence[str]) -> tuple[Status, ...]:
-    return tuple(parse_status(name) for listed in names for name in listed.split(",") if name.strip())
+def _wanted(given: Sequence[str]) -> Wanted:
+    names = [name.strip().lower() for listed in given for name in listed.split(",") if name.strip()]
+    known = [_status(name) for name in names if name != HELD]
+    is_held_wanted, is_failed_wanted = HELD in names, Status.FAILED in known
+    statuses = dict.fromkeys([*known, *([Status.FAILED] if is_held_wanted else [])])
+    return Wanted(tuple(statuses), None if is_held_wanted is is_failed_wanted else is_held_wanted)
 
 
-async def _show(desk: Client, query: Query, now: int, *, limit: int | None, output: Output) -> None:
+def _status(name: str) -> Status:
+    try:
+        return parse_status(name)
+    except BadInput as refusal:
+        raise BadInput(f"{refusal}, {HELD}") from None
+
+
+async def _show(desk: Client, query: Query, wanted: Wanted, now: int, *, limit: int | None, output: Output) -> None:
     runs: list[Summary] = []
     shown, following = 0, ""
-    async for page in _pages(desk, query, limit):
+    async for page in _pages(desk, query, wanted, limit):
         shown, following = shown + len(page.items), page.next
         if output is Output.IDS:
             write_bytes("".join(f"{listed.summary.run}\n" for listed in page.items).encode())
@@ -115,15 +140,15 @@ async def _show(desk: Client, query: Query, now: int, *, limit: int | None, outp
     elif output is Output.TABLE and runs:
         show_table(screen(), runs, now)
     if output is not Output.JSON:
-        _remark(shown, following, is_filtered=query != Query(limit=query.limit))
+        are = "are" if wanted.held is None else "may be"
+        _remark(shown, following, f"there {are} more", is_filtered=query != Query(limit=query.limit))
 
 
-async def _pages(desk: Client, query: Query, limit: int | None) -> AsyncIterator[Page]:
+async def _pages(desk: Client, query: Query, wanted: Wanted, limit: int | None) -> AsyncIterator[Page]:
     """Pages until there are no more, or `limit` runs."""
     left = limit
     while left is None or left > 0:
-        size = PAGE if left is None else min(left, PAGE)
-        page = await desk.list(msgspec.structs.replace(query, limit=size))
+        page = await _page(desk, query, wanted, PAGE if left is None else min(left, PAGE))
         yield page
         if not page.next:
             return
@@ -131,10 +156,22 @@ async def _pages(desk: Client, query: Query, limit: int | None) -> AsyncIterator
         query = msgspec.structs.replace(query, after=page.next)
 
 
-def _remark(shown: int, following: str, *, is_filtered: bool) -> None:
+async def _page(desk: Client, query: Query, wanted: Wanted, size: int) -> Page:
+    """At most `size` runs. No store knows held runs from others that failed: those are told apart here, out of more of them;
+    and if that were too many, it is asked again for only so many, so that the next page begins where this one ends."""
+    if wanted.held is None:
+        return await desk.list(msgspec.structs.replace(query, limit=size))
+    page = await desk.list(msgspec.structs.replace(query, limit=PAGE))
+    places = [place for place, listed in enumerate(page.items, 1) if wanted.has(listed.summary)]
+    if len(places) > size:
+        page = await desk.list(msgspec.structs.replace(query, limit=places[size - 1]))
+    return Page(tuple(listed for listed in page.items if wanted.has(listed.summary)), page.next)
+
+
+def _remark(shown: int, following: str, more: str, *, is_filtered: bool) -> None:
     if following:
         notice(
-            f"{counted(shown, 'run')} shown, there are more",
+            f"{counted(shown, 'run')} shown, {more}",
             f"See them with --all, with --limit {2 * shown}, or with --after {following}",
             style="bold",
         )
@@ -142,7 +179,7 @@ def _remark(shown: int, following: str, *, is_filtered: bool) -> None:
         notice("no run matches" if is_filtered else "the store holds no runs yet")
 
 
-async def _watch(desk: Client, query: Query, _: int, *, limit: int) -> None:
+async def _watch(desk: Client, query: Query, wanted: Wanted, _: int, *, limit: int) -> None:
     """The list, again and again, as much of it as the screen holds. Ctrl+C is how it ends, and no interruption."""
     console = screen()
     if not console.is_terminal:
@@ -152,8 +189,7 @@ async def _watch(desk: Client, query: Query, _: int, *, limit: int) -> None:
     with suppress(asyncio.CancelledError), Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
             most = max(1, min(limit, console.size.height - 2))
-            page = await desk.list(msgspec.structs.replace(query, limit=most))
-            runs = [listed.summary for listed in page.items]
+            runs = [listed.summary async for page in _pages(desk, query, wanted, most) for listed in page.items]
             lines = table(runs, await desk.now()) if runs else [Text("no runs", style="dim")]
             for line in lines:
                 line.truncate(console.size.width, overflow="ellipsis")
@@ -174,7 +210,7 @@ def table(runs: Sequence[Summary], now: int) -> list[Text]:
         (
             Text(plain(ids[run.run]), style="cyan"),
             Text(cropped(run.workflow, 24)),
-            Text(run.status, style=COLOURS[run.status]),
+            Text(HELD if run.held else run.status, style=COLOURS[run.status]),
             Text(f"{span(now - run.created):>4}"),
             # While a run runs, its summary is not written with every node: better no number than an old one.
             Text("" if run.status is Status.RUNNING else f"{run.done_nodes:>4}"),

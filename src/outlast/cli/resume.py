@@ -77,6 +77,7 @@ def resume(
     the settings' apps, then from where the run was started; if it is not
     found, the run stays as it is. A run that a live worker advances is waited
     for, and taken over should that worker go. Runs that are over are named.
+    To resume a held run is to decide: what held it is done again.
 
     \b
     [dim]outlast resume 01a1e436-2c39

@@ -24,11 +24,12 @@ from outlast.store import Head, Store
 
 
 class Diagnosis(Struct, frozen=True):
-    """What the doctor says of one run."""
+    """What the doctor says of one run. `held` is why it waits for a person to decide, empty if it does not."""
 
     run: RunId
     status: str
     findings: tuple[Finding, ...]
+    held: str = ""
 
     @property
     def is_sound(self) -> bool:

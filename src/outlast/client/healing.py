@@ -168,7 +168,9 @@ class Healer(Owner):
 
 
 def _diagnosis(evidence: Evidence) -> Diagnosis:
-    return Diagnosis(evidence.run, str(evidence.state.status), tuple(diagnose(evidence)))
+    outline = evidence.state.outline
+    held = outline.reason or "no reason was given" if outline.held else ""
+    return Diagnosis(evidence.run, str(evidence.state.status), tuple(diagnose(evidence)), held)
 
 
 def _first(evidence: Evidence) -> Finding | None:

@@ -119,8 +119,8 @@ class Steering(Healer):
         return await self._reopen(run, None, by, e.NULL)
 
     async def stand_by(self, run: RunId) -> str:
-        """Go on with a run that somebody else advances as soon as they are gone: this process then takes it over. Returns the
-        worker that has it, empty if that is this one, or nobody alive."""
+        """Go on with a run that somebody else advances as soon as they are gone: this process then takes it over. Returns
+        the worker that has it, empty if that is this one, or nobody alive."""
         self._take_on(run)
         holding = await self._store.holding(run)
         return holding.worker if holding is not None and holding.is_live and holding.worker != self.worker_id else ""

@@ -45,19 +45,31 @@ def take_over(
     interrupted = cause != "claimed" and state.status in (Status.RUNNING, Status.COMPENSATING)
     if not interrupted:
         return events
+    held = held_by_interruption(state, hold=hold)
+    return [*events, *([held] if held is not None else _done_again(state))]
+
+
+def held_by_interruption(state: State, *, hold: bool = False) -> e.RunFailed | None:
+    """What is said of a run whose owner was interrupted, if a person has to decide before it goes on."""
     left = [(name, node) for name, node in state.nodes.items() if node.status is NodeStatus.STARTED]
     tired = [name for name, node in left if node.crashes + 1 >= CRASHES_BEFORE_HOLD]
     unrepeatable = [name for name, node in left if not node.is_repeatable]
     if hold or state.outline.on_restart == "hold":
-        events.append(_held(RESTARTED))
-    elif unrepeatable:
+        return _held(RESTARTED)
+    if unrepeatable:
         reason = f"node {unrepeatable[0]} was interrupted and is not to be repeated without a person's word"
-        events.append(_held(reason, node=unrepeatable[0]))
-    elif tired:
-        events.append(_held(f"node {tired[0]} was interrupted {CRASHES_BEFORE_HOLD} times", node=tired[0]))
-    else:
-        events += [e.NodeScheduled(node=name, attempt=node.attempt + 1, cause="crash") for name, node in left]
-    return events
+        return _held(reason, node=unrepeatable[0])
+    if tired:
+        return _held(f"node {tired[0]} was interrupted {CRASHES_BEFORE_HOLD} times", node=tired[0])
+    return None
+
+
+def _done_again(state: State) -> Decision:
+    return [
+        e.NodeScheduled(node=name, attempt=node.attempt + 1, cause="crash")
+        for name, node in state.nodes.items()
+        if node.status is NodeStatus.STARTED
+    ]
 
 
 def _held(reason: str, node: str = "") -> e.RunFailed:

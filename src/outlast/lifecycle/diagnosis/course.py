@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from outlast.history import events as e
 from outlast.history.record import Entry
+from outlast.lifecycle import decide
 from outlast.lifecycle.diagnosis.cached import branched, last_node
 from outlast.lifecycle.diagnosis.evidence import Evidence, Finding, HandOver, Open, Remedy, Say, and_more
 from outlast.lifecycle.state import OPEN, NodeStatus
@@ -118,10 +119,7 @@ def left_behind(evidence: Evidence) -> Iterator[Finding]:
         sentence=f"{sentence}; {gone}",
         events=events,
         cause="its process ended without a word: a crash, a kill, a power cut",
-        actions=(
-            f"outlast resume {evidence.run} goes on here and now",
-            "outlast doctor --fix takes it over and leaves it to the next worker",
-        ),
+        actions=_ways_on(evidence),
         remedy=HandOver(),
     )
     if evidence.watchers:
@@ -131,6 +129,28 @@ def left_behind(evidence: Evidence) -> Iterator[Finding]:
             sentence=f"{evidence.watchers} watch this run, and nobody advances it: they are told that it is stalled",
             actions=(f"outlast resume {evidence.run}",),
         )
+
+
+def _ways_on(evidence: Evidence) -> tuple[str, ...]:
+    """What may be done about a run whose worker is gone. Whoever takes it over may have to leave it to a person."""
+    run = evidence.run
+    held = decide.held_by_interruption(evidence.state) if evidence.holder is not None else None
+    if held is None:
+        return (
+            f"outlast resume {run} goes on here and now",
+            "outlast doctor --fix takes it over and leaves it to the next worker",
+        )
+    if held.error.message == decide.RESTARTED:
+        return (
+            f"outlast resume {run} goes on here and now",
+            'outlast doctor --fix takes it over and holds it for a person: its workflow has on_restart="hold"',
+        )
+    return (
+        f"outlast resume {run} takes it over and holds it for a person, and so does outlast doctor --fix: "
+        f"{held.error.message}",
+        f"once it is held and somebody has seen how far the node came: outlast resume {run} does it again, "
+        f"outlast cancel {run} ends the run",
+    )
 
 
 def _what_is_left(evidence: Evidence) -> tuple[str, str, tuple[int, ...]]:
