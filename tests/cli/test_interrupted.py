@@ -240,6 +240,59 @@ def test_code_is_found_where_the_run_was_started_from_any_folder(project: Any) -
     assert "outlast resume f --store" in ran.stderr
 
 
+def filed(project: Any, *folders: str) -> None:
+    """The workflows in other folders, as `nightly.py`, and a stranger of that name in the project's."""
+    for folder in folders:
+        (project.folder / folder).mkdir()
+        (project.folder / folder / "nightly.py").write_text((project.folder / "flows.py").read_text())
+    project.write(
+        "nightly.py", "import outlast as ol\n@ol.workflow\nasync def fragile() -> str:\n    return 'a stranger'\n"
+    )
+
+
+def test_code_is_found_in_the_file_the_run_was_started_from(project: Any) -> None:
+    filed(project, "jobs")
+    project("run", "jobs/nightly.py:fragile", "--id", "f")
+    (project.folder / "repaired").touch()
+    ran = project("resume", "f")
+    assert (ran.returncode, ran.stdout) == (0, "whole\n"), ran.stderr
+
+
+def test_code_is_found_beside_the_file_the_run_was_started_from(project: Any) -> None:
+    filed(project, "jobs")
+    (project.folder / "jobs" / "tonight.py").write_text("from nightly import fragile\n")
+    project("run", "jobs/tonight.py:fragile", "--id", "f")
+    (project.folder / "repaired").touch()
+    assert project("resume", "f").stdout == "whole\n"
+
+
+def test_code_is_found_in_the_folder_the_run_was_started_from(project: Any) -> None:
+    filed(project, "jobs")
+    project("run", "nightly:fragile", "--id", "f", folder=project.folder / "jobs")
+    (project.folder / "repaired").touch()
+    assert project("resume", "f").stdout == "whole\n"
+
+
+def test_another_module_of_the_same_name_does_not_stand_for_a_file_that_is_gone(project: Any) -> None:
+    filed(project, "jobs")
+    project("run", "jobs/nightly.py:fragile", "--id", "f")
+    (project.folder / "jobs" / "nightly.py").unlink()
+    ran = project("resume", "f")
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert f"there is no file {project.folder / 'jobs' / 'nightly.py'}" in ran.stderr
+
+
+def test_code_is_found_in_a_project_that_was_moved(project: Any) -> None:
+    before = project.folder / "before"
+    (before / "jobs").mkdir(parents=True)
+    (before / "outlast.toml").touch()
+    (project.folder / "flows.py").rename(before / "jobs" / "nightly.py")
+    project("run", "jobs/nightly.py:fragile", "--id", "f", folder=before)
+    after = before.rename(project.folder / "after")
+    (after / "repaired").touch()
+    assert project("resume", "f", folder=after).stdout == "whole\n"
+
+
 # --- mistakes
 
 

@@ -54,7 +54,12 @@ def load_here(apps: Iterable[str], settings: Settings) -> None:
 
 def open_the_way(settings: Settings) -> None:
     """Let modules be found in the current folder and in the project's, before all others."""
-    for folder in (settings.root.resolve(), Path.cwd()):
+    from outlast.runtime import finding
+
+    project, here = settings.root.resolve(), Path.cwd()
+    if here != project:
+        finding.look_only_here(str(here))
+    for folder in (project, here):
         place = str(folder)
         if place in sys.path:
             sys.path.remove(place)

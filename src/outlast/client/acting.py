@@ -66,7 +66,7 @@ class Client(Versions):
             tags=(*options.get("tags", ()), *marks_of(exclusive)),
             on_restart=spec.on_restart,
             exclusive=exclusive,
-            entry=found_at(spec.entry),
+            entry=found_at(spec),
             root=self._root,
         )
         try:

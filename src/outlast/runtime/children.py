@@ -62,7 +62,7 @@ async def _create(worker: Worker, parent: Outcomes, ask: ChildAsk) -> None:
         parent_node=ask.node,
         root=parent.created.root,
         on_restart=spec.on_restart,
-        entry=found_at(spec.entry),
+        entry=found_at(spec),
         title=options.get("title", ""),
         tags=options.get("tags", ()),
     )

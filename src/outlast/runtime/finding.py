@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
+import os
 import sys
 from collections.abc import Iterable
 from functools import cache
@@ -11,21 +13,35 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from outlast.definition.function import WorkflowSpec
 from outlast.errors import BadInput, NotImportable
 from outlast.history import events as e
 from outlast.runtime import registry
 from outlast.runtime.functions import Workflow
 
+_files: set[str] = set()
+"""Modules that were named by their files."""
+_folders: set[str] = set()
+"""Folders in which modules are found here, and nowhere else by themselves."""
+
 
 @cache
-def found_at(entry: str) -> str:
-    """Where code is found again, from `module:name`: the file and the name if the module was run as a script."""
-    module, _, name = entry.partition(":")
+def found_at(spec: WorkflowSpec) -> str:
+    """Where code is found again: `module:name`; or the file and the name, if the module was run as a script, named by its
+    file, or lies in a folder that others do not look into. A module of that name may be another one there."""
+    module, _, name = spec.entry.partition(":")
     if module == "__main__":
-        file = getattr(sys.modules.get("__main__"), "__file__", None)
-        if file:
-            return f"{Path(file).resolve()}:{name}"
-    return entry
+        script = getattr(sys.modules.get("__main__"), "__file__", None)
+        return f"{Path(script).resolve()}:{name}" if script else spec.entry
+    code = getattr(inspect.unwrap(spec.fn), "__code__", None)
+    file = code.co_filename if code is not None else ""
+    is_beside = "." not in module and os.path.dirname(file) in _folders
+    return f"{file}:{name}" if file in _files or is_beside else spec.entry
+
+
+def look_only_here(folder: str) -> None:
+    """Modules in this folder are found by this process and perhaps by no other: their files are recorded."""
+    _folders.add(folder)
 
 
 def load_apps(apps: Iterable[str], root: str = "") -> None:
@@ -59,6 +75,8 @@ def _load_file(path: Path) -> ModuleType:
     main = sys.modules.get("__main__")
     if getattr(main, "__file__", None) and Path(str(main.__file__)).resolve() == path:  # type: ignore[union-attr]
         return main  # type: ignore[return-value]
+    _files.add(str(path))
+    look_only_here(str(path.parent))
     for module in list(sys.modules.values()):
         if getattr(module, "__file__", None) == str(path) and module.__name__ != "__main__":
             return module
@@ -92,8 +110,18 @@ def _from_entry(created: e.RunCreated) -> Workflow[..., Any] | None:
     place = created.entry.rpartition(":")[0]
     if created.root and created.root not in sys.path:
         sys.path.insert(0, created.root)
-    load(place)
+    load(_where_it_is_now(place, created.root) if place.endswith(".py") else place)
     return registry.known(created.workflow)
+
+
+def _where_it_is_now(file: str, root: str) -> str:
+    """The file, or, if its project is not there (it was moved, or the machine is another), the same file of the project that
+    is here. In a project that is there, no other file stands for one that is gone."""
+    before = Path(root).resolve()
+    if not root or before.is_dir() or not Path(file).is_relative_to(before):
+        return file
+    within = Path(file).relative_to(before)
+    return next((str(here) for folder in sys.path if (here := Path(folder) / within).is_file()), file)
 
 
 def named(entry: str) -> Workflow[..., Any]:
