@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import AsyncIterator, Coroutine, Iterator
-from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from outlast.client.acting import Client
 from outlast.client.handle import Handle, page_of
+from outlast.client.looping import LoopThread
 from outlast.client.reading import Entry, Listed, Page, Query, Summary, Verification
+from outlast.errors import OutlastError
 from outlast.history.ids import RunId
 from outlast.runtime.functions import Workflow
 from outlast.store import Line
@@ -26,35 +25,11 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
-class LoopThread:
-    """An event loop in a thread of its own."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="outlast-engine", daemon=True)
-        self._thread.start()
-
-    def do(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """The result of a coroutine on that loop. Who is interrupted while waiting leaves it undone."""
-        future: Future[T] = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()
-            raise
-
-    def stop(self) -> None:
-        self.do(self._loop.shutdown_asyncgens())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-
 class Blocking:
     """The verbs of `Client`, each waiting until it is done."""
 
-    def __init__(self, opening: AbstractAsyncContextManager[Client]) -> None:
-        self._thread = LoopThread()
+    def __init__(self, opening: AbstractAsyncContextManager[Client], thread: LoopThread | None = None) -> None:
+        self._thread = thread or LoopThread()
         self._opening = opening
         try:
             self._client = self._thread.do(_entered(opening))
@@ -63,11 +38,9 @@ class Blocking:
             raise
 
     def close(self) -> None:
-        """Stop advancing runs; others may go on with them."""
-        try:
-            self._thread.do(_exited(self._opening))
-        finally:
-            self._thread.stop()
+        """Stop advancing runs; others may go on with them. Whoever waits here gets a `StoreError`, as does who asks for
+        something afterwards; to close it again does nothing."""
+        self._thread.stop(lambda: _exited(self._opening))
 
     def start(self, workflow: Workflow[P, R], /, *args: P.args, **kwargs: P.kwargs) -> BlockingHandle[R]:
         """See `Client.start`."""
@@ -180,7 +153,7 @@ class Blocking:
                 except StopAsyncIteration:
                     return
         finally:
-            self._thread.do(_closed(items))
+            self._thread.leave(_closed(items))
 
 
 class BlockingHandle(Generic[R]):
@@ -223,7 +196,10 @@ class BlockingHandle(Generic[R]):
         return repr(self._handle)
 
     def _repr_html_(self) -> str:
-        summary = self.get()
+        try:
+            summary = self.get()
+        except OutlastError:  # a notebook shows old cells too
+            return self._handle._repr_html_()
         return page_of(self.run, summary.workflow, summary)
 
 

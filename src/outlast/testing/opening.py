@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from outlast.client import Blocking, Client
-from outlast.client.blocking import LoopThread
+from outlast.client.looping import LoopThread
 from outlast.compose import working
 from outlast.ledger import Ledger
 from outlast.settings import Settings
@@ -38,13 +38,8 @@ def open(store: Store | None = None, *, concurrency: int = 2000) -> Iterator[Blo
 
 class _Leaping(Blocking):
     def __init__(self, store: Store, concurrency: int) -> None:
-        thread = self._thread = _LeapingThread()
-        self._opening = _opened(store, thread.loop, concurrency)
-        try:
-            self._client = thread.do(self._opening.__aenter__())
-        except BaseException:
-            thread.stop()
-            raise
+        thread = _LeapingThread()
+        super().__init__(_opened(store, thread.loop, concurrency), thread)
 
 
 class _LeapingThread(LoopThread):
@@ -54,14 +49,12 @@ class _LeapingThread(LoopThread):
         self._waiting = 0
         self.loop = LeapingLoop()
         self.loop.may_leap = lambda: self._waiting > 0 and self.loop.has_something_to_come()
-        self._loop = self.loop
-        self._thread = threading.Thread(target=self._loop.run_forever, name="outlast-engine", daemon=True)
-        self._thread.start()
+        super().__init__(self.loop)
 
-    def do(self, coroutine: Coroutine[Any, Any, T]) -> T:
+    def _awaited(self, future: Future[T]) -> T:
         self._waiting += 1
         try:
-            return super().do(coroutine)
+            return super()._awaited(future)
         finally:
             self._waiting -= 1
 
