@@ -12,6 +12,7 @@ import msgspec
 from outlast.client.answers import must_fit
 from outlast.client.exclusion import marks_of
 from outlast.client.handle import Handle
+from outlast.client.sameness import mean_the_same
 from outlast.client.versions import Versions
 from outlast.errors import AlreadyExists, BadInput, Cancelled, Gone, Held, OutlastError, Refused
 from outlast.history import events as e
@@ -78,12 +79,14 @@ class Client(Versions):
             else:
                 await self._ledger.create_ready(run, created)
         except AlreadyExists:
-            await self._must_be_the_same(run, created)
+            await self._must_be_the_same(run, created, workflow)
         self._take_on(run)
         return Handle(self, run, workflow)
 
     async def _start_alone(self, run: RunId, created: e.RunCreated) -> None:
         """A run that must have something for itself: it begins only after nobody else was seen to have it."""
+        if await self._store.head(run) is not None:  # whoever has it by now, the same start is answered
+            raise AlreadyExists(f"there is a run {run} already")
         await self._must_be_free(created.exclusive, run)
         pen = await self._ledger.create(run, [created], await self._own_worker())
         try:
@@ -101,13 +104,17 @@ class Client(Versions):
             return derived_run("key", workflow, options["key"])
         return self._ledger.new_run_id()
 
-    async def _must_be_the_same(self, run: RunId, asked: e.RunCreated) -> None:
+    async def _must_be_the_same(self, run: RunId, asked: e.RunCreated, workflow: Workflow[..., Any]) -> None:
         """A start that was asked for before is answered with the run there is; another one under its name is refused."""
         there = await created_of(self._store, run)
-        if there.workflow != asked.workflow or bytes(there.params) != bytes(asked.params):
-            name = f"key {asked.key!r}" if asked.key else f"id {run}"
-            what = "of another workflow" if there.workflow != asked.workflow else "with other parameters"
-            raise AlreadyExists(f"there is a run under {name} already, {what}: choose another, or ask for the same")
+        if there.workflow != asked.workflow:
+            what = "of another workflow"
+        elif not await mean_the_same(there.params, asked.params, workflow.arguments, self._store.blobs):
+            what = "with other parameters"
+        else:
+            return
+        name = f"key {asked.key!r}" if asked.key else f"id {run}"
+        raise AlreadyExists(f"there is a run under {name} already, {what}: choose another, or ask for the same")
 
     async def handle(self, run: str) -> Handle[Any]:
         """The handle of a run that is there."""

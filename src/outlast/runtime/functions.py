@@ -22,6 +22,7 @@ from outlast.definition.function import (
 )
 from outlast.definition.retry import NEVER, Retry
 from outlast.errors import BadInput, NotDurable
+from outlast.history.ids import checked_run
 from outlast.runtime.arguments import Arguments
 from outlast.runtime.asks import ChildAsk, NodeAsk
 from outlast.runtime.call import Call
@@ -71,11 +72,11 @@ class Node(Generic[P, R]):
         timeout: float | None = None,
         repeatable: bool | None = None,
     ) -> Node[P, R]:
-        """The same node, treated otherwise in the calls made through what this returns. `key` names one call among
-        many, for instance by what it works on, so that the order of calls may change."""
+        """The same node, treated otherwise in the calls made through what this returns; what is not given stays. `key` names
+        one call among many, for instance by what it works on, so that the order of calls may change."""
         changes: dict[str, Any] = {"retry": retry, "timeout": _checked_timeout(timeout), "repeatable": repeatable}
         spec = replace(self.spec, **{name: value for name, value in changes.items() if value is not None})
-        other = Node[P, R](spec, key=_checked_key(key))
+        other = Node[P, R](spec, key=self._key if key is None else _checked_key(key))
         other.__dict__["arguments"] = self.arguments
         return other
 
@@ -150,11 +151,13 @@ class Workflow(Generic[P, R]):
         exclusive: str = "",
     ) -> Workflow[P, R]:
         """The same workflow, for a start under an id or a key of your choice: started twice it is one run. Of the runs with
-        the same `exclusive` text only one is live at a time."""
-        if id is not None and key is not None:
+        the same `exclusive` text only one is live at a time. What is not given stays as it was chosen before."""
+        named = {"id": None if id is None else checked_run(id), "key": _checked_key(key)}
+        given = {**named, "title": title, "tags": _checked_tags(tags), "exclusive": exclusive}
+        chosen = StartOptions(self.start | {name: value for name, value in given.items() if value})
+        if "id" in chosen and "key" in chosen:
             raise BadInput("give an id or a key, not both: either alone makes the start idempotent")
-        given = {"id": id, "key": _checked_key(key), "title": title, "tags": tuple(tags), "exclusive": exclusive}
-        return Workflow(self.spec, StartOptions({name: value for name, value in given.items() if value}))
+        return Workflow(self.spec, chosen)
 
     def __repr__(self) -> str:
         return f"<workflow {self.spec.name}>"
@@ -289,6 +292,12 @@ def _checked_key(key: Any) -> str | None:
     if key is not None and (not isinstance(key, str) or not 0 < len(key) <= 200 or not key.isprintable()):
         raise BadInput(f"a key is a text of 1 to 200 printable characters, not {key!r}")
     return key
+
+
+def _checked_tags(tags: Any) -> tuple[str, ...]:
+    if isinstance(tags, str):
+        raise BadInput(f"tags are several texts, not one: write tags=({tags!r},)")
+    return tuple(tags)
 
 
 def _classes(given: Any) -> Errors:
