@@ -60,6 +60,7 @@ class Database:
         self._writer_thread: ThreadPoolExecutor | None = None
         self._usual_commit = 0.0
         self._flushes = True
+        self._is_closed = False
         with _told(f"open {path}"):
             self._write = self._open_writer()
             self.read = self._patiently(lambda: self._connect(writable=False))
@@ -176,6 +177,8 @@ class Database:
             result = act(connection)
             committing, began = True, time.perf_counter()
             connection.execute("commit")
+        except apsw.ConnectionClosedError as error:  # nor can it be asked whether it is in a transaction
+            raise _translated(error, f"write to {self.path}") from error
         except BaseException as error:
             if connection.in_transaction:
                 _roll_back(connection)
@@ -197,6 +200,8 @@ class Database:
         return self._commit == "thread" or (self._commit == "auto" and self._usual_commit > SLOW_COMMIT)
 
     def _thread(self) -> ThreadPoolExecutor:
+        if self._is_closed:
+            raise StoreError(f"could not write to {self.path}: it was closed; nothing was written")
         if self._writer_thread is None:
             self._writer_thread = ThreadPoolExecutor(1, thread_name_prefix="outlast-sqlite-writer")
         return self._writer_thread
@@ -234,6 +239,7 @@ class Database:
 
     async def close(self) -> None:
         async with self._writing:
+            self._is_closed = True
             if self._checkpointer is not None:
                 await asyncio.to_thread(self._checkpointer.stop)
             if self._writer_thread is not None:
