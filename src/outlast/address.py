@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from outlast.errors import BadInput
 
-__all__ = ["DEFAULT", "BucketAddress", "Server", "blobs_beside", "bucket_at", "file_at", "server_at"]
+__all__ = ["DEFAULT", "BucketAddress", "Server", "blobs_beside", "bucket_at", "file_at", "real_file", "server_at"]
 
 DEFAULT = Path(".outlast", "runs.db")
 """Where a project's runs are if nobody says otherwise."""
@@ -176,8 +176,17 @@ def _parted(address: str) -> tuple[str, str]:
     )
 
 
+def real_file(path: Path) -> Path:
+    """The file itself, whatever links lead to it: what lies beside it lies beside one file only, whoever opens it."""
+    try:
+        return Path(os.path.realpath(path))
+    except ValueError:  # it can be no file's path; whoever opens it refuses it
+        return path.absolute()
+
+
 def blobs_beside(path: Path) -> Path:
-    """Where a file's blobs are: by its own name, so that the same file has the same blobs however it was named."""
+    """Where a file's blobs are: by its own name (`real_file`), so that the same file has the same blobs however it was
+    named."""
     if path.parts[-2:] == DEFAULT.parts:
         return path.with_name("blobs")
     return path.with_name(path.name + ".blobs")

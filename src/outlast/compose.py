@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, ParamSpec, TypeVar
 
-from outlast.address import BucketAddress, blobs_beside, bucket_at, file_at, server_at
+from outlast.address import BucketAddress, blobs_beside, bucket_at, file_at, real_file, server_at
 from outlast.client import Blocking, Client
 from outlast.errors import BadInput, OutlastError, StoreUnusable
 from outlast.ledger import Ledger
@@ -94,8 +94,13 @@ def _open_sqlite(path: Path, blobs: str | Path, durability: Durability, readonly
             raise StoreUnusable(f"{place} is a folder; name the file in it, for instance {place / 'runs.db'}")
         if readonly and not place.exists():
             raise StoreUnusable(f"there is no store at {place}")
-        folder = Path(os.path.expanduser(blobs)).absolute() if blobs else blobs_beside(place)
-        return SqliteStore(place, blobs=folder, durability=durability, readonly=readonly)
+        if not readonly:
+            place.parent.mkdir(parents=True, exist_ok=True)
+        file = real_file(place)
+        if not file.parent.is_dir():  # a disk that is not there now, perhaps: nothing is made in its place
+            raise StoreUnusable(f"{place} leads to {file}, and there is no folder {file.parent}")
+        folder = Path(os.path.expanduser(blobs)).absolute() if blobs else blobs_beside(file)
+        return SqliteStore(file, blobs=folder, durability=durability, readonly=readonly)
     except (OSError, ValueError) as error:
         raise StoreUnusable(f"could not open {str(path)!r}: {error}") from error
 
@@ -128,20 +133,32 @@ class Opening:
         self._blocking: Blocking | None = None
 
     async def __aenter__(self) -> Client:
+        self._must_be_closed()
         self._entered = self._open()
-        return await self._entered.__aenter__()
+        try:
+            return await self._entered.__aenter__()
+        except BaseException:
+            self._entered = None
+            raise
 
     async def __aexit__(self, *error: Any) -> None:
-        if self._entered is not None:
-            await self._entered.__aexit__(*error)
+        entered, self._entered = self._entered, None
+        if entered is not None:
+            await entered.__aexit__(*error)
 
     def __enter__(self) -> Blocking:
+        self._must_be_closed()
         self._blocking = Blocking(self._open())
         return self._blocking
 
     def __exit__(self, *_: object) -> None:
-        if self._blocking is not None:
-            self._blocking.close()
+        blocking, self._blocking = self._blocking, None
+        if blocking is not None:
+            blocking.close()
+
+    def _must_be_closed(self) -> None:
+        if self._entered is not None or self._blocking is not None:
+            raise BadInput("this engine is open already: use the one there is, or open() another")
 
 
 def open(
@@ -299,7 +316,7 @@ def _shelf(settings: Settings) -> str:
     if not settings.blobs and path is None:
         return ""
     folder = (
-        Path(os.path.expanduser(settings.blobs)) if path is None or settings.blobs else blobs_beside(path.absolute())
+        Path(os.path.expanduser(settings.blobs)) if path is None or settings.blobs else blobs_beside(real_file(path))
     )
     with suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)  # they take one that is not there for another machine's

@@ -26,7 +26,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 import msgspec
 from msgspec import Meta, Struct
 
-from outlast.address import DEFAULT, KINDS, bucket_at, file_at
+from outlast.address import DEFAULT, KINDS, bucket_at, file_at, real_file
 from outlast.errors import BadInput
 
 __all__ = ["KEYS", "Durability", "OnRestart", "Settings", "is_same", "project_root", "read_settings"]
@@ -132,7 +132,7 @@ def is_same(one: str, other: str) -> bool:
     if bucket_at(one) or bucket_at(other):
         return one == other
     files = file_at(one), file_at(other)
-    return len({os.path.abspath(file) if file else at for file, at in zip(files, (one, other), strict=True)}) == 1
+    return len({str(real_file(file)) if file else at for file, at in zip(files, (one, other), strict=True)}) == 1
 
 
 # --- what each place says

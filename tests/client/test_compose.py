@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+import outlast as ol
 from outlast.client import Query
 from outlast.compose import default_store, open_desk, open_settled, open_store, read_key
-from outlast.errors import BadInput, StoreUnusable
+from outlast.errors import BadInput, StoreError, StoreUnusable
 from outlast.settings import Settings
 from outlast.stores.memory import MemoryStore
 from outlast.stores.sqlite import SqliteStore
@@ -67,6 +68,98 @@ def test_blobs_are_kept_beside_the_file(address: str, blobs: str, tmp_path: Path
     assert isinstance(store, SqliteStore)
     assert store.blobs.root == tmp_path / blobs
     asyncio.run(store.close())
+
+
+def _linked(link: str, target: str, folder: Path) -> None:
+    (folder / link).parent.mkdir(parents=True, exist_ok=True)
+    (folder / link).symlink_to(folder / target)
+
+
+@pytest.mark.parametrize(
+    ("link", "target", "address"),
+    [("x.db", "y.db", "x.db"), ("x", "y", "x/runs.db"), ("x", ".outlast", "x/runs.db"), (".outlast", "y", None)],
+)
+def test_a_store_and_what_is_beside_it_are_the_same_through_a_link(
+    link: str, target: str, address: str | None, tmp_path: Path
+) -> None:
+    file = target if target.endswith(".db") else f"{target}/runs.db"
+    asyncio.run(open_store(file).close())
+    _linked(link, target, tmp_path)
+    one, two = open_store(file), open_store(default_store(address))
+    assert isinstance(one, SqliteStore)
+    assert isinstance(two, SqliteStore)
+    assert (two.path, two.blobs.root) == (one.path, one.blobs.root) == (tmp_path / file, one.blobs.root)
+    for store in (one, two):
+        asyncio.run(store.close())
+
+
+def test_a_store_is_made_where_a_link_leads_to(tmp_path: Path) -> None:
+    _linked("x.db", "y.db", tmp_path)
+    asyncio.run(open_store("x.db").close())
+    assert (tmp_path / "y.db").is_file()
+
+
+@pytest.mark.parametrize(("link", "target"), [("x.db", "gone/x.db"), ("x", "gone")])
+def test_a_link_that_leads_to_no_folder_is_refused_and_nothing_is_made(link: str, target: str, tmp_path: Path) -> None:
+    _linked(link, target, tmp_path)
+    with pytest.raises(StoreUnusable):
+        open_store("x.db" if link == "x.db" else "x/runs.db")
+    assert [each.name for each in tmp_path.iterdir()] == [link]
+
+
+def test_a_run_that_was_left_is_gone_on_with_through_a_link(tmp_path: Path) -> None:
+    """Its large values are found there, and so is the proof that its worker is dead."""
+
+    @ol.workflow
+    async def long(text: str) -> int:
+        await ol.approve("Go on?")
+        return len(text)
+
+    _linked("x.db", "y.db", tmp_path)
+    with ol.open("y.db") as engine:
+        run = engine.start(long, "x" * 2_000_000).run
+    with ol.open("x.db") as engine:
+        while not engine.get(run).waits:
+            pass
+        engine.answer(run, True)
+        assert engine.result(run) == 2_000_000
+
+
+def test_one_opening_is_entered_once_at_a_time(tmp_path: Path) -> None:
+    opening = ol.open(tmp_path / "x.db")
+    with opening as engine:
+        with pytest.raises(BadInput, match="open already"):
+            opening.__enter__()
+        assert engine.list().items == ()
+    with opening as engine:
+        assert engine.list().items == ()
+
+
+def test_one_opening_is_entered_once_at_a_time_by_those_who_await(tmp_path: Path) -> None:
+    async def scene() -> None:
+        opening = ol.open(tmp_path / "x.db")
+        async with opening as engine:
+            with pytest.raises(BadInput, match="open already"):
+                await opening.__aenter__()
+            assert (await engine.list(Query())).items == ()
+        async with opening as engine:
+            assert (await engine.list(Query())).items == ()
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("worker", [True, False])
+def test_a_start_after_the_end_is_an_error_of_the_store(tmp_path: Path, worker: bool) -> None:
+    @ol.workflow
+    async def flow() -> None: ...
+
+    async def scene() -> None:
+        async with ol.open(tmp_path / "x.db", worker=worker) as engine:
+            pass
+        with pytest.raises(StoreError, match=r"x\.db"):
+            await engine.start(flow)
+
+    asyncio.run(scene())
 
 
 def test_a_store_is_opened_as_it_is_set(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from outlast.address import blobs_beside, bucket_at, file_at, server_at
+from outlast.address import blobs_beside, bucket_at, file_at, real_file, server_at
 from outlast.errors import BadInput, StoreError
 from outlast.settings import Settings
 from outlast.upkeep.standing import blobs_of, file_of, size_of
@@ -53,6 +53,7 @@ async def back_up(settings: Settings, target: str, tell: Tell = lambda _what, _d
     try:
         _must_be_free(place)
         place.parent.mkdir(parents=True, exist_ok=True)
+        place = real_file(place.parent) / place.name
         staging = Path(tempfile.mkdtemp(prefix=f".{place.name[:100]}.part-", dir=place.parent))
         try:
             copied = await _copy(path, blobs_of(settings, path), staging, place, tell)

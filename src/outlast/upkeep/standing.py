@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from outlast.address import BucketAddress, blobs_beside, bucket_at, file_at, server_at
+from outlast.address import BucketAddress, blobs_beside, bucket_at, file_at, real_file, server_at
 from outlast.errors import BadInput, StoreUnusable
 from outlast.settings import Settings
 
@@ -67,7 +67,7 @@ def file_of(settings: Settings) -> Path:
     place = Path(os.path.abspath(path))
     if not os.path.isfile(place):
         raise StoreUnusable(f"there is no store at {place}")
-    return place
+    return real_file(place)
 
 
 def blobs_of(settings: Settings, path: Path) -> Path:
