@@ -11,6 +11,7 @@ import outlast as ol
 from outlast.client import Query
 from outlast.compose import default_store, open_desk, open_settled, open_store, read_key
 from outlast.errors import BadInput, StoreError, StoreUnusable
+from outlast.history.events import InteractionRequested
 from outlast.settings import Settings
 from outlast.stores.memory import MemoryStore
 from outlast.stores.sqlite import SqliteStore
@@ -111,16 +112,16 @@ def test_a_run_that_was_left_is_gone_on_with_through_a_link(tmp_path: Path) -> N
     """Its large values are found there, and so is the proof that its worker is dead."""
 
     @ol.workflow
-    async def long(text: str) -> int:
+    async def lengthy(text: str) -> int:
         await ol.approve("Go on?")
         return len(text)
 
     _linked("x.db", "y.db", tmp_path)
     with ol.open("y.db") as engine:
-        run = engine.start(long, "x" * 2_000_000).run
+        run = engine.start(lengthy, "x" * 2_000_000).run
     with ol.open("x.db") as engine:
-        while not engine.get(run).waits:
-            pass
+        asked = (entry for entry in engine.watch(run) if isinstance(entry.event, InteractionRequested))
+        assert next(asked)
         engine.answer(run, True)
         assert engine.result(run) == 2_000_000
 
@@ -151,13 +152,13 @@ def test_one_opening_is_entered_once_at_a_time_by_those_who_await(tmp_path: Path
 @pytest.mark.parametrize("worker", [True, False])
 def test_a_start_after_the_end_is_an_error_of_the_store(tmp_path: Path, worker: bool) -> None:
     @ol.workflow
-    async def flow() -> None: ...
+    async def late() -> None: ...
 
     async def scene() -> None:
         async with ol.open(tmp_path / "x.db", worker=worker) as engine:
             pass
         with pytest.raises(StoreError, match=r"x\.db"):
-            await engine.start(flow)
+            await engine.start(late)
 
     asyncio.run(scene())
 

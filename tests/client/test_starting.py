@@ -64,11 +64,11 @@ def test_an_id_and_a_key_are_refused_one_after_the_other_too() -> None:
 
 def test_options_of_a_node_build_on_those_before() -> None:
     @ol.workflow
-    async def flow() -> int:
+    async def keyed() -> int:
         return await echo.options(key="mine").options(timeout=60)(1)
 
     with ol.open("memory:") as engine:
-        handle = engine.start(flow)
+        handle = engine.start(keyed)
         assert handle.result() == 1
         names = {getattr(entry.event, "node", "") for entry in engine.events(handle.run)}
     assert names == {"", "echo[mine]"}
