@@ -146,7 +146,9 @@ def _begun(given: Any) -> asyncio.Future[Any]:
         return given.begun()
     if not asyncio.iscoroutine(given):
         raise BadInput("map() needs a node or an async function: what it was given returned no coroutine")
-    return asyncio.Task(given, loop=asyncio.get_running_loop())
+    loop: Any = asyncio.get_running_loop()
+    future: asyncio.Future[Any] = loop.task(given, None)  # in the scope of the item
+    return future
 
 
 def _name_of(fn: Any) -> str:
