@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import subprocess
 import sys
 import textwrap
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import cast
+from typing import TypeVar, cast
 
 import pytest
 
 import outlast as ol
 from outlast.client import Blocking, Client
+from outlast.client.looping import LoopThread
 from outlast.errors import StoreError
 from outlast.history.ids import RunId
 
+T = TypeVar("T")
 PATIENCE = 30
 RUN = RunId("r")
 VERBS: dict[str, Callable[[ol.Blocking], object]] = {
@@ -108,15 +109,19 @@ def test_a_person_who_interrupts_the_closing_is_not_shown_what_it_left_undone(ca
                 await asyncio.sleep(0)
             has_ended.set()
 
-    def interrupt(thread: int) -> None:
-        assert is_closing.wait(PATIENCE)
-        signal.pthread_kill(thread, signal.SIGINT)
+    class Interrupted(LoopThread):
+        times = 0
 
-    engine = Blocking(opening())
-    with ThreadPoolExecutor(1) as other:
-        other.submit(interrupt, threading.get_ident())
-        with pytest.raises(KeyboardInterrupt):
-            engine.close()
+        def _awaited(self, future: Future[T]) -> T:
+            if not self._is_stopped or self.times:
+                return super()._awaited(future)
+            self.times += 1
+            assert is_closing.wait(PATIENCE)
+            future.cancel()  # as whoever is interrupted while waiting does
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Blocking(opening(), Interrupted()).close()
     assert has_ended.is_set()
     assert caplog.text == ""
 
