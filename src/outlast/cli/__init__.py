@@ -17,8 +17,9 @@ import atexit
 import os
 import sys
 from contextlib import suppress
-from io import TextIOWrapper
 from typing import NoReturn
+
+from outlast.cli import streams
 
 __all__ = ["main"]
 
@@ -35,14 +36,29 @@ def main() -> None:
 
 def _main() -> None:
     try:
+        streams.take_over()
+        _forget_sizes_that_are_none()
         from outlast.cli.app import app
 
-        for stream in (sys.stdout, sys.stderr):
-            if isinstance(stream, TextIOWrapper):  # a terminal that lacks a character must not stop a command
-                stream.reconfigure(errors="backslashreplace")
-        app(prog_name="outlast")
+        try:
+            app(prog_name="outlast")
+        finally:
+            streams.flush()
     except KeyboardInterrupt:  # before or after a command; within one, the doorway answers it
         sys.exit(130)
+    except streams.Unwritable as trouble:
+        streams.drop_output()
+        streams.drop_remarks()
+        from outlast.cli.doorway import unwritten
+
+        sys.exit(unwritten(trouble))
+
+
+def _forget_sizes_that_are_none() -> None:
+    """Rich takes every digit for a number, also one like ², and fails of it."""
+    for name in ("COLUMNS", "LINES"):
+        if not os.environ.get(name, "0").isascii():
+            del os.environ[name]
 
 
 def _leave(code: object) -> NoReturn:

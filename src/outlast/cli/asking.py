@@ -17,7 +17,7 @@ LONGEST = 1 << 16
 
 def is_anyone_there() -> bool:
     """Whether somebody can be asked: input and remarks are both a terminal's."""
-    return sys.stdin.isatty() and sys.stderr.isatty()
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
 
 
 async def ask(question: Wait) -> Any:

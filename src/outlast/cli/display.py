@@ -11,6 +11,7 @@ import msgspec
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from outlast.cli.streams import own
 from outlast.cli.tally import Tally
 from outlast.cli.when import span
 from outlast.cli.words import COLOURS, cropped, plain, short_ids, wait_in_words
@@ -44,7 +45,7 @@ class Display:
     it."""
 
     def __init__(self, *, is_on: bool, prints_pass: bool = True) -> None:
-        self._live = _live(prints_pass) if is_on and sys.stdout.isatty() and sys.stderr.isatty() else None
+        self._live = _live(prints_pass) if is_on and own().isatty() and sys.stderr.isatty() else None
 
     @property
     def is_on(self) -> bool:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
 from typing import Any, NoReturn
 
 import typer
 
+from outlast.cli import streams
 from outlast.cli.screen import notice
 from outlast.errors import Damaged, NotFound, OutlastError, StoreError, StoreUnusable
 
@@ -23,7 +21,7 @@ EXIT_CODES = {
     SOUND: "all is well",
     VIOLATED: "a log is damaged or breaks an invariant; the doctor found something; what is compared differs",
     MISUSED: "a mistake in the command, or no such run",
-    FAILED: "the store could not be opened or read",
+    FAILED: "the store could not be opened or read, or the output not written",
     RUN_FAILED: "the run that was waited for failed",
     RUN_HELD: "the run that was waited for is held: a person has to decide",
     RUN_CANCELLED: "the run that was waited for was cancelled",
@@ -36,20 +34,34 @@ EXIT_CODES = {
 
 def carry_out(begin: Callable[[], Coroutine[Any, Any, int]], *, damaged: int = VIOLATED) -> NoReturn:
     """Run a command to its exit code, whatever happens to it. What may block for long belongs into `begin`: on the loop,
-    a first Ctrl+C waits until the loop has its turn. `damaged` is the code if a log turns out to be."""
+    a first Ctrl+C waits until the loop has its turn. `damaged` is the code if a log turns out to be. What cannot be written
+    is raised, as `Unwritable`."""
+    streams.drop_remarks()
     try:
         code = asyncio.run(begin())
-        sys.stdout.flush()
+        streams.flush()
     except OutlastError as error:
-        notice(f"outlast: {error}", advice(error), style="red")
-        code = damaged if isinstance(error, Damaged) and error.run else code_of(error)
+        code = refused(error, damaged)
     except KeyboardInterrupt:
         notice("outlast: interrupted")
         code = INTERRUPTED
-    except BrokenPipeError:
-        _stop_talking()
-        code = UNHEARD
     raise typer.Exit(code)
+
+
+def refused(error: OutlastError, damaged: int = VIOLATED) -> int:
+    """Say what was wrong; the exit code that says the same."""
+    notice(f"outlast: {error}", advice(error), style="red")
+    if not streams.is_anybody_listening():
+        return UNHEARD
+    return damaged if isinstance(error, Damaged) and error.run else code_of(error)
+
+
+def unwritten(trouble: streams.Unwritable) -> int:
+    """The exit code of a command whose output could not be written, and why, unless its reader just went away."""
+    if trouble.is_unheard:
+        return UNHEARD
+    notice(f"outlast: {trouble}", style="red")
+    return FAILED
 
 
 def code_of(error: OutlastError) -> int:
@@ -68,9 +80,3 @@ def advice(error: OutlastError) -> str:
     if isinstance(error, Damaged) and error.run:
         return f"`outlast verify {error.run}` shows all that is wrong; `--everything --after N` reads on."
     return ""
-
-
-def _stop_talking() -> None:
-    """Nobody reads on: what is still buffered goes nowhere, so that the interpreter does not complain at its end."""
-    with suppress(OSError, ValueError):  # not a real file: a test's
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,5 @@
-"""Ctrl+C and SIGTERM while runs are attended here: the first asks for a pause, the second leaves at once.
+"""Ctrl+C and SIGTERM while runs are attended here: the first asks for a pause, the second leaves at once. That the output
+cannot be written any more asks for a pause too: whatever reads it has gone, and the runs need not fail of it.
 
 The handlers are those of the command line alone; a program that opens an engine keeps its own. A signal that is ignored, as
 a shell has it for what runs in the background, stays ignored.
@@ -9,13 +10,13 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 import threading
 from contextlib import suppress
 from types import FrameType
 from typing import Any, NoReturn
 
-from outlast.cli.doorway import INTERRUPTED, RUN_PAUSED
+from outlast.cli import streams
+from outlast.cli.doorway import FAILED, INTERRUPTED, RUN_PAUSED, UNHEARD
 from outlast.cli.screen import notice
 from outlast.client import Client
 from outlast.history.ids import RunId
@@ -24,7 +25,7 @@ _NAMES = {signal.SIGINT: "Ctrl+C", signal.SIGTERM: "SIGTERM"}
 
 
 class Interruption:
-    """Stands by while it is entered. `code` is the exit code of what came, 0 if nothing has. `runs` are those attended."""
+    """Stands by while it is entered. `code` is the exit code for what came, 0 if nothing has. `runs` are those attended."""
 
     def __init__(self, by: str, where: str) -> None:
         self.runs: list[RunId] = []
@@ -41,11 +42,13 @@ class Interruption:
         if threading.current_thread() is threading.main_thread():
             heeded = [number for number in _NAMES if signal.getsignal(number) is not signal.SIG_IGN]
             self._before = {number: signal.signal(number, self._hear) for number in heeded}
+        streams.tell_of_trouble(self._hear_of_trouble)
         return self
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
+        streams.drop_output()  # also what a thread says that was left behind
 
     def code_of(self, code: int) -> int:
         """The exit code of a command whose run ended with `code`: that of the signal if the run was paused because of it."""
@@ -69,11 +72,18 @@ class Interruption:
         self.code, self._name = 128 + number, _NAMES[signal.Signals(number)]
         self._loop.call_soon_threadsafe(self._wanted.set)
 
+    def _hear_of_trouble(self, trouble: streams.Unwritable) -> None:
+        """Called from any thread that writes, as often as it does."""
+        if not self.code:
+            self.code = UNHEARD if trouble.is_unheard else FAILED
+            self._name = "nobody reads the output" if trouble.is_unheard else str(trouble)
+            self._loop.call_soon_threadsafe(self._wanted.set)
+
     def _leave(self, code: int) -> NoReturn:
         """Without a word to anybody: what is in the log is good, and whatever was under way is found by whoever goes on."""
         said = "".join(f"run {run} can be resumed: outlast resume {run}{self._where}\n" for run in self.runs)
         with suppress(Exception):
-            sys.stdout.flush()
+            streams.own().flush()
         with suppress(OSError):
             os.write(2, f"\nleft at once\n{said}".encode())
         os._exit(code)

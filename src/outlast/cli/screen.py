@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import msgspec
 from rich.console import Console
 from rich.text import Text
 
+from outlast.cli.streams import own
 from outlast.cli.words import plain
 
 UNLIMITED = 100_000
 """The width of a pipe: nothing is cropped unless a person's screen asks for it."""
 
 
-class _Screen(Console):
-    def on_broken_pipe(self) -> NoReturn:
-        """Rich would exit with code 1, which means something else here."""
-        raise BrokenPipeError
-
-
 def screen() -> Console:
     """Stdout for people: as wide as the terminal, or as COLUMNS says, or as it takes. Measured once: that is slow."""
-    is_measured = sys.stdout.isatty() or os.environ.get("COLUMNS", "").strip("0").isdecimal()
-    width, height = Console().size if is_measured else (UNLIMITED, 25)
-    return _Screen(highlight=False, markup=False, emoji=False, width=width, height=height)
+    out = own()
+    is_measured = out.isatty() or os.environ.get("COLUMNS", "").strip("0").isdecimal()
+    width, height = Console(file=out).size if is_measured else (UNLIMITED, 25)
+    return Console(file=out, highlight=False, markup=False, emoji=False, width=width, height=height)
 
 
 def show_columns(console: Console, rows: Sequence[Sequence[Text]]) -> None:
@@ -83,6 +78,7 @@ def write_json(value: Any, *, pretty: bool = False) -> None:
 
 
 def write_bytes(data: bytes) -> None:
-    sys.stdout.flush()
-    sys.stdout.buffer.write(data)
-    sys.stdout.buffer.flush()
+    out = own()
+    out.flush()
+    out.buffer.write(data)
+    out.buffer.flush()
