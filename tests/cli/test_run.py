@@ -164,7 +164,7 @@ def test_a_mistake_is_said_in_a_line_and_starts_nothing(arguments: tuple[str, ..
         ("1 / 0", "ZeroDivisionError"),
         ("import not_installed_here", "it needs not_installed_here"),
         ("raise SystemExit(3)", "__main__"),
-        ("x = 1", "has no workflow 'w'; there are: none"),
+        ("x = 1", "bad defines no workflow"),
     ],
 )
 def test_a_module_that_cannot_be_imported_says_why(code: str, told: str, project: Any) -> None:
@@ -174,3 +174,32 @@ def test_a_module_that_cannot_be_imported_says_why(code: str, told: str, project
     assert told in ran.stderr
     assert "Traceback" not in ran.stderr
     assert not (project.folder / ".outlast").exists()
+
+
+def test_a_module_without_workflows_is_said_to_have_none(project: Any) -> None:
+    project.write("bare.py", "x = 1\n")
+    assert project("run", "bare").stderr == "outlast: bare defines no workflow\n"
+
+
+@pytest.mark.parametrize("name", [":", ":greet"])
+def test_a_workflow_of_no_module_is_refused_in_words(name: str, project: Any) -> None:
+    ran = project("run", name)
+    assert (ran.returncode, "names no module: write module:workflow" in ran.stderr) == (2, True)
+
+
+def test_a_parameter_that_is_no_text_is_refused(project: Any) -> None:
+    ran = project("run", "flows:greet", "name=\udcff\udcfe", "--id", "u")
+    assert (ran.returncode, "no text in UTF-8" in ran.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("words", [("--title", "\udcff"), ("--tag", "\udcff"), ("--id", "\udcff"), ("--by", "\udcff")])
+def test_words_that_are_no_text_start_nothing(words: tuple[str, ...], project: Any) -> None:
+    ran = project("run", "flows:greet", "name=zoe", *words)
+    assert (ran.returncode, (project.folder / "noted.txt").exists()) == (2, False)
+
+
+@pytest.mark.parametrize("option", ["--id", "--key", "--json", "--tag", "--app"])
+def test_an_empty_option_starts_nothing(option: str, project: Any) -> None:
+    """A variable of a script that was not set must not mean another run every time."""
+    ran = project("run", "flows:greet", "name=zoe", option, "")
+    assert (ran.returncode, ran.stderr) == (2, f"outlast: {option} is empty: say what is meant, or leave it out\n")

@@ -8,6 +8,7 @@ from typing import Any
 import typer
 from rich.text import Text
 
+from outlast.cli.command import Command
 from outlast.cli.doorway import SOUND, carry_out
 from outlast.cli.options import Form, FormOption, StoreOption, settings_of
 from outlast.cli.screen import screen, show_columns, write_json
@@ -24,7 +25,7 @@ def config() -> None:
     """What is set, and who said so."""
 
 
-@app.command()
+@app.command(cls=Command)
 def show(ctx: typer.Context, store: StoreOption = None, output: FormOption = Form.TEXT) -> None:
     """Show every setting, its value and where it comes from.
 

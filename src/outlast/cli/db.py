@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from outlast.cli.command import Command
 from outlast.cli.doorway import SOUND, VIOLATED, carry_out
 from outlast.cli.options import Form, FormOption, StoreOption, settings_of
 from outlast.cli.progress import Ticker
@@ -20,7 +21,7 @@ from outlast.upkeep import migrate as bring_up_to_date
 app = typer.Typer(no_args_is_help=True, help="Look after the store: how it stands, its version, a copy of it.")
 
 
-@app.command()
+@app.command(cls=Command)
 def info(ctx: typer.Context, store: StoreOption = None, output: FormOption = Form.TEXT) -> None:
     """Show how the store stands: size, version, runs, blobs, workers.
 
@@ -31,7 +32,7 @@ def info(ctx: typer.Context, store: StoreOption = None, output: FormOption = For
     carry_out(lambda: _info(settings_of(ctx, store), output))
 
 
-@app.command()
+@app.command(cls=Command)
 def migrate(ctx: typer.Context, store: StoreOption = None, output: FormOption = Form.TEXT) -> None:
     """Bring the file of an older version of Outlast to this one.
 
@@ -44,7 +45,7 @@ def migrate(ctx: typer.Context, store: StoreOption = None, output: FormOption = 
     carry_out(lambda: _migrate(settings_of(ctx, store), output))
 
 
-@app.command()
+@app.command(cls=Command)
 def backup(
     ctx: typer.Context,
     dest: Annotated[str, typer.Argument(help="The file to make; its blobs go beside it.", metavar="DEST")],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections import deque
 from collections.abc import AsyncIterator, Iterable
 from typing import Annotated
@@ -40,7 +41,7 @@ class Wanted(msgspec.Struct, frozen=True):
 def logs(
     ctx: typer.Context,
     run: RunArgument,
-    node: Annotated[str, typer.Argument(help="Only this node.", metavar="NODE")] = "",
+    node: Annotated[str | None, typer.Argument(help="Only this node.", metavar="NODE")] = None,
     attempt: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only this attempt.")] = None,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Go on with lines to come, until the run is over.")
@@ -59,7 +60,8 @@ def logs(
     outlast logs 01a1e436-2c39 fetch --attempt 2
     outlast logs 01a1e436-2c39 --follow --tail 20[/dim]
     """
-    wanted = Wanted(node, attempt, tail)
+    # More lines than a machine can count are all of them.
+    wanted = Wanted(node or "", attempt, None if tail is None else min(tail, sys.maxsize))
     carry_out(lambda: _logs(settings_of(ctx, store), run, wanted, follow, output))
 
 

@@ -26,7 +26,7 @@ WORDS = {
 _STARS = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
-def read_parameters(workflow: Workflow[..., Any], pairs: Sequence[str], document: str) -> Called:
+def read_parameters(workflow: Workflow[..., Any], pairs: Sequence[str], document: str | None) -> Called:
     """The arguments to start a workflow with, from `key=value` pairs and a JSON object; `BadInput` says what is wrong and
     what the workflow takes."""
     told: dict[str, Value] = {}
@@ -43,9 +43,9 @@ def read_parameters(workflow: Workflow[..., Any], pairs: Sequence[str], document
     return workflow.arguments.unpack(msgspec.Raw(msgspec.json.encode(told)))
 
 
-def _members(document: str) -> dict[str, Value]:
+def _members(document: str | None) -> dict[str, Value]:
     """The members of what `--json` says; `-` is what stdin says."""
-    if not document:
+    if document is None:
         return {}
     text = sys.stdin.read() if document == "-" else document
     try:
@@ -66,7 +66,7 @@ def _known(workflow: Workflow[..., Any], name: str) -> str:
 def _understood(workflow: Workflow[..., Any], name: str, text: str) -> Value:
     """The value of a text: as JSON if that fits the annotation, else as the text it is, else as a word for yes or no."""
     codec = workflow.arguments.codec(_hint(workflow, name))
-    forms = [text.encode(errors="surrogateescape"), msgspec.json.encode(text.encode(errors="replace").decode())]
+    forms = [text.encode(), msgspec.json.encode(text)]
     if codec.annotation is bool and text.lower() in WORDS:
         forms.append(msgspec.json.encode(WORDS[text.lower()]))
     for form in forms:
@@ -93,7 +93,7 @@ def _checked(workflow: Workflow[..., Any], name: str, raw: Value) -> Value:
 
 def json_or_text(text: str) -> Any:
     """What a person typed for a value: JSON if it is some, else the text itself."""
-    form = text.encode(errors="surrogateescape")
+    form = text.encode()
     return msgspec.json.decode(form) if _is_json(form) else text
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -55,20 +56,24 @@ def ps(
             "waits for a person are `held`, and not among the `failed`.",
         ),
     ] = None,
-    workflow: Annotated[str, typer.Option("--workflow", "-w", metavar="NAME", help="Only runs of this workflow.")] = "",
+    workflow: Annotated[
+        str | None, typer.Option("--workflow", "-w", metavar="NAME", help="Only runs of this workflow.")
+    ] = None,
     tag: Annotated[
         list[str] | None,
         typer.Option("--tag", "-t", metavar="TAG", help="Only runs with this tag; given again, with all of them."),
     ] = None,
-    parent: Annotated[str, typer.Option(help="Only the children of this run.", metavar="RUN")] = "",
+    parent: Annotated[str | None, typer.Option(help="Only the children of this run.", metavar="RUN")] = None,
     text: Annotated[
-        str, typer.Option(metavar="TEXT", help="Only runs with this in id, workflow, title, tags or reason.")
-    ] = "",
-    since: Annotated[str, typer.Option(help="Only runs created since: 2h, 7d, 2026-11-01 …", metavar="WHEN")] = "",
-    until: Annotated[str, typer.Option(help="Only runs created before.", metavar="WHEN")] = "",
+        str | None, typer.Option(metavar="TEXT", help="Only runs with this in id, workflow, title, tags or reason.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(help="Only runs created since: 2h, 7d, 2026-11-01 …", metavar="WHEN")
+    ] = None,
+    until: Annotated[str | None, typer.Option(help="Only runs created before.", metavar="WHEN")] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, metavar="N", help="Show at most so many.")] = 50,
     everything: Annotated[bool, typer.Option("--all", "-a", help="Show every one.")] = False,
-    after: Annotated[str, typer.Option(help="Go on where another list ended.", metavar="CURSOR")] = "",
+    after: Annotated[str | None, typer.Option(help="Go on where another list ended.", metavar="CURSOR")] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Keep the list on the screen, until Ctrl+C.")] = False,
     store: StoreOption = None,
     output: OutputOption = Output.TABLE,
@@ -82,9 +87,11 @@ def ps(
     outlast ps --watch
     outlast ps --status failed -o ids | xargs outlast verify[/dim]
     """
-    query = Query(workflow=workflow, tags=tuple(tag or ()), parent=parent, text=text, after=after)
+    query = Query(
+        workflow=workflow or "", tags=tuple(tag or ()), parent=parent or "", text=text or "", after=after or ""
+    )
     most = None if everything else limit
-    shown = partial(_watch, limit=limit) if watch else partial(_show, limit=most, output=output)
+    shown = partial(_watch, limit=limit, output=output) if watch else partial(_show, limit=most, output=output)
     carry_out(lambda: _ps(settings_of(ctx, store), query, _wanted(status or ()), (since, until), shown))
 
 
@@ -92,7 +99,7 @@ async def _ps(
     settings: Settings,
     query: Query,
     wanted: Wanted,
-    times: tuple[str, str],
+    times: tuple[str | None, str | None],
     show: Callable[[Client, Query, Wanted, int], Awaitable[None]],
 ) -> int:
     async with open_desk(settings, readonly=True) as desk:
@@ -112,7 +119,10 @@ async def _ps(
 
 
 def _wanted(given: Sequence[str]) -> Wanted:
+    """What a comma stands beside may be missing, but not all of it: then every run would be meant."""
     names = [name.strip().lower() for listed in given for name in listed.split(",") if name.strip()]
+    if given and not names:
+        raise BadInput(f"{','.join(given)!r} names no status")
     known = [_status(name) for name in names if name != HELD]
     is_held_wanted, is_failed_wanted = HELD in names, Status.FAILED in known
     statuses = dict.fromkeys([*known, *([Status.FAILED] if is_held_wanted else [])])
@@ -179,11 +189,17 @@ def _remark(shown: int, following: str, more: str, *, is_filtered: bool) -> None
         notice("no run matches" if is_filtered else "the store holds no runs yet")
 
 
-async def _watch(desk: Client, query: Query, wanted: Wanted, _: int, *, limit: int) -> None:
+async def _watch(desk: Client, query: Query, wanted: Wanted, _: int, *, limit: int, output: Output) -> None:
     """The list, again and again, as much of it as the screen holds. Ctrl+C is how it ends, and no interruption."""
     console = screen()
+    if output is not Output.TABLE:
+        raise BadInput(f"--watch shows a table, and -o {output} is for programs: leave out one of the two")
     if not console.is_terminal:
         raise BadInput("--watch wants a terminal; `outlast events RUN --follow` can be piped")
+    if console.is_dumb_terminal:
+        raise BadInput(
+            f"--watch wants a terminal that can be drawn on; TERM={os.environ.get('TERM', '')} says it cannot"
+        )
     from rich.live import Live
 
     with suppress(asyncio.CancelledError), Live(console=console, screen=True, auto_refresh=False) as live:

@@ -19,6 +19,7 @@ from outlast.cli.outcome import Outcome, outcome, report
 from outlast.cli.parameters import Called, read_parameters
 from outlast.cli.screen import notice
 from outlast.client import Client
+from outlast.errors import BadInput
 from outlast.history.ids import RunId
 from outlast.lifecycle.status import TERMINAL, Status
 from outlast.settings import Settings
@@ -37,8 +38,9 @@ def run(
         list[str] | None, typer.Argument(help="Parameters: JSON, or plain text.", metavar="KEY=VALUE...")
     ] = None,
     document: Annotated[
-        str, typer.Option("--json", metavar="OBJECT", help="Parameters as one JSON object; - reads it from stdin.")
-    ] = "",
+        str | None,
+        typer.Option("--json", metavar="OBJECT", help="Parameters as one JSON object; - reads it from stdin."),
+    ] = None,
     id: Annotated[str | None, typer.Option("--id", help="The id of the run: asked for twice, it is one run.")] = None,
     key: Annotated[str | None, typer.Option("--key", help="The same, by a key of this workflow's own.")] = None,
     title: Annotated[str, typer.Option(help="What people call the run.")] = "",
@@ -61,6 +63,8 @@ def run(
 
     def begin() -> Coroutine[Any, Any, int]:
         settings = settings_of(ctx, store)
+        if workflow.startswith(":"):
+            raise BadInput(f"{workflow!r} names no module: write module:workflow, or file.py:workflow")
         found = named_workflow(workflow, app or (), settings)
         called = read_parameters(found, parameters or (), document)
         started = found.options(id=id, key=key, title=title, tags=tuple(tag or ()))

@@ -131,7 +131,9 @@ def named(entry: str) -> Workflow[..., Any]:
     workflows = {key: value for key, value in vars(module).items() if isinstance(value, Workflow)}
     if not colon and len(workflows) == 1:
         return next(iter(workflows.values()))
-    known = ", ".join(sorted(workflows)) or "none"
+    if not workflows:
+        raise BadInput(f"{place} defines no workflow")
+    known = ", ".join(sorted(workflows))
     if not colon:
         raise BadInput(f"say which workflow of {place} is meant, as {place}:name; there are: {known}")
     for key, value in workflows.items():

@@ -1,0 +1,59 @@
+"""What is looked at in the words of every command, whichever it is, before anything is done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
+from typing import Any
+
+import typer
+from typer.core import TyperCommand
+
+from outlast.cli import streams
+from outlast.cli.doorway import refused
+from outlast.cli.options import Form, Output, Reply
+from outlast.errors import BadInput
+
+_FOR_PEOPLE = (None, Output.TABLE, Form.TEXT, Reply.TEXT)
+_ADDRESSES = frozenset({"store", "source", "target", "dest"})
+"""May be named in any bytes that a file system takes."""
+_MAY_BE_EMPTY = frozenset({"title", "reason", "by", "value", "feedback"})
+"""Texts of people's own; elsewhere a variable of a script was not set, and what is meant is unknown."""
+
+
+class Command(TyperCommand):
+    """A command that is refused if its words are no text, or empty where they have to say something. Where its output is for
+    programs, nothing but that comes to stdout."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            _must_say_something({each.name: _shown(each) for each in self.params}, ctx.params)
+        except BadInput as error:
+            raise typer.Exit(refused(error)) from None
+        with nullcontext() if ctx.params.get("output") in _FOR_PEOPLE else streams.set_apart():
+            return super().invoke(ctx)
+
+
+def _must_say_something(shown: Mapping[str, str], given: Mapping[str, Any]) -> None:
+    for name, value in given.items():
+        if name in _ADDRESSES:
+            continue
+        for text in _texts(value):
+            if not text and name not in _MAY_BE_EMPTY:
+                raise BadInput(f"{shown[name]} is empty: say what is meant, or leave it out")
+            try:
+                text.encode()
+            except UnicodeEncodeError:
+                raise BadInput(f"{shown[name]} is {text[:80]!r}, which is no text in UTF-8") from None
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """What was given of one name: once or several times, or something that is no text."""
+    for each in value if isinstance(value, (list, tuple)) else (value,):
+        if type(each) is str:
+            yield each
+
+
+def _shown(parameter: Any) -> str:
+    is_option = parameter.param_type_name == "option"
+    return str(parameter.opts[0] if is_option else parameter.metavar or parameter.name)
