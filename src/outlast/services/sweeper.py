@@ -85,7 +85,7 @@ class Sweeper:
         self._ledger = ledger
         self._store = ledger.store
         self._interval = interval
-        self._stale = round(stale_after * 1e6)
+        self._stale = round(min(stale_after, 1e9) * 1e6)  # even what has no end has to be a time
         self._hold = hold
         self._id: WorkerId = ledger.new_worker_id()
         self._is_enrolled = False
