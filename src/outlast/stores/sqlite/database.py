@@ -76,7 +76,10 @@ class Database:
             if not self.path.is_file():
                 raise StoreUnusable(f"there is no store at {self.path}")
             connection = self._patiently(lambda: self._connect(writable=False))
-            if self._patiently(lambda: version_of(connection)) != VERSION:
+            version = self._patiently(lambda: version_of(connection))
+            if not version:
+                raise StoreUnusable(f"{self.path} is an empty file, and no store yet; the first run in it makes it one")
+            if version != VERSION:
                 raise StoreUnusable(f"{self.path} has an older schema; open it once for writing to bring it up to date")
             return connection
         try:
