@@ -137,12 +137,12 @@ def test_what_is_wanted_is_said_without_effect_on_the_terminal() -> None:
 class Terminal:
     """A terminal with a command in it: what was shown so far, without colours, and a keyboard."""
 
-    def __init__(self, project: Any, *arguments: str) -> None:
+    def __init__(self, project: Any, *arguments: str, term: str = "xterm") -> None:
         self._project = project
         self.shown = ""
         self._master, slave = pty.openpty()
         os.set_blocking(self._master, False)
-        environment = {**project.environment, "COLUMNS": "100", "LINES": "30", "TERM": "xterm"}
+        environment = {**project.environment, "COLUMNS": "100", "LINES": "30", "TERM": term}
         self.process = subprocess.Popen(
             project.command(*arguments), cwd=project.folder, env=environment, stdin=slave, stdout=slave, stderr=slave
         )
@@ -237,6 +237,21 @@ def test_the_list_stays_on_the_screen_until_ctrl_c(project: Any) -> None:
         terminal.process.send_signal(signal.SIGINT)
         assert terminal.end() == 0
     assert "Traceback" not in terminal.shown
+
+
+@pytest.mark.parametrize("form", ["json", "ids"])
+def test_a_list_for_programs_is_not_watched(form: str, project: Any) -> None:
+    project("run", "flows:nothing", "--id", "first")
+    with Terminal(project, "ps", "--watch", "-o", form) as terminal:
+        assert terminal.end() == 2
+    assert f"-o {form} is for programs" in terminal.shown
+
+
+def test_a_list_is_not_watched_where_nothing_can_be_drawn(project: Any) -> None:
+    project("run", "flows:nothing", "--id", "first")
+    with Terminal(project, "ps", "--watch", term="dumb") as terminal:
+        assert terminal.end() == 2
+    assert "TERM=dumb" in terminal.shown
 
 
 @pytest.mark.parametrize("is_kept", [False, True])

@@ -68,6 +68,44 @@ def test_a_limit_beyond_all_bounds_shows_everything(shell: Any) -> None:
     assert len(answer.stdout.splitlines()) == 7
 
 
+@pytest.mark.parametrize(
+    "option", ["--status", "--workflow", "--tag", "--parent", "--text", "--since", "--until", "--after"]
+)
+def test_an_empty_filter_is_not_taken_for_none(option: str, shell: Any) -> None:
+    refused(shell("ps", option, ""), 2, f"{option} is empty")
+
+
+def test_a_list_of_no_status_is_not_taken_for_all_of_them(shell: Any) -> None:
+    refused(shell("ps", "--status", ","), 2, "names no status")
+
+
+def test_a_fork_with_an_empty_id_is_refused(shell: Any) -> None:
+    refused(shell("fork", shell.runs["report"], "--id", ""), 2, "--id is empty")
+
+
+@pytest.mark.parametrize("command", ["cancel", "pause", "retry", "rewind"])
+def test_a_reason_that_is_no_text_is_refused(command: str, shell: Any) -> None:
+    refused(shell(command, shell.runs["report"], "--reason", "\udcff"), 2, "--reason", "no text in UTF-8")
+
+
+@pytest.mark.parametrize("place", ["5", "start"])
+def test_an_edit_where_no_node_is_named_is_refused(place: str, shell: Any) -> None:
+    refused(shell("jump", shell.runs["report"], "--to", place, "--edit", "x=1", "--no-wait"), 2, "can be edited")
+
+
+def test_yes_and_no_are_not_one_answer(shell: Any) -> None:
+    refused(shell("answer", shell.runs["report"], "--yes", "--no"), 2, "give one answer")
+
+
+def test_a_tail_beyond_all_bounds_is_all_lines(shell: Any) -> None:
+    assert shell("logs", shell.runs["report"], "--tail", "9" * 30).exit_code == 0
+
+
+@pytest.mark.parametrize("seconds", ["inf", "1e308"])
+def test_a_sweep_may_wait_for_ever_before_a_claim_counts(seconds: str, shell: Any) -> None:
+    assert shell("sweeper", "--once", "--dry-run", "--stale-after", seconds).exit_code == 0
+
+
 @pytest.mark.parametrize("cursor", ["x", ":", "1", "²:x", "9" * 40 + ":x", "1:\udcff"])
 def test_a_bad_cursor(cursor: str, shell: Any) -> None:
     refused(shell("ps", "--after", cursor), 2)
@@ -146,7 +184,7 @@ def test_a_database_that_is_not_ours(shell: Any) -> None:
 
 def test_an_empty_file(shell: Any) -> None:
     (shell.folder / "empty.db").touch()
-    refused(shell("ps", "--store", "empty.db"), 3)
+    refused(shell("ps", "--store", "empty.db"), 3, "is an empty file, and no store yet")
     assert (shell.folder / "empty.db").stat().st_size == 0
 
 

@@ -23,11 +23,16 @@ from outlast.settings import Settings
 
 
 class Given(msgspec.Struct, frozen=True):
-    """What was typed as the answer; at most one of these."""
+    """What was typed as the answer: at most one of these is meant."""
 
     text: str | None = None
     document: str | None = None
-    verdict: bool | None = None
+    yes: bool = False
+    no: bool = False
+
+    @property
+    def number(self) -> int:
+        return (self.text is not None) + (self.document is not None) + self.yes + self.no
 
 
 def answer(
@@ -40,9 +45,8 @@ def answer(
         str | None, typer.Option("--interaction", "-i", metavar="ID", help="Which question, if there are several.")
     ] = None,
     document: Annotated[str | None, typer.Option("--json", metavar="JSON", help="The answer as JSON.")] = None,
-    verdict: Annotated[
-        bool | None, typer.Option("--yes/--no", "-y/-n", help="The answer to a yes-or-no question.", show_default=False)
-    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="The answer to a yes-or-no question.")] = False,
+    no: Annotated[bool, typer.Option("--no", "-n", help="The other answer to it.")] = False,
     by: ByOption = None,
     store: StoreOption = None,
     output: ReplyOption = Reply.TEXT,
@@ -56,12 +60,12 @@ def answer(
     outlast answer 01a1e436-2c39 "next Monday" --interaction ask#2
     outlast answer 01a1e436-2c39 --json '{"pages": 12}'[/dim]
     """
-    given = Given(value, document, verdict)
+    given = Given(value, document, yes, no)
     carry_out(lambda: _answer(settings_of(ctx, store), run, given, interaction, whoever(by), output))
 
 
 async def _answer(settings: Settings, name: str, given: Given, interaction: str | None, by: str, reply: Reply) -> int:
-    if sum(each is not None for each in (given.text, given.document, given.verdict)) > 1:
+    if given.number > 1:
         raise BadInput("give one answer: a VALUE, --json, or --yes or --no")
     async with open_desk(settings, readonly=True) as desk:
         run = await desk.find(name)
@@ -101,8 +105,8 @@ def _chosen(run: RunId, questions: list[Wait], interaction: str | None) -> Wait:
 
 
 async def _meant(run: RunId, question: Wait, given: Given) -> Any:
-    if given.verdict is not None:
-        return given.verdict
+    if given.yes or given.no:
+        return given.yes
     if given.document is not None:
         try:
             return msgspec.json.decode(given.document)

@@ -27,6 +27,7 @@ from outlast.cli.screen import notice
 from outlast.client import Client
 from outlast.errors import BadInput
 from outlast.history.ids import RunId
+from outlast.lifecycle.turning import START
 
 EditOption = Annotated[
     list[str] | None,
@@ -68,7 +69,7 @@ def jump(
     """
 
     async def turn(desk: Client, found: RunId) -> None:
-        await desk.jump(found, to, **_edits(edit or []), by=whoever(by), reason=reason)
+        await desk.jump(found, to, **_edits(edit or [], to), by=whoever(by), reason=reason)
 
     _carry_out(ctx, run, turn, app, no_wait, by, store, output)
 
@@ -173,8 +174,11 @@ def _carry_out(
     carry_out(begin)
 
 
-def _edits(edit: list[str]) -> dict[str, Any]:
+def _edits(edit: list[str], to: str) -> dict[str, Any]:
     """What was edited, as arguments of `Client.jump`."""
+    if edit and (to == START or (to.isascii() and to.isdigit())):
+        what = "the start of the run" if to == START else f"event {to}"
+        raise BadInput(f"only what a node is called with or returns can be edited, and {what} is no node: --to a node")
     told: dict[str, Any] = {}
     for each in edit:
         name, equals, text = each.partition("=")
