@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -148,6 +150,15 @@ def test_no_wait_only_reopens_the_run(project: Any) -> None:
     assert project("resume", "f").stdout == "whole\n"
 
 
+@contextmanager
+def waiting_resume(project: Any) -> Iterator[subprocess.Popen[bytes]]:
+    """A resume of a run that another worker has, once it has said for whom it waits."""
+    said = project.folder / "said"
+    with said.open("wb") as stderr, project.begun("resume", "p", stderr=stderr) as process:
+        project.until(lambda: "run p is advanced by worker " in said.read_text())
+        yield process
+
+
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_resume_that_waits_for_a_worker_goes_on_when_that_one_dies_or_hangs(
     how: signal.Signals, project: Any
@@ -156,9 +167,7 @@ def test_a_resume_that_waits_for_a_worker_goes_on_when_that_one_dies_or_hangs(
     project.write("outlast.toml", "claim = 2\n")
     with project.begun("run", "flows:passing", "--id", "p") as first:
         project.until_there("at-the-gate")
-        with project.begun("resume", "p") as second:
-            said = second.stderr.readline().decode()
-            assert "run p is advanced by worker " in said
+        with waiting_resume(project) as second:
             first.send_signal(how)
             (project.folder / "open").touch()
             out, _ = second.communicate(timeout=30)
@@ -169,11 +178,10 @@ def test_a_resume_that_waits_for_a_worker_goes_on_when_that_one_dies_or_hangs(
 def test_a_resume_waits_for_a_run_that_a_live_worker_advances(project: Any) -> None:
     with project.begun("run", "flows:passing", "--id", "p") as first:
         project.until_there("at-the-gate")
-        with project.begun("resume", "p") as second:
-            assert "run p is advanced by worker " in second.stderr.readline().decode()
+        with waiting_resume(project) as second:
             (project.folder / "open").touch()
-            assert (first.wait(30), second.wait(30)) == (0, 0)
-            assert second.stdout.read() == b"through\n"
+            out, _ = second.communicate(timeout=30)
+        assert (first.wait(30), second.returncode, out) == (0, 0, b"through\n")
     assert "RunTakenOver" not in project("events", "p", "-o", "json").stdout
 
 
