@@ -26,7 +26,7 @@ T = TypeVar("T")
 PATIENCE = 30
 RUN = RunId("r")
 VERBS: dict[str, Callable[[ol.Blocking], object]] = {
-    "start": lambda engine: engine.start(asking),
+    "start": lambda engine: engine.start(waits_for_word),
     "handle": lambda engine: engine.handle(RUN),
     "list": lambda engine: engine.list(),
     "all": lambda engine: list(engine.all()),
@@ -37,7 +37,7 @@ VERBS: dict[str, Callable[[ol.Blocking], object]] = {
 
 
 @ol.workflow
-async def asking() -> bool:
+async def waits_for_word() -> bool:
     return await ol.approve("Go on?")
 
 
@@ -54,7 +54,7 @@ def engine(tmp_path: Path) -> Iterator[ol.Blocking]:
 
 
 def test_whoever_waits_in_another_thread_is_told_that_the_engine_was_closed(engine: ol.Blocking) -> None:
-    handle, has_begun = engine.start(asking), threading.Event()
+    handle, has_begun = engine.start(waits_for_word), threading.Event()
 
     def watching() -> None:
         for _ in handle.watch():
@@ -75,14 +75,14 @@ def test_an_engine_may_be_closed_twice(engine: ol.Blocking) -> None:
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_after_the_end_every_verb_says_that_the_engine_was_closed(engine: ol.Blocking, verb: str) -> None:
-    engine.start(asking.options(id=RUN))
+    engine.start(waits_for_word.options(id=RUN))
     engine.close()
     with pytest.raises(StoreError, match="the engine was closed"):
         VERBS[verb](engine)
 
 
 def test_an_iterator_that_was_begun_says_that_the_engine_was_closed(engine: ol.Blocking) -> None:
-    entries = engine.start(asking).watch()
+    entries = engine.start(waits_for_word).watch()
     next(entries)
     engine.close()
     with pytest.raises(StoreError, match="the engine was closed"):
@@ -90,7 +90,7 @@ def test_an_iterator_that_was_begun_says_that_the_engine_was_closed(engine: ol.B
 
 
 def test_a_handle_still_shows_itself_after_the_engine_was_closed(engine: ol.Blocking) -> None:
-    handle = engine.start(asking)
+    handle = engine.start(waits_for_word)
     engine.close()
     assert handle.run in handle._repr_html_()
 
@@ -130,11 +130,11 @@ def test_a_person_who_interrupts_the_closing_is_not_shown_what_it_left_undone(ca
 
 
 ENDINGS = {
-    "a watch that was left by break": "for _ in engine.start(asking).watch(): break",
-    "a watch": "kept = engine.start(asking).watch(); next(kept)",
-    "a list of runs": "engine.start(asking); engine.start(asking); kept = engine.all(); next(kept)",
-    "events": "kept = engine.events(engine.start(asking).run); next(kept)",
-    "a watch of a closed engine": "kept = engine.start(asking).watch(); next(kept); engine.close()",
+    "a watch that was left by break": "for _ in engine.start(waits_for_word).watch(): break",
+    "a watch": "kept = engine.start(waits_for_word).watch(); next(kept)",
+    "a list of runs": "engine.start(waits_for_word); engine.start(waits_for_word); kept = engine.all(); next(kept)",
+    "events": "kept = engine.events(engine.start(waits_for_word).run); next(kept)",
+    "a watch of a closed engine": "kept = engine.start(waits_for_word).watch(); next(kept); engine.close()",
 }
 
 
@@ -142,12 +142,12 @@ FLOWS = """
     import outlast as ol
 
     @ol.workflow
-    async def asking() -> bool:
+    async def waits_for_word() -> bool:
         return await ol.approve("Go on?")
 """
 PROGRAM = """
     import outlast as ol
-    from flows import asking
+    from flows import waits_for_word
 
     engine = ol.connect("runs.db")
 """
@@ -181,14 +181,14 @@ FORKING = """
             print(type(error).__name__, error, flush=True)
         os._exit(0)
     os.waitpid(child, 0)
-    print("parent", engine.start(asking).run != "")
+    print("parent", engine.start(waits_for_word).run != "")
     engine.close()
 """
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes cannot be forked here")
 def test_a_forked_process_is_told_that_the_engine_is_not_its_own(tmp_path: Path) -> None:
-    ended = _program(tmp_path, textwrap.dedent(FORKING).format(act="engine.start(asking)"))
+    ended = _program(tmp_path, textwrap.dedent(FORKING).format(act="engine.start(waits_for_word)"))
     assert ended.stdout.startswith("Refused the engine belongs to process "), ended.stderr
     assert ended.stdout.endswith("open one in this process\nparent True\n")
 

@@ -27,7 +27,7 @@ async def alone(place: str) -> str:
 
 
 @ol.workflow(exclusive="place:{place}")
-async def staying(place: str) -> bool:
+async def stays_open(place: str) -> bool:
     return await ol.approve(f"Leave {place}?")
 
 
@@ -118,5 +118,5 @@ def test_what_differs_from_what_was_given_before_makes_another_start(
 def test_the_same_start_of_an_exclusive_run_is_answered_while_another_run_has_what_it_had(engine: ol.Blocking) -> None:
     once = alone.options(id="first")
     assert engine.start(once, "north").result() == "north"
-    engine.start(staying, "north")
+    engine.start(stays_open, "north")
     assert engine.start(once, "north").result() == "north"
