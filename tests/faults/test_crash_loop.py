@@ -28,6 +28,7 @@ from outlast.stores.postgres import PostgresStore
 from outlast.stores.sqlite import SqliteStore
 from outlast.testing.doors import LateArrivals
 from outlast.testing.faults import WAYS, Died, Fault, faulty
+from outlast.testing.plugin import SURVIVED
 from outlast.testing.scripted import (
     Ask,
     Await,
@@ -172,7 +173,7 @@ def test_a_run_ends_the_same_wherever_its_process_dies(
     kind: str, name: str, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     """P1, P2, P3: every call, every way to fail."""
-    record_property("crash_points", cross(kind, name, tmp_path))
+    record_property(SURVIVED, cross(kind, name, tmp_path))
 
 
 @pytest.mark.parametrize("kind", OBJECTS)

@@ -128,7 +128,7 @@ def _seaweed(folder: Path, ports: list[int]) -> tuple[list[str], Mapping[str, st
         **listening,
     }
     (folder / "data").mkdir()
-    command = [_program("weed"), "mini", *(f"-{name}={value}" for name, value in options.items())]
+    command = [_program("weed"), f"-logdir={folder}", "mini", *(f"-{name}={value}" for name, value in options.items())]
     return command, {"AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET}
 
 
