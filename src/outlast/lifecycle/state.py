@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from outlast.history.events import NULL, Cursor, Failure, JumpRequested, NodeScheduled, NodeStarted, Value
+from outlast.history.events import (
+    NULL,
+    CancelRequested,
+    Cursor,
+    Failure,
+    JumpRequested,
+    NodeScheduled,
+    NodeStarted,
+    PauseRequested,
+    Value,
+)
 from outlast.lifecycle.status import TERMINAL, Status
 
 Part = TypeVar("Part")
@@ -154,10 +164,10 @@ class Outline(Struct, gc=False):
     failed_node: str = ""
     output: Value = NULL
     successor: str = ""
-    pause_requested: bool = False
-    cancel_requested: bool = False
-    is_cancel_inherited: bool = False
-    """Whether the run continued after somebody had asked it to stop: then that is asked of its successor."""
+    pause_requested: PauseRequested | None = None
+    cancel_requested: CancelRequested | None = None
+    cancel_inherited: CancelRequested | None = None
+    """What was asked of the run before it continued: then it is asked of its successor."""
     jump_requested: JumpRequested | None = None
     jump_requested_at: int = 0
     generation: int = 0

@@ -40,19 +40,20 @@ async def settle(ledger: Ledger, created: e.RunCreated, ending: Ended, state: St
         await cancel(ledger, child, "its parent has ended")
     if isinstance(ending, e.RunContinued):
         successor = await _succeeded(ledger, created, ending)
-        if state.outline.is_cancel_inherited:
-            await cancel(ledger, successor, "the run that it continues was cancelled")
+        asked = state.outline.cancel_inherited
+        if asked is not None:
+            await cancel(ledger, successor, asked.reason or "the run that it continues was cancelled", by=asked.by)
     elif created.parent:
         with suppress(Gone, NotFound):  # it heard of it before, or is itself over
             await ledger.deliver(RunId(created.parent), [_for_parent(created, ending)])
 
 
-async def cancel(ledger: Ledger, run: RunId, reason: str) -> RunId | None:
+async def cancel(ledger: Ledger, run: RunId, reason: str, *, by: str = "") -> RunId | None:
     """Ask a run to stop, or the one that it goes on as by now; returns which was asked, if one is there and not over."""
     asked: RunId | None = run
     while asked is not None:
         try:
-            await ledger.deliver(asked, [e.CancelRequested(reason=reason)])
+            await ledger.deliver(asked, [e.CancelRequested(by=by, reason=reason)])
             return asked
         except NotFound:
             return None

@@ -58,12 +58,8 @@ class Requests(Outcomes):
 
     def _look_at_requests(self) -> None:
         outline = self.pen.state.outline
-        if self._request is None and outline.cancel_requested:
-            self._request = e.CancelRequested()
-        elif self._request is None and outline.pause_requested:
-            self._request = e.PauseRequested()
-        elif self._request is None:
-            self._request = outline.jump_requested
+        if self._request is None:
+            self._request = outline.cancel_requested or outline.pause_requested or outline.jump_requested
 
     def wind_down(self) -> None:
         """Let nothing more begin. What was said of attempts that have not begun is taken back; after a resume they do."""

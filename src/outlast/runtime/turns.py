@@ -20,7 +20,7 @@ async def turn_as_requested(pen: Pen) -> None:
     while (request := pen.state.outline.jump_requested) is not None:
         if pen.state.outline.cancel_requested:
             return
-        is_to_pause = pen.state.outline.pause_requested
+        is_to_pause = pen.state.outline.pause_requested is not None
         try:
             await pen.turn(turn_of(request))
         except Overtaken:

@@ -263,7 +263,8 @@ class Worker:
 
     async def _cancel_paused(self, pen: Pen, created: e.RunCreated) -> None:
         """Somebody asked for its end while it was being paused."""
-        ending = e.RunCancelled()
+        asked = pen.state.outline.cancel_requested or e.CancelRequested()
+        ending = e.RunCancelled(by=asked.by, reason=asked.reason)
         await pen.append(decide.end(pen.state, ending, "the run was cancelled"))
         await settle(self.ledger, created, ending, pen.state)
         while not await pen.let_go():

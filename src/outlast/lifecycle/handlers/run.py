@@ -37,7 +37,8 @@ def _run_started(state: State, event: e.RunStarted, seq: int) -> None:
     if outline.base is not Status.CREATED and not event.resumed:
         raise Illegal("V5", f"a run that is {outline.base} starts again only as resumed", seq=seq)
     outline.base = Status.COMPENSATING if outline.undoing else Status.RUNNING
-    outline.recoverable = outline.held = outline.pause_requested = outline.cancel_requested = False
+    outline.recoverable = outline.held = False
+    outline.pause_requested = outline.cancel_requested = None
     outline.reason, outline.error, outline.failed_node = "", None, ""
     for wait in [wait for wait in state.loose.values() if wait.kind == "child"] if event.resumed else ():
         child = state.children.get(wait.id)
@@ -49,17 +50,17 @@ def _run_started(state: State, event: e.RunStarted, seq: int) -> None:
 @on(e.RunPaused)
 def _run_paused(state: State, event: e.RunPaused, _seq: int) -> None:
     outline = state.outline
-    outline.base, outline.reason, outline.pause_requested = Status.PAUSED, event.reason, False
+    outline.base, outline.reason, outline.pause_requested = Status.PAUSED, event.reason, None
 
 
 @on(e.PauseRequested)
-def _pause_requested(state: State, _event: e.PauseRequested, _seq: int) -> None:
-    state.outline.pause_requested = True
+def _pause_requested(state: State, event: e.PauseRequested, _seq: int) -> None:
+    state.outline.pause_requested = event
 
 
 @on(e.CancelRequested)
-def _cancel_requested(state: State, _event: e.CancelRequested, _seq: int) -> None:
-    state.outline.cancel_requested = True
+def _cancel_requested(state: State, event: e.CancelRequested, _seq: int) -> None:
+    state.outline.cancel_requested = event
 
 
 @on(e.RunCompleted)
@@ -87,9 +88,9 @@ def _run_cancelled(state: State, event: e.RunCancelled, seq: int) -> None:
 
 @on(e.RunContinued)
 def _run_continued(state: State, event: e.RunContinued, seq: int) -> None:
-    is_to_stop = state.outline.cancel_requested
+    asked = state.outline.cancel_requested
     _end(state, Status.COMPLETED, seq)
-    state.outline.successor, state.outline.is_cancel_inherited = event.successor, is_to_stop
+    state.outline.successor, state.outline.cancel_inherited = event.successor, asked
 
 
 def _end(state: State, status: Status, seq: int) -> None:
@@ -101,8 +102,8 @@ def _end(state: State, status: Status, seq: int) -> None:
             seq=seq,
         )
     outline.base, outline.open_nodes = status, 0
-    outline.held = outline.recoverable = outline.pause_requested = outline.cancel_requested = False
-    outline.jump_requested, outline.undoing = None, False
+    outline.held = outline.recoverable = outline.undoing = False
+    outline.pause_requested = outline.cancel_requested = outline.jump_requested = None
     if state.count("waits"):
         for wait in list(state.waits.values()):
             _let_go(state, wait, seq)
@@ -132,7 +133,7 @@ def _branch_opened(state: State, event: e.BranchOpened, seq: int) -> None:
         place = "before the first event" if event.cutoff == BEFORE_FIRST else f"at event {event.cutoff}"
         raise Illegal("V8", f"branch {event.branch} is cut {place}, the lineage ends at {outline.seq}", seq=seq)
     outline.branch, outline.branch_first = event.branch, seq
-    outline.jump_requested, outline.pause_requested, outline.cancel_requested = None, False, False
+    outline.jump_requested = outline.pause_requested = outline.cancel_requested = None
     if event.cause != "recovery":
         outline.generation = event.branch
     for child in event.detached:
