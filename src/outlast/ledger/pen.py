@@ -15,8 +15,8 @@ from outlast.lifecycle import decide
 from outlast.lifecycle.draft import Draft
 from outlast.lifecycle.fold import apply_all
 from outlast.lifecycle.invariants import ill_opened
-from outlast.lifecycle.state import State, Wait
-from outlast.lifecycle.status import TERMINAL
+from outlast.lifecycle.state import Outline, State, Wait
+from outlast.lifecycle.status import TERMINAL, Status
 from outlast.lifecycle.summary import is_changed, summarise
 from outlast.lifecycle.turning import Turn, must_lead_on
 from outlast.store import LANDED, Append, Head, Lost
@@ -132,7 +132,7 @@ class Pen(Follower):
         digest = chained(old.digest, first, count, branch, epoch, kind, time, id, body, self._ledger.key)
         record = Record(run, first, count, branch, epoch, kind, id, time, body, digest)
         # Whoever gives the run back has not looked at what arrived just before: another owner should.
-        ready = release and overtaken > 0 and not is_closed
+        ready = release and not is_closed and (overtaken > 0 or _is_asked(outline))
         head = Head(run, last, digest, epoch, branch, outline.branch_first, is_closed, ready)
         if draft is not self._draft:
             opens, closes = _moved(self.state, view)
@@ -207,9 +207,11 @@ class Pen(Follower):
     # --- letting go
 
     async def let_go(self, *, ready: bool = False) -> bool:
-        """Give the claim back; False if something arrived meanwhile, which is then taken in: look at the state again."""
+        """Give the claim back; False if something arrived meanwhile, which is then taken in: look at the state again. With
+        something to obey it is ready for the next owner, whatever this one says."""
         if self._summary_behind:
             await self._rewrite_summary()
+        ready = ready or (not self.state.is_closed and _is_asked(self.state.outline))
         if await self.store.release(self.run, self.worker, self.head.version, ready=ready):
             self._ledger.forget(self)
             return True
@@ -234,6 +236,13 @@ def _out_of_turn(event: e.AnyEvent, seq: int) -> Illegal:
     if isinstance(event, e.BranchOpened):
         return Illegal("V8", "a branch opens with the first event of an owner's append", seq=seq)
     return Illegal("V11", "RunTakenOver is the first word of a takeover and of nothing else", seq=seq)
+
+
+def _is_asked(outline: Outline) -> bool:
+    """Whether somebody asked for something that no owner has obeyed."""
+    is_still = outline.held or outline.base is Status.PAUSED
+    asked = outline.cancel_requested or outline.jump_requested or (None if is_still else outline.pause_requested)
+    return asked is not None
 
 
 def _moved(old: State, new: State) -> tuple[tuple[Wait, ...], tuple[str, ...]]:

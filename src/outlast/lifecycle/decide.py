@@ -45,6 +45,8 @@ def take_over(
     interrupted = cause != "claimed" and state.status in (Status.RUNNING, Status.COMPENSATING)
     if not interrupted:
         return events
+    if state.outline.cancel_requested is not None:  # a person has decided already
+        return events
     held = held_by_interruption(state, hold=hold)
     return [*events, *([held] if held is not None else _done_again(state))]
 

@@ -13,11 +13,12 @@ from typing import TypeAlias
 
 import msgspec
 
-from outlast.errors import AlreadyExists, Damaged, Gone, NotFound
+from outlast.errors import AlreadyExists, Damaged, Gone, NotFound, Overtaken
 from outlast.history import events as e
 from outlast.history.ids import RunId, derived_run
-from outlast.ledger import Ledger
+from outlast.ledger import Ledger, Pen
 from outlast.ledger.reading import head_of, lineage_of
+from outlast.lifecycle import decide
 from outlast.lifecycle.state import State
 from outlast.store import Head, Journal
 
@@ -46,6 +47,24 @@ async def settle(ledger: Ledger, created: e.RunCreated, ending: Ended, state: St
     elif created.parent:
         with suppress(Gone, NotFound):  # it heard of it before, or is itself over
             await ledger.deliver(RunId(created.parent), [_for_parent(created, ending)])
+
+
+async def end_now(ledger: Ledger, pen: Pen, ending: e.RunCancelled) -> None:
+    """End a run that nobody drives, whatever is asked of it at the same time, and tell whoever has to know."""
+    reason = f"the run was cancelled{f': {ending.reason}' if ending.reason else ''}"
+    while True:
+        try:
+            await pen.append(decide.end(pen.state, ending, reason))
+            break
+        except Overtaken:
+            continue
+    await settle(ledger, await created_of(ledger.store, pen.run), ending, pen.state)
+
+
+async def end_as_asked(ledger: Ledger, pen: Pen) -> None:
+    """End a run that stands still, as somebody asked."""
+    asked = pen.state.outline.cancel_requested or e.CancelRequested()
+    await end_now(ledger, pen, e.RunCancelled(by=asked.by, reason=asked.reason))
 
 
 async def cancel(ledger: Ledger, run: RunId, reason: str, *, by: str = "") -> RunId | None:

@@ -19,7 +19,6 @@ from outlast.errors import AlreadyExists, Conflict, Damaged, Held, NotFound, Out
 from outlast.history import events as e
 from outlast.history.ids import RunId, WorkerId
 from outlast.ledger import Ledger, Pen
-from outlast.lifecycle import decide
 from outlast.lifecycle.state import State
 from outlast.lifecycle.status import TERMINAL, Status
 from outlast.runtime import registry
@@ -30,7 +29,7 @@ from outlast.runtime.definitions import Definitions
 from outlast.runtime.doubtful import DoubtfulStarts, has_failed
 from outlast.runtime.driver import Driver
 from outlast.runtime.endings import Ending
-from outlast.runtime.ends import created_of, ending_of, settle
+from outlast.runtime.ends import created_of, end_as_asked, ending_of, settle
 from outlast.runtime.executors import Maker
 from outlast.runtime.failures import kind_of
 from outlast.runtime.functions import Workflow
@@ -250,8 +249,11 @@ class Worker:
             while not await pen.let_go():
                 pass
             self.leave_out(pen.run)
-        elif state.outline.cancel_requested and state.outline.base is Status.PAUSED:
-            await self._cancel_paused(pen, created)
+        elif state.outline.cancel_requested is not None:  # for which its code is not needed, nor that it still fits
+            await end_as_asked(self.ledger, pen)
+            while not await pen.let_go():
+                pass
+            self.leave_out(pen.run)
         elif state.outline.held or state.outline.base in ("paused", "failed") or workflow is None:
             while not await pen.let_go(ready=workflow is None):
                 pass
@@ -260,16 +262,6 @@ class Worker:
                 pass
         else:
             await self._replay(pen, workflow, created)
-
-    async def _cancel_paused(self, pen: Pen, created: e.RunCreated) -> None:
-        """Somebody asked for its end while it was being paused."""
-        asked = pen.state.outline.cancel_requested or e.CancelRequested()
-        ending = e.RunCancelled(by=asked.by, reason=asked.reason)
-        await pen.append(decide.end(pen.state, ending, "the run was cancelled"))
-        await settle(self.ledger, created, ending, pen.state)
-        while not await pen.let_go():
-            pass
-        self.leave_out(pen.run)
 
     async def _replay(self, pen: Pen, workflow: Workflow[..., Any], created: e.RunCreated) -> None:
         code = Code(pen.run, workflow)
@@ -338,8 +330,8 @@ class Worker:
         driver.leave(ending)
         if driver.pen.state.is_closed and not self.knows(driver.run):
             self.leave_out(driver.run)
-        if isinstance(ending, e.RunPaused) and driver.pen.state.outline.cancel_requested:
-            self.take_up_again(driver.run, Overtaken("it was cancelled while it was being paused"))
+        if _is_to_end(driver.pen.state):
+            self.take_up_again(driver.run, Overtaken("it was cancelled while it was being stopped"))
         if isinstance(ending, e.RunContinued):
             self.take_on(RunId(ending.successor))
         self.wanted.set()
@@ -409,3 +401,9 @@ class Worker:
             await asyncio.wait(self._tasks, timeout=5)
         await self.progress.close()
         await self.lines.close()
+
+
+def _is_to_end(state: State) -> bool:
+    """Whether somebody asked for the end of a run that stands still now: nobody drives it to obey."""
+    outline = state.outline
+    return outline.cancel_requested is not None and (outline.held or outline.base is Status.PAUSED)
