@@ -151,3 +151,139 @@ async def test_a_request_that_comes_as_a_run_is_given_back_is_obeyed(
     ended = await stage.until(engine, handle.run, e.RunCancelled)
     assert ended.event.reason == "after all"
     assert await stage.is_sound(engine, handle.run)
+
+
+# --- others ask at the same time
+
+
+def amid(desk: ol.Client, what: Any, *, after: type | None = None) -> None:
+    """Do this when the desk has come to own a run, or has written an event of that type there, and not yet let go."""
+    ledger = desk._ledger
+    take_over = ledger.take_over
+
+    async def taken(*args: Any, **named: Any) -> Any:
+        ledger.take_over = take_over
+        pen = await take_over(*args, **named)
+        if after is None:
+            await what()
+            return pen
+        append = pen.append
+
+        async def said(events: Any, **more: Any) -> int:
+            seq: int = await append(events, **more)
+            if any(isinstance(event, after) for event in events):
+                await what()
+            return seq
+
+        pen.append = said
+        return pen
+
+    ledger.take_over = taken
+
+
+async def asking(stage: Any) -> tuple[ol.Client, ol.Client, str]:
+    """Two desks without a worker, and a run that asks and that nobody advances."""
+
+    @ol.workflow
+    async def ask() -> int:
+        return await ol.ask("How many?", int)
+
+    engine = await stage.engine()
+    handle = await engine.start(ask)
+    await stage.until(engine, handle.run, e.InteractionRequested)
+    await stage.close(engine)
+    return await stage.engine(worker=False), await stage.engine(worker=False), handle.run
+
+
+async def test_of_two_who_cancel_a_run_at_once_nobody_is_refused_and_it_is_over(stage: Any) -> None:
+    one, other, run = await asking(stage)
+    amid(one, lambda: other.cancel(run, by="bob"))
+    await one.cancel(run, by="ann")
+    assert (await stage.events(one, run))[-1] == e.RunCancelled(by="ann")
+    assert await stage.is_sound(one, run)
+
+
+@pytest.mark.parametrize("verb", ["pause", "jump", "resume"])
+async def test_who_asks_for_something_else_while_a_run_is_cancelled_is_told_and_it_is_over(
+    stage: Any, verb: str
+) -> None:
+    one, other, run = await asking(stage)
+    if verb == "resume":
+        await one.pause(run)
+    amid(one, lambda: other.cancel(run, by="bob", reason="too dear"))
+    with pytest.raises(ol.Gone, match="was cancelled by bob before that: too dear"):
+        await (one.jump(run, "start") if verb == "jump" else getattr(one, verb)(run))
+    assert (await stage.events(one, run))[-1] == e.RunCancelled(by="bob", reason="too dear")
+    assert await stage.is_sound(one, run)
+
+
+async def test_a_run_that_is_cancelled_when_it_has_just_been_paused_is_over(stage: Any) -> None:
+    one, other, run = await asking(stage)
+    amid(one, lambda: other.cancel(run, by="bob"), after=e.RunPaused)
+    await one.pause(run)
+    assert (await one.get(run)).status == "cancelled"
+    assert await stage.is_sound(one, run)
+
+
+async def test_of_two_who_pause_a_run_at_once_nobody_is_refused_and_it_is_paused(stage: Any) -> None:
+    one, other, run = await asking(stage)
+    amid(one, lambda: other.pause(run, by="bob"))
+    await one.pause(run, by="ann")
+    assert (await one.get(run)).status == "paused"
+    assert await stage.is_sound(one, run)
+
+
+async def test_who_has_a_run_go_back_while_it_is_paused_finds_it_paused_on_the_new_branch(stage: Any) -> None:
+    one, other, run = await asking(stage)
+    amid(one, lambda: other.pause(run, by="bob", reason="lunch"))
+    await one.jump(run, "start")
+    assert (await one.get(run)).status == "paused"
+    assert (await stage.events(one, run))[-1] == e.RunPaused(by="bob", reason="lunch")
+    assert await one.newest(run) == 1
+    assert await stage.is_sound(one, run)
+
+
+@pytest.mark.parametrize("verb", ["jump", "resume", "pause"])
+async def test_a_run_whose_owner_died_before_it_was_cancelled_is_not_set_going_again(stage: Any, verb: str) -> None:
+    @ol.workflow
+    async def wait() -> None:
+        await endless_request()
+
+    run = await left_with(stage, wait, e.CancelRequested(by="bob"), e.JumpRequested(target=1, branch=1))
+    desk = await stage.engine(worker=False)
+    with pytest.raises(ol.Gone, match="was cancelled by bob before that"):
+        await (desk.jump(run, "start") if verb == "jump" else getattr(desk, verb)(run))
+    assert (await desk.get(run)).status == "cancelled"
+    assert await desk.newest(run) == 0
+
+
+async def test_the_doctor_goes_back_in_no_run_that_is_to_end(stage: Any) -> None:
+    @ol.workflow
+    async def wait() -> None:
+        await endless_request()
+
+    run = await left_with(stage, wait, e.JumpRequested(target=1, branch=1), e.CancelRequested(by="bob"))
+    desk = await stage.engine(worker=False)
+    assert "D2" not in [finding.code for finding in (await desk.diagnose(run)).findings]
+    await desk.recover(run)
+    engine = await stage.engine()
+    with pytest.raises(ol.Cancelled):
+        await (await engine.handle(run)).result()
+    assert await engine.newest(run) == 0
+
+
+async def test_of_two_who_have_a_run_go_back_at_once_one_is_told_and_the_other_has_it(stage: Any) -> None:
+    one, other, run = await asking(stage)
+    jumps: list[asyncio.Task[Any]] = []
+
+    async def jump() -> None:
+        jumps.append(asyncio.create_task(other.jump(run, "start", by="bob")))
+        await stage.until(one, run, e.JumpRequested)
+
+    amid(one, jump)
+    with pytest.raises(ol.Gone, match="go back at the same time"):
+        await one.jump(run, "start", by="ann")
+    await jumps[0]
+    told = await stage.events(one, run)
+    assert [event.by for event in told if isinstance(event, e.BranchOpened)] == ["bob"]
+    assert await stage.is_sound(one, run)

@@ -17,6 +17,7 @@ from outlast.errors import Claimed
 from outlast.history.ids import RunId, WorkerId
 from outlast.ledger import Ledger, Pen
 from outlast.runtime.definitions import Definitions
+from outlast.runtime.ends import end_as_asked
 from outlast.runtime.worker import Worker
 from outlast.store import Claim
 
@@ -75,7 +76,8 @@ class Owner(Reader):
                 pass
             raise
         while not await pen.let_go(ready=ready and not pen.state.is_closed):
-            pass
+            if pen.state.outline.cancel_requested is not None:  # asked of whoever owns it, and there may be no worker
+                await end_as_asked(self._ledger, pen)
 
     async def _claimed(self, run: RunId) -> Claim:
         """A claim on a run. Whoever brought it to its end is about to let go of it, and is waited for."""

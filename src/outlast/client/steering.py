@@ -15,7 +15,7 @@ import msgspec
 
 from outlast.client.handle import Handle
 from outlast.client.healing import Healer
-from outlast.errors import BadInput, Claimed, Damaged, Gone, Illegal, NotFound, OutlastError, Refused
+from outlast.errors import BadInput, Claimed, Damaged, Gone, Illegal, NotFound, OutlastError, Overtaken, Refused
 from outlast.history import events as e
 from outlast.history.ids import RunId, checked_run
 from outlast.history.lineage import holder
@@ -29,8 +29,9 @@ from outlast.lifecycle.state import NodeStatus, State
 from outlast.lifecycle.status import Status
 from outlast.lifecycle.turning import Turn
 from outlast.runtime import pausing
-from outlast.runtime.ends import created_of, newest_of, open_children, settle
+from outlast.runtime.ends import created_of, end_as_asked, end_now, newest_of, open_children
 from outlast.runtime.finding import find_workflow
+from outlast.runtime.turns import turn_as_requested, turn_to
 from outlast.runtime.values import INLINE_LIMIT, encode
 
 PATIENCE = 30.0
@@ -53,11 +54,7 @@ class Steering(Healer):
         try:
             async with self._owning(run) as pen:
                 children = open_children(pen.state)
-                ending = e.RunCancelled(by=by, reason=reason)
-                await pen.append(
-                    decide.end(pen.state, ending, f"the run was cancelled{f': {reason}' if reason else ''}")
-                )
-                await settle(self._ledger, await created_of(self._store, run), ending, pen.state)
+                await end_now(self._ledger, pen, e.RunCancelled(by=by, reason=reason))
         except Claimed:
             await self._ledger.deliver(run, [e.CancelRequested(by=by, reason=reason)])
             return
@@ -83,7 +80,7 @@ class Steering(Healer):
         """Pause a run that nobody advances; False if somebody does."""
         try:
             async with self._owning(run) as pen:
-                await pen.append(decide.pause(pen.state, reason, by))
+                await self._said(pen, lambda state: decide.pause(state, reason, by))
         except Claimed:
             return False
         return True
@@ -151,16 +148,36 @@ class Steering(Healer):
         had_stopped = (await self.get(run)).status in (Status.FAILED, Status.PAUSED)
         try:
             async with self._owning(run, ready=True) as pen:
+                await self._must_not_be_ending(pen)
                 if pen.state.outline.pause_requested and pen.state.outline.base in (Status.CREATED, Status.RUNNING):
-                    await pen.append(decide.pause(pen.state))  # or the next owner would, after this resume
+                    await self._said(pen, decide.pause)  # or the next owner would, after this resume
                 if node is not None or had_stopped or not _needs_no_word(pen.state):
-                    await pen.append(decide.reopen(pen.state, node, by=by, feedback=feedback))
+                    await self._said(pen, lambda state: decide.reopen(state, node, by=by, feedback=feedback))
                     await self._must_still_be_free(created.exclusive, pen)
         except Claimed as claimed:
             summary = await self.get(run)
             raise Refused(f"run {run} is {summary.status}, there is nothing to resume: {claimed}") from claimed
         self._take_on(run)
         return self._handle(run, workflow)
+
+    async def _said(self, pen: Pen, decision: Callable[[State], Sequence[e.AnyEvent]]) -> None:
+        """Append what is decided of a run that nobody drives. Others may ask for something at the same time: what is asked
+        for is then decided again, and nothing but its end is if somebody wants that."""
+        while True:
+            await self._must_not_be_ending(pen)
+            try:
+                await pen.append(decision(pen.state))
+                return
+            except Overtaken:
+                continue
+
+    async def _must_not_be_ending(self, pen: Pen) -> None:
+        """A request to end a run wins over whatever else is asked of it; whoever owns the run obeys."""
+        asked = pen.state.outline.cancel_requested
+        if asked is not None and not pen.state.is_closed:
+            await end_as_asked(self._ledger, pen)
+            who, why = asked.by or "somebody else", f": {asked.reason}" if asked.reason else ""
+            raise Gone(f"run {pen.run} was cancelled by {who} before that{why}")
 
     async def _must_still_be_free(self, exclusive: str, pen: Pen) -> None:
         """Somebody may have begun at the same moment: then this one stands still again."""
@@ -268,7 +285,15 @@ class Steering(Healer):
     async def _turn_here(self, run: RunId, turn: Turn, exclusive: str, upto: int | None = None) -> None:
         """Open a branch of a run that nobody advances."""
         async with self._owning(run, ready=True, upto=upto) as pen:
-            await pen.turn(turn)
+            await self._must_not_be_ending(pen)
+            try:
+                await turn_to(pen, turn)
+            except Overtaken as overtaken:
+                await self._must_not_be_ending(pen)
+                await turn_as_requested(pen)
+                raise Gone(
+                    f"somebody else asked run {run} to go back at the same time: look, and ask again"
+                ) from overtaken
             if not pen.state.is_closed:
                 await self._must_still_be_free(exclusive, pen)
 

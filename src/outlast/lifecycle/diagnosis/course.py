@@ -16,8 +16,8 @@ from outlast.lifecycle.turning import Turn, turn_of, unmet
 
 def unmet_jump(evidence: Evidence) -> Iterator[Finding]:
     request, place = evidence.state.outline.jump_requested, evidence.state.outline.jump_requested_at
-    if request is None or evidence.is_held:
-        return
+    if request is None or evidence.is_held or evidence.state.outline.cancel_requested is not None:
+        return  # nobody asked, it is being done, or the run is to end instead
     yield Finding(
         code="D2",
         standing="repairable",
