@@ -287,3 +287,66 @@ async def test_of_two_who_have_a_run_go_back_at_once_one_is_told_and_the_other_h
     told = await stage.events(one, run)
     assert [event.by for event in told if isinstance(event, e.BranchOpened)] == ["bob"]
     assert await stage.is_sound(one, run)
+
+
+# --- runs that go on as others
+
+
+async def chained(stage: Any) -> tuple[ol.Client, str, str]:
+    """An engine, the first run of a chain and the last, which asks."""
+
+    @ol.workflow
+    async def chain(number: int) -> int:
+        if number:
+            await ol.continue_as(number - 1)
+        return await ol.ask("How many?", int)
+
+    engine = await stage.engine()
+    handle = await engine.start(chain, 2)
+    while not (await engine.get(last := await engine.goes_on_as(handle.run))).waits:
+        await asyncio.sleep(0.001)
+    assert last != handle.run
+    return engine, handle.run, last
+
+
+@pytest.mark.parametrize("is_owned", [True, False])
+async def test_who_cancels_a_run_that_continued_cancels_what_it_goes_on_as(stage: Any, is_owned: bool) -> None:
+    engine, first, last = await chained(stage)
+    if not is_owned:
+        await stage.close(engine)
+    desk = await stage.engine(worker=False)
+    assert await desk.cancel(first, by="ann", reason="enough") == last
+    with pytest.raises(ol.Cancelled, match="enough"):
+        await desk.result(first)
+    assert (await desk.get(first)).status == "completed"
+    with pytest.raises(ol.Gone, match=f"run {first} is over and cannot be cancelled"):
+        await desk.cancel(first)
+
+
+async def test_a_run_that_continued_is_paused_and_resumed_as_what_it_goes_on_as(stage: Any) -> None:
+    engine, first, last = await chained(stage)
+    assert await engine.pause(first) == last
+    await stage.until(engine, last, e.RunPaused)
+    assert (await engine.resume(first)).run == last
+    with pytest.raises(ol.Gone, match=f"it goes on as {last}"):
+        await engine.answer(first, 7)
+    await engine.answer(last, 7)
+    assert await engine.result(first) == 7
+
+
+async def test_who_cancels_a_run_that_has_just_completed_is_told_that_it_is_over(stage: Any) -> None:
+    one, _, run = await asking(stage)
+    engine = await stage.engine()
+    head = one._head
+
+    async def stale(wanted: Any) -> Any:
+        one._head = head
+        found = await head(wanted)
+        await engine.answer(run, 7)
+        assert await engine.result(run) == 7
+        return found
+
+    one._head = stale
+    with pytest.raises(ol.Gone, match="is over and cannot be cancelled"):
+        await one.cancel(run)
+    assert await stage.is_sound(one, run)

@@ -88,7 +88,10 @@ async def _questions(desk: Client, run: RunId) -> list[Wait]:
 
     summary = await desk.get(run)
     if summary.status in TERMINAL and not summary.held:
-        raise Gone(f"run {run} is {summary.status}: it takes no more answers")
+        newest = await desk.goes_on_as(run)
+        raise Gone(
+            f"run {run} is {summary.status}: it takes no more answers{f'; it goes on as {newest}' if newest != run else ''}"
+        )
     return (await tally_of(desk, run)).questions
 
 

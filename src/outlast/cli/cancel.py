@@ -44,12 +44,12 @@ async def _cancel(settings: Settings, names: Sequence[str], reason: str, by: str
     async with open_desk(settings) as desk:
         for run in found:
             try:
-                await desk.cancel(run, by=by, reason=reason)
+                asked = await desk.cancel(run, by=by, reason=reason)
             except Refused as refusal:
                 notice(f"outlast: {refusal}", style="red")
                 code = MISUSED
             else:
-                await _tell(desk, run, reply)
+                await _tell(desk, asked, reply)
     return code
 
 

@@ -48,12 +48,12 @@ async def _pause(settings: Settings, names: Sequence[str], reason: str, by: str,
     async with open_desk(settings) as desk:
         for run in found:
             try:
-                await desk.pause(run, by=by, reason=reason)
+                asked = await desk.pause(run, by=by, reason=reason)
             except Refused as refusal:
                 notice(f"outlast: {refusal}", style="red")
                 code = MISUSED
             else:
-                await _tell(desk, run, reply, where_of(settings))
+                await _tell(desk, asked, reply, where_of(settings))
     return code
 
 

@@ -85,8 +85,8 @@ def resume(
     outlast ps --status failed -o ids | xargs outlast resume[/dim]
     """
 
-    async def reopen(desk: Client, run: RunId) -> None:
-        await resumed(desk, run, whoever(by))
+    async def reopen(desk: Client, run: RunId) -> RunId:
+        return await resumed(desk, run, whoever(by))
 
     def begin() -> Coroutine[Any, Any, int]:
         settings = settings_of(ctx, store)
@@ -135,8 +135,10 @@ def retry(
     carry_out(begin)
 
 
-async def resumed(desk: Client, run: RunId, by: str) -> None:
-    """Let a run go on that has stopped or was interrupted. If a live worker goes on with it anyhow, stand by."""
+async def resumed(desk: Client, run: RunId, by: str) -> RunId:
+    """Let a run go on that has stopped or was interrupted, or the one that it continued as, which is returned. If a live
+    worker goes on with it anyhow, stand by."""
+    run = await desk.goes_on_as(run)
     summary = await desk.get(run)
     if summary.status in (Status.COMPLETED, Status.CANCELLED):
         raise Refused(f"run {run} is {summary.status}: there is nothing to resume")
@@ -148,6 +150,7 @@ async def resumed(desk: Client, run: RunId, by: str) -> None:
         other = await desk.stand_by(run)
         if other and desk.worker_id:
             notice(f"run {run} is advanced by worker {other}: waiting for it, and going on here if it dies or hangs")
+    return run
 
 
 def prepared(settings: Settings, names: Sequence[str], apps: Sequence[str], order: Order) -> Coroutine[Any, Any, int]:

@@ -211,7 +211,10 @@ class Client(Versions):
         """Answer what a run asks. If it asks several things, `interaction` says which; a wrong kind of answer is refused."""
         head = await self._head(run)
         if head.closed:
-            raise Gone(f"run {run} is over: it takes no more answers")
+            newest = await self.goes_on_as(run)
+            raise Gone(
+                f"run {run} is over: it takes no more answers{f'; it goes on as {newest}' if newest != run else ''}"
+            )
         wait = await self._question(run, interaction)
         raw = _plain(value)
         must_fit(msgspec.json.decode(raw), msgspec.json.decode(wait.detail))

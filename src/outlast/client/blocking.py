@@ -82,13 +82,17 @@ class Blocking:
         """See `Client.answer`."""
         self._thread.do(self._client.answer(run, value, interaction=interaction, by=by))
 
-    def cancel(self, run: RunId, *, by: str = "", reason: str = "") -> None:
-        """See `Client.cancel`."""
-        self._thread.do(self._client.cancel(run, by=by, reason=reason))
+    def goes_on_as(self, run: RunId) -> RunId:
+        """See `Client.goes_on_as`."""
+        return self._thread.do(self._client.goes_on_as(run))
 
-    def pause(self, run: RunId, *, by: str = "", reason: str = "") -> None:
+    def cancel(self, run: RunId, *, by: str = "", reason: str = "") -> RunId:
+        """See `Client.cancel`."""
+        return self._thread.do(self._client.cancel(run, by=by, reason=reason))
+
+    def pause(self, run: RunId, *, by: str = "", reason: str = "") -> RunId:
         """See `Client.pause`."""
-        self._thread.do(self._client.pause(run, by=by, reason=reason))
+        return self._thread.do(self._client.pause(run, by=by, reason=reason))
 
     def drain(self) -> None:
         """See `Client.drain`."""

@@ -29,7 +29,7 @@ from outlast.lifecycle.state import NodeStatus, State
 from outlast.lifecycle.status import Status
 from outlast.lifecycle.turning import Turn
 from outlast.runtime import pausing
-from outlast.runtime.ends import created_of, end_as_asked, end_now, newest_of, open_children
+from outlast.runtime.ends import created_of, end_as_asked, end_now, gone_on_as, newest_of, open_children
 from outlast.runtime.finding import find_workflow
 from outlast.runtime.turns import turn_as_requested, turn_to
 from outlast.runtime.values import INLINE_LIMIT, encode
@@ -46,26 +46,46 @@ class Steering(Healer):
 
     # --- stopping and going on
 
-    async def cancel(self, run: RunId, *, by: str = "", reason: str = "") -> None:
-        """Ask a run to stop; with nobody advancing it, stop it."""
-        head = await self._head(run)
-        if head.closed:
-            raise Gone(f"run {run} is over and cannot be cancelled")
+    async def goes_on_as(self, run: RunId) -> RunId:
+        """The run that a run goes on as by now: itself, or if it continued as another one, the last of them."""
+        await self._head(run)
+        return await newest_of(self._store, run)
+
+    async def cancel(self, run: RunId, *, by: str = "", reason: str = "") -> RunId:
+        """Ask a run to stop, or the one that it goes on as by now; with nobody advancing it, stop it. Returns which one
+        that is."""
+        asked: RunId | None = run
+        while asked is not None:
+            if await self._is_cancelled(asked, by, reason):
+                return asked
+            asked = await gone_on_as(self._ledger, asked)
+        raise Gone(f"run {run} is over and cannot be cancelled")
+
+    async def _is_cancelled(self, run: RunId, by: str, reason: str) -> bool:
+        """Stop a run, or ask whoever advances it; False if it is over."""
+        if (await self._head(run)).closed:
+            return False
         try:
             async with self._owning(run) as pen:
+                if pen.state.is_closed:  # a moment ago
+                    return False
                 children = open_children(pen.state)
                 await end_now(self._ledger, pen, e.RunCancelled(by=by, reason=reason))
         except Claimed:
-            await self._ledger.deliver(run, [e.CancelRequested(by=by, reason=reason)])
-            return
+            with suppress(Gone):
+                await self._ledger.deliver(run, [e.CancelRequested(by=by, reason=reason)])
+                return True
+            return False
         for child in children:
             with suppress(OutlastError):
-                await self.cancel(await newest_of(self._store, child), by=by, reason="its parent was cancelled")
+                await self.cancel(child, by=by, reason="its parent was cancelled")
+        return True
 
-    async def pause(self, run: RunId, *, by: str = "", reason: str = "") -> None:
-        """Ask a run to stop where it can go on later; with nobody advancing it, it is paused when this returns. Otherwise
-        its nodes have the grace time to reach a checkpoint or their end first. `resume` goes on with it; its children go
-        on meanwhile."""
+    async def pause(self, run: RunId, *, by: str = "", reason: str = "") -> RunId:
+        """Ask a run, or the one that it goes on as by now, to stop where it can go on later; with nobody advancing it, it is
+        paused when this returns. Otherwise its nodes have the grace time to reach a checkpoint or their end first. `resume`
+        goes on with it; its children go on meanwhile. Returns which run that is."""
+        run = await self.goes_on_as(run)
         head, summary = await self._head(run), await self.get(run)
         if head.closed:
             raise Gone(f"run {run} is over and cannot be paused")
@@ -75,6 +95,7 @@ class Steering(Healer):
             raise Refused(f"run {run} is held and cannot be paused: a person has to decide; resume it, or cancel it")
         if not await self._paused_as_nobodys(run, by, reason):
             await self._ledger.deliver(run, [e.PauseRequested(by=by, reason=reason)])
+        return run
 
     async def _paused_as_nobodys(self, run: RunId, by: str, reason: str) -> bool:
         """Pause a run that nobody advances; False if somebody does."""
@@ -111,9 +132,9 @@ class Steering(Healer):
             await pausing.drain(self._worker)
 
     async def resume(self, run: RunId, *, by: str = "") -> Handle[Any]:
-        """Go on with a run that was interrupted, is paused or held, or failed and is recoverable: what was in flight or
-        failed last gets another attempt."""
-        return await self._reopen(run, None, by, e.NULL)
+        """Go on with a run that was interrupted, is paused or held, or failed and is recoverable, or with the one that it
+        goes on as by now: what was in flight or failed last gets another attempt."""
+        return await self._reopen(await self.goes_on_as(run), None, by, e.NULL)
 
     async def stand_by(self, run: RunId) -> str:
         """Go on with a run that somebody else advances as soon as they are gone: this process then takes it over. Returns

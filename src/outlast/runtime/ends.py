@@ -77,11 +77,11 @@ async def cancel(ledger: Ledger, run: RunId, reason: str, *, by: str = "") -> Ru
         except NotFound:
             return None
         except Gone:
-            asked = await _gone_on_as(ledger, asked)
+            asked = await gone_on_as(ledger, asked)
     return None
 
 
-async def _gone_on_as(ledger: Ledger, run: RunId) -> RunId | None:
+async def gone_on_as(ledger: Ledger, run: RunId) -> RunId | None:
     """Which run goes on for one that was over. Its owner may not have come to create it: then it is created here, for
     nobody could be asked to stop who comes into being after a look."""
     head = await head_of(ledger.store, run)
