@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+import logging
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import suppress
 from typing import Any, ParamSpec, TypeVar
 
@@ -31,6 +32,8 @@ from outlast.runtime.worker import Worker
 P = ParamSpec("P")
 R = TypeVar("R")
 
+log = logging.getLogger("outlast.client")
+
 POLL = 1.0
 """Seconds after which whoever waits looks again, though nothing was announced."""
 _ANY = codec_for(Any)
@@ -44,6 +47,8 @@ class Client(Versions):
     ) -> None:
         super().__init__(ledger, worker, apps)
         self._root = root
+        self._under_way: set[asyncio.Task[None]] = set()
+        """What is done to its end, whoever waits for it."""
 
     # --- starting
 
@@ -88,6 +93,10 @@ class Client(Versions):
         if await self._store.head(run) is not None:  # whoever has it by now, the same start is answered
             raise AlreadyExists(f"there is a run {run} already")
         await self._must_be_free(created.exclusive, run)
+        await self._seen_through(self._begin_alone(run, created))
+
+    async def _begin_alone(self, run: RunId, created: e.RunCreated) -> None:
+        """Until the second look nobody may have the run, and afterwards it must not be left lying."""
         pen = await self._ledger.create(run, [created], await self._own_worker())
         try:
             await self._must_be_free(created.exclusive, run)
@@ -96,6 +105,19 @@ class Client(Versions):
             raise
         while not await pen.let_go(ready=True):
             pass
+        self._take_on(run)
+
+    async def _seen_through(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do this to its end, though whoever asked for it may be cancelled meanwhile."""
+        task = asyncio.create_task(work)
+        self._under_way.add(task)
+        task.add_done_callback(self._is_through)
+        await asyncio.shield(task)
+
+    def _is_through(self, task: asyncio.Task[None]) -> None:
+        self._under_way.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.debug("a start that nobody may wait for any more has failed: %s", task.exception())
 
     def _run_id(self, workflow: str, options: dict[str, Any]) -> RunId:
         if "id" in options:
@@ -245,6 +267,7 @@ class Client(Versions):
 
     async def leave(self) -> None:
         """Nothing more will be asked."""
+        await asyncio.gather(*self._under_way, return_exceptions=True)
         self._news.close()
         if self._stand_in is not None:
             with suppress(OutlastError):

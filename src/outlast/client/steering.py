@@ -85,10 +85,10 @@ class Steering(Healer):
         """Ask a run, or the one that it goes on as by now, to stop where it can go on later; with nobody advancing it, it is
         paused when this returns. Otherwise its nodes have the grace time to reach a checkpoint or their end first. `resume`
         goes on with it; its children go on meanwhile. Returns which run that is."""
-        run = await self.goes_on_as(run)
+        named, run = run, await self.goes_on_as(run)
         head, summary = await self._head(run), await self.get(run)
         if head.closed:
-            raise Gone(f"run {run} is over and cannot be paused")
+            raise Gone(f"run {named} is over and cannot be paused")
         if summary.status is Status.PAUSED:
             raise Refused(f"run {run} is paused already")
         if summary.held:
