@@ -19,9 +19,8 @@ if TYPE_CHECKING:
 
 async def start(worker: Worker, parent: Outcomes, ask: ChildAsk, *, again: bool) -> None:
     """See that a child is there, and if it has ended already, that its parent hears of it. `again` after a replay: then it
-    most likely is. Until then the parent is not given back, nor does its end count as settled."""
+    most likely is. Until then it counts as `starting`: the parent is not given back, nor does its end count as settled."""
     pause = 0.05
-    parent.starting += 1
     try:
         while parent.wants(ask):
             try:

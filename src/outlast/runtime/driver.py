@@ -138,8 +138,8 @@ class Driver(Writing):
         return not (is_busy or self._has_more() or self._is_due_soon())
 
     async def rest(self) -> None:
-        """Give the run back while it waits."""
-        if self._is_writing or self.is_over:
+        """Give the run back while it waits, if it still does: whoever saw it idle may have looked at others since."""
+        if self.is_over or not self.is_idle:
             return
         self._is_writing = True
         try:

@@ -167,11 +167,12 @@ class Outcomes(Page):
             call()
 
     def start_child(self, ask: ChildAsk, *, again: bool = False) -> None:
+        self.starting += 1  # from now on, and not from when that task first runs: until then the run might be given back
         self.worker.spawn(children.start(self.worker, self, ask, again=again))
 
     async def children_started(self) -> None:
         """Wait until no child is about to be created."""
-        while self.starting:  # noqa: ASYNC110 - rarely, and never for long
+        while self.starting and not self.worker.is_closing:  # noqa: ASYNC110 - rarely, and never for long
             await asyncio.sleep(0.002)
 
     def cancel_child(self, ask: ChildAsk) -> None:

@@ -1,0 +1,129 @@
+"""The usher gives back runs that only wait, and none that has begun to work since it was seen waiting (P6)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import outlast as ol
+from outlast.client.acting import Client
+from outlast.history import events as e
+from outlast.history.ids import RunId
+from outlast.ledger import Ledger
+from outlast.runtime.worker import Worker
+from outlast.services.usher import Usher
+from outlast.store import Append, Outcome
+from outlast.stores.memory import MemoryStore
+
+SOON = 8.0
+working, done = asyncio.Event(), asyncio.Event()
+
+
+@ol.node
+async def ushered_work() -> str:
+    working.set()
+    await done.wait()
+    return "done"
+
+
+@ol.workflow
+async def ushered_question() -> str:
+    await ol.ask("Go on?")
+    return await ushered_work()
+
+
+@ol.workflow
+async def ushered_child() -> str:
+    return "the child's"
+
+
+@ol.workflow
+async def ushered_parent() -> str:
+    await ol.ask("Go on?")
+    return await ushered_child()
+
+
+class Attended(MemoryStore):
+    """Something happens while a run is given back, and right after an append."""
+
+    amid_release: Callable[[], Any] | None = None
+    after_append: Callable[[Sequence[Append]], None] | None = None
+
+    async def release(self, *args: Any, **kwargs: Any) -> bool:
+        if self.amid_release is not None:
+            amid, self.amid_release = self.amid_release, None
+            await amid()
+        return await super().release(*args, **kwargs)
+
+    async def append(self, batch: Sequence[Append]) -> list[Outcome]:
+        outcomes = await super().append(batch)
+        if self.after_append is not None:
+            self.after_append(batch)
+        return outcomes
+
+
+@asynccontextmanager
+async def desk() -> AsyncIterator[tuple[Client, Worker, Attended]]:
+    """Without staff: a run that is given back stays where it is."""
+    store = Attended()
+    ledger = Ledger(store)
+    worker = Worker(ledger)
+    ledger.listen(worker.hear)
+    await store.enrol(worker.id, 30)
+    try:
+        async with asyncio.timeout(SOON):
+            yield Client(ledger, worker), worker, store
+    finally:
+        await worker.close()
+        await ledger.close()
+
+
+async def until_idle(worker: Worker, *runs: RunId) -> None:
+    while not all(worker.drivers[run].is_idle for run in runs):
+        await asyncio.sleep(0)
+
+
+def test_a_run_that_begins_to_work_while_another_is_given_back_is_kept() -> None:
+    async def begun_meanwhile() -> None:
+        working.clear()
+        done.clear()
+        async with desk() as (client, worker, store):
+            runs = [(await client.start(ushered_question)).run for _ in range(2)]
+            await until_idle(worker, *runs)
+            usher = Usher(worker)
+            await usher.go_round()
+
+            async def answer_the_other() -> None:
+                (other,) = (run for run in runs if not worker.drivers[run]._is_writing)
+                await client.answer(other, "yes")
+                await working.wait()
+
+            store.amid_release = answer_the_other
+            await usher.go_round()
+            done.set()
+            (kept,) = worker.drivers
+            assert await client.result(kept) == "done"
+
+    asyncio.run(begun_meanwhile())
+
+
+def test_a_run_is_not_idle_from_when_its_child_is_asked_for_until_the_child_is_there() -> None:
+    async def asked_for() -> None:
+        seen: list[bool] = []
+        async with desk() as (client, worker, store):
+            handle = await client.start(ushered_parent)
+            await until_idle(worker, handle.run)
+            driver = worker.drivers[handle.run]
+
+            def look(batch: Sequence[Append]) -> None:
+                if any(isinstance(event, e.ChildStarted) for each in batch for event in each.record.events()):
+                    asyncio.get_running_loop().call_soon(lambda: seen.append(driver.is_idle))
+
+            store.after_append = look
+            await client.answer(handle.run, "yes")
+            assert await handle.result() == "the child's"
+        assert seen == [False]
+
+    asyncio.run(asked_for())
