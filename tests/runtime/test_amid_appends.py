@@ -13,7 +13,10 @@ import pytest
 
 import outlast as ol
 from outlast.history import events as e
-from outlast.store import Append, Outcome
+from outlast.history.ids import RunId
+from outlast.ledger.proof import verify
+from outlast.runtime.rehearsal import rehearse
+from outlast.store import Append, Outcome, Store
 from outlast.stores.memory import MemoryStore
 from outlast.testing.engine import engine_over
 
@@ -47,6 +50,11 @@ async def until(is_so: Callable[[], bool]) -> None:
 async def turns(number: int = 30) -> None:
     for _ in range(number):
         await asyncio.sleep(0)
+
+
+async def replays(store: Store, run: RunId) -> bool:
+    """Whether the log is sound, and all that the code was told stands in it."""
+    return (await verify(store, run)).is_sound and (await rehearse(store, run)).agrees
 
 
 async def test_a_checkpoint_returns_when_the_append_that_says_so_has_landed_and_not_the_one_before() -> None:
@@ -87,6 +95,120 @@ async def test_a_checkpoint_returns_when_the_append_that_says_so_has_landed_and_
         end.set()
         store.let(10)
         await asyncio.wait_for(handle.result(), SOON)
+
+
+async def test_a_node_that_is_given_up_amid_its_checkpoint_takes_nothing_of_others_along() -> None:
+    """P1, P2: its checkpoint and another node's result are one append, which goes on though the node is cancelled."""
+    go, keep, first, second = (asyncio.Event() for _ in range(4))
+    done: list[str] = []
+
+    @ol.node
+    async def keeping() -> None:
+        await keep.wait()
+        await ol.checkpoint("half-way")
+        await asyncio.sleep(60)
+
+    @ol.node
+    async def waiting_for(name: str) -> str:
+        await {"first": first, "second": second, "go": go}[name].wait()
+        done.append(name)
+        return name
+
+    @ol.workflow
+    async def side_by_side() -> list[str]:
+        async def one_after_the_other() -> str:
+            return await waiting_for("first") + await waiting_for("go")
+
+        beside = asyncio.create_task(one_after_the_other())
+        won = await ol.race(keeping(), waiting_for("second"))
+        return [str(won.value), await beside]
+
+    store = Held()
+    store.let(1)
+    async with engine_over(store) as engine:
+        handle = await engine.start(side_by_side)
+        await turns()
+        before = store.asked
+        keep.set()
+        first.set()
+        await until(lambda: store.asked == before + 1)  # the checkpoint is on its way, and that the first has completed
+        second.set()
+        await turns()
+        go.set()
+        store.let(10)
+        assert await asyncio.wait_for(handle.result(), SOON) == ["second", "firstgo"]
+        assert sorted(done) == ["first", "go", "second"]
+        assert await replays(store, handle.run)
+
+
+async def test_the_time_of_a_node_that_is_up_amid_its_checkpoint_takes_nothing_of_others_along(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """P1, P2"""
+    keep, first = asyncio.Event(), asyncio.Event()
+    done: list[str] = []
+
+    @ol.node(timeout=0.03)
+    async def keeping() -> None:
+        await keep.wait()
+        await ol.checkpoint("half-way")
+
+    @ol.node
+    async def waiting(name: str) -> str:
+        await first.wait()
+        done.append(name)
+        return name
+
+    async def one_after_the_other() -> str:
+        return await waiting("first") + await waiting("second")
+
+    @ol.workflow
+    async def late_and_other() -> list[str]:
+        late, other = await ol.gather(keeping(), one_after_the_other(), return_exceptions=True)
+        return [type(late).__name__, str(other)]
+
+    store = Held()
+    store.let(1)
+    async with engine_over(store) as engine:
+        handle = await engine.start(late_and_other)
+        await turns()
+        before = store.asked
+        keep.set()
+        first.set()
+        await until(lambda: store.asked == before + 1)
+        await asyncio.sleep(0.05)  # its time is up, and the store has not answered
+        store.let(10)
+        assert await asyncio.wait_for(handle.result(), SOON) == ["TimeoutError", "firstsecond"]
+        assert (done, caplog.records) == (["first", "second"], [])
+        assert await replays(store, handle.run)
+
+
+async def test_a_node_that_has_itself_cancelled_when_it_is_over_loses_no_result() -> None:
+    """P1, P2: whoever carries a result to the log may be stopped there; then the run goes on from its log."""
+
+    @ol.node
+    async def mischievous() -> str:
+        own = asyncio.current_task()
+        assert own is not None
+        asyncio.get_running_loop().call_later(0.02 if ol.attempt() == 1 else 60, own.cancel)
+        return "done"
+
+    @ol.node
+    async def following() -> str:
+        return "followed"
+
+    @ol.workflow
+    async def careless_pair() -> list[str]:
+        return [await mischievous(), await following()]
+
+    store = Held()
+    store.let(1)
+    async with engine_over(store) as engine:
+        handle = await engine.start(careless_pair)
+        await asyncio.sleep(0.05)
+        store.let(20)
+        assert await asyncio.wait_for(handle.result(), SOON) == ["done", "followed"]
+        assert await replays(store, handle.run)
 
 
 async def test_a_retry_that_the_code_gave_up_in_the_same_append_does_not_come_back(stage: Any) -> None:

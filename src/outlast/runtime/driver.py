@@ -151,7 +151,8 @@ class Driver(Writing):
             log.warning("run %s could not be given back: %s", self.run, error)
         finally:
             self._is_writing = False
-        await self.write()
+        if self._has_more():
+            self._write_soon()
 
     async def stop(self) -> None:
         """Let nothing more begin, and wait until nothing is being written."""

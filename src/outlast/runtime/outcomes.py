@@ -129,16 +129,21 @@ class Outcomes(Page):
         self._write_soon()
 
     async def record(self, event: e.AnyEvent) -> None:
-        """Say something about a node under way, and return when it is durable."""
+        """Say something about a node under way, and return when it is durable. A task of its own writes it: the node may be
+        stopped meanwhile, and what others have to say is in the same append."""
         landed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if self.is_over:
             raise Fenced(f"run {self.run} is no longer driven here")
         self._date()
         self._pending.append(event)
         self._then.append(lambda: None if landed.done() else landed.set_result(None))
-        await self.write()
-        either: list[asyncio.Future[Any]] = [landed, self.ended()]
-        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        self._write_soon()
+        ended = self.ended()
+        either: list[asyncio.Future[Any]] = [landed, ended]
+        try:
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._waiters.remove(ended)
         if not landed.done():
             raise Fenced(f"run {self.run} is no longer driven here")
 

@@ -67,6 +67,10 @@ class Writing(Requests):
                     following = await self._commit(carrying=carrying)
         except Fenced:
             self.leave()
+        except asyncio.CancelledError as error:  # a node had its own task cancelled; what was to begin nobody begins
+            self.leave()
+            self.worker.take_up_again(self.run, error)
+            raise
         except Exception as error:
             log.exception("run %s: the driver failed, the run is taken up again from its log", self.run)
             self.leave()
