@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 import threading
@@ -525,6 +526,59 @@ async def test_map_reads_no_further_ahead_than_its_window(stage: Any) -> None:
     assert len(read) == 3
     gated.gate.set()
     assert await soon(handle.result()) == 1000
+
+
+@pytest.mark.parametrize("waits_for", ["event", "node", "generator", "stubborn"])
+async def test_what_a_run_leaves_behind_ends_with_it_and_not_amid_the_code_of_another(
+    stage: Any, waits_for: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[str] = []
+    unheard: list[Any] = []
+    monkeypatch.setattr("sys.unraisablehook", lambda each: unheard.append(each.exc_value))
+
+    async def numbers() -> Any:
+        try:
+            yield 1
+            await asyncio.Event().wait()
+        finally:
+            await echo("in the name of whom?")
+
+    async def helper() -> None:
+        try:
+            match waits_for:
+                case "event":
+                    await asyncio.Event().wait()
+                case "node":
+                    await ol.sleep(days=1)
+                case "generator":
+                    async with aclosing(numbers()) as found:
+                        async for _ in found:
+                            pass
+                case _:
+                    with suppress(asyncio.CancelledError):
+                        await asyncio.Event().wait()
+                    await asyncio.Event().wait()
+        finally:
+            ended.append(waits_for)
+            await echo("in the name of whom?")
+
+    @ol.workflow
+    async def leaves_behind() -> Any:
+        asyncio.create_task(helper())  # noqa: RUF006 - and that is the point
+        return await echo("done")
+
+    @ol.workflow
+    async def collects() -> Any:
+        gc.collect()
+        return await echo("other")
+
+    async with stage.working() as engine:
+        first = await engine.start(leaves_behind)
+        assert await soon(first.result()) == "done"
+        second = await engine.start(collects)
+        assert await soon(second.result()) == "other"
+        assert names(await stage.events(engine, second.run), e.NodeCompleted) == ["echo"]
+    assert (ended, unheard) == ([waits_for], [])
 
 
 async def test_map_of_a_helper_names_the_nodes_of_each_item(stage: Any) -> None:

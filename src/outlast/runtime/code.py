@@ -137,18 +137,11 @@ class Code:
         self._is_dismissed = self.silencer.on = True
         for ask in self.open.values():
             ask.future.settled().cancel()
-        try:
-            self._loop.run_until_quiet()
-            if self.main is not None and not self.main.done():
-                coroutine: Any = self.main.get_coro()
-                coroutine.close()
-        except BaseException:  # it may do anything in its `finally`, and nobody listens
-            pass
+        self._loop.end()
         self.close = self.main = None
         self.open.clear()
         self.fresh.clear()
         self._failures.clear()
-        self._loop.forget()
 
     # --- what it asks
 

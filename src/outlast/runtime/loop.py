@@ -16,6 +16,7 @@ import sys
 from asyncio import events as running
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import Context, copy_context
 from functools import partial
 from itertools import count
@@ -29,6 +30,8 @@ from outlast.runtime.scope import current
 
 _get_loop, _set_loop = running._get_running_loop, running._set_running_loop
 _get_hooks, _set_hooks = sys.get_asyncgen_hooks, sys.set_asyncgen_hooks
+FEW = 20
+"""Tasks of a run that may be over and still be known to its loop; and turns in which its last word has to be said."""
 _QUIET_AFTER = 1_000_000
 """Turns without a durable wait after which workflow code counts as running in circles."""
 
@@ -87,8 +90,9 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         """The loop around this one, and what it does about async generators."""
         self.next_place = count(1).__next__
         """The place of what is made next."""
-        self.complaints: list[dict[str, Any]] = []
-        """Errors nobody awaited, as asyncio reports them."""
+        self._tasks: list[asyncio.Task[Any]] = []
+        """Those that are under way, and some that are over."""
+        self._enough = FEW
 
     def run_until_quiet(self) -> None:
         """Run what is ready, and what that makes ready, until everything waits."""
@@ -118,10 +122,25 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         # without a scope and a place of its own: others must not be called otherwise if the collector finds it here or there
         self.call_soon(partial(asyncio.Task, generator.aclose(), loop=self), context=context)
 
-    def forget(self) -> None:
-        """It will not turn any more."""
+    def end(self) -> None:
+        """Turn for the last time. What still waits is cancelled, and closed if it does not heed that: the collector of garbage
+        would end it amid the code of another run, in whose name its `finally` would ask for something."""
+        for ending in (asyncio.Task.cancel, _close):
+            self._run_out()
+            for task in list(self._tasks):
+                if not task.done():
+                    ending(task)
+        self._run_out()
         self._ready.clear()
+        self._tasks.clear()
         del self._timekeeping
+
+    def _run_out(self) -> None:
+        """Run what is ready, whatever it raises: it may do anything in its `finally`, and nobody listens."""
+        turns = 0
+        while self._ready and (turns := turns + 1) < FEW:
+            with suppress(BaseException):
+                self.run_until_quiet()
 
     def ring(self, alarm: Alarm) -> None:
         """The time of an alarm has come."""
@@ -169,6 +188,11 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         """A task in this context as it is."""
         task = PlacedTask(coro, loop=self, name=name, context=context)
         task.place = self.next_place()
+        tasks = self._tasks
+        tasks.append(task)
+        if len(tasks) > self._enough:
+            tasks[:] = [each for each in tasks if not each.done()]
+            self._enough = 2 * len(tasks) + FEW
         return task
 
     def get_debug(self) -> bool:
@@ -181,7 +205,13 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         return False
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        self.complaints.append(context)
+        """Errors nobody awaited: code that moved on without them made no mistake."""
+
+
+def _close(task: asyncio.Task[Any]) -> None:
+    coroutine: Any = task.get_coro()
+    with suppress(BaseException):
+        coroutine.close()
 
 
 def _refusal(name: str) -> Callable[..., NoReturn]:
