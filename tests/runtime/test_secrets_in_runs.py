@@ -13,6 +13,7 @@ import pytest
 
 import outlast as ol
 from outlast.history import events as e
+from outlast.runtime import disguises
 
 HERE = Path(__file__).parent
 
@@ -207,6 +208,190 @@ async def test_the_value_of_a_secret_is_refused_as_a_parameter_and_as_an_answer(
     await soon(stage.until(engine, handle.run, e.InteractionRequested))
     with pytest.raises(ol.NotStorable, match=SAID):
         await handle.answer([plain])
+
+
+@ol.workflow
+async def asking_with(key: ol.Secret) -> None:
+    await ol.ask(f"is {key.reveal()} right?")
+
+
+@ol.workflow
+async def asking_with_itself(key: ol.Secret) -> None:
+    await ol.approve(key.reveal())
+
+
+@ol.workflow
+async def asking_under(key: ol.Secret) -> None:
+    await ol.approve("go on?", key=f"with {key.reveal()}")
+
+
+@ol.workflow
+async def stepping_into(key: ol.Secret) -> None:
+    async with ol.step(f"with {key.reveal()}"):
+        await using("it")
+
+
+@ol.workflow
+async def calling_under(key: ol.Secret) -> None:
+    await using.options(key=f"{key.reveal()}")("it")
+
+
+@ol.workflow
+async def starting_under(key: ol.Secret) -> None:
+    await ending_with.options(key=f"{key.reveal()}")(key)
+
+
+@ol.workflow
+async def starting_with_a_title(key: ol.Secret) -> None:
+    await ending_with.options(title=f"{key.reveal()}")(key)
+
+
+@pytest.mark.parametrize(
+    "workflow",
+    [
+        asking_with,
+        asking_with_itself,
+        asking_under,
+        stepping_into,
+        calling_under,
+        starting_under,
+        starting_with_a_title,
+    ],
+)
+async def test_words_that_a_workflow_gives_hold_no_secret(
+    stage: Any, monkeypatch: pytest.MonkeyPatch, workflow: Any
+) -> None:
+    monkeypatch.setenv("SHOP_KEY", ODD.replace('"', "").replace("\\", ""))
+    error = await failed(stage, workflow, KEY)
+    assert isinstance(error, ol.NotStorable)
+    assert SAID in str(error)
+    await must_not_be_there(stage, KEY.reveal())
+
+
+PLAIN = "hunter2-of-the-north"
+
+
+@ol.workflow
+async def waiting_for_word(what: str) -> str:
+    return await ol.ask(what)
+
+
+@pytest.mark.parametrize(
+    ("option", "where"),
+    [
+        ({"id": PLAIN}, "id"),
+        ({"key": f"x {PLAIN}"}, "key"),
+        ({"title": f"x {PLAIN}"}, "title"),
+        ({"tags": ("x", f"x {PLAIN}")}, "tags[1]"),
+        ({"exclusive": PLAIN}, "exclusive"),
+    ],
+)
+async def test_what_a_run_is_started_with_holds_no_secret(
+    stage: Any, monkeypatch: pytest.MonkeyPatch, option: Any, where: str
+) -> None:
+    monkeypatch.setattr(disguises, "known", {})
+    engine = await stage.engine()
+    early = waiting_for_word.options(**option)  # before anybody knows that it is a secret
+    monkeypatch.setenv("SHOP_KEY", PLAIN)
+    KEY.reveal()
+    with pytest.raises(ol.NotStorable) as error:
+        await engine.start(early, "what?")
+    assert str(error.value).startswith(f"{where}: {SAID}")
+    await stage.close(engine)
+    await must_not_be_there(stage, PLAIN)
+
+
+async def test_what_people_say_about_a_run_holds_no_secret(stage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_KEY", PLAIN)
+    engine = await stage.engine()
+    run = (await engine.start(waiting_for_word, "what?")).run
+    await soon(stage.until(engine, run, e.InteractionRequested))
+    KEY.reveal()
+    before = (await engine.get(run)).at
+    for verb in (
+        lambda: engine.answer(run, "this", by=PLAIN),
+        lambda: engine.cancel(run, reason=PLAIN),
+        lambda: engine.pause(run, by=PLAIN),
+        lambda: engine.resume(run, by=PLAIN),
+        lambda: engine.retry(run, "x", reason=PLAIN),
+        lambda: engine.jump(run, "start", reason=PLAIN),
+        lambda: engine.rewind(run, 1, by=PLAIN),
+        lambda: engine.activate(run, 0, by=PLAIN),
+        lambda: engine.migrate(run, reason=PLAIN),
+        lambda: engine.fork(run, id=PLAIN),
+        lambda: engine.fork(run, title=PLAIN),
+        lambda: engine.wind_down([run], reason=PLAIN),
+    ):
+        with pytest.raises(ol.NotStorable, match=SAID):
+            await verb()
+    assert (await engine.get(run)).at == before
+
+
+class Loud(str):
+    """A text with a class of its own."""
+
+    __slots__ = ()
+
+
+async def test_words_of_other_classes_are_stored_as_texts(stage: Any) -> None:
+    engine = await stage.engine()
+    loud = waiting_for_word.options(title=Loud("title"), tags=(Loud("tag"),), key=Loud("key"))
+
+    handle = await engine.start(loud, Loud("what?"))
+    await soon(stage.until(engine, handle.run, e.InteractionRequested))
+    await engine.answer(handle.run, "this", by=Loud("me"))
+    assert await soon(handle.result()) == "this"
+    seen = await handle.get()
+    assert (seen.title, seen.tags) == ("title", ("tag",))
+
+
+@pytest.mark.parametrize(
+    "option", [{"title": 5}, {"tags": (5,)}, {"tags": 5}, {"exclusive": 5}, {"id": 5}, {"title": "\ud800"}]
+)
+def test_words_that_are_no_texts_are_refused(option: Any) -> None:
+    with pytest.raises(ol.BadInput):
+        waiting_for_word.options(**option)
+
+
+@ol.workflow
+async def logging_it(key: ol.Secret) -> None:
+    told = logging.getLogger("shop")
+    told.warning("workflow has %s", key.reveal(), extra={"used": str(key.reveal())})
+    await logging_it_too(key)
+
+
+@ol.node
+async def logging_it_too(key: ol.Secret) -> None:
+    told = logging.getLogger("shop")
+    told.warning("node has %s", key.reveal())
+    try:
+        raise ValueError(str(key.reveal()))
+    except ValueError:
+        told.exception("failed")
+
+
+async def test_no_handler_of_the_program_is_given_a_secret_by_a_run(
+    stage: Any, value: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine = await stage.engine()
+    await soon((await engine.start(logging_it, KEY)).result())
+    assert [record.getMessage().strip() for record in caplog.records if record.name == "shop"] == [
+        "workflow has ***",
+        "node has ***",
+        "failed",
+    ]
+    there = repr([vars(record) for record in caplog.records]) + caplog.text
+    assert not [line for line in value.splitlines() if line in there or repr(line)[1:-1] in there]
+
+
+async def test_what_else_a_program_logs_is_its_own(
+    stage: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("SHOP_KEY", PLAIN)
+    await stage.engine()
+    KEY.reveal()
+    logging.getLogger("shop").warning("it says %s", PLAIN)
+    assert f"it says {PLAIN}" in caplog.text
 
 
 async def test_a_replay_does_not_depend_on_what_others_have_revealed(

@@ -27,6 +27,7 @@ from outlast.runtime.failures import error_from
 from outlast.runtime.finding import found_at
 from outlast.runtime.functions import Workflow
 from outlast.runtime.values import Codec, codec_for, encode, fetched, stored
+from outlast.runtime.words import several_words, words
 from outlast.runtime.worker import Worker
 
 P = ParamSpec("P")
@@ -62,14 +63,14 @@ class Client(Versions):
         except TypeError as error:
             raise BadInput(f"workflow {spec.name} cannot be started so: {error}") from error
         run = self._run_id(spec.name, options)
-        exclusive = workflow.exclusive_for(args, kwargs)
+        exclusive = words("exclusive", workflow.exclusive_for(args, kwargs))
         created = e.RunCreated(
             workflow=spec.name,
             version=await self._definitions.keep(workflow),
             params=await stored(packed.inputs, self._store.blobs),
-            key=options.get("key", ""),
-            title=options.get("title", ""),
-            tags=(*options.get("tags", ()), *marks_of(exclusive)),
+            key=words("key", options.get("key", "")),
+            title=words("title", options.get("title", "")),
+            tags=(*several_words("tags", options.get("tags", ())), *marks_of(exclusive)),
             on_restart=spec.on_restart,
             exclusive=exclusive,
             entry=found_at(spec),
@@ -121,7 +122,7 @@ class Client(Versions):
 
     def _run_id(self, workflow: str, options: dict[str, Any]) -> RunId:
         if "id" in options:
-            return checked_run(options["id"])
+            return checked_run(words("id", options["id"]))
         if "key" in options:
             return derived_run("key", workflow, options["key"])
         return self._ledger.new_run_id()
@@ -231,7 +232,7 @@ class Client(Versions):
 
     async def answer(self, run: RunId, value: Any, *, interaction: str | None = None, by: str = "") -> None:
         """Answer what a run asks. If it asks several things, `interaction` says which; a wrong kind of answer is refused."""
-        head = await self._head(run)
+        by, head = words("by", by), await self._head(run)
         if head.closed:
             newest = await self.goes_on_as(run)
             raise Gone(

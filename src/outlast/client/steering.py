@@ -33,6 +33,7 @@ from outlast.runtime.ends import created_of, end_as_asked, end_now, gone_on_as, 
 from outlast.runtime.finding import find_workflow
 from outlast.runtime.turns import turn_as_requested, turn_to
 from outlast.runtime.values import INLINE_LIMIT, encode
+from outlast.runtime.words import words
 
 PATIENCE = 30.0
 """Seconds that a verb waits for the owner of a run to obey."""
@@ -54,6 +55,7 @@ class Steering(Healer):
     async def cancel(self, run: RunId, *, by: str = "", reason: str = "") -> RunId:
         """Ask a run to stop, or the one that it goes on as by now; with nobody advancing it, stop it. Returns which one
         that is."""
+        by, reason = signed(by, reason)
         asked: RunId | None = run
         while asked is not None:
             if await self._is_cancelled(asked, by, reason):
@@ -85,6 +87,7 @@ class Steering(Healer):
         """Ask a run, or the one that it goes on as by now, to stop where it can go on later; with nobody advancing it, it is
         paused when this returns. Otherwise its nodes have the grace time to reach a checkpoint or their end first. `resume`
         goes on with it; its children go on meanwhile. Returns which run that is."""
+        by, reason = signed(by, reason)
         named, run = run, await self.goes_on_as(run)
         head, summary = await self._head(run), await self.get(run)
         if head.closed:
@@ -112,6 +115,7 @@ class Steering(Healer):
         worker = self._worker
         if worker is None:
             return
+        by, reason = signed(by, reason)
         worker.is_draining = True
         await worker.settled()
         ends = []
@@ -148,6 +152,7 @@ class Steering(Healer):
     ) -> Handle[Any]:
         """Do a node again and go on from there: the one that is named, or that which the run failed of. A failed one gets
         another attempt where it is, one that completed is done again on a new branch. `feedback` is given to the node."""
+        by, reason = signed(by, reason)
         given = e.NULL if feedback is None else _plain(feedback, "feedback")
         if node is None or await self._is_failed(run, node):
             return await self._reopen(run, node, by, given)
@@ -161,7 +166,7 @@ class Steering(Healer):
         return has_stopped and known is not None and known.status in (NodeStatus.FAILED, NodeStatus.RETRYING)
 
     async def _reopen(self, run: RunId, node: str | None, by: str, feedback: e.Value) -> Handle[Any]:
-        created = await created_of(self._store, run)
+        by, created = words("by", by), await created_of(self._store, run)
         workflow = find_workflow(created, self._apps) if self._worker is not None else None
         await self._must_be_sound(run)
         if created.exclusive:
@@ -224,6 +229,7 @@ class Steering(Healer):
         """Go back to an event by its number, to before a node or a question by its name, or to the `start`, and go on from
         there as a new branch. At a node, `inputs` replaces some of what the code calls it with, and `output` what it
         returned."""
+        by, reason = signed(by, reason)
         place = str(to)
         if inputs is not None and output is not msgspec.UNSET:
             raise BadInput("either other inputs or another output: with an output, the node is not done again")
@@ -238,11 +244,12 @@ class Steering(Healer):
 
     async def rewind(self, run: RunId, nodes: int = 1, *, by: str = "", reason: str = "") -> Handle[Any]:
         """Go back over the last completed nodes and do them again, as a new branch."""
+        by, reason = signed(by, reason)
         return await self._turn(run, lambda log: turning.back(log, nodes, by=by, reason=reason))
 
     async def activate(self, run: RunId, branch: int, *, by: str = "", reason: str = "") -> Handle[Any]:
         """Go on from the end of an older branch, as a new one."""
-        head = await self._head(run)
+        (by, reason), head = signed(by, reason), await self._head(run)
         if branch == head.branch:
             raise Refused(f"branch {branch} of run {run} is the current one")
         following = (await branches_of(self._store, head)).get(branch + 1)
@@ -256,7 +263,8 @@ class Steering(Healer):
     ) -> Handle[Any]:
         """A new run that has the history of this one up to an event, a node or a question, and goes on by itself. Without a
         place it is forked where it stands, or, if it is over, from the last thing it did."""
-        fork = checked_run(id) if id else self._ledger.new_run_id()
+        fork = checked_run(words("id", id)) if id else self._ledger.new_run_id()
+        title, by = words("title", title), words("by", by)
         log = [entry async for entry in self.events(run)]
         cutoff = turning.to_place(log, str(at)).cutoff if at is not None else turning.last_place(log)
         if cutoff and not any(entry.seq == cutoff for entry in log):  # it is on a branch that was left
@@ -378,6 +386,11 @@ class Steering(Healer):
         raise Gone(
             f"somebody else had run {run} go back at the same time, to event {opened.cutoff}: look, and ask again"
         )
+
+
+def signed(by: str, reason: str) -> tuple[str, str]:
+    """Who wants something and why, in words that the log can hold."""
+    return words("by", by), words("reason", reason)
 
 
 def _plain(value: Any, where: str) -> e.Value:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from outlast.client.steering import Steering
+from outlast.client.steering import Steering, signed
 from outlast.errors import NotFound, Refused
 from outlast.history import events as e
 from outlast.history.ids import RunId
@@ -93,6 +93,7 @@ class Versions(Steering):
     async def migrate(self, run: RunId, *, by: str = "", reason: str = "") -> Rehearsal:
         """Move a run to today's code. As far as that agrees with the log, the log is kept; what follows stays on its branch,
         and the run goes on beside it. If they agree altogether, no branch is needed."""
+        by, reason = signed(by, reason)
         await self.must_be_migratable(run)
         rehearsal = await self.rehearse(run)
         if rehearsal.agrees:

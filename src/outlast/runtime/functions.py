@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, overload
 
 from msgspec.structs import replace
@@ -28,6 +28,7 @@ from outlast.runtime.asks import ChildAsk, NodeAsk
 from outlast.runtime.call import Call
 from outlast.runtime.registry import register
 from outlast.runtime.scope import current
+from outlast.runtime.words import several_words, words
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -152,8 +153,9 @@ class Workflow(Generic[P, R]):
     ) -> Workflow[P, R]:
         """The same workflow, for a start under an id or a key of your choice: started twice it is one run. Of the runs with
         the same `exclusive` text only one is live at a time. What is not given stays as it was chosen before."""
-        named = {"id": None if id is None else checked_run(id), "key": _checked_key(key)}
-        given = {**named, "title": title, "tags": _checked_tags(tags), "exclusive": exclusive}
+        named = {"id": None if id is None else checked_run(words("id", id)), "key": _checked_key(key)}
+        texts = {"title": words("title", title), "exclusive": words("exclusive", exclusive)}
+        given = {**named, **texts, "tags": _checked_tags(tags)}
         chosen = StartOptions(self.start | {name: value for name, value in given.items() if value})
         if "id" in chosen and "key" in chosen:
             raise BadInput("give an id or a key, not both: either alone makes the start idempotent")
@@ -269,7 +271,7 @@ def _workflow(
     if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
         raise BadInput(f"{fn.__qualname__} is a generator: a workflow returns one result")
     called = checked_name(name or fn.__name__, "workflow")
-    spec = WorkflowSpec(fn, called, fingerprint(fn), entry_of(fn), on_restart, exclusive)
+    spec = WorkflowSpec(fn, called, fingerprint(fn), entry_of(fn), on_restart, words("exclusive", exclusive))
     made: Workflow[..., Any] = Workflow(spec)
     register(called, made)
     return made
@@ -291,13 +293,15 @@ def _checked_timeout(timeout: float | None) -> float | None:
 def _checked_key(key: Any) -> str | None:
     if key is not None and (not isinstance(key, str) or not 0 < len(key) <= 200 or not key.isprintable()):
         raise BadInput(f"a key is a text of 1 to 200 printable characters, not {key!r}")
-    return key
+    return None if key is None else words("key", key)
 
 
 def _checked_tags(tags: Any) -> tuple[str, ...]:
     if isinstance(tags, str):
         raise BadInput(f"tags are several texts, not one: write tags=({tags!r},)")
-    return tuple(tags)
+    if not isinstance(tags, Iterable):
+        raise BadInput(f"tags are several texts, not {tags!r}")
+    return several_words("tags", tags)
 
 
 def _classes(given: Any) -> Errors:

@@ -8,7 +8,8 @@ of the program have had their say: they decide what is logged, and so what is ke
 the obvious place, but it is not as innocent as it looks: with one there, `logging.basicConfig` does nothing, warnings of a
 program without any handler no longer reach stderr, and loggers that do not propagate are not heard. And no handler or filter
 could silence a replay, which has to hold for the handlers of every logger. So there is one hook, which changes no
-configuration and that no configuration takes away.
+configuration and that no configuration takes away. It is also where secrets are blotted out of what runs and the engine
+log, before any handler sees it (R4).
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Protocol, TextIO, cast
 
+from outlast.runtime import disguises, far
 from outlast.runtime.capture import is_silent, speaker
+from outlast.runtime.disguises import masked
 
 LEAST = logging.INFO
 """Records below this level are not kept, even if the program logs them."""
@@ -40,6 +43,9 @@ class LogHook:
                     return
                 with suppress(Exception):  # whatever is wrong with the record is between the program and its handlers
                     _overhear(record)
+                if disguises.known:
+                    with suppress(Exception):
+                        _blot(record)
             beneath(logger, record)
 
         self._is_on = True
@@ -57,6 +63,28 @@ def _overhear(record: logging.LogRecord) -> None:
     if speaking is None or record.levelno < LEAST or record.name.partition(".")[0] == "outlast":
         return
     speaking.say(record.levelname, record.name, _told(record))
+
+
+def _blot(record: logging.LogRecord) -> None:
+    """Blot secrets out of a record, for whoever gets it, if the code of a run or the engine logs it. What else a program
+    logs is its own."""
+    if not (_is_of_a_run() or record.name.partition(".")[0] == "outlast"):
+        return
+    said = record.getMessage()
+    if (blotted := masked(said)) != said:
+        record.msg, record.args = blotted, ()
+    if isinstance(record.exc_info, tuple) and record.exc_info[0] is not None:
+        trace = _formatter.formatException(record.exc_info)
+        if (blotted := masked(trace)) != trace:
+            record.exc_text, record.exc_info = blotted, None
+    for name, value in list(vars(record).items()):  # the stack, and what the program put there
+        if isinstance(value, str) and name != "msg" and (blotted := masked(value)) != value:
+            setattr(record, name, blotted)
+
+
+def _is_of_a_run() -> bool:
+    """Whether the code that runs here is that of a node or of a workflow."""
+    return speaker() is not None or disguises.revealed_here.get() is not None or far.current() is not None
 
 
 def _told(record: logging.LogRecord) -> str:

@@ -26,6 +26,7 @@ from contextlib import suppress
 from typing import NoReturn
 
 from outlast.runtime import far
+from outlast.runtime.hearing import listen_to_logging
 from outlast.runtime.process_call import outcome
 from outlast.runtime.process_wire import GRACE, PREFIX, Ack, Call, Kind, Note, opening, read_order
 
@@ -41,6 +42,7 @@ def main() -> None:
     _helper = Helper(_channel_taken())
     os.register_at_fork(after_in_child=_forget)
     logging.getLogger().setLevel(logging.INFO)
+    listen_to_logging()
     _helper.serve()
 
 

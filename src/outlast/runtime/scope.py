@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from outlast.errors import NotDurable
+from outlast.runtime.words import words
 
 if TYPE_CHECKING:
     from outlast.runtime.asks import NodeAsk
@@ -37,9 +38,9 @@ class Scope:
         self._counts[base] = count
         return f"{self.path}{base}" if count == 1 else f"{self.path}{base}#{count}"
 
-    def keyed(self, base: str, key: str) -> str:
+    def keyed(self, base: str, key: object) -> str:
         """`fetch[key]`: a name of the caller's own choice; used twice it is a mistake."""
-        name = f"{base}[{key}]"
+        name = f"{base}[{words('key', key if isinstance(key, str) else str(key))}]"
         if name in self._counts:
             raise NotDurable(f"{self.path}{name} is asked for twice: the keys of one node must differ within a scope")
         self._counts[name] = 1

@@ -12,13 +12,17 @@ from typing import Any, Generic, NoReturn, TypeVar, overload
 
 import msgspec
 
-from outlast.errors import BadInput
+from outlast.errors import BadInput, NotStorable
 from outlast.history import events as e
+from outlast.runtime import disguises
 from outlast.runtime.asks import Note, QuestionAsk, TimerAsk, value_of
 from outlast.runtime.call import Awaited, Call, Joint, begun
 from outlast.runtime.endings import Continue
+from outlast.runtime.giveaway import giveaway
+from outlast.runtime.refusals import SECRET
 from outlast.runtime.scope import Scope, current, here
 from outlast.runtime.values import codec_for
+from outlast.runtime.words import words
 
 R = TypeVar("R")
 A = TypeVar("A")
@@ -130,6 +134,7 @@ class step:
     """`async with step("publish"):` (or `with`, in a plain workflow): the nodes called inside belong to that step."""
 
     def __init__(self, name: str) -> None:
+        name = words("step", name)
         if not name or not name.isprintable() or name.isdigit() or set("/#[]:") & set(name) or len(name) > 100:
             raise BadInput(
                 f"{name!r} cannot be the name of a step: it is a short text, not a number, without / # [ ] :"
@@ -181,7 +186,7 @@ def approve(prompt: str, *, key: str | None = None) -> Call[bool]:
 def _checked_prompt(prompt: Any) -> str:
     if not isinstance(prompt, str) or not prompt.strip():
         raise BadInput("a question needs a text that people can read")
-    return prompt
+    return words("prompt", prompt)
 
 
 def _schema(kind: Any) -> e.Value:
@@ -190,9 +195,12 @@ def _schema(kind: Any) -> e.Value:
     if kind is datetime:  # msgspec does not say so of one that may have no time zone
         return msgspec.Raw(b'{"type":"string","format":"date-time"}')
     try:
-        return msgspec.Raw(msgspec.json.encode(msgspec.json.schema(kind)))
+        schema = msgspec.json.encode(msgspec.json.schema(kind))
     except TypeError as error:
         raise BadInput(f"an answer cannot be of type {kind!r}: {error}") from error
+    if disguises.known and giveaway(schema) is not None:
+        raise NotStorable(f"the type of an answer: {SECRET}")
+    return msgspec.Raw(schema)
 
 
 # --- going on as another run -------------------------------------------------------------------------------------------

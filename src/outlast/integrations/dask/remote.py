@@ -20,6 +20,7 @@ from msgspec import Raw
 from outlast.address import bucket_at
 from outlast.errors import NotFound, NotStorable
 from outlast.runtime import far
+from outlast.runtime.hearing import listen_to_logging
 from outlast.runtime.process_call import outcome
 from outlast.runtime.process_wire import Call, Kind
 from outlast.runtime.values import INLINE_LIMIT, stored
@@ -133,8 +134,12 @@ def _run(wire: Wire, call: Call, inputs: bytes, shelf: str) -> tuple[Told, bytes
     root = logging.getLogger()
     if root.level == logging.WARNING:  # as it is where nobody has set it
         root.setLevel(logging.INFO)
-    with far.entered(far.Far(call.attempt, wire)):
-        kind, body = outcome(call, inputs, far.Lines(wire))
+    give_back = listen_to_logging()
+    try:
+        with far.entered(far.Far(call.attempt, wire)):
+            kind, body = outcome(call, inputs, far.Lines(wire))
+    finally:
+        give_back()
     if kind == "done" and len(body) > INLINE_LIMIT and shelf:
         reference = _put(body, shelf)
         if reference and wire.ask("stored", reference):

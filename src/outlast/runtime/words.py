@@ -1,0 +1,36 @@
+"""Words that people give and the log keeps as they are: names, keys, prompts, titles, reasons (R4).
+
+They are no values, and no codec sees them; so what a codec refuses is refused here: what is no text, text that is not
+Unicode, and text that gives the value of a secret away.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from outlast.errors import BadInput, NotStorable
+from outlast.runtime import disguises
+from outlast.runtime.giveaway import giveaway
+from outlast.runtime.refusals import SECRET, SURROGATE, name_of
+from outlast.runtime.secrets import Revealed
+
+
+def words(where: str, text: Any) -> str:
+    """The text as the log can hold it, a plain `str`; `where` is what a refusal calls it."""
+    if not isinstance(text, str):
+        raise BadInput(f"{where}: a text is needed, not {name_of(type(text))}")
+    plain = text if type(text) is str else str.__str__(text)
+    try:
+        body = msgspec.json.encode(plain)
+    except UnicodeEncodeError:
+        raise BadInput(f"{where}: {SURROGATE}") from None
+    if type(text) is Revealed or (disguises.known and giveaway(body) is not None):
+        raise NotStorable(f"{where}: {SECRET}")
+    return plain
+
+
+def several_words(where: str, texts: Any) -> tuple[str, ...]:
+    """The same for several texts, which are told by their places."""
+    return tuple(words(f"{where}[{place}]", each) for place, each in enumerate(texts))
