@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 import subprocess
 import sys
@@ -17,9 +18,9 @@ from typing import TypeVar, cast
 import pytest
 
 import outlast as ol
-from outlast.client import Blocking, Client
+from outlast.client import Blocking, BlockingHandle, Client
 from outlast.client.looping import LoopThread
-from outlast.errors import StoreError
+from outlast.errors import NotDurable, Refused, StoreError
 from outlast.history.ids import RunId
 
 T = TypeVar("T")
@@ -48,6 +49,174 @@ def engine(tmp_path: Path) -> Iterator[ol.Blocking]:
         yield engine
     finally:
         engine.close()
+
+
+# --- being the same desk
+
+ASYNC_ONLY = {"leave"}
+"""An engine that blocks is closed."""
+BLOCKING_ONLY = {"close", "do"}
+
+
+def verbs_of(desk: type) -> dict[str, object]:
+    return {name: getattr(desk, name) for name in dir(desk) if not name.startswith("_")}
+
+
+def parameters_of(verb: object) -> list[tuple[str, object, object]]:
+    signature = inspect.signature(cast("Callable[..., object]", verb)) if callable(verb) else inspect.Signature()
+    return [(each.name, each.kind, each.annotation) for each in signature.parameters.values()]
+
+
+def test_both_desks_have_the_same_verbs() -> None:
+    awaited, blocking = verbs_of(Client), verbs_of(Blocking)
+    assert awaited.keys() - blocking.keys() == ASYNC_ONLY
+    assert blocking.keys() - awaited.keys() == BLOCKING_ONLY
+    assert verbs_of(ol.Handle).keys() == verbs_of(BlockingHandle).keys()
+
+
+@pytest.mark.parametrize("verb", sorted(verbs_of(Client).keys() - ASYNC_ONLY - {"list", "all"}))
+def test_a_verb_takes_the_same_at_both_desks(verb: str) -> None:
+    assert parameters_of(verbs_of(Blocking)[verb]) == parameters_of(verbs_of(Client)[verb])
+
+
+def test_every_verb_that_looks_is_answered(engine: ol.Blocking) -> None:
+    run = engine.start(waits_for_word).run
+    assert engine.find(run[:30]) == run
+    assert engine.created(run).workflow == "waits_for_word"
+    assert engine.now() > 0
+    assert engine.newest(run) == 0
+    assert engine.lineage(run)[0][0] == 1
+    assert len(list(engine.events(run, everything=True))) >= 2
+    assert [each.summary.run for each in engine.all()] == [run]
+    assert engine.worker_id in [each.worker for each in engine.workers()]
+    assert engine.stand_by(run) == ""
+    version = engine.today(run)
+    assert [each.version for each in engine.versions("waits_for_word")] == [version]
+    assert engine.known_versions(version[:8]) == [version]
+    assert "approve" in engine.source(version)
+    assert engine.differences(version, version) == ""
+    assert engine.rehearse(run).agrees
+    assert engine.migrate(run).agrees
+    assert engine.diagnose(run).status
+    assert engine.recover(run) == []
+    assert engine.verify(run).violations == ()
+    engine.wind_down(reason="enough")
+    assert engine.get(run).status == "paused"
+
+
+# --- asking from within
+
+OTHER: list[ol.Blocking] = []
+"""The engine that the code below asks."""
+
+
+@ol.workflow
+async def is_within(number: int) -> int:
+    return number + 1
+
+
+@ol.node
+async def asks_on_the_loop(number: int) -> int:
+    return OTHER[0].start(is_within, number).result()
+
+
+@ol.node
+async def runs_on_the_loop(number: int) -> int:
+    return ol.run(is_within, number)
+
+
+@ol.node
+async def asks_in_a_thread(number: int) -> int:
+    return await asyncio.to_thread(lambda: OTHER[0].start(is_within, number).result())
+
+
+@ol.node
+def asks_as_a_plain_node(number: int) -> int:
+    return OTHER[0].start(is_within, number).result()
+
+
+@ol.workflow
+async def asks_by(node: str) -> int:
+    return cast("int", await NODES[node](1))
+
+
+@ol.workflow
+async def asks_itself() -> int:
+    return OTHER[0].start(is_within, 1).result()
+
+
+@ol.workflow
+def asks_itself_plainly() -> int:
+    return OTHER[0].start(is_within, 1).result()
+
+
+@ol.workflow
+async def runs_itself() -> int:
+    return ol.run(is_within, 1)
+
+
+@ol.workflow
+async def closes_its_engine() -> None:
+    OTHER[0].close()
+
+
+NODES = {each.spec.name: each for each in (asks_on_the_loop, runs_on_the_loop, asks_in_a_thread, asks_as_a_plain_node)}
+
+
+@pytest.fixture
+def asked(engine: ol.Blocking) -> Iterator[ol.Blocking]:
+    OTHER.append(engine)
+    yield engine
+    OTHER.clear()
+
+
+@pytest.mark.parametrize("node", ["asks_on_the_loop", "runs_on_the_loop"])
+def test_an_async_node_may_not_hold_up_the_loop_of_its_engine(asked: ol.Blocking, node: str) -> None:
+    with pytest.raises(Refused, match=f"node {node} is async .* make it a plain function"):
+        within(asked.start(asks_by, node).result)
+
+
+@pytest.mark.parametrize("node", ["asks_in_a_thread", "asks_as_a_plain_node"])
+def test_a_node_in_a_thread_may_ask_its_own_engine(asked: ol.Blocking, node: str) -> None:
+    assert within(asked.start(asks_by, node).result) == 2
+
+
+@pytest.mark.parametrize("workflow", [asks_itself, asks_itself_plainly, runs_itself, closes_its_engine])
+def test_workflow_code_may_not_wait_for_an_engine(asked: ol.Blocking, workflow: ol.Workflow[[], int]) -> None:
+    with pytest.raises(NotDurable, match=r"as a child run, or do this in a node"):
+        within(lambda: asked.start(workflow).result())
+
+
+def test_workflow_code_may_not_start_runs_of_its_own(asked: ol.Blocking) -> None:
+    @ol.workflow
+    async def starts_a_run_of_its_own() -> int:
+        return await (await client.start(is_within, 1)).result()
+
+    client = asked._client
+    with pytest.raises(NotDurable, match="a workflow cannot start is_within"):
+        within(lambda: asked.start(starts_a_run_of_its_own).result())
+
+
+def test_what_runs_on_the_loop_of_an_engine_may_not_wait_for_it(engine: ol.Blocking) -> None:
+    async def ask() -> None:
+        engine.list()
+
+    with pytest.raises(Refused, match="the engine's own loop"):
+        within(lambda: engine.do(ask()))
+
+
+def within(verb: Callable[[], T]) -> T:
+    """What it answers, if it does so in time: a test that hangs tells nothing."""
+    future: Future[T] = Future()
+
+    def answer() -> None:
+        try:
+            future.set_result(verb())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=answer, daemon=True).start()
+    return future.result(PATIENCE)
 
 
 # --- closing

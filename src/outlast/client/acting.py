@@ -15,13 +15,14 @@ from outlast.client.exclusion import marks_of
 from outlast.client.handle import Handle
 from outlast.client.sameness import mean_the_same
 from outlast.client.versions import Versions
-from outlast.errors import AlreadyExists, BadInput, Cancelled, Gone, Held, OutlastError, Refused
+from outlast.errors import AlreadyExists, BadInput, Cancelled, Gone, Held, NotDurable, OutlastError, Refused
 from outlast.history import events as e
 from outlast.history.ids import RunId, checked_run, derived_run
 from outlast.history.record import Entry
 from outlast.ledger import Ledger
 from outlast.lifecycle.state import Wait
 from outlast.lifecycle.status import Status
+from outlast.runtime import scope
 from outlast.runtime.ends import Ended, created_of, ending_of
 from outlast.runtime.failures import error_from
 from outlast.runtime.finding import found_at
@@ -57,6 +58,11 @@ class Client(Versions):
         """Start a run; it is durable when this returns. `workflow.options(id=…, key=…)` makes that idempotent."""
         if not isinstance(workflow, Workflow):
             raise BadInput(f"{workflow!r} is not a workflow: decorate the function with @workflow")
+        if scope.current.get(None) is not None:
+            raise NotDurable(
+                f"a workflow cannot start {workflow.spec.name}: after a crash it would start another one. "
+                "Call it as a child run, or start it in a node."
+            )
         spec, options = workflow.spec, workflow.start
         try:
             packed = workflow.arguments.pack(args, kwargs)

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Coroutine, Iterator
+import builtins
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
+import msgspec
+
 from outlast.client.acting import Client
 from outlast.client.handle import Handle, page_of
-from outlast.client.looping import LoopThread
-from outlast.client.reading import Entry, Listed, Page, Query, Summary, Verification
+from outlast.client.looping import LoopThread, must_be_free_to_wait
+from outlast.client.reading import Entry, Interval, Listed, Page, Query, Summary, Verification
 from outlast.errors import OutlastError
 from outlast.history.ids import RunId
 from outlast.runtime.functions import Workflow
 from outlast.store import Line
 
 if TYPE_CHECKING:
+    from outlast.client.examining import Diagnosis
+    from outlast.client.owning import WorkerRuns
+    from outlast.client.versions import Version
+    from outlast.history.events import AnyEvent, RunCreated
     from outlast.lifecycle.branching import BranchSummary
     from outlast.lifecycle.comparison import Comparison
+    from outlast.lifecycle.diagnosis import Finding
     from outlast.lifecycle.narrative import Story
+    from outlast.lifecycle.state import Wait
+    from outlast.runtime.rehearsal import Rehearsal
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -29,6 +39,7 @@ class Blocking:
     """The verbs of `Client`, each waiting until it is done."""
 
     def __init__(self, opening: AbstractAsyncContextManager[Client], thread: LoopThread | None = None) -> None:
+        must_be_free_to_wait()
         self._thread = thread or LoopThread()
         self._opening = opening
         try:
@@ -66,17 +77,35 @@ class Blocking:
         """See `Client.all`."""
         return self._each(self._client.all(query or Query()))
 
-    def events(self, run: RunId, *, branch: int | None = None, after: int = 0) -> Iterator[Entry]:
+    def find(self, prefix: str) -> RunId:
+        """See `Client.find`."""
+        return self._thread.do(self._client.find(prefix))
+
+    def created(self, run: RunId) -> RunCreated:
+        """See `Client.created`."""
+        return self._thread.do(self._client.created(run))
+
+    def now(self) -> int:
+        """See `Client.now`."""
+        return self._thread.do(self._client.now())
+
+    def events(
+        self, run: RunId, *, branch: int | None = None, everything: bool = False, after: int = 0
+    ) -> Iterator[Entry]:
         """See `Client.events`."""
-        return self._each(self._client.events(run, branch=branch, after=after))
+        return self._each(self._client.events(run, branch=branch, everything=everything, after=after))
 
-    def watch(self, run: RunId, *, after: int = 0) -> Iterator[Entry]:
-        """See `Client.watch`."""
-        return self._each(self._client.watch(run, after=after))
+    def watch(self, run: RunId, *, after: int = 0, stalled: Callable[[bool], None] | None = None) -> Iterator[Entry]:
+        """See `Client.watch`. `stalled` is called on the engine's own thread: it must not ask the engine for anything."""
+        return self._each(self._client.watch(run, after=after, stalled=stalled))
 
-    def lines(self, run: RunId, *, node: str = "", attempt: int | None = None) -> Iterator[Line]:
+    def lines(self, run: RunId, *, node: str = "", attempt: int | None = None, after: int = 0) -> Iterator[Line]:
         """See `Client.lines`."""
-        return self._each(self._client.lines(run, node=node, attempt=attempt))
+        return self._each(self._client.lines(run, node=node, attempt=attempt, after=after))
+
+    def questions(self, run: RunId) -> builtins.list[Wait]:
+        """See `Client.questions`."""
+        return self._thread.do(self._client.questions(run))
 
     def answer(self, run: RunId, value: Any, *, interaction: str | None = None, by: str = "") -> None:
         """See `Client.answer`."""
@@ -94,9 +123,26 @@ class Blocking:
         """See `Client.pause`."""
         return self._thread.do(self._client.pause(run, by=by, reason=reason))
 
+    def wind_down(self, runs: Iterable[RunId] = (), *, by: str = "", reason: str = "") -> None:
+        """See `Client.wind_down`."""
+        self._thread.do(self._client.wind_down(runs, by=by, reason=reason))
+
     def drain(self) -> None:
         """See `Client.drain`."""
         self._thread.do(self._client.drain())
+
+    @property
+    def worker_id(self) -> str:
+        """See `Client.worker_id`."""
+        return self._client.worker_id
+
+    def workers(self) -> builtins.list[WorkerRuns]:
+        """See `Client.workers`."""
+        return self._thread.do(self._client.workers())
+
+    def stand_by(self, run: RunId) -> str:
+        """See `Client.stand_by`."""
+        return self._thread.do(self._client.stand_by(run))
 
     def resume(self, run: RunId, *, by: str = "") -> BlockingHandle[Any]:
         """See `Client.resume`."""
@@ -108,9 +154,18 @@ class Blocking:
         """See `Client.retry`."""
         return self._handled(self._client.retry(run, node, feedback=feedback, by=by, reason=reason))
 
-    def jump(self, run: RunId, to: str | int, **how: Any) -> BlockingHandle[Any]:
+    def jump(
+        self,
+        run: RunId,
+        to: str | int,
+        *,
+        inputs: dict[str, Any] | None = None,
+        output: Any = msgspec.UNSET,
+        by: str = "",
+        reason: str = "",
+    ) -> BlockingHandle[Any]:
         """See `Client.jump`."""
-        return self._handled(self._client.jump(run, to, **how))
+        return self._handled(self._client.jump(run, to, inputs=inputs, output=output, by=by, reason=reason))
 
     def rewind(self, run: RunId, nodes: int = 1, *, by: str = "", reason: str = "") -> BlockingHandle[Any]:
         """See `Client.rewind`."""
@@ -120,9 +175,11 @@ class Blocking:
         """See `Client.activate`."""
         return self._handled(self._client.activate(run, branch, by=by, reason=reason))
 
-    def fork(self, run: RunId, at: str | int | None = None, **how: Any) -> BlockingHandle[Any]:
+    def fork(
+        self, run: RunId, at: str | int | None = None, *, id: str | None = None, title: str = "", by: str = ""
+    ) -> BlockingHandle[Any]:
         """See `Client.fork`."""
-        return self._handled(self._client.fork(run, at, **how))
+        return self._handled(self._client.fork(run, at, id=id, title=title, by=by))
 
     def _handled(self, verb: Coroutine[Any, Any, Handle[Any]]) -> BlockingHandle[Any]:
         return BlockingHandle(self, self._thread.do(verb))
@@ -141,9 +198,61 @@ class Blocking:
         """See `Client.compare`."""
         return self._thread.do(self._client.compare(run, other, branch=branch, other_branch=other_branch))
 
+    def lineage(self, run: RunId, branch: int | None = None) -> tuple[Interval, ...]:
+        """See `Client.lineage`."""
+        return self._thread.do(self._client.lineage(run, branch))
+
+    def newest(self, run: RunId) -> int:
+        """See `Client.newest`."""
+        return self._thread.do(self._client.newest(run))
+
     def verify(self, run: RunId) -> Verification:
         """See `Client.verify`."""
         return self._thread.do(self._client.verify(run))
+
+    def diagnose(self, run: RunId) -> Diagnosis:
+        """See `Client.diagnose`."""
+        return self._thread.do(self._client.diagnose(run))
+
+    def planned(self, run: RunId, finding: Finding) -> builtins.list[AnyEvent]:
+        """See `Client.planned`."""
+        return self._thread.do(self._client.planned(run, finding))
+
+    def recover(self, run: RunId) -> builtins.list[Finding]:
+        """See `Client.recover`."""
+        return self._thread.do(self._client.recover(run))
+
+    def versions(self, workflow: str) -> builtins.list[Version]:
+        """See `Client.versions`."""
+        return self._thread.do(self._client.versions(workflow))
+
+    def known_versions(self, beginning: str) -> builtins.list[str]:
+        """See `Client.known_versions`."""
+        return self._thread.do(self._client.known_versions(beginning))
+
+    def source(self, version: str) -> str:
+        """See `Client.source`."""
+        return self._thread.do(self._client.source(version))
+
+    def differences(self, old: str, new: str) -> str:
+        """See `Client.differences`."""
+        return self._thread.do(self._client.differences(old, new))
+
+    def today(self, run: RunId) -> str:
+        """See `Client.today`."""
+        return self._thread.do(self._client.today(run))
+
+    def rehearse(self, run: RunId) -> Rehearsal:
+        """See `Client.rehearse`."""
+        return self._thread.do(self._client.rehearse(run))
+
+    def migrate(self, run: RunId, *, by: str = "", reason: str = "") -> Rehearsal:
+        """See `Client.migrate`."""
+        return self._thread.do(self._client.migrate(run, by=by, reason=reason))
+
+    def must_be_migratable(self, run: RunId) -> None:
+        """See `Client.must_be_migratable`."""
+        self._thread.do(self._client.must_be_migratable(run))
 
     def do(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Anything else, on the engine's own loop."""

@@ -11,7 +11,10 @@ from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from outlast.errors import OutlastError, Refused, StoreError
+from outlast.errors import NotDurable, OutlastError, Refused, StoreError
+from outlast.runtime import scope
+from outlast.runtime.capture import speaker
+from outlast.runtime.inside import Inside
 
 T = TypeVar("T")
 
@@ -35,6 +38,11 @@ class LoopThread:
     def do(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """The result of a coroutine on that loop. Who is interrupted while waiting leaves it undone; `StoreError` if the
         loop is stopped, before or meanwhile."""
+        try:
+            self._must_be_elsewhere()
+        except OutlastError:
+            coroutine.close()
+            raise
         future = self._begun(coroutine)
         try:
             return self._awaited(future)
@@ -50,6 +58,7 @@ class LoopThread:
 
     def stop(self, last: Callable[[], Coroutine[Any, Any, object]] | None = None) -> None:
         """Tell those who wait, do one `last` thing and end. Only the first time, and only in the process it belongs to."""
+        self._must_be_elsewhere()
         if self._process != os.getpid() or not self._shut():
             return
         try:
@@ -75,6 +84,12 @@ class LoopThread:
         future.add_done_callback(self._asked.discard)
         return future
 
+    def _must_be_elsewhere(self) -> None:
+        """Who waits here must not hold up what is waited for."""
+        must_be_free_to_wait()
+        if threading.current_thread() is self._thread:
+            raise Refused("this is the engine's own loop, which would wait for itself: ask from another thread")
+
     def _must_be_here(self) -> None:
         """The thread stays behind when a process is forked, and stands still when the interpreter ends."""
         if self._process != os.getpid():
@@ -98,6 +113,21 @@ class LoopThread:
         except BaseException:
             future.cancel()
             raise
+
+
+def must_be_free_to_wait() -> None:
+    """Refuse to wait in workflow code, which the loop of its engine waits for, and in a node that runs on that loop."""
+    if scope.current.get(None) is not None:
+        raise NotDurable(
+            "a workflow cannot use an engine that blocks, nor run(): its own engine would wait for it. "
+            "Call the other workflow as a child run, or do this in a node that is a plain function."
+        )
+    node = speaker()
+    if isinstance(node, Inside) and asyncio._get_running_loop() is node.loop:
+        raise Refused(
+            f"node {node.node} is async and would hold up the loop of its own engine: to use an engine that blocks, "
+            "or run(), make it a plain function, or ask in a thread: await asyncio.to_thread(...)"
+        )
 
 
 async def _emptied(loop: asyncio.AbstractEventLoop) -> None:
