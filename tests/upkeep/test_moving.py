@@ -76,6 +76,19 @@ async def moved_parent(name: str) -> str:
     return f"parent of {await moved_story(name)}"
 
 
+@ol.workflow
+async def moved_long(name: str, rest: int) -> str:
+    await moved_step(f"{name} {rest}")
+    if rest:
+        await ol.continue_as(name, rest - 1)
+    return await ol.ask("go on?", str)
+
+
+@ol.workflow
+async def moved_parent_of_long(name: str) -> str:
+    return f"parent of {await moved_long(name, 2)}"
+
+
 # --- two stores
 
 
@@ -270,6 +283,49 @@ def test_all_families_come_whole(sqlite: str, tmp_path: Path) -> None:
                 assert str(await engine.result(RunId(name))).startswith(f"parent of {name} first, yes")
         assert done.pop("large") == 2, "once in each child"
         assert set(done.values()) == {1}
+
+    asyncio.run(asyncio.wait_for(journey(), 60))
+
+
+def test_a_run_brings_what_goes_on_for_it(sqlite: str, tmp_path: Path) -> None:
+    other = str(tmp_path / "other.db")
+
+    async def journey() -> None:
+        async with at_work(sqlite) as engine:
+            await engine.start(moved_long.options(id="long"), "a", 2)
+            (newest,) = await asking(sqlite, 1)
+        moved = await copied(sqlite, other, "long")
+        assert [each.how for each in moved] == ["going on", "over", "over"]
+        assert [moved[0].run, moved[-1].run] == [newest, "long"]
+        async with at_work(other) as engine:
+            await answered(engine, newest)
+            assert await engine.result(RunId("long")) == "yes"
+        await must_be_sound(other, *(each.run for each in moved))
+        assert done == {"a 2": 1, "a 1": 1, "a 0": 1}
+
+    asyncio.run(asyncio.wait_for(journey(), 60))
+
+
+@pytest.mark.parametrize("which", [["parent"], []], ids=["named", "all"])
+def test_a_parent_brings_what_its_children_go_on_as(sqlite: str, tmp_path: Path, which: list[str]) -> None:
+    other = str(tmp_path / "other.db")
+
+    async def journey() -> None:
+        async with at_work(sqlite) as engine:
+            await engine.start(moved_parent_of_long.options(id="parent"), "a")
+            (newest,) = await asking(sqlite, 1)
+            runs = [each.summary.run async for each in engine.all(Query())]
+        for child in set(runs) - {"parent"}:
+            with pytest.raises(Refused, match="awaited by its parent: copy run parent"):
+                await copied(sqlite, other, child)
+        moved = await copied(sqlite, other, *which)
+        assert {each.run for each in moved} == set(runs)
+        assert [moved[0].run, moved[-1].run] == [newest, "parent"]
+        async with at_work(other) as engine:
+            await answered(engine, newest)
+            assert await engine.result(RunId("parent")) == "parent of yes"
+        await must_be_sound(other, *runs)
+        assert done == {"a 2": 1, "a 1": 1, "a 0": 1}
 
     asyncio.run(asyncio.wait_for(journey(), 60))
 

@@ -1,5 +1,6 @@
 """Runs brought to another store, where they go on.
 
+A run goes together with the children it waits for, and with the run that it has continued as, if it has; so does a child.
 A run that is not over is paused first where it is, so that it goes on in one place only, and set going again where it has
 arrived. Its log is byte for byte the same up to there, its blobs and its definition lie beside it. Whatever is interrupted
 is done again from where it was: nothing is copied twice.
@@ -18,11 +19,11 @@ from msgspec.structs import astuple
 from outlast.client import Client, Query
 from outlast.errors import Conflict, Damaged, NotFound, Refused
 from outlast.history import events as e
-from outlast.history.ids import RunId
+from outlast.history.ids import RunId, derived_run
 from outlast.ledger.moving import copy_log
 from outlast.ledger.reading import head_of, lineage_of, records, state_of
 from outlast.lifecycle.status import TERMINAL, Status
-from outlast.runtime.ends import open_children
+from outlast.runtime.ends import created_of, ending_of, open_children
 from outlast.runtime.values import blob_of, is_elsewhere
 from outlast.store import BlobRef, Store
 
@@ -30,6 +31,8 @@ MOVED = "it is copied to another store, and goes on there"
 """Why a run was paused here. One that is paused with this reason is set going where it arrives."""
 PATIENCE, ASK_AGAIN = 60.0, 2.0
 """Seconds that a live worker has to pause a run, and after which it is asked again: it may have died."""
+SUCCESSION = 5.0
+"""Seconds that a live worker has to create the successor of a run that has ended."""
 
 
 class Moved(Struct, frozen=True):
@@ -89,27 +92,66 @@ class _Move:
     async def _awaiting(self, run: RunId) -> str:
         """The parent that waits for this run, if one does."""
         summary = await self._source.get(run)
-        if not summary.parent or (summary.status in TERMINAL and not summary.held):
+        is_over = summary.status in TERMINAL and not summary.held
+        if not summary.parent or (is_over and await self._continued_as(run) is None):
             return ""
         parent = RunId(summary.parent)
         head = await self._here.head(parent)
-        return parent if head is not None and not head.closed and run in await self._open_children(parent) else ""
+        if head is None or head.closed:
+            return ""
+        first = derived_run(parent, (await created_of(self._here, run)).parent_node)
+        is_open = first in await self._open_children(parent)
+        return parent if is_open and await self._leads_to(first, run) else ""
+
+    async def _leads_to(self, first: RunId, run: RunId) -> bool:
+        """Whether this run is the first, or goes on for it, or for the one that does, …"""
+        each: RunId | None = first
+        while each is not None and each != run:
+            each = await self._continued_as(each)
+        return each is not None
+
+    async def _continued_as(self, run: RunId) -> RunId | None:
+        """The run that goes on for this one, if it has continued. It may not be there yet."""
+        head = await self._here.head(run)
+        ending = await ending_of(self._here, head) if head is not None and head.closed else None
+        return RunId(ending.successor) if isinstance(ending, e.RunContinued) else None
 
     async def _open_children(self, run: RunId) -> list[RunId]:
         head = await head_of(self._here, run)
         return open_children(await state_of(self._here, run, await lineage_of(self._here, head)))
 
     async def family(self, run: RunId) -> AsyncIterator[Moved]:
-        """A run and the children it waits for. They arrive before it does, or it would start them again there."""
-        if run in self._done:
-            return
-        self._done.add(run)
-        await _stand_still(self._source, run)
-        for child in await self._open_children(run):
-            if await self._here.head(child) is not None:
-                async for moved in self.family(child):
-                    yield moved
-        yield await self._one(run)
+        """A run, what goes on for it, and the children it waits for. They arrive before it does, or it would start them
+        again there."""
+        for each in reversed(await self._line(run)):
+            for child in await self._open_children(each):
+                if await self._here.head(child) is not None:
+                    async for moved in self.family(child):
+                        yield moved
+            yield await self._one(each)
+
+    async def _line(self, run: RunId) -> list[RunId]:
+        """A run, its successor, the successor of that, …: those that have not arrived, each standing still."""
+        line = list[RunId]()
+        following: RunId | None = run
+        while following is not None and following not in self._done:
+            self._done.add(following)
+            line.append(following)
+            await _stand_still(self._source, following)
+            following = await self._successor(following)
+        return line
+
+    async def _successor(self, run: RunId) -> RunId | None:
+        """The same, once it is there."""
+        successor, deadline = await self._continued_as(run), asyncio.get_running_loop().time() + SUCCESSION
+        while successor is not None and await self._here.head(successor) is None:
+            if asyncio.get_running_loop().time() > deadline:
+                raise Refused(
+                    f"run {run} goes on as run {successor}, which nobody has created yet: "
+                    f"open an engine on this store, or see `outlast doctor {run}`, and copy it then"
+                )
+            await asyncio.sleep(0.1)
+        return successor
 
     async def _one(self, run: RunId) -> Moved:
         blobs = await _bring_blobs(self._here, self._there, run)
