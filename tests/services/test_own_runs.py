@@ -15,8 +15,9 @@ from outlast.errors import AlreadyExists
 from outlast.history.ids import RunId
 from outlast.ledger import Ledger
 from outlast.runtime.worker import Worker
+from outlast.services import claimer
 from outlast.services.claimer import Claimer
-from outlast.store import Head
+from outlast.store import Head, Holding
 from outlast.stores.memory import Memory, MemoryStore
 
 fails = {"now": False}
@@ -198,5 +199,51 @@ def test_a_start_that_is_refused_leaves_the_run_there_is_in_care() -> None:
             with pytest.raises(AlreadyExists):
                 await here.client.start(own_story.options(id="refused"), 1)
             assert here.worker.own == {handle.run}
+
+    play(scene)
+
+
+def test_runs_that_wait_cost_nothing_while_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is announced, only the runs that it is about are looked at."""
+    monkeypatch.setattr(claimer, "POLL", 1000.0)
+
+    async def scene() -> None:
+        async with bench() as here:
+            waiting = [await here.client.start(own_question) for _ in range(50)]
+            for handle in waiting:
+                await here.rest(handle.run)
+            await here.claimer.look()
+            seen: list[RunId] = []
+            holding = here.store.holding
+
+            async def noted(run: RunId) -> Holding | None:
+                seen.append(run)
+                return await holding(run)
+
+            monkeypatch.setattr(here.store, "holding", noted)
+            for n in range(5):
+                assert await (await here.client.start(own_story, n)).result() == n + 1
+            await waiting[7].answer(True)
+            assert await waiting[7].result() is True
+            assert set(seen) & {handle.run for handle in waiting} == {waiting[7].run}
+
+    play(scene)
+
+
+def test_runs_whose_owner_left_without_a_word_are_found_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claimer, "POLL", 0.001)
+    monkeypatch.setattr(claimer, "PASSED", 1)
+
+    async def scene() -> None:
+        memory = Memory()
+        async with bench(memory) as there, bench(memory) as here:
+            runs = [(await there.client.start(own_question)).run for _ in range(3)]
+            for run in runs:
+                assert await here.client.stand_by(run) == there.worker.id
+            await until(lambda: not here.worker.heard)
+            left, there.worker.own = there.worker.id, set()
+            there.worker.begin_anew()
+            await there.store.retire(left)
+            await until(lambda: here.worker.drivers.keys() == set(runs))
 
     play(scene)

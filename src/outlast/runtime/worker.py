@@ -100,6 +100,8 @@ class Worker:
         """Set when there may be runs to claim."""
         self.own: set[RunId] | None = None if adopts else set()
         """The only runs it advances, if it does not take on others. One that is over is left out."""
+        self.heard: set[RunId] = set()
+        """Those of its own that have news, or were taken on, since somebody looked after them."""
         self.doubtful = DoubtfulStarts(self)
         self.grace = grace
         """Seconds that nodes have to come to a good place when nothing more is to begin."""
@@ -146,16 +148,21 @@ class Worker:
         """Advance this run too."""
         if self.own is not None:
             self.own.add(run)
+            self.heard.add(run)
         self.wanted.set()
 
     def leave_out(self, run: RunId) -> None:
         """Advance this run no more, unless it is taken on again."""
         if self.own is not None:
             self.own.discard(run)
+            self.heard.discard(run)
 
     def hear(self, runs: frozenset[RunId]) -> None:
         """These runs have news. Those that are driven here hear it themselves; the others may want an owner."""
         self.doubtful.hear(runs)
+        if self.own is not None:
+            runs = (runs & self.own) - self.drivers.keys()
+            self.heard |= runs
         if not self.wanted.is_set() and not runs <= self.drivers.keys():
             self.wanted.set()
 
@@ -370,6 +377,7 @@ class Worker:
         for driver in list(self.drivers.values()):
             driver.leave()
         self.id = self.ledger.new_worker_id()
+        self.heard |= self.own or set()
 
     def spawn(self, coroutine: Coroutine[Any, Any, Any]) -> None:
         """Do this in the background, in a context of its own."""

@@ -18,6 +18,8 @@ POLL = 1.0
 """Seconds between two looks when nothing was announced: a death is announced by nobody."""
 BATCH = 200
 """Runs claimed in one step."""
+PASSED = 100
+"""Of the runs that a worker keeps to, so many are looked at in one such look, in turn: thousands may only wait."""
 SHORTEST = 0.01
 """Seconds between two looks however much is announced."""
 
@@ -29,6 +31,10 @@ class Claimer:
         self._worker = worker
         self._is_scarce = False
         self._served = ""
+        self._round: list[RunId] = []
+        """Those of the worker's own runs that are still to be passed."""
+        self._passed = -POLL
+        """When some were passed last."""
 
     async def run(self) -> None:
         """Look whenever there may be something. After the first round it is known what others had left behind."""
@@ -52,10 +58,33 @@ class Claimer:
         if worker.own is None:
             claims = await self._fairly(names, wanted)
         else:
-            runs = [run for run in list(worker.own) if not worker.knows(run) and await self._wants_an_owner(run)]
-            claims = await worker.store.claim(worker.id, runs=runs, limit=wanted) if runs else []
+            claims = await self._of_its_own(worker.own, wanted)
         await asyncio.gather(*(worker.adopt(claim) for claim in claims))
         return len(claims) == wanted
+
+    async def _of_its_own(self, own: set[RunId], wanted: int) -> list[Claim]:
+        """Of the runs that the worker keeps to: those that have news, and in turn the others, of which nobody tells that
+        their owner has died or left."""
+        worker = self._worker
+        heard, worker.heard = worker.heard | set(self._next_round(own)), set()
+        try:
+            runs = [run for run in heard & own if not worker.knows(run) and await self._wants_an_owner(run)]
+            claims = await worker.store.claim(worker.id, runs=runs, limit=wanted) if runs else []
+        except BaseException:
+            worker.heard |= heard
+            raise
+        if len(claims) == wanted:  # there was no room for more
+            worker.heard |= own.intersection(runs) - {claim.run for claim in claims}
+        return claims
+
+    def _next_round(self, own: set[RunId]) -> list[RunId]:
+        now = asyncio.get_running_loop().time()
+        if now - self._passed < POLL:
+            return []
+        self._passed = now
+        self._round = self._round or list(own)
+        found, self._round = self._round[:PASSED], self._round[PASSED:]
+        return found
 
     async def _fairly(self, names: tuple[str, ...], wanted: int) -> list[Claim]:
         """While there are more runs than there is room for, each workflow has its share first, in turn: one with thousands
