@@ -2,7 +2,8 @@
 
 An address is a path, `sqlite:///path` (three slashes and a relative path, four and an absolute one), `postgresql://…`,
 `memory:`, or a bucket: `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix` or a folder, `file:///folder`.
-Nothing here looks at a disk or a network: whether there is a store at an address, whoever opens it finds out.
+Nothing here looks at a network, nor at a disk but to follow links and to find a file's blobs: whether there is a store at an
+address, whoever opens it finds out.
 
 The address of a bucket is shown in messages and settings, so no secret may stand in one: one that has is refused without
 repeating it.
@@ -26,6 +27,8 @@ __all__ = ["DEFAULT", "BucketAddress", "Server", "blobs_beside", "bucket_at", "f
 
 DEFAULT = Path(".outlast", "runs.db")
 """Where a project's runs are if nobody says otherwise."""
+_FIRST_HALF, _SECOND_HALF = re.compile(r"[0-9a-f]{2}"), re.compile(r"[0-9a-f]{62}")
+"""The folder of a blob, and its file there."""
 KINDS = (
     "a path, sqlite:///path, postgresql://host/database, s3://bucket/prefix, gs://, az://, file:///folder or memory:"
 )
@@ -186,7 +189,18 @@ def real_file(path: Path) -> Path:
 
 def blobs_beside(path: Path) -> Path:
     """Where a file's blobs are: by its own name (`real_file`), so that the same file has the same blobs however it was
-    named."""
-    if path.parts[-2:] == DEFAULT.parts:
-        return path.with_name("blobs")
-    return path.with_name(path.name + ".blobs")
+    named. A project's folder that was moved or renamed, perhaps with a link in its place, has them where it had them."""
+    places = path.with_name(path.name + ".blobs"), path.with_name("blobs")
+    if path.name != DEFAULT.name:
+        return places[0]
+    usual, other = reversed(places) if path.parts[-2:] == DEFAULT.parts else places
+    return other if not _holds_blobs(usual) and _holds_blobs(other) else usual
+
+
+def _holds_blobs(folder: Path) -> bool:
+    """Whether some file in the folder has the name of a blob: others may have a folder of the same name."""
+    try:
+        halves = [half for half in folder.iterdir() if _FIRST_HALF.fullmatch(half.name)]
+        return any(_SECOND_HALF.fullmatch(file.name) for half in halves if half.is_dir() for file in half.iterdir())
+    except (OSError, ValueError):
+        return False

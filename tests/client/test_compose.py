@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 import outlast as ol
+from outlast.address import blobs_beside
 from outlast.client import Query
 from outlast.compose import default_store, open_desk, open_settled, open_store, read_key
 from outlast.errors import BadInput, StoreError, StoreUnusable
 from outlast.history.events import InteractionRequested
 from outlast.settings import Settings
+from outlast.store import BlobRef
 from outlast.stores.memory import MemoryStore
 from outlast.stores.sqlite import SqliteStore
 
@@ -92,6 +94,38 @@ def test_a_store_and_what_is_beside_it_are_the_same_through_a_link(
     assert (two.path, two.blobs.root) == (one.path, one.blobs.root) == (tmp_path / file, one.blobs.root)
     for store in (one, two):
         asyncio.run(store.close())
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [(".outlast", "data"), ("data", ".outlast"), ("data", "other"), (".outlast", ".outlast")]
+)
+def test_a_folder_that_is_moved_keeps_its_blobs_also_behind_a_link(before: str, after: str, tmp_path: Path) -> None:
+    async def put() -> BlobRef:
+        store = open_store(f"{before}/runs.db")
+        try:
+            return await store.blobs.put(b"large")
+        finally:
+            await store.close()
+
+    async def read(address: str) -> bytes:
+        store = open_store(address)
+        try:
+            return b"".join([chunk async for chunk in store.blobs.open(ref)])
+        finally:
+            await store.close()
+
+    ref = asyncio.run(put())
+    (tmp_path / "disk").mkdir()
+    (tmp_path / before).rename(tmp_path / "disk" / after)
+    _linked(".outlast", f"disk/{after}", tmp_path)
+    assert asyncio.run(read(".outlast/runs.db")) == b"large"
+    assert asyncio.run(read(f"disk/{after}/runs.db")) == b"large"
+
+
+def test_a_folder_of_somebody_elses_is_not_taken_for_that_of_the_blobs(tmp_path: Path) -> None:
+    (tmp_path / "blobs" / "ab").mkdir(parents=True)
+    (tmp_path / "blobs" / "ab" / "photo.jpg").touch()
+    assert blobs_beside(tmp_path / "runs.db") == tmp_path / "runs.db.blobs"
 
 
 def test_a_store_is_made_where_a_link_leads_to(tmp_path: Path) -> None:
