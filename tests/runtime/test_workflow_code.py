@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import enum
 import gc
 import json
 import logging
 import threading
 from contextlib import aclosing, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import msgspec
+import pydantic
 import pytest
 
 import outlast as ol
@@ -904,6 +909,29 @@ async def test_a_child_run_that_is_held_keeps_its_parent_waiting(stage: Any) -> 
 # --- people ------------------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Visit:
+    when: datetime
+
+
+class Stay(msgspec.Struct, tag=True):
+    nights: int
+
+
+class Tour(msgspec.Struct, tag=True):
+    nights: int
+
+
+class Choice(enum.IntEnum):
+    TEA = 1
+    COFFEE = 2
+
+
+class Guest(pydantic.BaseModel):
+    name: str
+    visits: list[Visit] = []
+
+
 async def asked(stage: Any, kind: Any = int) -> tuple[ol.Client, Any]:
     @ol.workflow
     async def flow() -> str:
@@ -946,6 +974,50 @@ async def test_a_date_as_an_answer_that_is_none_is_refused(stage: Any) -> None:
         await handle.answer("tomorrow")
     await handle.answer(datetime(2030, 1, 1, tzinfo=UTC))
     assert "2030" in await soon(handle.result())
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong", "right"),
+    [
+        (Visit, {"when": "soon"}, {"when": "2030-01-01T00:00:00Z"}),
+        (list[datetime] | None, ["soon"], ["2030-01-01T00:00:00"]),
+        (Decimal, "much", "1.50"),
+        (bytes, "?", "YQ=="),
+        (dict[int, str], {"one": "a"}, {"1": "a"}),
+        (dict[str, tuple[int, datetime]], {"a": [1, "soon"]}, {"a": [1, "2030-01-01T00:00:00"]}),
+        (Guest, {"name": "Ann", "visits": [{"when": "soon"}]}, {"name": "Ann", "visits": []}),
+        (list[Guest], [{"visits": []}], [{"name": "Ann"}]),
+    ],
+)
+async def test_what_the_type_cannot_read_is_no_answer(stage: Any, kind: Any, wrong: Any, right: Any) -> None:
+    """P7: it is refused before anything is stored; stored, it would hold the run."""
+    engine, handle = await asked(stage, kind)
+    before = len(await stage.events(engine, handle.run))
+    with pytest.raises(ol.BadInput):
+        await handle.answer(wrong)
+    assert len(await stage.events(engine, handle.run)) == before
+    await handle.answer(right)
+    assert await soon(handle.result())
+
+
+@pytest.mark.parametrize(
+    ("kind", "answer"),
+    [
+        (Visit, Visit(datetime(2030, 1, 1, tzinfo=UTC))),
+        (Choice, Choice.TEA),
+        (list[Choice], [Choice.TEA]),
+        (tuple[int, str], (1, "a")),
+        (Path, Path("a/b")),
+        (dict[int, str], {1: "a"}),
+        (Guest, Guest(name="Ann")),
+        (Stay | Tour, Tour(3)),
+        (Any, {"a": {1}, 2: (3,)}),
+    ],
+)
+async def test_an_answer_may_be_a_value_of_the_type_itself(stage: Any, kind: Any, answer: Any) -> None:
+    _, handle = await asked(stage, kind)
+    await handle.answer(answer)
+    assert await soon(handle.result()) == repr(answer)
 
 
 async def test_a_question_is_answered_once(stage: Any) -> None:

@@ -9,7 +9,7 @@ import msgspec
 
 from outlast.cli.parameters import WORDS
 from outlast.cli.words import cropped
-from outlast.client.answers import must_fit
+from outlast.client.answers import FORMATS, must_fit
 from outlast.errors import BadInput
 from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
@@ -51,7 +51,8 @@ def understood(text: str, schema: Any) -> Any:
             refusal = refusal or error
         else:
             return form
-    raise BadInput(f"{refusal} (wanted is {wanted(schema)})")
+    asked_for = wanted(schema)
+    raise refusal if refusal and asked_for in str(refusal) else BadInput(f"{refusal} (wanted is {asked_for})")
 
 
 def wanted(schema: Any) -> str:
@@ -67,7 +68,8 @@ def wanted(schema: Any) -> str:
     if kind == "object" and named.get("properties"):
         return f"a JSON object with {', '.join(cropped(name, 40) for name in named['properties'])}"
     if kind == "string" and named.get("format"):
-        return f"a {cropped(str(named['format']), 40)}"
+        form = str(named["format"])
+        return FORMATS[form][1] if form in FORMATS else f"a {cropped(form, 40)}"
     return _SAID.get(kind, "any text, or JSON") if isinstance(kind, str) else "any text, or JSON"
 
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import suppress
+from pathlib import PurePath
 from typing import Any, ParamSpec, TypeVar
 
 import msgspec
@@ -27,6 +28,7 @@ from outlast.runtime.ends import Ended, created_of, ending_of
 from outlast.runtime.failures import error_from
 from outlast.runtime.finding import found_at
 from outlast.runtime.functions import Workflow
+from outlast.runtime.secrets import has_revealed
 from outlast.runtime.values import Codec, codec_for, encode, fetched, stored
 from outlast.runtime.words import several_words, words
 from outlast.runtime.worker import Worker
@@ -245,8 +247,9 @@ class Client(Versions):
                 f"run {run} is over: it takes no more answers{f'; it goes on as {newest}' if newest != run else ''}"
             )
         wait = await self._question(run, interaction)
-        raw = _plain(value)
-        must_fit(msgspec.json.decode(raw), msgspec.json.decode(wait.detail))
+        schema = msgspec.json.decode(wait.detail)
+        raw = _plain(value, schema)
+        must_fit(msgspec.json.decode(raw), schema)
         answered = e.InteractionAnswered(interaction=wait.id, answer=await stored(raw, self._store.blobs), by=by)
         await self._ledger.deliver(run, [answered])
 
@@ -281,10 +284,29 @@ class Client(Versions):
                 await self._store.retire(self._stand_in)
 
 
-def _plain(value: Any) -> e.Value:
-    """An answer as the JSON that the question's schema speaks of: a date is a text there, a dataclass an object."""
-    raw = encode(value, where="answer")  # which refuses what must not be stored
+def _plain(value: Any, schema: Any) -> e.Value:
+    """An answer as the JSON that the question's schema speaks of: a date is a text there, a dataclass an object. Where any
+    answer will do, it says itself what it is."""
+    if schema is None:
+        return encode(value, where="answer")
     try:
-        return encode(msgspec.to_builtins(value), where="answer")
-    except TypeError:
-        return raw
+        tree = msgspec.to_builtins(value, str_keys=True, enc_hook=_dumped)
+    except (TypeError, ValueError, RecursionError):
+        return encode(value, where="answer")  # which says why it cannot be stored
+    return encode(_listed(tree), where="answer")
+
+
+def _listed(tree: Any) -> Any:
+    """The same without tuples, of which JSON has none."""
+    if isinstance(tree, dict):
+        return {key: _listed(part) for key, part in tree.items()}
+    return [_listed(part) for part in tree] if isinstance(tree, list | tuple) else tree
+
+
+def _dumped(value: Any) -> Any:
+    """What msgspec does not know: a path, a model of pydantic, which is not imported and need not be there."""
+    if isinstance(value, PurePath):
+        return str(value)
+    if hasattr(type(value), "model_dump") and not has_revealed(dump := value.model_dump(mode="json", by_alias=True)):
+        return dump
+    raise TypeError

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import datetime
 import operator
 import re
 import uuid
+from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -22,13 +25,15 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "object": (dict,),
 }
 
-_FORMATS: dict[str, Any] = {
-    "date-time": datetime.datetime,
-    "date": datetime.date,
-    "time": datetime.time,
-    "duration": datetime.timedelta,
-    "uuid": uuid.UUID,
+FORMATS: dict[str, tuple[Any, str]] = {
+    "date-time": (datetime.datetime, "a date and time, such as 2027-05-01T12:00:00Z"),
+    "date": (datetime.date, "a date, such as 2027-05-01"),
+    "time": (datetime.time, "a time, such as 12:00:00"),
+    "duration": (datetime.timedelta, "a duration, such as PT1H30M or P2D"),
+    "uuid": (uuid.UUID, "a UUID"),
+    "decimal": (Decimal, "a decimal number as a text, such as 1.50"),
 }
+"""What a text is to be read as, and what that is called."""
 _BOUNDS = (
     ("minimum", "at least", operator.ge),
     ("maximum", "at most", operator.le),
@@ -90,10 +95,12 @@ class _Fitting:
             if name not in tree:
                 raise BadInput(f"{where} lacks {name!r}")
         known, others = schema.get("properties", {}), schema.get("additionalProperties", True)
+        keys = schema.get("propertyNames")
         for name, part in tree.items():
             if name not in known and others is False:
                 raise BadInput(f"{where} has {name!r}, which was not asked for")
-            self.check(part, known.get(name, others), f"{where}, {name!r},")
+            self.check(name, keys, f"{_within(where)} its key {name!r},")
+            self.check(part, known.get(name, others), f"{_within(where)} {name!r},")
 
     def _check_array(self, tree: list[Any], schema: dict[str, Any], where: str) -> None:
         least, most = schema.get("minItems", 0), schema.get("maxItems", len(tree))
@@ -103,7 +110,7 @@ class _Fitting:
         for place, part in enumerate(tree):
             if place >= len(first) and others is False:
                 raise BadInput(f"{where} has {len(tree)} items, and is to have {len(first)}")
-            self.check(part, first[place] if place < len(first) else others, f"{where}, item {place},")
+            self.check(part, first[place] if place < len(first) else others, f"{_within(where)} item {place},")
 
 
 def _check_text(text: str, schema: dict[str, Any], where: str) -> None:
@@ -113,18 +120,31 @@ def _check_text(text: str, schema: dict[str, Any], where: str) -> None:
     pattern = schema.get("pattern")
     if pattern is not None and not re.search(pattern, text):
         raise BadInput(f"{where} is to match {pattern}, which {_shown(text)} does not")
-    kind = _FORMATS.get(schema.get("format", ""))
+    if schema.get("contentEncoding") == "base64":
+        _check_base64(text, where)
+    kind, called = FORMATS.get(schema.get("format", ""), (None, ""))
     if kind is not None:
         try:
             msgspec.convert(text, kind)
         except msgspec.ValidationError:
-            raise BadInput(f"{where} is to be a {schema['format']}, not {_shown(text)}") from None
+            raise BadInput(f"{where} is to be {called}, not {_shown(text)}") from None
+
+
+def _check_base64(text: str, where: str) -> None:
+    try:
+        base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise BadInput(f"{where} is to be bytes in base64, such as aGVsbG8=, not {_shown(text)}") from None
 
 
 def _check_number(number: float, schema: dict[str, Any], where: str) -> None:
     for name, word, holds in _BOUNDS:
         if name in schema and not holds(number, schema[name]):
             raise BadInput(f"{where} is to be {word} {schema[name]}, not {number}")
+
+
+def _within(where: str) -> str:
+    return where if where.endswith(",") else f"{where},"
 
 
 def _between(least: int, most: int, found: int) -> str:

@@ -158,6 +158,11 @@ class StructRecord(Record):
             tree = dict(zip(self._names.values(), tree[len(self._tag) :], strict=False))
         return super().lift(tree)
 
+    def may_be(self, tree: Any, /) -> bool:
+        if self._is_array:
+            return not self._tag or (isinstance(tree, list) and tree[:1] == [*self._tag.values()])
+        return isinstance(tree, dict) and all(tree.get(name) == tag for name, tag in self._tag.items())
+
     def _packed(self, tree: dict[str, Any]) -> Any:
         if not self._is_array:
             return {**self._tag, **tree}

@@ -86,6 +86,10 @@ class Shape:
         """The value of a tree; `Snag` if it does not fit."""
         raise NotImplementedError
 
+    def may_be(self, _: Any, /) -> bool:
+        """Whether a tree does not say of itself that it is something else."""
+        return True
+
     def passes(self, _: Collection[Any], /) -> bool:
         """Whether all of them surely lower to themselves: a look at many that is quicker than many looks."""
         return False

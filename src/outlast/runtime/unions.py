@@ -7,6 +7,7 @@ number or a text says which member it is: {"$": "one", "of": "Circle", "v": …}
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from outlast.runtime.leaves import PLAIN
@@ -60,10 +61,19 @@ class Choice(Shape):
         shape = self._by_kind.get(kind)
         if shape is None and kind == "int":
             shape = self._by_kind.get("float")  # an outsider may write 3 for 3.0
-        return shape.lift(tree) if shape else misfit(str(self), tree)
+        return shape.lift(tree) if shape else self._guessed(tree)
 
     def parts(self) -> Iterable[Shape]:
         return self._members.values()
+
+    def _guessed(self, tree: Any) -> Any:
+        """What an outsider wrote without saying which member it is, a person's answer say: the only one that it fits."""
+        fitting = []
+        for shape in self._members.values() if self._tells else ():
+            with suppress(Snag, LookupError, TypeError, ValueError, ArithmeticError):
+                if shape.may_be(tree):
+                    fitting.append(shape.lift(tree))
+        return fitting[0] if len(fitting) == 1 else misfit(str(self), tree)
 
     def _ordered(self, cls: type) -> list[Shape]:
         """The members in the order in which a value of this class tries them: those of its class come first."""

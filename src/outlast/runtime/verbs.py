@@ -12,14 +12,12 @@ from typing import Any, Generic, NoReturn, TypeVar, overload
 
 import msgspec
 
-from outlast.errors import BadInput, NotStorable
+from outlast.errors import BadInput
 from outlast.history import events as e
-from outlast.runtime import disguises
 from outlast.runtime.asks import Note, QuestionAsk, TimerAsk, value_of
 from outlast.runtime.call import Awaited, Call, Joint, begun
 from outlast.runtime.endings import Continue
-from outlast.runtime.giveaway import giveaway
-from outlast.runtime.refusals import SECRET
+from outlast.runtime.schemas import schema_of
 from outlast.runtime.scope import Scope, current, here
 from outlast.runtime.values import codec_for
 from outlast.runtime.words import words
@@ -173,34 +171,20 @@ def ask(prompt: str, type: Any = str, *, key: str | None = None) -> Call[Any]:
     """Put a question to a person and wait for the answer, which is of the type given: a text unless said otherwise."""
     scope = here("ask()")
     name = scope.named("ask") if key is None else scope.keyed("ask", key)
-    return Call(scope.code, QuestionAsk(name, "ask", _checked_prompt(prompt), _schema(type), codec_for(type)))
+    return Call(scope.code, QuestionAsk(name, "ask", _checked_prompt(prompt), schema_of(type), codec_for(type)))
 
 
 def approve(prompt: str, *, key: str | None = None) -> Call[bool]:
     """Ask a person for a yes or a no."""
     scope = here("approve()")
     name = scope.named("approve") if key is None else scope.keyed("approve", key)
-    return Call(scope.code, QuestionAsk(name, "approve", _checked_prompt(prompt), _schema(bool), codec_for(bool)))
+    return Call(scope.code, QuestionAsk(name, "approve", _checked_prompt(prompt), schema_of(bool), codec_for(bool)))
 
 
 def _checked_prompt(prompt: Any) -> str:
     if not isinstance(prompt, str) or not prompt.strip():
         raise BadInput("a question needs a text that people can read")
     return words("prompt", prompt)
-
-
-def _schema(kind: Any) -> e.Value:
-    if kind is Any:
-        return e.NULL
-    if kind is datetime:  # msgspec does not say so of one that may have no time zone
-        return msgspec.Raw(b'{"type":"string","format":"date-time"}')
-    try:
-        schema = msgspec.json.encode(msgspec.json.schema(kind))
-    except TypeError as error:
-        raise BadInput(f"an answer cannot be of type {kind!r}: {error}") from error
-    if disguises.known and giveaway(schema) is not None:
-        raise NotStorable(f"the type of an answer: {SECRET}")
-    return msgspec.Raw(schema)
 
 
 # --- going on as another run -------------------------------------------------------------------------------------------
