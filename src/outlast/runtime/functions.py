@@ -69,13 +69,14 @@ class Node(Generic[P, R]):
         self,
         *,
         key: str | None = None,
-        retry: Retry | None = None,
+        retry: Retry | int | None = None,
         timeout: float | None = None,
         repeatable: bool | None = None,
     ) -> Node[P, R]:
         """The same node, treated otherwise in the calls made through what this returns; what is not given stays. `key` names
         one call among many, for instance by what it works on, so that the order of calls may change."""
-        changes: dict[str, Any] = {"retry": retry, "timeout": _checked_timeout(timeout), "repeatable": repeatable}
+        policy = None if retry is None else _checked_retry(retry)
+        changes: dict[str, Any] = {"retry": policy, "timeout": _checked_timeout(timeout), "repeatable": repeatable}
         spec = replace(self.spec, **{name: value for name, value in changes.items() if value is not None})
         other = Node[P, R](spec, key=self._key if key is None else _checked_key(key))
         other.__dict__["arguments"] = self.arguments
@@ -236,7 +237,7 @@ def _node(
         name=checked_name(name or fn.__name__.lstrip("_"), "node"),
         code=fingerprint(fn),
         entry=entry_of(fn),
-        retry=Retry(attempts=retry) if isinstance(retry, int) else retry,
+        retry=_checked_retry(retry),
         timeout=_checked_timeout(timeout),
         run_in=where_to_run(fn, run_in),
         repeatable=repeatable,
@@ -282,6 +283,14 @@ def _must_be_function(fn: Any, what: str) -> None:
         raise BadInput(f"{fn!r} is decorated already; one function is either a node or a workflow")
     if not inspect.isfunction(fn):
         raise BadInput(f"only a function can be a {what}, not {type(fn).__name__}")
+
+
+def _checked_retry(retry: Any) -> Retry:
+    if isinstance(retry, int) and not isinstance(retry, bool):
+        return Retry(attempts=retry)
+    if not isinstance(retry, Retry):
+        raise BadInput(f"retry is a number of attempts or a Retry(…), not {retry!r}")
+    return retry
 
 
 def _checked_timeout(timeout: float | None) -> float | None:
