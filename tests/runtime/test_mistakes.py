@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -18,6 +19,33 @@ async def plus_one(number: int) -> int:
 async def came_to(stage: Any, workflow: Any) -> Any:
     engine = await stage.engine()
     return await asyncio.wait_for((await engine.start(workflow)).result(), 8)
+
+
+async def test_a_call_that_is_returned_wants_to_be_awaited(stage: Any) -> None:
+    @ol.workflow
+    async def returning() -> int:
+        return plus_one(1)  # type: ignore[return-value]
+
+    with pytest.raises(ol.NotStorable, match="await it, and store its result"):
+        await came_to(stage, returning)
+
+
+async def test_arguments_that_do_not_fit_are_said_with_the_name_of_the_node(stage: Any) -> None:
+    @ol.workflow
+    async def calling(wrong: int = 0) -> int:
+        return await plus_one(1, more=2)  # type: ignore[call-arg]
+
+    with pytest.raises(TypeError, match=r"plus_one\(\) got an unexpected keyword argument 'more'"):
+        await came_to(stage, calling)
+
+
+async def test_an_argument_of_another_type_is_said_with_the_name_of_the_node(stage: Any) -> None:
+    @ol.workflow
+    async def mistyping() -> int:
+        return await plus_one("one")  # type: ignore[arg-type]
+
+    with pytest.raises(ol.NotStorable, match=r"plus_one\(number\): str cannot be stored where the annotation says int"):
+        await came_to(stage, mistyping)
 
 
 async def test_retries_of_one_call_may_be_a_number_as_those_of_a_node(stage: Any) -> None:
@@ -41,3 +69,10 @@ def test_retries_that_are_no_policy_are_refused_where_they_are_written(retry: An
         plus_one.options(retry=retry)
     with pytest.raises(ol.BadInput, match="a number of attempts or a Retry"):
         ol.node(retry=retry)(plus_one.fn)
+
+
+def test_what_may_be_used_instead_of_an_annotation_is_named() -> None:
+    from outlast.runtime.values import encode
+
+    with pytest.raises(ol.NotStorable, match=r"Counter.* use a dataclass.* dicts"):
+        encode(Counter("aab"), Counter[str])

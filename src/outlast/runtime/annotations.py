@@ -166,5 +166,5 @@ def _record(annotation: Any, cls: Any) -> Shape:
 def _unstorable(annotation: Any) -> Shape:
     raise Snag(
         f"{name_of(annotation)} is not an annotation that values can be stored under; "
-        "use a dataclass, a Struct, a pydantic model or a type of the standard library"
+        "use a dataclass, a Struct, a pydantic model, or numbers, text, bytes, lists, tuples, sets, dicts, dates or paths"
     )

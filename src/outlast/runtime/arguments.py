@@ -30,6 +30,7 @@ class Arguments:
 
     def __init__(self, fn: Callable[..., Any]) -> None:
         self.signature = inspect.signature(fn)
+        self._name = getattr(fn, "__name__", "the function")
         hints, returns = hints_of(fn)
         self.returns: Codec = codec_for(returns)
         self._hints = hints
@@ -40,7 +41,8 @@ class Arguments:
         self._plain = len(self._names) if is_plain else -1
         """How many arguments a call gives that leaves nothing to a default; -1 if there are parameters of other kinds."""
         self._columns: list[tuple[str, bytes, Codec]] = []
-        """For calls that give every parameter in order: its name, what stands before its value in the JSON, its codec."""
+        """For calls that give every parameter in order: what it is called, what stands before its value in the JSON, its
+        codec."""
 
     def pack(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Packed:
         """`TypeError` if the function cannot be called so, `NotStorable` if an argument would not come back as it is."""
@@ -51,7 +53,10 @@ class Arguments:
             rest = self._names[len(args) :]
             if kwargs.keys() == set(rest):
                 return self._pack_all((*args, *[kwargs[name] for name in rest]))
-        bound = self.signature.bind(*args, **kwargs)
+        try:
+            bound = self.signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{self._name}() {error}") from None
         return self._pack_bound(bound)
 
     def _pack_all(self, args: tuple[Any, ...]) -> Packed:
@@ -60,14 +65,16 @@ class Arguments:
         if not self._columns:
             begins = [b'{"', *[b',"'] * len(self._names)]
             keys = [begin + name.encode() + b'":' for begin, name in zip(begins, self._names, strict=False)]
-            self._columns = [(name, key, self.codec(name)) for name, key in zip(self._names, keys, strict=True)]
+            self._columns = [
+                (self._called(name), key, self.codec(name)) for name, key in zip(self._names, keys, strict=True)
+            ]
         body, copies = b"", args
-        for place, (name, key, codec) in enumerate(self._columns):
+        for place, (called, key, codec) in enumerate(self._columns):
             value = args[place]
             if type(value) in codec.unchanged:
-                written = codec.written(value, name)
+                written = codec.written(value, called)
             else:
-                written, copy = codec.told(value, name)
+                written, copy = codec.told(value, called)
                 copies = (*copies[:place], copy, *copies[place + 1 :])
             body += key + written
         return Packed(msgspec.Raw(body + b"}"), copies, {})
@@ -78,11 +85,13 @@ class Arguments:
             kind = self.signature.parameters[name].kind
             codec = self.codec(name)
             if kind is inspect.Parameter.VAR_POSITIONAL:
-                written[MORE] = [codec.encode(each, f"{name}[{place}]") for place, each in enumerate(value)]
+                written[MORE] = [
+                    codec.encode(each, f"{self._called(name)}[{place}]") for place, each in enumerate(value)
+                ]
             elif kind is inspect.Parameter.VAR_KEYWORD:
-                written |= {key: codec.encode(each, key) for key, each in value.items()}
+                written |= {key: codec.encode(each, self._called(key)) for key, each in value.items()}
             else:
-                written[name] = codec.encode(value, name)
+                written[name] = codec.encode(value, self._called(name))
         inputs = msgspec.Raw(msgspec.json.encode(written)) if written else NULL
         args, kwargs = self.unpack(inputs)
         return Packed(inputs, args, kwargs)
@@ -113,6 +122,10 @@ class Arguments:
         if told:
             raise BadInput(f"the stored arguments hold {', '.join(sorted(told))}, which is not known now")
         return tuple(args), kwargs
+
+    def _called(self, name: str) -> str:
+        """What an argument is called in a refusal."""
+        return f"{self._name}({name})"
 
     def codec(self, name: str) -> Codec:
         """The codec of a parameter, made when it is first needed: annotations may name what is defined later."""

@@ -9,6 +9,7 @@ import io
 import socket
 import threading
 import types
+from collections.abc import Coroutine
 from typing import Any
 
 import msgspec
@@ -28,7 +29,7 @@ _ADVICE: tuple[tuple[tuple[type, ...], str], ...] = (
         "store its name, and look the function up where it is called",
     ),
     ((types.GeneratorType, types.AsyncGeneratorType), "store list(…) of it"),
-    ((types.CoroutineType, asyncio.Future), "await it, and store its result"),
+    ((Coroutine, asyncio.Future), "await it, and store its result"),
     ((types.ModuleType, type), "store its name"),
     ((socket.socket, io.IOBase), "open it in the node that uses it, and store its address or path"),
     ((*_LOCKS, asyncio.Lock, asyncio.Event), "it means nothing in another process; make it where it is used"),
