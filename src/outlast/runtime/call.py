@@ -94,6 +94,15 @@ class Call(Awaited[R]):
             self._future = self._code.ask(self._ask)
         return self._future.__await__()
 
+    def close(self) -> None:
+        if self._steps is None:
+            self._steps = _nothing()  # it was given up on purpose
+        super().close()
+
+    def __del__(self) -> None:
+        if self._future is None and self._steps is None:
+            self._code.forgotten.append(self._ask.name)
+
     def __repr__(self) -> str:
         return f"<call {self._ask.name}>"
 

@@ -64,6 +64,7 @@ class Code:
         "broken",
         "close",
         "closing",
+        "forgotten",
         "fresh",
         "generation",
         "main",
@@ -81,6 +82,8 @@ class Code:
         self.open: dict[str, Ask] = {}
         self.fresh: dict[str, Ask] = {}
         self.closing: dict[str, Ask] = {}
+        self.forgotten: list[str] = []
+        """Calls that are gone and never began."""
         self.close: Callable[[Ask], None] | None = None
         self.main: asyncio.Task[Any] | None = None
         self.broken: NotDurable | None = None

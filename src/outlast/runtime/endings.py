@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TypeAlias
 
 from outlast.errors import NotDurable, NotStorable
@@ -12,6 +13,8 @@ from outlast.runtime.ends import Ended, successor_of
 from outlast.runtime.failures import failure_of
 from outlast.runtime.values import stored
 from outlast.store import Blobs
+
+log = logging.getLogger("outlast.runtime")
 
 Ending: TypeAlias = e.RunCompleted | e.RunFailed | e.RunCancelled | e.RunContinued | e.RunPaused
 """The last word of a driver, for good or for now."""
@@ -40,7 +43,20 @@ async def concluded(code: Code, blobs: Blobs, ms: float) -> Ended:
         output = code.workflow.arguments.returns.encode(value, "result")
     except NotStorable as error:
         return _failed(code, error)
+    if code.forgotten:
+        _warn_of(code)
     return e.RunCompleted(output=await stored(output, blobs), ms=ms)
+
+
+def _warn_of(code: Code) -> None:
+    """The most common mistake of all, and the run looks as if all were well."""
+    shown = ", ".join(code.forgotten[:5]) + (f" and {len(code.forgotten) - 5} more" if len(code.forgotten) > 5 else "")
+    log.warning(
+        "run %s of workflow %s called %s and never awaited that: it was not done",
+        code.run,
+        code.workflow.spec.name,
+        shown,
+    )
 
 
 def held(failure: e.Failure, node: str = "") -> e.RunFailed:
