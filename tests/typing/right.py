@@ -58,6 +58,15 @@ def plain(number: int) -> list[float]:
     assert_type(child(number).wait(), str)
     assert_type(ol.sleep(1).wait(), None)
     assert_type(ol.ask("Who?").wait(), str)
+    assert_type(ol.ask("Who?", key="who").wait(), str)
+    assert_type(ol.race(ol.approve("Sure?"), ol.sleep(minutes=5)).wait(), ol.Won[bool | None])
+    assert_type(ol.race(count(b"x"), fetch("x"), child(1)).wait(), ol.Won[int | bytes | str])
+    assert_type(
+        ol.gather(count(b"x"), fetch("x"), child(1), ol.sleep(1), crunch(1)).wait(),
+        tuple[int, bytes, str, None, float],
+    )
+    assert_type(plain.options(tags=["nightly"])(1).wait(), list[float])
+    assert_type(count.options(retry=3)(b"x").wait(), int)
     with ol.step("all"):
         for each in ol.map(crunch, [1, 2]):
             assert_type(each, float)

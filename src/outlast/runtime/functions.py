@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, overload
 
 from msgspec.structs import replace
@@ -149,7 +149,7 @@ class Workflow(Generic[P, R]):
         id: str | None = None,
         key: str | None = None,
         title: str = "",
-        tags: tuple[str, ...] = (),
+        tags: Sequence[str] = (),
         exclusive: str = "",
     ) -> Workflow[P, R]:
         """The same workflow, for a start under an id or a key of your choice: started twice it is one run. Of the runs with

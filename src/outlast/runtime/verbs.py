@@ -27,6 +27,8 @@ A = TypeVar("A")
 B = TypeVar("B")
 C = TypeVar("C")
 D = TypeVar("D")
+E = TypeVar("E")
+F = TypeVar("F")
 Many = Awaitable[R] | Awaited[R]
 
 # --- together ----------------------------------------------------------------------------------------------------------
@@ -38,6 +40,12 @@ def gather(a: Many[A], b: Many[B], /) -> Awaited[tuple[A, B]]: ...
 def gather(a: Many[A], b: Many[B], c: Many[C], /) -> Awaited[tuple[A, B, C]]: ...
 @overload
 def gather(a: Many[A], b: Many[B], c: Many[C], d: Many[D], /) -> Awaited[tuple[A, B, C, D]]: ...
+@overload
+def gather(a: Many[A], b: Many[B], c: Many[C], d: Many[D], e: Many[E], /) -> Awaited[tuple[A, B, C, D, E]]: ...
+@overload
+def gather(
+    a: Many[A], b: Many[B], c: Many[C], d: Many[D], e: Many[E], f: Many[F], /
+) -> Awaited[tuple[A, B, C, D, E, F]]: ...
 @overload
 def gather(*calls: Many[R]) -> Awaited[list[R]]: ...
 @overload
@@ -60,7 +68,15 @@ class Won(msgspec.Struct, Generic[R], frozen=True):
     value: R
 
 
-def race(*calls: Many[R]) -> Awaited[Won[R]]:
+@overload
+def race(a: Many[A], b: Many[B], /) -> Awaited[Won[A | B]]: ...
+@overload
+def race(a: Many[A], b: Many[B], c: Many[C], /) -> Awaited[Won[A | B | C]]: ...
+@overload
+def race(a: Many[A], b: Many[B], c: Many[C], d: Many[D], /) -> Awaited[Won[A | B | C | D]]: ...
+@overload
+def race(*calls: Many[R]) -> Awaited[Won[R]]: ...
+def race(*calls: Any) -> Any:
     """Whichever of these ends first, well or badly; the others are cancelled. The winner is recorded."""
     scope = here("race()")
     if not calls:
@@ -162,7 +178,7 @@ class step:
 
 
 @overload
-def ask(prompt: str) -> Call[str]: ...
+def ask(prompt: str, *, key: str | None = None) -> Call[str]: ...
 @overload
 def ask(prompt: str, type: type[R], *, key: str | None = None) -> Call[R]: ...
 @overload
