@@ -51,6 +51,10 @@ def test_every_command_has_its_help(pages: ModuleType) -> None:
     assert "\x1b" not in made
 
 
+def test_no_flag_is_said_to_take_a_value(pages: ModuleType) -> None:
+    assert re.findall(r".*<bool>.*", pages.commands()) == []
+
+
 def test_every_made_page_has_its_maker(pages: ModuleType) -> None:
     wanted = [name for page in DOCS.rglob("*.md") for name in pages.MADE.findall(page.read_text())]
     assert sorted(wanted) == sorted(pages.MAKERS)

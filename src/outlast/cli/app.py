@@ -11,7 +11,7 @@ from outlast.cli import config, db
 from outlast.cli.answer import answer
 from outlast.cli.branches import branches
 from outlast.cli.cancel import cancel
-from outlast.cli.command import Command
+from outlast.cli.command import Command, Group
 from outlast.cli.compare import compare
 from outlast.cli.copy import copy
 from outlast.cli.doctor import doctor
@@ -34,6 +34,7 @@ from outlast.cli.worker import sweeper, worker, workers
 
 app = typer.Typer(
     name="outlast",
+    cls=Group,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

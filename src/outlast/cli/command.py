@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from outlast.cli import streams
 from outlast.cli.doorway import refused
@@ -25,6 +25,9 @@ class Command(TyperCommand):
     """A command that is refused if its words are no text, or empty where they have to say something. Where its output is for
     programs, nothing but that comes to stdout."""
 
+    def get_params(self, ctx: Any) -> list[Any]:
+        return without_values(super().get_params(ctx))
+
     def invoke(self, ctx: Any) -> Any:
         try:
             _must_say_something({each.name: _shown(each) for each in self.params}, ctx.params)
@@ -32,6 +35,21 @@ class Command(TyperCommand):
             raise typer.Exit(refused(error)) from None
         with nullcontext() if ctx.params.get("output") in _FOR_PEOPLE else streams.set_apart():
             return super().invoke(ctx)
+
+
+class Group(TyperGroup):
+    """Several commands."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return without_values(super().get_params(ctx))
+
+
+def without_values(parameters: Sequence[Any]) -> list[Any]:
+    """The same, where the help does not say of a flag that it takes a value."""
+    for each in parameters:
+        if getattr(each, "is_flag", False) and each.metavar is None:
+            each.metavar = ""
+    return list(parameters)
 
 
 def _must_say_something(shown: Mapping[str, str], given: Mapping[str, Any]) -> None:

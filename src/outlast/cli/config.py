@@ -8,14 +8,14 @@ from typing import Any
 import typer
 from rich.text import Text
 
-from outlast.cli.command import Command
+from outlast.cli.command import Command, Group
 from outlast.cli.doorway import SOUND, carry_out
 from outlast.cli.options import Form, FormOption, StoreOption, settings_of
 from outlast.cli.screen import screen, show_columns, write_json
 from outlast.cli.words import plain
 from outlast.settings import KEYS, Settings
 
-app = typer.Typer(no_args_is_help=True, help="What is set, and who said so.")
+app = typer.Typer(cls=Group, no_args_is_help=True, help="What is set, and who said so.")
 
 _PASSWORD = re.compile(r"(://[^/@:]*):[^/@]*@")
 

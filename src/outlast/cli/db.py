@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from outlast.cli.command import Command
+from outlast.cli.command import Command, Group
 from outlast.cli.doorway import SOUND, VIOLATED, carry_out
 from outlast.cli.options import Form, FormOption, StoreOption, settings_of
 from outlast.cli.progress import Ticker
@@ -18,7 +18,9 @@ from outlast.settings import Settings
 from outlast.upkeep import Copied, Info, back_up, inspect
 from outlast.upkeep import migrate as bring_up_to_date
 
-app = typer.Typer(no_args_is_help=True, help="Look after the store: how it stands, its version, a copy of it.")
+app = typer.Typer(
+    cls=Group, no_args_is_help=True, help="Look after the store: how it stands, its version, a copy of it."
+)
 
 
 @app.command(cls=Command)
