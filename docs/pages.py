@@ -13,7 +13,8 @@ from typing import Any
 
 import msgspec
 
-WIDTH = 96
+WIDTH = 84
+"""So many characters of a command's help fit beside the contents of a page."""
 MADE = re.compile(r"^<!-- made: (\w+) -->$", re.MULTILINE)
 FOREIGN = re.compile(
     r"""<(?:script|img|iframe|source)\b[^>]*\bsrc=["']?(?:https?:)?//"""
