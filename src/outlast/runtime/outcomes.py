@@ -172,9 +172,7 @@ class Outcomes(Page):
             call()
 
     def start_child(self, ask: ChildAsk, *, again: bool = False) -> None:
-        self.starting += (
-            1  # from now on, and not from when that task first runs: until then the run might be given back
-        )
+        self.starting += 1  # from now on, not from when that task first runs: until then the run might be given back
         self.worker.spawn(children.start(self.worker, self, ask, again=again))
 
     async def children_started(self) -> None:
