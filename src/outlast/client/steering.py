@@ -23,10 +23,12 @@ from outlast.history.record import Entry
 from outlast.ledger import Pen
 from outlast.ledger.proof import STRANGE
 from outlast.ledger.reading import branches_of, state_of, told
-from outlast.lifecycle import decide, turning
+from outlast.lifecycle import decide, reviving, turning
 from outlast.lifecycle.forking import forked
+from outlast.lifecycle.reviving import Revival
 from outlast.lifecycle.state import NodeStatus, State
 from outlast.lifecycle.status import Status
+from outlast.lifecycle.summary import Summary
 from outlast.lifecycle.turning import Turn
 from outlast.runtime import pausing
 from outlast.runtime.ends import created_of, end_as_asked, end_now, gone_on_as, newest_of, open_children
@@ -37,7 +39,7 @@ from outlast.runtime.words import words
 
 PATIENCE = 30.0
 """Seconds that a verb waits for the owner of a run to obey."""
-POLL = 0.5
+POLL, SOON = 0.5, 0.02
 Plan: TypeAlias = Callable[[Sequence[Entry]], Turn]
 """From the events of the current lineage to the branch that is wanted."""
 
@@ -163,7 +165,9 @@ class Steering(Healer):
         state = await self._state(run)
         known = state.nodes.get(node)
         has_stopped = state.outline.base is Status.PAUSED or state.outline.recoverable
-        return has_stopped and known is not None and known.status in (NodeStatus.FAILED, NodeStatus.RETRYING)
+        if known is None:  # or a child, by the name it was called by
+            return has_stopped and node == state.outline.failed_node
+        return has_stopped and known.status in (NodeStatus.FAILED, NodeStatus.RETRYING)
 
     async def _reopen(self, run: RunId, node: str | None, by: str, feedback: e.Value) -> Handle[Any]:
         by, created = words("by", by), await created_of(self._store, run)
@@ -171,7 +175,11 @@ class Steering(Healer):
         await self._must_be_sound(run)
         if created.exclusive:
             await self._must_be_free(created.exclusive, run)
-        had_stopped = (await self.get(run)).status in (Status.FAILED, Status.PAUSED)
+        summary = await self.get(run)
+        revival = await self._revival(run, node, by, feedback) if summary.recoverable and not summary.held else None
+        if revival is not None:
+            return await self._revived(run, revival, by)
+        had_stopped = summary.status in (Status.FAILED, Status.PAUSED)
         try:
             async with self._owning(run, ready=True) as pen:
                 await self._must_not_be_ending(pen)
@@ -185,6 +193,41 @@ class Steering(Healer):
             raise Refused(f"run {run} is {summary.status}, there is nothing to resume: {claimed}") from claimed
         self._take_on(run)
         return self._handle(run, workflow)
+
+    async def _revival(self, run: RunId, node: str | None, by: str, feedback: e.Value) -> Revival | None:
+        """How a run that failed goes back to go on, if another attempt where it stands would not do."""
+        failed = (await self._state(run)).outline.failed_node
+        if node not in (None, failed):
+            return None
+        return reviving.after_failure([entry async for entry in self.events(run)], failed, feedback=feedback, by=by)
+
+    async def _revived(self, run: RunId, revival: Revival, by: str) -> Handle[Any]:
+        """Set children going again, and have their parent wait for them. In this order: whoever dies in between leaves
+        children whose end is found when somebody goes on with the parent."""
+        for child in revival.children:
+            await self._set_going(RunId(child), by)
+        return await self._turn(run, lambda _: revival.turn)
+
+    async def _set_going(self, child: RunId, by: str) -> None:
+        """Have a child go on that failed, or was cancelled when its parent ended, or what it goes on as by now."""
+        if await self._store.head(child) is None:
+            return  # its parent creates it
+        child = await newest_of(self._store, child)
+        status = (await self._stopped(child)).status
+        if status in (Status.FAILED, Status.PAUSED):
+            await self._reopen(child, None, by, e.NULL)
+        elif status is Status.CANCELLED:
+            log = [entry async for entry in self.events(child)]
+            await self._revived(child, reviving.after_cancellation(log, by=by, reason="its parent goes on"), by)
+
+    async def _stopped(self, run: RunId) -> Summary:
+        """The summary of a run; of one that was asked to end, when it has."""
+        deadline = asyncio.get_running_loop().time() + PATIENCE
+        while not (await self._head(run)).closed and (await self._state(run)).outline.cancel_requested is not None:
+            if asyncio.get_running_loop().time() > deadline:
+                raise Refused(f"run {run} was asked to end and has not within {PATIENCE:g} s: try again when it has")
+            await asyncio.sleep(SOON)
+        return await self.get(run)
 
     async def _said(self, pen: Pen, decision: Callable[[State], Sequence[e.AnyEvent]]) -> None:
         """Append what is decided of a run that nobody drives. Others may ask for something at the same time: what is asked

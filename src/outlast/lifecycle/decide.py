@@ -185,7 +185,8 @@ def open_branch(state: State, then: State, branches: Iterable[Branch], turn: Tur
     """Leave what follows the cutoff on its branch and go on beside it, from `then`, the state at the cutoff.
 
     BranchOpened lists what is asked or started now and not there: questions are withdrawn, children detached. What was owed
-    there and has been received since is taken over, because a receipt comes only once."""
+    there and has been received since is taken over, because a receipt comes only once; but for the end of a child that is
+    set going again."""
     known = sorted(branches, key=lambda branch: branch.id)
     if max(turn.cutoff, 1) != then.outline.seq:
         raise Refused(f"event {turn.cutoff} is not where the lineage of the new branch would end ({then.outline.seq})")
@@ -205,7 +206,7 @@ def open_branch(state: State, then: State, branches: Iterable[Branch], turn: Tur
         ),
         redo=turn.redo,
     )
-    return [opened, *_recovered(turn, opened, known), *_received_since(state, then), *_going_on(then, turn)]
+    return [opened, *_recovered(turn, opened, known), *_received_since(state, then, turn), *_going_on(then, turn)]
 
 
 def _recovered(turn: Turn, opened: e.BranchOpened, known: list[Branch]) -> Decision:
@@ -233,11 +234,11 @@ def _questions(state: State) -> list[str]:
     return [wait.id for wait in state.waits.values() if wait.kind == "interaction"]
 
 
-def _received_since(state: State, then: State) -> Decision:
+def _received_since(state: State, then: State, turn: Turn) -> Decision:
     events: Decision = []
     for wait in [*then.waits.values(), *then.loose.values()]:
         child = state.children.get(wait.id) if wait.kind == "child" else None
-        if child is not None and child.status:
+        if child is not None and child.status and child.node not in turn.redo:
             events.append(_adopted(wait.id, child))
         place = state.sent.get(wait.id) if wait.kind == "outbox" else None
         if place is not None:

@@ -38,7 +38,7 @@ class Turn(Struct, frozen=True, kw_only=True):
 
 
 def to_place(log: Sequence[Entry], place: str, *, by: str = "", reason: str = "") -> Turn:
-    """A jump to an event by its number, to before a node or a question by its name, or to the `start`."""
+    """A jump to an event by its number, to before a node, a child or a question by its name, or to the `start`."""
     if place == START:
         return Turn(cutoff=BEFORE_FIRST, by=by, reason=reason)
     if place.isascii() and place.isdigit():
@@ -47,6 +47,7 @@ def to_place(log: Sequence[Entry], place: str, *, by: str = "", reason: str = ""
         log, e.InteractionRequested, lambda event: place in (event.interaction, question_of(event.interaction))
     )
     began = _last(log, e.NodeScheduled, lambda event: event.node == place and event.attempt == 1)
+    began = began or _last(log, e.ChildStarted, lambda event: event.node == place)
     if began is not None:
         return Turn(cutoff=began.seq - 1, by=by, reason=reason, redo=(place,))
     if asked is not None:
@@ -83,10 +84,10 @@ def back(log: Sequence[Entry], nodes: int, *, by: str = "", reason: str = "") ->
         raise Refused(f"the run has completed {len(done)} nodes on this branch, it cannot be rewound by {nodes}")
     cutoff = done[-nodes].seq - 1
     redo = tuple(entry.event.node for entry in done[-nodes:] if isinstance(entry.event, e.NodeCompleted))
-    return Turn(cutoff=cutoff, by=by, reason=reason, redo=redo, then=_reset(log, redo, cutoff))
+    return Turn(cutoff=cutoff, by=by, reason=reason, redo=redo, then=reset(log, redo, cutoff))
 
 
-def _reset(log: Sequence[Entry], nodes: tuple[str, ...], cutoff: int) -> tuple[e.AnyEvent, ...]:
+def reset(log: Sequence[Entry], nodes: tuple[str, ...], cutoff: int) -> tuple[e.AnyEvent, ...]:
     """Of these nodes, those that are under way at the cut are begun anew by the word of a person, whatever they are."""
     started: dict[str, int] = {}
     for entry in log:
