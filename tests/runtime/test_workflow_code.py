@@ -788,6 +788,30 @@ async def test_a_sleep_goes_on_after_a_crash(stage: Any) -> None:
     assert await soon(engine.result(run)) == "awake"
 
 
+async def test_a_sleep_beside_a_node_is_over_when_the_clock_says_so(
+    stage: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The machine was suspended, or its clock was set: the loop's own clock knows nothing of that."""
+    monkeypatch.setattr("outlast.runtime.outcomes.LOOK", 0.01, raising=False)
+
+    @ol.node
+    async def busy() -> None:
+        await asyncio.Event().wait()
+
+    @ol.workflow
+    async def flow() -> str:
+        await ol.race(busy(), ol.sleep(hours=2))
+        return "awake"
+
+    engine = await stage.engine()
+    handle = await engine.start(flow)
+    await stage.until(engine, handle.run, e.TimerSet)
+    clock = engine._ledger.clock
+    ahead = lambda: clock() + 7_200_000_000  # noqa: E731
+    monkeypatch.setattr(engine._ledger, "clock", ahead)
+    assert await soon(handle.result()) == "awake"
+
+
 # --- child runs --------------------------------------------------------------------------------------------------------
 
 

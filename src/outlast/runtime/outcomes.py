@@ -20,6 +20,10 @@ from outlast.runtime.endings import Ending
 from outlast.runtime.failures import kind_of
 from outlast.runtime.page import Page
 
+LOOK = 60.0
+"""Seconds after which the clock is looked at again, however far off a time is: it may have been set, or the machine have
+slept, which the loop's own clock does not see."""
+
 
 class Outcomes(Page):
     """The part of a driver that asks, and whoever works for it, turn to."""
@@ -161,7 +165,7 @@ class Outcomes(Page):
     def at(self, due: int, call: Callable[[], None]) -> asyncio.TimerHandle:
         """Call at a time by the ledger's clock, on the engine's loop."""
         delay = max(0, due - self.worker.ledger.clock()) / 1e6
-        return self.worker.loop.call_later(min(delay, 86_400.0), self._when_due, due, call, context=Context())
+        return self.worker.loop.call_later(min(delay, LOOK), self._when_due, due, call, context=Context())
 
     def _when_due(self, due: int, call: Callable[[], None]) -> None:
         if self.is_over:
