@@ -636,3 +636,29 @@ async def test_a_cut_between_the_end_of_a_race_and_what_follows_leaves_nothing_a
         assert result[0] == "winner"
         await until(lambda: not engine._worker.drivers)
         await seen.look()
+
+
+async def test_a_parent_does_not_hear_of_what_a_child_went_on_as_before_it_went_back(stage: Any, witness: Any) -> None:
+    @ol.workflow
+    async def chain(number: int = 0) -> str:
+        await work(f"c{number}")
+        if number == 0 and done["c0"] == 1:
+            await ol.continue_as(1)
+        return await slow("new" if number == 0 else "old")
+
+    @ol.workflow
+    async def parent() -> str:
+        return await chain()
+
+    engine = await stage.engine()
+    handle = await engine.start(parent)
+    await until(lambda: done["old"])
+    started = [x.event async for x in engine.events(handle.run) if isinstance(x.event, e.ChildStarted)]
+    first = started[0].child
+    left = await engine.goes_on_as(first)
+    await engine.jump(first, "work")
+    is_open.add("old")
+    assert await engine.result(left) == "old1"
+    is_open.add("new")
+    assert await handle.result() == "new1"
+    await witness(engine, handle.run).look()

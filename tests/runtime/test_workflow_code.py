@@ -1228,11 +1228,11 @@ class Procrastination:
         self.successor = ""
         settle = worker.settle
 
-        async def settled(ledger: Any, created: Any, ending: Any, state: Any) -> None:
+        async def settled(ledger: Any, run: Any, created: Any, ending: Any, state: Any) -> None:
             if isinstance(ending, e.RunContinued) and not self.successor:
                 self.successor = ending.successor
                 await self.gate.wait()
-            await settle(ledger, created, ending, state)
+            await settle(ledger, run, created, ending, state)
 
         monkeypatch.setattr(worker, "settle", settled)
 

@@ -35,7 +35,7 @@ def open_children(state: State) -> list[RunId]:
     return [RunId(name) for name, child in state.children.items() if not child.status and not child.detached]
 
 
-async def settle(ledger: Ledger, created: e.RunCreated, ending: Ended, state: State) -> None:
+async def settle(ledger: Ledger, run: RunId, created: e.RunCreated, ending: Ended, state: State) -> None:
     """See that everybody who has to know of this end does. `state` is that of the run, which has ended."""
     for child in open_children(state):
         await cancel(ledger, child, "its parent has ended")
@@ -44,7 +44,7 @@ async def settle(ledger: Ledger, created: e.RunCreated, ending: Ended, state: St
         asked = state.outline.cancel_inherited
         if asked is not None:
             await cancel(ledger, successor, asked.reason or "the run that it continues was cancelled", by=asked.by)
-    elif created.parent:
+    elif created.parent and await _is_waited_for(ledger.store, run, created):
         with suppress(Gone, NotFound):  # it heard of it before, or is itself over
             await ledger.deliver(RunId(created.parent), [_for_parent(created, ending)])
 
@@ -58,7 +58,7 @@ async def end_now(ledger: Ledger, pen: Pen, ending: e.RunCancelled) -> None:
             break
         except Overtaken:
             continue
-    await settle(ledger, await created_of(ledger.store, pen.run), ending, pen.state)
+    await settle(ledger, pen.run, await created_of(ledger.store, pen.run), ending, pen.state)
 
 
 async def end_as_asked(ledger: Ledger, pen: Pen) -> None:
@@ -112,8 +112,19 @@ async def newest_of(store: Journal, run: RunId) -> RunId:
     return run
 
 
+async def _is_waited_for(store: Journal, run: RunId, created: e.RunCreated) -> bool:
+    """Whether this is what the parent's child goes on as. It is not if somebody had an earlier run of the chain go back."""
+    child = _child_of(created)
+    return run == child or await newest_of(store, child) == run
+
+
+def _child_of(created: e.RunCreated) -> RunId:
+    """The run that the parent started, which this one is or goes on for."""
+    return derived_run(created.parent, created.parent_node)
+
+
 def _for_parent(created: e.RunCreated, ending: Ended) -> e.ChildEnded:
-    child = derived_run(created.parent, created.parent_node)
+    child = _child_of(created)
     match ending:
         case e.RunCompleted():
             return e.ChildEnded(child=child, output=ending.output)

@@ -250,7 +250,7 @@ class Worker:
         workflow = registry.known(created.workflow)
         if state.is_closed:
             ending = await ending_of(self.store, pen.head)
-            await settle(self.ledger, created, ending, state)
+            await settle(self.ledger, pen.run, created, ending, state)
             if isinstance(ending, e.RunContinued):
                 self.take_on(RunId(ending.successor))
             while not await pen.let_go():
@@ -327,7 +327,7 @@ class Worker:
         if not is_released and not isinstance(ending, e.RunPaused):
             try:
                 await driver.children_started()  # one that is not there yet could not be told
-                await settle(self.ledger, driver.created, ending, driver.pen.state)
+                await settle(self.ledger, driver.run, driver.created, ending, driver.pen.state)
                 while not await driver.pen.let_go():
                     pass
             except OutlastError as error:
