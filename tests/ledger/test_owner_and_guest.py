@@ -104,6 +104,19 @@ def test_an_owner_takes_in_what_a_guest_wrote_and_goes_on(play: Play) -> None:
     play(scene)
 
 
+def test_guests_that_write_at_once_do_not_make_each_other_lose(play: Play) -> None:
+    """P10: a parent of a thousand children is told of a thousand ends, and not of half a million tries."""
+
+    async def scene(desk: Desk) -> None:
+        pen = await desk.owner()
+        await pen.append([e.InteractionRequested(interaction=f"q{number}", prompt="ok?") for number in range(30)])
+        seqs = await asyncio.gather(*(desk.theirs.deliver(RUN, [answer(f"q{number}")]) for number in range(30)))
+        assert sorted(seqs) == list(range(35, 65))
+        assert desk.theirs.measures.lost == 0
+
+    play(scene)
+
+
 def test_a_guest_never_writes_the_summary_and_leaves_the_run_ready(play: Play) -> None:
     async def scene(desk: Desk) -> None:
         pen = await desk.owner()

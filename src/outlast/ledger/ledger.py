@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from time import perf_counter, time_ns
+from weakref import WeakValueDictionary
 
 from outlast.errors import AlreadyExists, BadInput, Gone, NotFound
 from outlast.history import events as e
@@ -46,6 +48,8 @@ class Ledger:
         self.commit: Callable[[Append], Awaitable[Outcome]] = self._group.submit
         """Hand one append to the group, to be awaited at once; its outcome is certain when it comes."""
         self._pens: dict[RunId, Pen] = {}
+        self._turns: WeakValueDictionary[RunId, asyncio.Lock] = WeakValueDictionary()
+        """Runs that guests of this process write to at the moment."""
         self._listeners: list[Notify] = []
         self._end_news: Callable[[], None] | None = None
         self._nonce = os.urandom(8)
@@ -131,7 +135,17 @@ class Ledger:
         *,
         branch: int | None = None,
     ) -> int:
-        """Append a guest's data or requests; returns the seq of the first event. What ends a wait must find it open."""
+        """Append a guest's data or requests; returns the seq of the first event. What ends a wait must find it open.
+
+        Guests of one run come one after the other: of a thousand that wrote at once, all but one would lose, again and
+        again."""
+        turn = self._turns.get(run)
+        if turn is None:
+            turn = self._turns[run] = asyncio.Lock()
+        async with turn:
+            return await self._deliver(run, events, branch)
+
+    async def _deliver(self, run: RunId, events: Sequence[e.AnyEvent], branch: int | None) -> int:
         kind = _guest_kind(events)
         needs, closes = _ends(events)
         head = await head_of(self.store, run)
