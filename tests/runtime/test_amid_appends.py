@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,8 @@ import outlast as ol
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger.proof import verify
+from outlast.lifecycle.state import State
+from outlast.runtime.appending import without_what_is_over
 from outlast.runtime.rehearsal import rehearse
 from outlast.store import Append, Outcome, Store
 from outlast.stores.memory import MemoryStore
@@ -246,6 +248,27 @@ async def test_a_retry_that_the_code_gave_up_in_the_same_append_does_not_come_ba
 
 
 # --- questions that are answered and no longer asked
+
+
+class Counted(list[e.AnyEvent]):
+    """Counts how often somebody goes through it."""
+
+    times = 0
+
+    def __iter__(self) -> Iterator[e.AnyEvent]:
+        self.times += 1
+        return super().__iter__()
+
+
+def test_what_is_over_is_looked_for_once_however_much_the_code_gives_up() -> None:
+    """P10: a race against thousands of timers."""
+    events = Counted()
+    for number in range(50):
+        events += [e.TimerSet(timer=f"t{number}", due=1), e.InteractionWithdrawn(interaction=f"q{number}")]
+        events += [e.TimerCancelled(timer=f"t{number}"), e.TimerCancelled(timer=f"u{number}")]
+    left = without_what_is_over(events, State())
+    assert events.times < 5
+    assert left == [each for each in events if getattr(each, "timer", "").startswith("t")]
 
 
 async def test_a_question_that_was_answered_after_all_is_not_withdrawn(stage: Any) -> None:

@@ -15,19 +15,32 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0
 
 def without_what_is_over(events: list[e.AnyEvent], state: State) -> list[e.AnyEvent]:
     """The events but for those that end what others have ended meanwhile."""
-    return [event for event in events if _is_still_open(event, events, state)]
+    said = {name for event in events if (name := _said(event))}
+    return [
+        event for event in events if not (name := _ended(event)) or name in said or state.waits.get(name) is not None
+    ]
 
 
-def _is_still_open(event: e.AnyEvent, events: list[e.AnyEvent], state: State) -> bool:
+def _said(event: e.AnyEvent) -> str:
+    """The wait that an event begins."""
+    match event:
+        case e.TimerSet(timer=name):
+            return f"timer:{name}"
+        case e.InteractionRequested(interaction=name):
+            return f"interaction:{name}"
+        case _:
+            return ""
+
+
+def _ended(event: e.AnyEvent) -> str:
+    """The wait that an event of an owner ends."""
     match event:
         case e.TimerCancelled(timer=name):
-            said = any(isinstance(each, e.TimerSet) and each.timer == name for each in events)
-            return said or state.waits.get(f"timer:{name}") is not None
+            return f"timer:{name}"
         case e.InteractionWithdrawn(interaction=name):
-            said = any(isinstance(each, e.InteractionRequested) and each.interaction == name for each in events)
-            return said or state.waits.get(f"interaction:{name}") is not None
+            return f"interaction:{name}"
         case _:
-            return True
+            return ""
 
 
 class Patience:

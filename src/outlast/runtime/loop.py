@@ -123,8 +123,8 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         self.call_soon(partial(asyncio.Task, generator.aclose(), loop=self), context=context)
 
     def end(self) -> None:
-        """Turn for the last time. What still waits is cancelled, and closed if it does not heed that: the collector would
-        end it amid the code of another run, in whose name its `finally` would ask for something."""
+        """Turn for the last time. What still waits is cancelled, and closed if it does not heed that: the collector of
+        garbage would end it amid the code of another run, in whose name its `finally` would ask for something."""
         for ending in (asyncio.Task.cancel, _close):
             self._run_out()
             for task in list(self._tasks):
