@@ -251,6 +251,17 @@ class Replay:
         if not isinstance(self._code.fresh.pop(key, None), Note):
             raise self._not_asked(what, seq)
 
+    def decided(self, event: e.DecisionRecorded, seq: int, _time: int) -> None:
+        note = self._code.fresh.pop(f"decision:{event.key}", None)
+        if not isinstance(note, Note) or not isinstance(note.event, e.DecisionRecorded):
+            raise self._not_asked(f"decision {event.key!r}", seq)
+        if note.event.value != event.value:
+            raise Divergence(
+                f"at event {seq} the log has decision {event.key!r} for {_shown(event.value)}; "
+                f"the code decides for {_shown(note.event.value)}",
+                seq,
+            )
+
     def closed(self, key: str) -> None:
         """The code closed it, or the end of the run did; then it is open again for code that goes on."""
         self._code.closing.pop(key, None)
@@ -290,9 +301,7 @@ _ANSWERS: dict[type[e.Event], Answer] = {
     e.StepCompleted: lambda self, event, seq, _: self.stated(
         f"step end:{event.step}", f"the end of step {event.step!r}", seq
     ),
-    e.DecisionRecorded: lambda self, event, seq, _: self.stated(
-        f"decision:{event.key}", f"decision {event.key!r}", seq
-    ),
+    e.DecisionRecorded: Replay.decided,
 }
 """What each event of an owner means to a replay; those that are not here mean nothing."""
 
