@@ -98,9 +98,7 @@ class Arguments:
 
     def unpack(self, inputs: Value) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """What the function is to be called with; `BadInput` if these are not arguments of it."""
-        if bytes(inputs) == b"null":
-            return (), {}
-        told = msgspec.json.decode(inputs, type=dict[str, msgspec.Raw])
+        told = msgspec.json.decode(inputs, type=dict[str, msgspec.Raw] | None) or {}
         args: list[Any] = []
         kwargs: dict[str, Any] = {}
         in_order = MORE in told
