@@ -828,6 +828,81 @@ async def test_a_race_that_was_decided_between_others_is_held(stage: Any, names:
     assert await asyncio.wait_for(engine.result(run), PATIENCE) == 1002
 
 
+async def test_a_race_whose_sides_were_exchanged_is_held_because_another_would_have_won(stage: Any) -> None:
+    world = World()
+    never = asyncio.Event()
+
+    @ol.node
+    async def loser(number: int) -> int:
+        await never.wait()
+        return number
+
+    def racing(*nodes: Any) -> Any:
+        async def flow(number: int) -> int:
+            won = await ol.race(*(node(number) for node in nodes))
+            return await world.pending(won.value) + won.index
+
+        return flow
+
+    run = await crashed(stage, world, workflow(racing(world.first, loser)), 1)
+    known = stage.forget()
+    workflow(racing(loser, world.first))
+    engine = await stage.engine()
+    assert "decision 'race' for 0; the code decides for 1" in await held_with(engine, run)
+    stage.know(known)
+    await engine.resume(run)
+    assert await asyncio.wait_for(engine.result(run), PATIENCE) == 1002
+
+
+async def test_a_parameter_without_default_added_to_code_that_had_none_holds_the_run(stage: Any) -> None:
+    world = World()
+
+    def with_none() -> Any:
+        async def flow() -> int:
+            return await world.pending(await world.first(1))
+
+        return flow
+
+    def with_one() -> Any:
+        async def flow(factor: int) -> int:
+            return factor * await world.pending(await world.first(1))
+
+        return flow
+
+    run = await crashed(stage, world, workflow(with_none()))
+    known = stage.forget()
+    workflow(with_one())
+    engine = await stage.engine()
+    said = await held_with(engine, run)
+    assert "do not fit the code" in said
+    assert "'factor'" in said
+    stage.know(known)
+    await engine.resume(run)
+    assert await asyncio.wait_for(engine.result(run), PATIENCE) == 1002
+
+
+async def test_a_run_whose_replay_fails_as_nobody_foresaw_is_tried_again_and_then_held(
+    stage: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P6: its claim is held by a worker that is alive, so nobody else would look at it."""
+    world = World()
+    run = await crashed(stage, world, workflow(old_code(world)), 1)
+    replayed: list[str] = []
+
+    async def surprised(replay: Any) -> None:
+        replayed.append(replay._code.run)
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("outlast.runtime.worker.Replay.run", surprised)
+    monkeypatch.setattr("outlast.runtime.worker.FALLS_BEFORE_HOLD", 1)
+    engine = await stage.engine()
+    assert "could not be driven, 1 times in a row" in await held_with(engine, run)
+    assert replayed == [run]
+    monkeypatch.undo()
+    await engine.resume(run)
+    assert await asyncio.wait_for(engine.result(run), PATIENCE) == 1020
+
+
 async def test_a_step_that_was_renamed_holds_the_run(stage: Any) -> None:
     world = World()
 

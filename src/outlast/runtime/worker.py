@@ -221,6 +221,8 @@ class Worker:
         except StoreError as error:
             log.warning("run %s could not be taken over now: %s", claim.run, error)
             self.take_up_again(claim.run, error)
+        except Exception as error:
+            self._fall(claim.run, error)
         finally:
             self._adopting.discard(claim.run)
 
@@ -234,8 +236,15 @@ class Worker:
         except OutlastError as error:
             log.warning("run %s could not be taken up now: %s", pen.run, error)
             self.take_up_again(pen.run, error)
+        except Exception as error:
+            self._fall(pen.run, error)
         finally:
             self._adopting.discard(pen.run)
+
+    def _fall(self, run: RunId, error: Exception) -> None:
+        """Nobody foresaw this. The claim is ours, so nobody else would go on with the run."""
+        log.error("run %s could not be taken up, and is tried again", run, exc_info=error)
+        self.take_up_again(run, error)
 
     async def _give_back(self, claim: Claim) -> None:
         """Nobody can advance a log that does not read: it is left for people to look at."""
@@ -277,11 +286,11 @@ class Worker:
         replay = Replay(code, created, pen)
         falls = self._falls.get(pen.run, 0)
         try:
-            await replay.run()
             if falls >= FALLS_BEFORE_HOLD:
                 self._falls.pop(pen.run, None)
                 await driver.hold(e.Failure(kind_of(Held), f"it could not be driven, {falls} times in a row"))
                 return
+            await replay.run()
             await driver.go_on(replay.news, replay.args, replay.kwargs)
         except Divergence as difference:
             log.error("run %s is held, its code has changed: %s", pen.run, difference)
