@@ -19,7 +19,7 @@ from outlast.client import Blocking, Client
 from outlast.errors import BadInput, OutlastError, StoreUnusable
 from outlast.ledger import Ledger
 from outlast.runtime.executors import Executor
-from outlast.runtime.finding import load_apps
+from outlast.runtime.finding import load_apps, look_beside_the_script
 from outlast.runtime.functions import Workflow
 from outlast.runtime.worker import Worker
 from outlast.services import Claimer, Renewer, SharedSweeper, Sweeper, Timekeeper, Usher, serve
@@ -221,6 +221,7 @@ async def _open(
         open_now.push_async_callback(ledger.close)
         hands = None
         if worker:
+            look_beside_the_script(str(settings.root.resolve()))
             load_apps(settings.apps, str(settings.root) if settings.apps else "")
             hands = await open_now.enter_async_context(working(ledger, settings, adopts=adopts))
         client = Client(ledger, hands, root=str(settings.root), apps=settings.apps)

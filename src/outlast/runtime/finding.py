@@ -1,11 +1,14 @@
-"""Where the code of a run is found: in the apps that are named, or where its start was recorded."""
+"""Where the code of a run is found: in the apps that are named, or where its start was recorded.
+
+A file in a package is not loaded by itself: it is the module that it is when the package is found in some folder. Where that
+folder is recorded, two slashes follow it: `/shop/jobs//pkg/mod.py` is the module `pkg.mod`, as it is found in `/shop/jobs`.
+"""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
 import inspect
-import os
 import sys
 from collections.abc import Iterable
 from functools import cache
@@ -19,6 +22,8 @@ from outlast.history import events as e
 from outlast.runtime import registry
 from outlast.runtime.functions import Workflow
 
+SEAM = "//"
+"""Between the folder that a package is found in and the file of its module."""
 _files: set[str] = set()
 """Modules that were named by their files."""
 _folders: set[str] = set()
@@ -35,13 +40,34 @@ def found_at(spec: WorkflowSpec) -> str:
         return f"{Path(script).resolve()}:{name}" if script else spec.entry
     code = getattr(inspect.unwrap(spec.fn), "__code__", None)
     file = code.co_filename if code is not None else ""
-    is_beside = "." not in module and os.path.dirname(file) in _folders
-    return f"{file}:{name}" if file in _files or is_beside else spec.entry
+    if file in _files:
+        return f"{file}:{name}"
+    folder, inner = _folder_of(module, file)
+    if folder not in _folders:
+        return spec.entry
+    return f"{folder}{SEAM if '/' in inner else '/'}{inner}:{name}"
+
+
+def _folder_of(module: str, file: str) -> tuple[str, str]:
+    """The folder that a module was found in, and its file from there; empty if the one is not named after the other."""
+    path = module.replace(".", "/")
+    for inner in (f"{path}.py", f"{path}/__init__.py"):
+        if file.endswith(f"/{inner}"):
+            return file[: -len(inner) - 1], inner
+    return "", ""
 
 
 def look_only_here(folder: str) -> None:
     """Modules in this folder are found by this process and perhaps by no other: their files are recorded."""
     _folders.add(folder)
+
+
+def look_beside_the_script(root: str) -> None:
+    """What lies beside the script that is being run is found by this process alone, unless that is the project's folder."""
+    main = sys.modules.get("__main__")
+    file = getattr(main, "__file__", None)
+    if file and getattr(main, "__spec__", None) is None and (folder := str(Path(file).resolve().parent)) != root:
+        look_only_here(folder)
 
 
 def load_apps(apps: Iterable[str], root: str = "") -> None:
@@ -55,7 +81,7 @@ def load_apps(apps: Iterable[str], root: str = "") -> None:
 def load(place: str) -> ModuleType:
     """A module by its name, or a file by its path; `NotImportable` says why it could not be."""
     try:
-        return _load_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
+        return _load_file(place) if place.endswith(".py") else importlib.import_module(place)
     except NotImportable:
         raise
     except BadInput:
@@ -65,13 +91,21 @@ def load(place: str) -> ModuleType:
             raise NotImportable(f"there is no module {place} here; looked in: {', '.join(sys.path[:3])} …") from error
         raise NotImportable(f"{place} could not be imported: it needs {error.name}, which is not installed") from error
     except Exception as error:
+        if isinstance(error, ImportError) and "relative import" in str(error):
+            raise NotImportable(
+                f"{place} belongs to a package: write two slashes behind the folder that the package is in, "
+                "folder//package/module.py; or name it as a module, package.module"
+            ) from error
         raise NotImportable(f"{place} could not be imported: {type(error).__name__}: {error}") from error
 
 
-def _load_file(path: Path) -> ModuleType:
-    path = path.resolve()
+def _load_file(place: str) -> ModuleType:
+    path = Path(place).resolve()
     if not path.is_file():
         raise NotImportable(f"there is no file {path}")
+    folder, seam, inner = place.rpartition(SEAM)
+    if seam:
+        return _load_part(Path(folder or "/").resolve(), inner)
     main = sys.modules.get("__main__")
     if getattr(main, "__file__", None) and Path(str(main.__file__)).resolve() == path:  # type: ignore[union-attr]
         return main  # type: ignore[return-value]
@@ -87,6 +121,20 @@ def _load_file(path: Path) -> ModuleType:
     sys.modules[path.stem] = module
     sys.path.insert(0, str(path.parent))
     spec.loader.exec_module(module)
+    return module
+
+
+def _load_part(folder: Path, inner: str) -> ModuleType:
+    """The module that a file is where its package is found in this folder."""
+    parts = Path(inner).with_suffix("").parts
+    name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+    look_only_here(str(folder))
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    module = importlib.import_module(name)
+    file = getattr(module, "__file__", None)
+    if not file or Path(file).resolve() != (folder / inner).resolve():
+        raise NotImportable(f"{folder / inner} is module {name}, and so is {file}, which is found first")
     return module
 
 
@@ -121,7 +169,9 @@ def _where_it_is_now(file: str, root: str) -> str:
     if not root or before.is_dir() or not Path(file).is_relative_to(before):
         return file
     within = Path(file).relative_to(before)
-    return next((str(here) for folder in sys.path if (here := Path(folder) / within).is_file()), file)
+    found = next((str(here) for folder in sys.path if (here := Path(folder) / within).is_file()), file)
+    inner = file.rpartition(SEAM)[2] if SEAM in file else ""
+    return f"{found.removesuffix(inner)}/{inner}" if inner and found != file else found
 
 
 def named(entry: str) -> Workflow[..., Any]:

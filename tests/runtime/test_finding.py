@@ -1,0 +1,149 @@
+"""The code of a run is found again by whoever goes on with it, from wherever that is."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from outlast.errors import NotImportable
+from outlast.history import events as e
+from outlast.runtime import finding, registry
+
+CODE = """
+import outlast as ol
+from .helper import helped
+
+@ol.workflow
+async def found_inside() -> str:
+    return helped()
+"""
+BESIDE = "from parcels.sending import found_inside\n"
+Elsewhere = Callable[[], None]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A package in a folder of jobs, and a file beside it."""
+    package = tmp_path / "jobs" / "parcels"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "helper.py").write_text("def helped():\n    return 'helped'\n")
+    (package / "sending.py").write_text(CODE)
+    (package.parent / "nightly.py").write_text(BESIDE)
+    return tmp_path
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[Elsewhere]:
+    """What begins anew, as another process would: nothing of the package is known."""
+
+    def begin_anew() -> None:
+        monkeypatch.setattr(finding, "_files", set())
+        monkeypatch.setattr(finding, "_folders", set())
+        monkeypatch.setattr(registry, "_workflows", {})
+        monkeypatch.setattr(sys, "path", [each for each in sys.path if "jobs" not in each])
+        for name in [name for name in sys.modules if name.partition(".")[0] in ("parcels", "nightly", "sending")]:
+            del sys.modules[name]
+        finding.found_at.cache_clear()
+
+    with monkeypatch.context():
+        begin_anew()
+        yield begin_anew
+        begin_anew()
+
+
+def recorded(workflow: str, root: Path) -> e.RunCreated:
+    known = registry.known(workflow)
+    assert known is not None
+    return e.RunCreated(workflow=workflow, entry=finding.found_at(known.spec), root=str(root))
+
+
+@pytest.mark.parametrize("place", ["jobs/nightly.py", "jobs//parcels/sending.py"])
+def test_a_workflow_in_a_package_is_found_from_any_folder(folder: Path, place: str, elsewhere: Elsewhere) -> None:
+    finding.load(str(folder) + "/" + place)
+    created = recorded("found_inside", folder)
+    assert created.entry == f"{folder}/jobs//parcels/sending.py:found_inside"
+    elsewhere()
+    found = finding.find_workflow(created)
+    assert found.spec.entry == "parcels.sending:found_inside", "it is the module that it was"
+    assert finding.found_at(found.spec) == created.entry
+
+
+def test_a_package_that_was_named_as_a_module_is_found_from_any_folder(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, elsewhere: Elsewhere
+) -> None:
+    monkeypatch.syspath_prepend(str(folder / "jobs"))
+    finding.look_only_here(str(folder / "jobs"))  # as the command line does with its working folder
+    finding.load("parcels.sending")
+    created = recorded("found_inside", folder)
+    elsewhere()
+    assert finding.find_workflow(created).spec.entry == "parcels.sending:found_inside"
+
+
+def test_a_workflow_of_the_package_itself_is_found(folder: Path, elsewhere: Elsewhere) -> None:
+    (folder / "jobs/parcels/__init__.py").write_text(CODE)
+    (folder / "jobs/nightly.py").write_text("from parcels import found_inside\n")
+    finding.load(str(folder / "jobs/nightly.py"))
+    created = recorded("found_inside", folder)
+    assert created.entry == f"{folder}/jobs//parcels/__init__.py:found_inside"
+    elsewhere()
+    assert finding.find_workflow(created).spec.entry == "parcels:found_inside"
+
+
+def test_a_package_is_found_in_a_project_that_was_moved(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory, elsewhere: Elsewhere
+) -> None:
+    finding.load(str(folder / "jobs/nightly.py"))
+    created = recorded("found_inside", folder)
+    moved = folder.rename(tmp_path_factory.mktemp("after") / "project")
+    elsewhere()
+    sys.path.insert(0, str(moved))
+    assert finding.find_workflow(created).fn.__code__.co_filename == str(moved / "jobs/parcels/sending.py")
+
+
+def test_another_package_of_that_name_does_not_stand_for_it(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory, elsewhere: Elsewhere
+) -> None:
+    finding.load(str(folder / "jobs/nightly.py"))
+    created = recorded("found_inside", folder)
+    elsewhere()
+    other = tmp_path_factory.mktemp("jobs")
+    (other / "parcels").mkdir()
+    (other / "parcels" / "sending.py").touch()
+    (other / "parcels" / "__init__.py").touch()
+    sys.path.insert(0, str(other))
+    __import__("parcels")
+    with pytest.raises(NotImportable, match=r"is module parcels.sending, and so is .*, which is found first"):
+        finding.find_workflow(created)
+
+
+def test_a_file_that_belongs_to_a_package_is_told_how_to_be_named(folder: Path, elsewhere: Elsewhere) -> None:
+    with pytest.raises(NotImportable, match="belongs to a package: write two slashes"):
+        finding.load(str(folder / "jobs/parcels/sending.py"))
+
+
+def test_what_lies_beside_a_script_is_found_from_any_folder(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, elsewhere: Elsewhere
+) -> None:
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", str(folder / "jobs/script.py"), raising=False)
+    monkeypatch.setattr(sys.modules["__main__"], "__spec__", None)
+    sys.path.insert(0, str(folder / "jobs"))
+    finding.look_beside_the_script(str(folder))
+    finding.load("nightly")
+    created = recorded("found_inside", folder)
+    elsewhere()
+    assert finding.find_workflow(created).spec.entry == "parcels.sending:found_inside"
+
+
+def test_what_lies_in_the_projects_own_folder_is_a_module(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, elsewhere: Elsewhere
+) -> None:
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", str(folder / "jobs/script.py"), raising=False)
+    monkeypatch.setattr(sys.modules["__main__"], "__spec__", None)
+    sys.path.insert(0, str(folder / "jobs"))
+    finding.look_beside_the_script(str(folder / "jobs"))
+    finding.load("nightly")
+    assert recorded("found_inside", folder / "jobs").entry == "parcels.sending:found_inside"
