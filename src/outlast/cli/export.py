@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
@@ -13,7 +16,7 @@ from outlast.cli.screen import notice, write_bytes
 from outlast.cli.words import counted
 from outlast.client import Reader
 from outlast.compose import open_settled
-from outlast.errors import BadInput
+from outlast.errors import BadInput, StoreError
 from outlast.settings import Settings
 from outlast.upkeep import exported
 
@@ -43,16 +46,12 @@ async def _export(settings: Settings, names: list[str], to: Path | None) -> int:
     try:
         reader = Reader(store)
         runs = [await reader.find(name) for name in names]
-        file = _opened(to)
-        try:
-            missing = 0
+        missing = 0
+        with _output(to) as write:
             for run in runs:
                 async for line in exported(store, run):
                     missing += line.endswith(b'"missing":true}')
-                    _write(file, line + b"\n")
-        finally:
-            if file is not None:
-                file.close()
+                    write(line + b"\n")
     finally:
         await store.close()
     if missing:
@@ -62,15 +61,53 @@ async def _export(settings: Settings, names: list[str], to: Path | None) -> int:
     return SOUND
 
 
-def _opened(to: Path | None) -> BinaryIO | None:
+@contextmanager
+def _output(to: Path | None) -> Iterator[Callable[[bytes], object]]:
+    """What writes a line. A file is there when all of it is written, or not at all."""
+    if to is None:
+        yield write_bytes
+        return
+    part = to.with_name(f".{to.name[:100]}.part-{os.getpid()}")
+    file = _opened(to, part)
+
+    def write(line: bytes) -> None:
+        with _told(to):
+            file.write(line)
+
     try:
-        return None if to is None else to.open("xb")
+        yield write
+        with _told(to):
+            file.flush()
+            os.fsync(file.fileno())
+            _put_in_place(part, to)
+    finally:
+        with suppress(OSError):  # what could not be written is gone in any case
+            file.close()
+        part.unlink(missing_ok=True)
+
+
+def _opened(to: Path, part: Path) -> BinaryIO:
+    try:
+        if os.path.lexists(to):
+            raise FileExistsError("it is there already, and nothing is replaced")
+        return part.open("xb")
     except (OSError, ValueError) as error:
         raise BadInput(f"could not write to {str(to)!r}: {error}") from error
 
 
-def _write(file: BinaryIO | None, line: bytes) -> None:
-    if file is None:
-        write_bytes(line)
-    else:
-        file.write(line)
+@contextmanager
+def _told(to: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(f"could not write to {str(to)!r}: {error.strerror}; nothing is left of it") from error
+
+
+def _put_in_place(part: Path, to: Path) -> None:
+    """Give it its name, unless somebody has come first."""
+    try:
+        os.link(part, to)
+    except FileExistsError as error:
+        raise BadInput(f"could not write to {str(to)!r}: it is there by now, and nothing is replaced") from error
+    except OSError:  # not every disk has links
+        part.rename(to)

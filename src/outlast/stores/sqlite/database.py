@@ -342,6 +342,10 @@ class _Reading:
             raise _translated(error, self._what) from error
 
 
+_UNTOLD = "not an error"
+"""What the library says of an error that it has no words for, as when it copies a database to a disk that is full."""
+
+
 def _translated(error: apsw.Error, what: str, *, committing: bool = False) -> OutlastError:
     """One of our errors for one of the library's. Which of them leave the outcome open is decided here and nowhere else:
     only an I/O error during the commit itself, when the last page may or may not have reached the disk."""
@@ -349,7 +353,8 @@ def _translated(error: apsw.Error, what: str, *, committing: bool = False) -> Ou
         case apsw.BusyError() | apsw.LockedError():
             return StoreBusy(f"could not {what}: another process keeps it locked ({error})")
         case apsw.FullError():
-            return StoreFull(f"could not {what}: no space is left ({error}); nothing was written")
+            said = f" ({error})" if str(error) != _UNTOLD else ""
+            return StoreFull(f"could not {what}: no space is left{said}; nothing was written")
         case apsw.ReadOnlyError() | apsw.PermissionsError():
             return StoreReadOnly(f"could not {what}: it may only be read ({error}); nothing was written")
         case apsw.CantOpenError():
