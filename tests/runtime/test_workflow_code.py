@@ -12,6 +12,7 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -1426,6 +1427,58 @@ async def test_progress_is_seen_in_the_list_while_the_run_goes_on(stage: Any) ->
     await soon(handle.result())
     (told,) = json.loads(scratch)
     assert (told["node"], told["done"], told["total"], told["text"]) == ("long", 3, 10, "thirds")
+
+
+@pytest.mark.parametrize(
+    ("done", "total", "text", "kept"),
+    [
+        (Decimal(1), Fraction(5, 2), "x", (1.0, 2.5, "x")),
+        (10**30, None, "x", (1e30, None, "x")),
+        (1, 2, "\ud800", (1, 2, "\\ud800")),
+        (1, 2, 5, (1, 2, "5")),
+        (1, 2, "x" * 5_000, (1, 2, "x" * 1_000)),
+    ],
+)
+async def test_progress_is_told_whatever_its_numbers_and_texts_are(
+    stage: Any, done: Any, total: Any, text: Any, kept: tuple[Any, ...]
+) -> None:
+    gate = asyncio.Event()
+
+    @ol.node
+    async def telling() -> None:
+        ol.progress(done, total, text)
+        await gate.wait()
+
+    @ol.workflow
+    async def flow() -> None:
+        await telling()
+
+    engine = await stage.engine()
+    handle = await engine.start(flow)
+    async with asyncio.timeout(SOON):
+        while not (scratch := (await engine.list(ol.Query())).items[0].scratch):
+            await asyncio.sleep(0.01)
+    gate.set()
+    await soon(handle.result())
+    (told,) = json.loads(scratch)
+    assert (told["done"], told["total"], told["text"]) == kept
+    await stage.close(engine)
+
+
+@pytest.mark.parametrize("done", [object(), "half", float("nan"), None])
+async def test_progress_that_is_no_number_fails_its_node_and_nothing_else(stage: Any, done: Any) -> None:
+    @ol.node
+    async def telling() -> None:
+        ol.progress(done)
+
+    @ol.workflow
+    async def flow() -> None:
+        await telling()
+
+    engine = await stage.engine()
+    with pytest.raises(ol.BadInput, match="progress: done is a number, not"):
+        await soon((await engine.start(flow)).result())
+    await stage.close(engine)
 
 
 async def test_a_token_is_the_same_for_every_attempt_and_differs_between_nodes(stage: Any) -> None:

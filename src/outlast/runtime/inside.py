@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Generator
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
 
-from outlast.errors import NotDurable
+from outlast.errors import BadInput, NotDurable
 from outlast.history import events as e
 from outlast.runtime import far
 from outlast.runtime.capture import Speaker, speaker
 from outlast.runtime.disguises import masked
+from outlast.runtime.leaves import GREATEST, LEAST
+from outlast.runtime.refusals import name_of
 from outlast.runtime.stopping import Stopped
 from outlast.runtime.values import codec_for, encode, stored
 from outlast.runtime.written import FINISHED, INTERRUPTED, Stage, Written, partial_of
 
 if TYPE_CHECKING:
     from outlast.runtime.asks import NodeAsk
+
+
+LONGEST_REMARK = 1_000
+"""How many characters of what is told with the progress are kept."""
 
 
 class Inside(Speaker, eq=False, kw_only=True):
@@ -133,13 +140,27 @@ def last_checkpoint(default: Any = None) -> Any:
 
 def progress(done: float, total: float | None = None, text: str = "") -> None:
     """Tell how far this node is. It is shown while the run goes on, and is not a fact: a crash may lose it."""
-    text = masked(text)
+    told: dict[str, Any] = {"done": _number(done, "done"), "total": None if total is None else _number(total, "total")}
+    told["text"] = masked(str(text)).encode(errors="backslashreplace").decode()[:LONGEST_REMARK]
     if (here := far.current()) is not None:
-        here.progress({"done": done, "total": total, "text": text})
+        here.progress(told)
         return
     attempt = _here("progress()")
-    told = {"node": attempt.ask.name, "done": done, "total": total, "text": text}
+    told = {"node": attempt.ask.name, **told}
     attempt.loop.call_soon_threadsafe(attempt.ask.driver.worker.progress.tell, attempt.run, told)
+
+
+def _number(value: Any, where: str) -> float:
+    """A number that can be stored, of whatever class it was."""
+    try:
+        number = value if type(value) is int and LEAST <= value <= GREATEST else float(value)
+        if isfinite(number):
+            return number
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise BadInput(
+        f"progress: {where} is a number, not {name_of(type(value)) if not isinstance(value, float) else value}"
+    )
 
 
 def token() -> str:
