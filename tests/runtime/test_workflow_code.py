@@ -9,6 +9,7 @@ import json
 import logging
 import threading
 from contextlib import aclosing, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -1479,6 +1480,55 @@ async def test_progress_that_is_no_number_fails_its_node_and_nothing_else(stage:
     with pytest.raises(ol.BadInput, match="progress: done is a number, not"):
         await soon((await engine.start(flow)).result())
     await stage.close(engine)
+
+
+async def test_workflow_code_sees_nothing_of_what_its_starter_has_set(stage: Any) -> None:
+    """Whoever replays it has not set that, and its code would do something else."""
+    setting = ContextVar("setting", default="as it was")
+
+    @ol.node
+    async def using(text: str) -> str:
+        return text
+
+    @ol.workflow
+    async def flow() -> str:
+        used = await using(setting.get())
+        await ol.approve("go on?")
+        return f"{used}, {setting.get()}"
+
+    engine = await stage.engine()
+    token = setting.set("by the starter")
+    handle = await engine.start(flow)
+    setting.reset(token)
+    await soon(stage.until(engine, handle.run, e.InteractionRequested))
+    await stage.close(engine)
+    engine = await stage.engine()
+    await engine.answer(handle.run, True)
+    assert await soon(engine.result(handle.run)) == "as it was, as it was"
+
+
+async def test_what_a_workflow_logs_is_no_line_of_the_node_that_started_it(
+    stage: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    @ol.workflow
+    async def speaking() -> None:
+        logging.getLogger("shop").warning("a workflow speaks")
+
+    @ol.node
+    async def starting() -> None:
+        await (await engine.start(speaking)).result()
+
+    @ol.workflow
+    async def flow() -> None:
+        await starting()
+
+    engine = await stage.engine()
+    handle = await engine.start(flow)
+    await soon(handle.result())
+    await stage.close(engine)
+    desk = await stage.engine(worker=False)
+    assert "a workflow speaks" in caplog.text
+    assert [line.text async for line in desk.lines(handle.run)] == []
 
 
 async def test_a_token_is_the_same_for_every_attempt_and_differs_between_nodes(stage: Any) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any
 
 from outlast.errors import NotDurable
@@ -55,9 +55,11 @@ class Pending(PlacedFuture):
 
 
 class Code:
-    """The code of one run. `close` is called with what it no longer waits for; without it, that gathers in `closing`."""
+    """The code of one run. `close` is called with what it no longer waits for; without it, that gathers in `closing`.
+    It runs in a copy of `context`, whoever starts or replays it: what they have set is not the same another time."""
 
     __slots__ = (
+        "_context",
         "_failures",
         "_is_dismissed",
         "_loop",
@@ -76,9 +78,10 @@ class Code:
         "workflow",
     )
 
-    def __init__(self, run: RunId, workflow: Workflow[..., Any]) -> None:
+    def __init__(self, run: RunId, workflow: Workflow[..., Any], context: Context | None = None) -> None:
         self.run = run
         self.workflow = workflow
+        self._context = context
         self.open: dict[str, Ask] = {}
         self.fresh: dict[str, Ask] = {}
         self.closing: dict[str, Ask] = {}
@@ -102,7 +105,7 @@ class Code:
 
     def begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Set it going, up to where it first waits."""
-        context = copy_context()
+        context = copy_context() if self._context is None else self._context.copy()
         context.run(current.set, Scope(self))
         context.run(is_replaying.set, self.silencer)
         context.run(revealed_here.set, set())

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Coroutine, Mapping
-from contextvars import Context
+from contextvars import Context, copy_context
 from functools import partial
 from typing import Any
 
@@ -105,6 +105,8 @@ class Worker:
         self.doubtful = DoubtfulStarts(self)
         self.grace = grace
         """Seconds that nodes have to come to a good place when nothing more is to begin."""
+        self._context = copy_context()
+        """What workflow code runs in: that of whoever opened the engine."""
         self._concurrency = concurrency
         self._hold = hold
         self._stdout = stdout
@@ -182,7 +184,7 @@ class Worker:
             if self.drivers[run].pen.head.version:
                 raise AlreadyExists(f"there is a run {run} already")
             await asyncio.sleep(SOON)  # somebody else is about to start it, or to fail to
-        driver = Driver(self, Code(run, workflow), created, self.ledger.begin(run, self.id))
+        driver = Driver(self, Code(run, workflow, self._context), created, self.ledger.begin(run, self.id))
         self.drivers[run] = driver
         is_new = self.own is not None and run not in self.own
         if self.own is not None:
@@ -280,7 +282,7 @@ class Worker:
             await self._replay(pen, workflow, created)
 
     async def _replay(self, pen: Pen, workflow: Workflow[..., Any], created: e.RunCreated) -> None:
-        code = Code(pen.run, workflow)
+        code = Code(pen.run, workflow, self._context)
         driver = Driver(self, code, created, pen)
         self.drivers[pen.run] = driver
         replay = Replay(code, created, pen)
