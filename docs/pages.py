@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-WIDTH = 84
+WIDTH = 80
 """So many characters of a command's help fit beside the contents of a page."""
 MADE = re.compile(r"^<!-- made: (\w+) -->$", re.MULTILINE)
 FOREIGN = re.compile(
