@@ -797,3 +797,9 @@ def test_a_blob_that_is_missing_is_named(tmp_path: Path) -> None:
 def test_a_codec_is_made_once() -> None:
     assert codec_for(dict[str, Point]) is codec_for(dict[str, Point])
     assert codec_for(typing.Annotated[int, []]).decode(b"1") == 1
+
+
+@pytest.mark.parametrize(("kind", "known"), [(Colour, "'red', 'blue'"), (Level, "1, 2"), (Odd, "'PAIR', 'HALF'")])
+def test_what_is_no_member_of_an_enum_is_told_which_there_are(kind: type, known: str) -> None:
+    with pytest.raises(BadInput, match=rf"{kind.__name__} \({known}\) is expected, and 'green' is stored"):
+        decode(b'"green"', kind)

@@ -11,6 +11,9 @@ from outlast.runtime.leaves import GREATEST, LEAST, PLAIN, TEXT, is_unicode
 from outlast.runtime.refusals import name_of, not_a
 from outlast.runtime.shape import Shape, Snag, misfit
 
+_MOST = 12
+"""How many members a refusal lists."""
+
 
 class Member(Shape):
     """A member of an enum: by value if all values are texts or all are numbers, otherwise by name."""
@@ -36,9 +39,14 @@ class Member(Shape):
         try:
             if not self._by_value:
                 return self.cls[tree]
-            return self.cls(tree) if type(tree) in (int, str) else misfit(name_of(self.cls), tree)
+            return self.cls(tree) if type(tree) in (int, str) else misfit(self._expected(), tree)
         except (KeyError, ValueError):
-            return misfit(name_of(self.cls), tree)
+            return misfit(self._expected(), tree)
+
+    def _expected(self) -> str:
+        members = self.cls.__members__
+        known = [repr(each.value) for each in members.values()] if self._by_value else [*map(repr, members)]
+        return f"{name_of(self.cls)} ({', '.join(known[:_MOST])}{', …' if len(known) > _MOST else ''})"
 
 
 class OneOf(Shape):
