@@ -110,9 +110,16 @@ def test_an_sqlite_file_of_others_is_refused_and_left_as_it_is(
 ) -> None:
     write_foreign(path, *statements)
     before = contents(path.parent)
-    with pytest.raises(StoreUnusable, match="not one of Outlast's"):
+    with pytest.raises(StoreUnusable, match=f"{path.name} is an SQLite file, but not one of Outlast's"):
         SqliteStore(path, readonly=readonly)
     assert contents(path.parent) == before
+
+
+def test_a_file_of_a_newer_version_is_refused_by_its_name(path: Path) -> None:
+    asyncio.run(SqliteStore(path).close())
+    write_foreign(path, "pragma user_version = 99")
+    with pytest.raises(StoreUnusable, match=f"{path.name} has schema version 99, .*: upgrade Outlast to open it"):
+        SqliteStore(path)
 
 
 def test_an_sqlite_file_of_others_keeps_what_is_only_in_its_wal(path: Path) -> None:

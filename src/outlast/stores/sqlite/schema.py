@@ -127,10 +127,11 @@ def version_of(connection: apsw.Connection) -> int:
     """How many migrations the file has seen; `StoreUnusable` if it is not ours or from the future."""
     version, mark, tables = map(int, connection.execute(_WHAT_IS_IT).get)
     if mark != APPLICATION_ID and (mark or version or tables):
-        raise StoreUnusable("this is an SQLite file, but not one of Outlast's; nothing was changed")
+        raise StoreUnusable(f"{connection.filename} is an SQLite file, but not one of Outlast's; nothing was changed")
     if version > VERSION:
         raise StoreUnusable(
-            f"the file has schema version {version}, this version of Outlast knows {VERSION}: upgrade Outlast to open it"
+            f"{connection.filename} has schema version {version}, this version of Outlast knows {VERSION}: "
+            "upgrade Outlast to open it"
         )
     return version
 
