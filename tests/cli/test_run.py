@@ -7,6 +7,10 @@ from typing import Any
 
 import pytest
 
+from outlast.cli.outcome import way_out
+from outlast.history.events import Failure
+from outlast.history.ids import RunId
+
 
 def test_the_result_is_printed_and_the_rest_is_said_on_stderr(project: Any) -> None:
     ran = project("run", "flows:greet", "name=zoe", "times=2", "--id", "hello-1")
@@ -118,6 +122,12 @@ def test_nothing_is_drawn_where_nobody_looks(project: Any) -> None:
     assert out == b"through\n"
     assert b"\x1b" not in err
     assert len(err.splitlines()) == 2
+
+
+def test_a_run_that_its_code_no_longer_fits_is_not_just_to_be_resumed() -> None:
+    told = way_out(Failure("outlast.errors:Diverged"), RunId("r"), " --store x.db")
+    assert all(f"outlast {verb} r --store x.db" in told for verb in ("diff", "resume", "migrate", "cancel"))
+    assert "migrate" not in way_out(Failure("outlast.errors:Interrupted"), RunId("r"), "")
 
 
 # --- mistakes

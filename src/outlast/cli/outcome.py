@@ -14,7 +14,8 @@ from outlast.cli.options import Reply
 from outlast.cli.screen import notice, screen, show_text, write_bytes, write_json
 from outlast.cli.tally import Tally
 from outlast.cli.words import counted, cropped
-from outlast.history.events import NULL, Value
+from outlast.history.events import NULL, Failure, Value
+from outlast.history.ids import RunId
 from outlast.lifecycle.narrative.phrases import failure
 from outlast.lifecycle.status import Status
 from outlast.settings import Settings
@@ -78,6 +79,17 @@ def where_of(settings: Settings) -> str:
     return f" --store {shlex.quote(settings.store)}" if settings.sources["store"].startswith("flag") else ""
 
 
+def way_out(error: Failure | None, run: RunId, where: str) -> str:
+    """What a person can do about a run that is held."""
+    if error is not None and error.kind.endswith("Diverged"):
+        return (
+            f"See what has changed: outlast diff {run}{where}\n"
+            f"Put code there that fits, and go on with it: outlast resume {run}{where}; "
+            f"or move it to today's code: outlast migrate {run}{where}; or end it: outlast cancel {run}{where}"
+        )
+    return f"Go on with it: outlast resume {run}{where}; or end it: outlast cancel {run}{where}"
+
+
 def _remark(ended: Outcome, where: str) -> None:
     run, outline = ended.tally.run, ended.tally.state.outline
     node = f" in node {cropped(outline.failed_node, 100)}" if outline.failed_node else ""
@@ -86,7 +98,7 @@ def _remark(ended: Outcome, where: str) -> None:
     if outline.held:
         notice(
             f"run {run} is held{node}: a person has to decide. {error}",
-            f"Go on with it: outlast resume {run}{where}; or end it: outlast cancel {run}{where}",
+            way_out(outline.error, run, where),
             more,
             style="bold yellow",
         )

@@ -158,7 +158,8 @@ def _what_is_left(evidence: Evidence) -> tuple[str, str, tuple[int, ...]]:
     started = [(name, node) for name, node in state.nodes.items() if node.status is NodeStatus.STARTED]
     if started:
         names = ", ".join(name for name, _ in started[:3]) + and_more(len(started) - 3)
-        return "C1", f"node {names} was started and not completed", tuple(node.seq for _, node in started[:20])
+        which = f"node {names} was" if len(started) == 1 else f"nodes {names} were"
+        return "C1", f"{which} started and not completed", tuple(node.seq for _, node in started[:20])
     waiting = [node.seq for _, node in state.nodes.items() if node.status in OPEN]
     if waiting:
         return "C1", "a node was scheduled and not started", tuple(waiting[:20])
