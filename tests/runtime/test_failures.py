@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import importlib
 import subprocess
 import sys
 import textwrap
 import threading
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import msgspec
@@ -242,6 +244,36 @@ def test_an_error_of_the_script_itself_comes_back(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
     assert done.stdout == "caught x\n"
+
+
+@pytest.fixture
+def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """A script that is run, and may be imported."""
+    (tmp_path / "the_script.py").write_text("class Mine(ValueError): pass\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "the_script", raising=False)
+    main = ModuleType("__main__")
+    main.__file__ = str(tmp_path / "the_script.py")
+    main.Mine = type("Mine", (ValueError,), {})  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "__main__", main)
+    return main
+
+
+def test_an_error_of_a_script_is_that_of_the_module_where_the_script_is_imported(script: ModuleType) -> None:
+    """Else a workflow that was run as a script, and caught it, does not catch it when another process goes on."""
+    del script.Mine
+    imported = importlib.import_module("the_script")
+    assert type(error_from(Failure("__main__:Mine", "m"), near="the_script")) is imported.Mine
+
+
+def test_an_error_of_a_module_is_that_of_the_script_where_the_module_is_run(script: ModuleType) -> None:
+    assert type(error_from(Failure("the_script:Mine", "m"), near="__main__")) is script.Mine
+    assert "the_script" not in sys.modules, "to import a script does again what it does by itself"
+
+
+def test_an_error_of_a_module_is_its_own_where_the_code_is_the_modules(script: ModuleType) -> None:
+    imported = importlib.import_module("the_script")
+    assert type(error_from(Failure("the_script:Mine", "m"), near="the_script")) is imported.Mine
 
 
 # --- what is kept ------------------------------------------------------------------------------------------------------

@@ -162,7 +162,7 @@ class Client(Versions):
         while True:
             ending = await self._ending_here(run) or await self._ending_anywhere(run)
             if not isinstance(ending, e.RunContinued):
-                return await self._outcome(run, ending, codec)
+                return await self._outcome(run, ending, codec, "" if workflow is None else workflow.fn.__module__)
             run = RunId(ending.successor)  # it may not be there yet, but it will be
 
     async def _ending_here(self, run: RunId) -> Ended | None:
@@ -192,7 +192,7 @@ class Client(Versions):
             return await ending_of(self._store, head)
         return None
 
-    async def _outcome(self, run: RunId, ending: Ended, codec: Codec) -> Any:
+    async def _outcome(self, run: RunId, ending: Ended, codec: Codec, near: str) -> Any:
         match ending:
             case e.RunCompleted():
                 return codec.decode(await fetched(ending.output, self._store.blobs))
@@ -202,7 +202,7 @@ class Client(Versions):
                 held.add_note(f"A person has to decide about run {run}: resume it, retry a node of it, or cancel it.")
                 raise held
             case e.RunFailed():
-                raise error_from(ending.error)
+                raise error_from(ending.error, near)
             case _:
                 reason = f": {ending.reason}" if isinstance(ending, e.RunCancelled) and ending.reason else ""
                 raise Cancelled(f"run {run} was cancelled{reason}")

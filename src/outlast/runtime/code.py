@@ -210,7 +210,7 @@ class Code:
 
     def tell_failure(self, ask: Ask, failure: e.Failure) -> None:
         """A failure, which it hears at once."""
-        error = error_from(failure)
+        error = error_from(failure, self.workflow.fn.__module__)
         self._failures[id(error)] = (error, ask.name)
         if len(self._failures) > REMEMBERED_FAILURES:
             del self._failures[next(iter(self._failures))]

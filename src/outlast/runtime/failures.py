@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import importlib.util
 import os
 import sys
 import traceback
@@ -67,11 +68,12 @@ def _told_failure(
     )
 
 
-def error_from(failure: Failure) -> Exception:
-    """The error of a fact: of its own class, with the recorded traceback as a note, or a `NodeFailure`."""
+def error_from(failure: Failure, near: str = "") -> Exception:
+    """The error of a fact: of its own class, with the recorded traceback as a note, or a `NodeFailure`. `near` is the module
+    of the code that hears of it: a script is `__main__` where it is run, and has its own name where it is imported."""
     note = f"{REMOTE}\n{failure.trace}" if failure.trace else ""
     try:
-        error = _rebuilt(failure)
+        error = _rebuilt(failure, near)
         if error is not None:
             return _noted(error, note)
     except Exception:  # its class lets nobody near
@@ -192,15 +194,15 @@ def _storable(value: Any) -> Value | None:
         return None
 
 
-def _rebuilt(failure: Failure) -> Exception | None:
-    cls = _class_named(failure.kind)
+def _rebuilt(failure: Failure, near: str) -> Exception | None:
+    cls = _class_named(failure.kind, near)
     if cls is None:
         return None
     try:
         carried = msgspec.json.decode(failure.data, type=Carried | None) or Carried()
         args = decode(carried.args) or ([failure.message] if failure.message else [])
         if issubclass(cls, ExceptionGroup):
-            args.append([error_from(each) for each in carried.errors])
+            args.append([error_from(each, near) for each in carried.errors])
         builtin = _builtin(cls)
         error: Exception = builtin.__new__(cls, *args)
         builtin.__init__(error, *args)  # it is in C: a user's __init__, with arguments of its own, is not called
@@ -216,15 +218,38 @@ def _builtin(cls: type) -> Any:
     return next(each for each in cls.__mro__ if each.__module__ == "builtins")
 
 
-def _class_named(kind: str) -> type[Exception] | None:
+def _class_named(kind: str, near: str) -> type[Exception] | None:
     """The class, if the name leads to a class of exceptions; nothing on the way is called."""
     module, _, path = kind.partition(":")
+    if module == "__main__" and near not in ("", "__main__"):  # it was a script where that was written
+        return _class_in(near, path) or _class_in(module, path)
+    if module not in ("builtins", near) and _is_main(module):
+        return _class_in("__main__", path)
+    return _class_in(module, path)
+
+
+def _class_in(module: str, path: str) -> type[Exception] | None:
     found: Any = _module_named(module)
     for name in path.split("."):
         found = getattr(found, name, None)
     if not (isinstance(found, type) and issubclass(found, Exception)):
         return None
     return None if issubclass(found, StopIteration) else found  # no future takes one: it would end a loop somewhere
+
+
+def _is_main(module: str) -> bool:
+    """Whether the script that runs here is this module, which imported would be there twice."""
+    main = sys.modules.get("__main__")
+    if (spec := getattr(main, "__spec__", None)) is not None:
+        return bool(spec.name == module)
+    file = getattr(main, "__file__", None)
+    if not file or os.path.splitext(os.path.basename(file))[0] != module.rpartition(".")[2]:
+        return False
+    try:
+        found = importlib.util.find_spec(module)
+        return found is not None and found.origin is not None and os.path.samefile(found.origin, file)
+    except (ImportError, ValueError, OSError):
+        return False
 
 
 def _module_named(name: str) -> Any:
