@@ -406,3 +406,14 @@ def test_time_does_not_leap_past_a_node_that_waits_for_a_connection(outlast_engi
         return await greeted()
 
     assert outlast_engine.start(connects).result() == "hello"
+
+
+@ol.workflow
+async def of_one_number(number: int) -> int:
+    return number
+
+
+@pytest.mark.parametrize(("args", "error"), [((), ol.BadInput), ((1, 2), ol.BadInput), (("four",), ol.NotStorable)])
+def test_parameters_that_do_not_fit_are_said_to_be_that(args: tuple[Any, ...], error: type[Exception]) -> None:
+    with pytest.raises(error, match=r"of_one_number\("):
+        testing.survives_crashes(of_one_number, *args)

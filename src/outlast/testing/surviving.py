@@ -96,6 +96,10 @@ def survives_crashes(
         raise BadInput(f"{workflow!r} is not a workflow: decorate the function with @workflow")
     if points is not None and points < 1:
         raise BadInput(f"points={points}: at least one crash point has to be tried")
+    try:
+        workflow.arguments.pack(args, kwargs)
+    except TypeError as error:
+        raise BadInput(f"workflow {workflow.spec.name} cannot be started so: {error}") from error
     story = Story(
         workflow,
         args,
