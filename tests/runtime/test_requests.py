@@ -10,6 +10,7 @@ import pytest
 
 import outlast as ol
 from outlast.history import events as e
+from outlast.runtime import ends
 
 
 @ol.node
@@ -350,3 +351,63 @@ async def test_who_cancels_a_run_that_has_just_completed_is_told_that_it_is_over
     with pytest.raises(ol.Gone, match="is over and cannot be cancelled"):
         await one.cancel(run)
     assert await stage.is_sound(one, run)
+
+
+async def with_child(stage: Any) -> tuple[str, str]:
+    """A run that nobody advances, and its child, which asks."""
+
+    @ol.workflow
+    async def asking_child() -> int:
+        return await ol.ask("How many?", int)
+
+    @ol.workflow
+    async def asking_parent() -> int:
+        return await asking_child()
+
+    engine = await stage.engine()
+    handle = await engine.start(asking_parent)
+    started = await stage.until(engine, handle.run, e.ChildStarted)
+    while await engine._store.head(started.event.child) is None:
+        await asyncio.sleep(0.002)
+    await stage.until(engine, started.event.child, e.InteractionRequested)
+    await stage.close(engine)
+    return handle.run, started.event.child
+
+
+async def test_an_engine_that_closes_while_it_ends_a_run_asks_its_children_to_end(
+    stage: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, child = await with_child(stage)
+    desk = await stage.engine(worker=False)
+    await desk._ledger.deliver(run, [e.CancelRequested(by="ann")])
+    cancel, reached, gate = ends.cancel, asyncio.Event(), asyncio.Event()
+
+    async def late(*args: Any, **named: Any) -> Any:
+        reached.set()
+        await gate.wait()
+        return await cancel(*args, **named)
+
+    monkeypatch.setattr(ends, "cancel", late)
+    engine = await stage.engine()
+    await reached.wait()
+    closing = asyncio.create_task(stage.close(engine))
+    await asyncio.sleep(0.02)
+    gate.set()
+    await closing
+    assert e.CancelRequested(reason="its parent has ended") in await stage.events(desk, child)
+
+
+async def test_a_store_that_is_troubled_for_a_moment_keeps_no_child_from_being_cancelled(
+    stage: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, child = await with_child(stage)
+    cancel = ends.cancel
+
+    async def troubled(*args: Any, **named: Any) -> Any:
+        monkeypatch.setattr(ends, "cancel", cancel)
+        raise ol.StoreError("the disk was away")
+
+    monkeypatch.setattr(ends, "cancel", troubled)
+    desk = await stage.engine(worker=False)
+    await desk.cancel(run)
+    assert (await desk.get(child)).status == "cancelled"

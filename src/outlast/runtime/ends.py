@@ -8,12 +8,13 @@ it again.
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 from typing import TypeAlias
 
 import msgspec
 
-from outlast.errors import AlreadyExists, Damaged, Gone, NotFound, Overtaken
+from outlast.errors import AlreadyExists, Damaged, Gone, NotFound, OutcomeUnknown, Overtaken, StoreError
 from outlast.history import events as e
 from outlast.history.ids import RunId, derived_run
 from outlast.ledger import Ledger, Pen
@@ -23,6 +24,9 @@ from outlast.lifecycle.state import State
 from outlast.store import Head, Journal
 
 Ended: TypeAlias = e.RunCompleted | e.RunFailed | e.RunCancelled | e.RunContinued
+
+PAUSES = (0.05, 0.2, 1.0, 3.0)
+"""Seconds between the tries of somebody who ends a run for a moment and has a troubled store."""
 
 
 def successor_of(run: RunId, generation: int = 0) -> RunId:
@@ -51,14 +55,29 @@ async def settle(ledger: Ledger, run: RunId, created: e.RunCreated, ending: Ende
 
 async def end_now(ledger: Ledger, pen: Pen, ending: e.RunCancelled) -> None:
     """End a run that nobody drives, whatever is asked of it at the same time, and tell whoever has to know."""
+    await _said(pen, ending)
+    for pause in PAUSES:
+        with suppress(StoreError):  # what is owed to others must not be forgotten over a moment's trouble
+            await settle(ledger, pen.run, await created_of(ledger.store, pen.run), ending, pen.state)
+            return
+        await asyncio.sleep(pause)
+    await settle(ledger, pen.run, await created_of(ledger.store, pen.run), ending, pen.state)
+
+
+async def _said(pen: Pen, ending: e.RunCancelled) -> None:
+    """Append the end of a run. If it is not known whether that landed, it is asked."""
     reason = f"the run was cancelled{f': {ending.reason}' if ending.reason else ''}"
+    pauses, events = list(PAUSES), decide.end(pen.state, ending, reason)
     while True:
         try:
-            await pen.append(decide.end(pen.state, ending, reason))
-            break
+            await pen.append(events)
+            return
         except Overtaken:
-            continue
-    await settle(ledger, pen.run, await created_of(ledger.store, pen.run), ending, pen.state)
+            events = decide.end(pen.state, ending, reason)
+        except OutcomeUnknown:
+            if not pauses:
+                raise
+            await asyncio.sleep(pauses.pop(0))
 
 
 async def end_as_asked(ledger: Ledger, pen: Pen) -> None:

@@ -111,6 +111,8 @@ class Worker:
         self._hold = hold
         self._stdout = stdout
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._duties: set[asyncio.Task[None]] = set()
+        """What is done to its end before the engine is closed."""
         self._falls: dict[RunId, int] = {}
         self._adopting: set[RunId] = set()
         self.lent: set[RunId] = set()
@@ -259,19 +261,8 @@ class Worker:
         state = pen.state
         created = await created_of(self.store, pen.run)
         workflow = registry.known(created.workflow)
-        if state.is_closed:
-            ending = await ending_of(self.store, pen.head)
-            await settle(self.ledger, pen.run, created, ending, state)
-            if isinstance(ending, e.RunContinued):
-                self.take_on(RunId(ending.successor))
-            while not await pen.let_go():
-                pass
-            self.leave_out(pen.run)
-        elif state.outline.cancel_requested is not None:  # for which its code is not needed, nor that it still fits
-            await end_as_asked(self.ledger, pen)
-            while not await pen.let_go():
-                pass
-            self.leave_out(pen.run)
+        if state.is_closed or state.outline.cancel_requested is not None:
+            await self._seen_through(self._see_out(pen, created))
         elif state.outline.held or state.outline.base in ("paused", "failed") or workflow is None:
             while not await pen.let_go(ready=workflow is None):
                 pass
@@ -280,6 +271,33 @@ class Worker:
                 pass
         else:
             await self._replay(pen, workflow, created)
+
+    async def _see_out(self, pen: Pen, created: e.RunCreated) -> None:
+        """Do what the end of a run owes to others; one that is to end is ended first, for which its code is not needed, nor
+        that it still fits."""
+        if pen.state.is_closed:
+            ending = await ending_of(self.store, pen.head)
+            await settle(self.ledger, pen.run, created, ending, pen.state)
+            if isinstance(ending, e.RunContinued):
+                self.take_on(RunId(ending.successor))
+        else:
+            await end_as_asked(self.ledger, pen)
+        while not await pen.let_go():
+            pass
+        self.leave_out(pen.run)
+
+    async def _seen_through(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do this to its end, though whoever waits for it may be cancelled because the engine closes: once a run that is
+        over was given back, nobody looks at what it owed to others."""
+        task = self.loop.create_task(work, context=Context())
+        self._duties.add(task)
+        task.add_done_callback(self._is_through)
+        await asyncio.shield(task)
+
+    def _is_through(self, task: asyncio.Task[None]) -> None:
+        self._duties.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.debug("what was to be seen through has failed: %s", task.exception())
 
     async def _replay(self, pen: Pen, workflow: Workflow[..., Any], created: e.RunCreated) -> None:
         code = Code(pen.run, workflow, self._context)
@@ -414,6 +432,8 @@ class Worker:
         for driver in list(self.drivers.values()):
             driver.leave()
         await self.attempts.close([task for task in attempts if task is not None])
+        if self._duties:
+            await asyncio.wait(self._duties, timeout=5)
         for task in list(self._tasks):
             task.cancel()
         if self._tasks:
