@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
+
 import outlast as ol
 from outlast.client.acting import Client
 from outlast.history import events as e
@@ -18,13 +20,13 @@ from outlast.store import Append, Outcome
 from outlast.stores.memory import MemoryStore
 
 SOON = 8.0
-working, done = asyncio.Event(), asyncio.Event()
+events: dict[str, asyncio.Event] = {}
 
 
 @ol.node
 async def ushered_work() -> str:
-    working.set()
-    await done.wait()
+    events["working"].set()
+    await events["done"].wait()
     return "done"
 
 
@@ -32,6 +34,12 @@ async def ushered_work() -> str:
 async def ushered_question() -> str:
     await ol.ask("Go on?")
     return await ushered_work()
+
+
+@ol.workflow
+async def ushered_last_question() -> str:
+    await ushered_work()
+    return await ol.ask("Go on?")
 
 
 @ol.workflow
@@ -50,6 +58,8 @@ class Attended(MemoryStore):
 
     amid_release: Callable[[], Any] | None = None
     after_append: Callable[[Sequence[Append]], None] | None = None
+    turns = 0
+    """How often the loop turns before the next append is answered."""
 
     async def release(self, *args: Any, **kwargs: Any) -> bool:
         if self.amid_release is not None:
@@ -61,12 +71,16 @@ class Attended(MemoryStore):
         outcomes = await super().append(batch)
         if self.after_append is not None:
             self.after_append(batch)
+        turns, self.turns = self.turns, 0
+        for _ in range(turns):
+            await asyncio.sleep(0)
         return outcomes
 
 
 @asynccontextmanager
 async def desk() -> AsyncIterator[tuple[Client, Worker, Attended]]:
     """Without staff: a run that is given back stays where it is."""
+    events.update(working=asyncio.Event(), done=asyncio.Event())
     store = Attended()
     ledger = Ledger(store)
     worker = Worker(ledger)
@@ -87,8 +101,6 @@ async def until_idle(worker: Worker, *runs: RunId) -> None:
 
 def test_a_run_that_begins_to_work_while_another_is_given_back_is_kept() -> None:
     async def begun_meanwhile() -> None:
-        working.clear()
-        done.clear()
         async with desk() as (client, worker, store):
             runs = [(await client.start(ushered_question)).run for _ in range(2)]
             await until_idle(worker, *runs)
@@ -98,15 +110,44 @@ def test_a_run_that_begins_to_work_while_another_is_given_back_is_kept() -> None
             async def answer_the_other() -> None:
                 (other,) = (run for run in runs if not worker.drivers[run]._is_writing)
                 await client.answer(other, "yes")
-                await working.wait()
+                await events["working"].wait()
 
             store.amid_release = answer_the_other
             await usher.go_round()
-            done.set()
+            events["done"].set()
             (kept,) = worker.drivers
             assert await client.result(kept) == "done"
 
     asyncio.run(begun_meanwhile())
+
+
+def test_a_run_that_is_answered_while_it_is_given_back_with_its_append_is_looked_for_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("outlast.runtime.worker.WARM", 0)
+
+    async def answered() -> None:
+        async with desk() as (client, worker, store):
+            tasks: list[asyncio.Task[None]] = []
+
+            def answer(_: Sequence[Append]) -> None:
+                store.after_append = None
+                worker.wanted.clear()
+                tasks.append(asyncio.create_task(client.answer("run-1", "yes")))
+
+            await client.start(ushered_last_question.options(id="run-1"))
+            store.after_append, store.turns = answer, 50
+            await asyncio.sleep(0.01)  # or it would write alone, and what others write would come later
+            events["done"].set()
+            while not tasks:
+                await asyncio.sleep(0)
+            await asyncio.wait(tasks)
+            head = await store.head(RunId("run-1"))
+            assert head is not None
+            assert (list(worker.drivers), head.ready) == ([], True)
+            assert worker.wanted.is_set()
+
+    asyncio.run(answered())
 
 
 def test_a_run_is_not_idle_from_when_its_child_is_asked_for_until_the_child_is_there() -> None:

@@ -114,6 +114,8 @@ class Writing(Requests):
             await self.worker.finish(self, ending, is_released=release)
         elif release:
             self.leave()
+            if self._has_news:  # it came after this append, and was announced while the run still was ours
+                self.worker.wanted.set()
         elif not self.is_winding_down:
             carrying = carrying and not (self.adoptable or self._is_stopping)
             for ask in begins:
