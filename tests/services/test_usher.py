@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,8 +17,9 @@ from outlast.history.ids import RunId
 from outlast.ledger import Ledger
 from outlast.runtime.worker import Worker
 from outlast.services.usher import Usher
-from outlast.store import Append, Outcome
+from outlast.store import Append, Outcome, Store
 from outlast.stores.memory import MemoryStore
+from outlast.stores.sqlite import SqliteStore
 
 SOON = 8.0
 events: dict[str, asyncio.Event] = {}
@@ -78,10 +80,10 @@ class Attended(MemoryStore):
 
 
 @asynccontextmanager
-async def desk() -> AsyncIterator[tuple[Client, Worker, Attended]]:
+async def desk(given: Store | None = None) -> AsyncIterator[tuple[Client, Worker, Any]]:
     """Without staff: a run that is given back stays where it is."""
     events.update(working=asyncio.Event(), done=asyncio.Event())
-    store = Attended()
+    store = given or Attended()
     ledger = Ledger(store)
     worker = Worker(ledger)
     ledger.listen(worker.hear)
@@ -92,6 +94,7 @@ async def desk() -> AsyncIterator[tuple[Client, Worker, Attended]]:
     finally:
         await worker.close()
         await ledger.close()
+        await store.close()
 
 
 async def until_idle(worker: Worker, *runs: RunId) -> None:
@@ -148,6 +151,33 @@ def test_a_run_that_is_answered_while_it_is_given_back_with_its_append_is_looked
             assert worker.wanted.is_set()
 
     asyncio.run(answered())
+
+
+@pytest.mark.parametrize("is_answered", [False, True])
+def test_a_run_that_was_claimed_twice_at_once_is_given_back_all_the_same(
+    is_answered: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P6: the claimer and the timekeeper may find the same run in the same moment."""
+    monkeypatch.setattr("outlast.runtime.worker.WARM", 0)
+    run = RunId("run-1")
+
+    async def twice() -> None:
+        async with desk(SqliteStore(tmp_path / "runs.db", durability="relaxed")) as (client, worker, store):
+            await client.start(ushered_last_question.options(id=run))
+            events["done"].set()
+            while run in worker.drivers:
+                await asyncio.sleep(0)
+            if is_answered:
+                await client.answer(run, "yes")
+            claims = [claim for _ in range(2) for claim in await store.claim(worker.id, runs=[run])]
+            await asyncio.gather(*map(worker.adopt, claims))
+            while (driver := worker.drivers.get(run)) is not None:
+                await driver.rest()
+                await asyncio.sleep(0)
+            assert await store.holding(run) is None
+            assert (await client.get(run)).status == ("completed" if is_answered else "waiting")
+
+    asyncio.run(twice())
 
 
 def test_a_run_is_not_idle_from_when_its_child_is_asked_for_until_the_child_is_there() -> None:

@@ -115,6 +115,9 @@ class Worker:
         """What is done to its end before the engine is closed."""
         self._falls: dict[RunId, int] = {}
         self._adopting: set[RunId] = set()
+        self.claimed_twice: set[RunId] = set()
+        """Runs that were claimed here once more while they were taken up. Their claim is of a greater epoch than their log:
+        an append cannot give it back."""
         self.lent: set[RunId] = set()
         """Runs that somebody else in this process owns for a moment, in this worker's name."""
         self._waiting: set[RunId] = set()
@@ -206,6 +209,7 @@ class Worker:
     async def adopt(self, claim: Claim) -> None:
         """Take over a claimed run and go on with it."""
         if claim.run in self._adopting:
+            self.claimed_twice.add(claim.run)
             return
         self._adopting.add(claim.run)
         try:
@@ -228,7 +232,7 @@ class Worker:
         except Exception as error:
             self._fall(claim.run, error)
         finally:
-            self._adopting.discard(claim.run)
+            self._have_adopted(claim.run)
 
     async def go_on_with(self, pen: Pen) -> None:
         """Go on with a run that is owned already, from its log: what it was going to do has changed."""
@@ -243,7 +247,12 @@ class Worker:
         except Exception as error:
             self._fall(pen.run, error)
         finally:
-            self._adopting.discard(pen.run)
+            self._have_adopted(pen.run)
+
+    def _have_adopted(self, run: RunId) -> None:
+        self._adopting.discard(run)
+        if run not in self.drivers:
+            self.claimed_twice.discard(run)
 
     def _fall(self, run: RunId, error: Exception) -> None:
         """Nobody foresaw this. The claim is ours, so nobody else would go on with the run."""
@@ -353,10 +362,11 @@ class Worker:
     async def finish(self, driver: Writing, ending: Ending, *, is_released: bool) -> None:
         """The last word of a run has landed. Who has to hear of it hears of it before the run is given back."""
         self._falls.pop(driver.run, None)
-        if not is_released and not isinstance(ending, e.RunPaused):
+        if not is_released:
             try:
-                await driver.children_started()  # one that is not there yet could not be told
-                await settle(self.ledger, driver.run, driver.created, ending, driver.pen.state)
+                if not (isinstance(ending, e.RunPaused) or (isinstance(ending, e.RunFailed) and ending.held)):
+                    await driver.children_started()  # one that is not there yet could not be told
+                    await settle(self.ledger, driver.run, driver.created, ending, driver.pen.state)
                 while not await driver.pen.let_go():
                     pass
             except OutlastError as error:
@@ -375,6 +385,8 @@ class Worker:
     def forget(self, driver: Page) -> None:
         if self.drivers.get(driver.run) is driver:
             del self.drivers[driver.run]
+            if driver.run not in self._adopting:
+                self.claimed_twice.discard(driver.run)
 
     # --- staying and leaving
 
