@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import outlast as ol
@@ -33,3 +34,13 @@ def returning_in_a_process(key: ol.Secret) -> Any:
 @ol.node(run_in="process")
 def keeping_in_a_process(key: ol.Secret) -> None:
     ol.checkpoint({"key": str(key.reveal())})
+
+
+@ol.node(run_in="process")
+def logging_in_a_process(key: ol.Secret, file: str) -> None:
+    handler = logging.FileHandler(file)
+    own = logging.getLogger("careless.own")
+    own.addHandler(handler)
+    own.warning("with %s", key.reveal())
+    own.removeHandler(handler)
+    handler.close()

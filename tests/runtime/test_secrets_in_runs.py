@@ -384,6 +384,20 @@ async def test_no_handler_of_the_program_is_given_a_secret_by_a_run(
     assert not [line for line in value.splitlines() if line in there or repr(line)[1:-1] in there]
 
 
+async def test_no_handler_in_a_helper_process_is_given_a_secret(
+    stage: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SHOP_KEY", PLAIN)
+
+    @ol.workflow
+    async def flow(key: ol.Secret, file: str) -> None:
+        await careless.logging_in_a_process(key, file)
+
+    engine = await stage.engine()
+    await soon((await engine.start(flow, KEY, str(tmp_path / "own.log"))).result())
+    assert (tmp_path / "own.log").read_text() == "with ***\n"
+
+
 async def test_what_else_a_program_logs_is_its_own(
     stage: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
