@@ -17,6 +17,7 @@ from outlast.history.ids import RunId
 from outlast.ledger.proof import verify
 from outlast.lifecycle.state import State
 from outlast.runtime.appending import without_what_is_over
+from outlast.runtime.outcomes import Outcomes
 from outlast.runtime.rehearsal import rehearse
 from outlast.store import Append, Outcome, Store
 from outlast.stores.memory import MemoryStore
@@ -469,3 +470,35 @@ def _is_alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+@ol.node(retry=ol.Retry(attempts=2, delay=0))
+async def amid_failing_once() -> int:
+    if ol.attempt() == 1:
+        raise ConnectionError("the first time")
+    return ol.attempt()
+
+
+@ol.workflow
+async def amid_falling() -> int:
+    return await amid_failing_once()
+
+
+async def test_an_error_of_the_engine_after_a_node_failed_leaves_no_run_hanging(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """P6: whatever goes wrong with what is in memory, the log is there to begin anew from."""
+    real, falls = Outcomes.failed, []
+
+    def surprised(self: Outcomes, *told: Any) -> None:
+        if not falls:
+            falls.append(self.run)
+            raise ZeroDivisionError
+        real(self, *told)
+
+    monkeypatch.setattr(Outcomes, "failed", surprised)
+    async with engine_over(MemoryStore()) as engine:
+        handle = await engine.start(amid_falling)
+        assert await asyncio.wait_for(handle.result(), SOON) > 1
+        assert falls == [handle.run]
+        assert await replays(engine._store, handle.run)

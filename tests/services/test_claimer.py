@@ -64,7 +64,7 @@ def counting(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str]
         looks.append(1)
         return await claim(*arguments, **named)
 
-    monkeypatch.setattr(worker, "adopt", adopt)
+    monkeypatch.setattr(worker.arrivals, "adopt", adopt)
     monkeypatch.setattr(worker.store, "claim", counted)
     return claimed, looks
 
@@ -118,7 +118,7 @@ def test_a_draining_worker_gives_back_what_it_is_handed() -> None:
             run = RunId(f"{turn_story.spec.name}-0")
             await pausing.drain(worker)
             for claim in await worker.store.claim(worker.id, runs=[run]):
-                await worker.adopt(claim)
+                await worker.arrivals.adopt(claim)
             head = await worker.store.head(run)
             assert head is not None
             assert head.ready

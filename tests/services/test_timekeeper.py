@@ -54,7 +54,7 @@ class Watch:
             self.listed += len(found)
             return found
 
-        monkeypatch.setattr(worker, "adopt", adopt)
+        monkeypatch.setattr(worker.arrivals, "adopt", adopt)
         monkeypatch.setattr(self.store, "summary", counted_summary)
         monkeypatch.setattr(self.store, "due", counted_due)
 

@@ -170,7 +170,7 @@ def test_a_run_that_was_claimed_twice_at_once_is_given_back_all_the_same(
             if is_answered:
                 await client.answer(run, "yes")
             claims = [claim for _ in range(2) for claim in await store.claim(worker.id, runs=[run])]
-            await asyncio.gather(*map(worker.adopt, claims))
+            await asyncio.gather(*map(worker.arrivals.adopt, claims))
             while (driver := worker.drivers.get(run)) is not None:
                 await driver.rest()
                 await asyncio.sleep(0)

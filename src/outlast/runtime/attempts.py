@@ -85,20 +85,23 @@ class Attempts:
     async def _carry(self, ask: NodeAsk) -> None:
         """An attempt, and then what follows from its outcome having been written: if that is a node, its attempt in the
         same task, and so on. A task for each would be a fifth of what a node costs."""
-        task, run = ask.task, ask.driver.run
-        while True:
-            own = ask.inside = Inside(self._keeper, run, ask.name, ask.attempt, self._stdout, ask=ask)
-            speak(own)
-            found = copy_context()
-            await self._attempt(ask, own)
-            following = await ask.driver.write(carrying=True)
-            if following is None:
-                return
-            if not _is_as_new(task, found):
-                following.begin()
-                return
-            ask = following
-            ask.task = task
+        task, driver = ask.task, ask.driver
+        try:
+            while True:
+                own = ask.inside = Inside(self._keeper, driver.run, ask.name, ask.attempt, self._stdout, ask=ask)
+                speak(own)
+                found = copy_context()
+                await self._attempt(ask, own)
+                following = await driver.write(carrying=True)
+                if following is None:
+                    return
+                if not _is_as_new(task, found):
+                    following.begin()
+                    return
+                ask = following
+                ask.task = task
+        except Exception as error:  # of ours: those of nodes are outcomes
+            driver.fall(error)
 
     async def _attempt(self, ask: NodeAsk, own: Inside) -> None:
         """One try, from the call to its outcome having been told."""

@@ -80,4 +80,4 @@ async def _look_after(worker: Worker, child: RunId) -> None:
     head = await worker.store.head(newest)
     if head is not None and head.closed and newest not in worker.drivers:
         for claim in await worker.store.claim(worker.id, runs=[newest]):
-            await worker.adopt(claim)
+            await worker.arrivals.adopt(claim)

@@ -59,12 +59,12 @@ class DoubtfulStarts:
             holding = await worker.store.holding(run)
             if holding is not None and holding.worker == worker.id and not worker.knows(run):
                 for claim in await worker.store.claim(worker.id, runs=[run]):
-                    await worker.adopt(claim)
+                    await worker.arrivals.adopt(claim)
         except TimeoutError:
             worker.leave_out(run)
         except StoreError as error:
             log.warning("run %s was perhaps started, which cannot be told now: %s", run, error)
-            worker.take_up_again(run, error)
+            worker.arrivals.take_up_again(run, error)
         finally:
             del self._expected[run]
 

@@ -106,6 +106,10 @@ class Page:
         """The same, in a task of its own."""
         raise NotImplementedError
 
+    def fall(self, error: Exception) -> None:
+        """Give up over an error of ours; the run is taken up again from its log."""
+        raise NotImplementedError
+
     async def _obey(self, request: Request) -> None:
         """Do what someone asked for."""
         raise NotImplementedError

@@ -15,13 +15,13 @@ from contextvars import Context, copy_context
 from functools import partial
 from typing import Any
 
-from outlast.errors import AlreadyExists, Conflict, Damaged, Held, NotFound, OutlastError, Overtaken, StoreError
+from outlast.errors import AlreadyExists, OutlastError, Overtaken, StoreError
 from outlast.history import events as e
 from outlast.history.ids import RunId, WorkerId
-from outlast.ledger import Ledger, Pen
+from outlast.ledger import Ledger
 from outlast.lifecycle.state import State
 from outlast.lifecycle.status import TERMINAL, Status
-from outlast.runtime import registry
+from outlast.runtime.arrivals import Arrivals
 from outlast.runtime.asks import NodeAsk
 from outlast.runtime.attempts import Attempts
 from outlast.runtime.code import Code
@@ -29,19 +29,15 @@ from outlast.runtime.definitions import Definitions
 from outlast.runtime.doubtful import DoubtfulStarts, has_failed
 from outlast.runtime.driver import Driver
 from outlast.runtime.endings import Ending
-from outlast.runtime.ends import created_of, end_as_asked, ending_of, settle
+from outlast.runtime.ends import settle
 from outlast.runtime.executors import Maker
-from outlast.runtime.failures import kind_of
 from outlast.runtime.functions import Workflow
 from outlast.runtime.lines import LineKeeper
 from outlast.runtime.page import Page
 from outlast.runtime.processes import ProcessPool
 from outlast.runtime.progress import Progress
-from outlast.runtime.replay import Divergence, Replay
-from outlast.runtime.requests import DIVERGED
-from outlast.runtime.turns import turn_as_requested
 from outlast.runtime.writing import Writing
-from outlast.store import Claim, Store
+from outlast.store import Store
 
 log = logging.getLogger("outlast.runtime")
 
@@ -49,23 +45,6 @@ WARM = 200
 """Runs that may stay in memory while they only wait."""
 SOON = 0.005
 """Seconds, where something of our own is about to happen."""
-FALLS_BEFORE_HOLD = 3
-"""How often a driver may fail over one run before a person is asked."""
-
-
-class Recovered:
-    """How many interrupted runs were taken over, and what became of them."""
-
-    def __init__(self) -> None:
-        self.resumed = 0
-        self.held = 0
-
-    def count(self, claim: Claim, state: State) -> None:
-        """Take note of one that was taken over; one that was given back had not been interrupted."""
-        was_running = state.outline.held or state.status in (Status.RUNNING, Status.COMPENSATING)
-        if claim.cause != "claimed" and was_running:
-            self.held += state.outline.held
-            self.resumed += not state.outline.held
 
 
 class Worker:
@@ -95,7 +74,7 @@ class Worker:
         self.lines = LineKeeper(ledger.store, ledger.clock)
         places: dict[str, Maker] = {"process": partial(ProcessPool, processes or None), **(clusters or {})}
         self.attempts = Attempts(self, threads=threads, places=places, keeper=self.lines, stdout=stdout)
-        self.recovered = Recovered()
+        self.arrivals = Arrivals(self, hold=hold)
         self.wanted = asyncio.Event()
         """Set when there may be runs to claim."""
         self.own: set[RunId] | None = None if adopts else set()
@@ -105,22 +84,13 @@ class Worker:
         self.doubtful = DoubtfulStarts(self)
         self.grace = grace
         """Seconds that nodes have to come to a good place when nothing more is to begin."""
-        self._context = copy_context()
+        self.context = copy_context()
         """What workflow code runs in: that of whoever opened the engine."""
         self._concurrency = concurrency
-        self._hold = hold
         self._stdout = stdout
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._duties: set[asyncio.Task[None]] = set()
-        """What is done to its end before the engine is closed."""
-        self._falls: dict[RunId, int] = {}
-        self._adopting: set[RunId] = set()
-        self.claimed_twice: set[RunId] = set()
-        """Runs that were claimed here once more while they were taken up. Their claim is of a greater epoch than their log:
-        an append cannot give it back."""
         self.lent: set[RunId] = set()
         """Runs that somebody else in this process owns for a moment, in this worker's name."""
-        self._waiting: set[RunId] = set()
         self.is_closing = False
         self.is_draining = False
         """Whether it takes on no more runs."""
@@ -135,7 +105,7 @@ class Worker:
         return (
             0
             if self.is_closing or self.is_draining
-            else max(0, self._concurrency - len(self.drivers) - len(self._adopting))
+            else max(0, self._concurrency - len(self.drivers) - len(self.arrivals))
         )
 
     @property
@@ -189,7 +159,7 @@ class Worker:
             if self.drivers[run].pen.head.version:
                 raise AlreadyExists(f"there is a run {run} already")
             await asyncio.sleep(SOON)  # somebody else is about to start it, or to fail to
-        driver = Driver(self, Code(run, workflow, self._context), created, self.ledger.begin(run, self.id))
+        driver = Driver(self, Code(run, workflow, self.context), created, self.ledger.begin(run, self.id))
         self.drivers[run] = driver
         is_new = self.own is not None and run not in self.own
         if self.own is not None:
@@ -204,154 +174,6 @@ class Worker:
             raise
         return driver
 
-    # --- runs of others
-
-    async def adopt(self, claim: Claim) -> None:
-        """Take over a claimed run and go on with it."""
-        if claim.run in self._adopting:
-            self.claimed_twice.add(claim.run)
-            return
-        self._adopting.add(claim.run)
-        try:
-            old = self.drivers.get(claim.run)
-            if old is not None and old.pen.epoch > claim.epoch:
-                return  # claimed twice at once, and the later claim was taken up first
-            if old is not None:
-                old.leave()
-            pen = await self.ledger.take_over(claim, hold=self._hold)
-            self.recovered.count(claim, pen.state)
-            await self._go_on(pen)
-        except Conflict as error:
-            log.info("run %s is another worker's now: %s", claim.run, error)
-        except Damaged as error:
-            log.error("run %s cannot be taken over: %s", claim.run, error)
-            await self._give_back(claim)
-        except StoreError as error:
-            log.warning("run %s could not be taken over now: %s", claim.run, error)
-            self.take_up_again(claim.run, error)
-        except Exception as error:
-            self._fall(claim.run, error)
-        finally:
-            self._have_adopted(claim.run)
-
-    async def go_on_with(self, pen: Pen) -> None:
-        """Go on with a run that is owned already, from its log: what it was going to do has changed."""
-        self._adopting.add(pen.run)
-        try:
-            await self._go_on(pen)
-        except Conflict as error:
-            log.info("run %s is another worker's now: %s", pen.run, error)
-        except OutlastError as error:
-            log.warning("run %s could not be taken up now: %s", pen.run, error)
-            self.take_up_again(pen.run, error)
-        except Exception as error:
-            self._fall(pen.run, error)
-        finally:
-            self._have_adopted(pen.run)
-
-    def _have_adopted(self, run: RunId) -> None:
-        self._adopting.discard(run)
-        if run not in self.drivers:
-            self.claimed_twice.discard(run)
-
-    def _fall(self, run: RunId, error: Exception) -> None:
-        """Nobody foresaw this. The claim is ours, so nobody else would go on with the run."""
-        log.error("run %s could not be taken up, and is tried again", run, exc_info=error)
-        self.take_up_again(run, error)
-
-    async def _give_back(self, claim: Claim) -> None:
-        """Nobody can advance a log that does not read: it is left for people to look at."""
-        head = await self.store.head(claim.run)
-        if head is not None:
-            await self.store.release(claim.run, claim.worker, head.version)
-
-    async def _go_on(self, pen: Pen) -> None:
-        await turn_as_requested(pen)
-        state = pen.state
-        created = await created_of(self.store, pen.run)
-        workflow = registry.known(created.workflow)
-        if state.is_closed or state.outline.cancel_requested is not None:
-            await self._seen_through(self._see_out(pen, created))
-        elif state.outline.held or state.outline.base in ("paused", "failed") or workflow is None:
-            while not await pen.let_go(ready=workflow is None):
-                pass
-        elif self.is_draining:  # whatever made it take this one up, nothing more begins here
-            while not await pen.let_go(ready=True):
-                pass
-        else:
-            await self._replay(pen, workflow, created)
-
-    async def _see_out(self, pen: Pen, created: e.RunCreated) -> None:
-        """Do what the end of a run owes to others; one that is to end is ended first, for which its code is not needed, nor
-        that it still fits."""
-        if pen.state.is_closed:
-            ending = await ending_of(self.store, pen.head)
-            await settle(self.ledger, pen.run, created, ending, pen.state)
-            if isinstance(ending, e.RunContinued):
-                self.take_on(RunId(ending.successor))
-        else:
-            await end_as_asked(self.ledger, pen)
-        while not await pen.let_go():
-            pass
-        self.leave_out(pen.run)
-
-    async def _seen_through(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do this to its end, though whoever waits for it may be cancelled because the engine closes: once a run that is
-        over was given back, nobody looks at what it owed to others."""
-        task = self.loop.create_task(work, context=Context())
-        self._duties.add(task)
-        task.add_done_callback(self._is_through)
-        await asyncio.shield(task)
-
-    def _is_through(self, task: asyncio.Task[None]) -> None:
-        self._duties.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            log.debug("what was to be seen through has failed: %s", task.exception())
-
-    async def _replay(self, pen: Pen, workflow: Workflow[..., Any], created: e.RunCreated) -> None:
-        code = Code(pen.run, workflow, self._context)
-        driver = Driver(self, code, created, pen)
-        self.drivers[pen.run] = driver
-        replay = Replay(code, created, pen)
-        falls = self._falls.get(pen.run, 0)
-        try:
-            if falls >= FALLS_BEFORE_HOLD:
-                self._falls.pop(pen.run, None)
-                await driver.hold(e.Failure(kind_of(Held), f"it could not be driven, {falls} times in a row"))
-                return
-            await replay.run()
-            await driver.go_on(replay.news, replay.args, replay.kwargs)
-        except Divergence as difference:
-            log.error("run %s is held, its code has changed: %s", pen.run, difference)
-            said = f"the workflow's code no longer does what its log holds: {difference}"
-            await driver.hold(e.Failure(DIVERGED, said, category="permanent"))
-        except (NotFound, Damaged) as error:
-            await driver.hold(e.Failure(kind_of(type(error)), str(error), category="permanent"))
-        except BaseException:
-            driver.leave()
-            raise
-
-    def take_up_again(self, run: RunId, error: BaseException) -> None:
-        """Something went wrong with a run that is still ours: after a while it is claimed anew and replayed."""
-        if self.is_closing:
-            return
-        self._falls[run] = self._falls.get(run, 0) + (not isinstance(error, StoreError | Overtaken))
-        self._waiting.add(run)
-        self.spawn(self._take_up_later(run, min(5.0, 0.1 * 2 ** self._falls[run])))
-
-    async def _take_up_later(self, run: RunId, delay: float) -> None:
-        await asyncio.sleep(delay)
-        self._waiting.discard(run)
-        if run in self.drivers or self.is_closing:
-            return
-        try:
-            claims = await self.store.claim(self.id, runs=[run])
-        except StoreError as error:
-            self.take_up_again(run, error)
-            return
-        for claim in claims:
-            await self.adopt(claim)
-
     async def in_trouble(self, run: RunId, error: StoreError, pause: float) -> None:
         """The store does not take what there is to write: wait, and let people know."""
         log.warning("run %s waits for its store, next try in %.2g s: %s", run, pause, error)
@@ -361,7 +183,7 @@ class Worker:
 
     async def finish(self, driver: Writing, ending: Ending, *, is_released: bool) -> None:
         """The last word of a run has landed. Who has to hear of it hears of it before the run is given back."""
-        self._falls.pop(driver.run, None)
+        self.arrivals.has_ended_well(driver.run)
         if not is_released:
             try:
                 if not (isinstance(ending, e.RunPaused) or (isinstance(ending, e.RunFailed) and ending.held)):
@@ -371,13 +193,13 @@ class Worker:
                     pass
             except OutlastError as error:
                 log.warning("the end of run %s could not be told yet: %s", driver.run, error)
-                self.take_up_again(driver.run, error)
+                self.arrivals.take_up_again(driver.run, error)
         self.progress.forget(driver.run)
         driver.leave(ending)
         if driver.pen.state.is_closed and not self.knows(driver.run):
             self.leave_out(driver.run)
         if _is_to_end(driver.pen.state):
-            self.take_up_again(driver.run, Overtaken("it was cancelled while it was being stopped"))
+            self.arrivals.take_up_again(driver.run, Overtaken("it was cancelled while it was being stopped"))
         if isinstance(ending, e.RunContinued):
             self.take_on(RunId(ending.successor))
         self.wanted.set()
@@ -385,14 +207,13 @@ class Worker:
     def forget(self, driver: Page) -> None:
         if self.drivers.get(driver.run) is driver:
             del self.drivers[driver.run]
-            if driver.run not in self._adopting:
-                self.claimed_twice.discard(driver.run)
+            self.arrivals.forget(driver.run)
 
     # --- staying and leaving
 
     def knows(self, run: RunId) -> bool:
         """Whether it has this run in hand."""
-        return run in self.drivers or run in self._adopting or run in self._waiting
+        return run in self.drivers or self.arrivals.expects(run)
 
     async def advances(self, run: RunId) -> bool:
         """Whether it has this run in hand, and goes on having it: one that it is about to leave is waited for."""
@@ -405,12 +226,12 @@ class Worker:
     def _is_leaving(self, run: RunId) -> bool:
         driver = self.drivers.get(run)
         if driver is None:
-            return run in self._adopting
+            return run in self.arrivals
         return not driver.pen.head.version or driver.pen.state.outline.base in (*TERMINAL, Status.PAUSED)
 
     async def settled(self) -> None:
         """Return when it is not about to take on a run."""
-        while self._adopting:  # noqa: ASYNC110 - rarely, and never for long
+        while self.arrivals:  # noqa: ASYNC110 - rarely, and never for long
             await asyncio.sleep(SOON)
 
     def begin_anew(self) -> None:
@@ -444,8 +265,7 @@ class Worker:
         for driver in list(self.drivers.values()):
             driver.leave()
         await self.attempts.close([task for task in attempts if task is not None])
-        if self._duties:
-            await asyncio.wait(self._duties, timeout=5)
+        await self.arrivals.duties_done()
         for task in list(self._tasks):
             task.cancel()
         if self._tasks:

@@ -69,15 +69,19 @@ class Writing(Requests):
             self.leave()
         except asyncio.CancelledError as error:  # a node had its own task cancelled; what was to begin nobody begins
             self.leave()
-            self.worker.take_up_again(self.run, error)
+            self.worker.arrivals.take_up_again(self.run, error)
             raise
         except Exception as error:
-            log.exception("run %s: the driver failed, the run is taken up again from its log", self.run)
-            self.leave()
-            self.worker.take_up_again(self.run, error)
+            self.fall(error)
         finally:
             self._is_writing = False
         return following
+
+    def fall(self, error: Exception) -> None:
+        """Something went wrong that nobody foresaw: what is in memory is not to be trusted, the log is."""
+        log.error("run %s: the driver failed, the run is taken up again from its log", self.run, exc_info=error)
+        self.leave()
+        self.worker.arrivals.take_up_again(self.run, error)
 
     async def _commit(self, ending: Ending | None = None, *, carrying: bool = False) -> NodeAsk | None:
         """One append, and what follows from its having landed. If the caller is `carrying`, the first node that follows is
@@ -157,7 +161,7 @@ class Writing(Requests):
             except (Overtaken, StoreError) as error:
                 await self._append_again(error, events, False, self._time)
         self.leave()
-        self.worker.spawn(self.worker.go_on_with(self.pen))
+        self.worker.spawn(self.worker.arrivals.go_on_with(self.pen))
 
     # --- endings
 
@@ -204,7 +208,7 @@ class Writing(Requests):
 
     @property
     def _is_claimed_twice(self) -> bool:
-        return self.run in self.worker.claimed_twice
+        return self.run in self.worker.arrivals.claimed_twice
 
     def _wants_to_rest(self, begins: list[Ask]) -> bool:
         """Whether the run is to be given back with this append, because it only waits and there is no room to keep it."""

@@ -59,7 +59,7 @@ class Claimer:
             claims = await self._fairly(names, wanted)
         else:
             claims = await self._of_its_own(worker.own, wanted)
-        await asyncio.gather(*(worker.adopt(claim) for claim in claims))
+        await asyncio.gather(*(worker.arrivals.adopt(claim) for claim in claims))
         return len(claims) == wanted
 
     async def _of_its_own(self, own: set[RunId], wanted: int) -> list[Claim]:
@@ -106,7 +106,7 @@ class Claimer:
 
     async def _summary(self) -> str:
         """What starting up has recovered. Questions need no recovery: they are in the log, and are counted for people."""
-        recovered, questions, after = self._worker.recovered, 0, ""
+        recovered, questions, after = self._worker.arrivals.recovered, 0, ""
         while True:
             page, after = await self._worker.store.waits(kind="interaction", after=after, limit=1000)
             questions += len(page)

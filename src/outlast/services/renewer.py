@@ -46,4 +46,4 @@ class Renewer:
         forgotten, self._unknown = held & self._unknown, held
         for run in forgotten:
             for claim in await worker.store.claim(worker.id, runs=[run]):
-                await worker.adopt(claim)
+                await worker.arrivals.adopt(claim)

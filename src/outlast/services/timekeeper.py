@@ -65,7 +65,7 @@ class Timekeeper:
         worker = self._worker
         if runs and worker.room:
             claims = await worker.store.claim(worker.id, runs=list(dict.fromkeys(runs)), limit=worker.room)
-            await asyncio.gather(*(worker.adopt(claim) for claim in claims))
+            await asyncio.gather(*(worker.arrivals.adopt(claim) for claim in claims))
 
     # --- whose they are
 

@@ -1,0 +1,248 @@
+"""Runs that come to a worker from their log: claimed because their owner died or gave them back, or its own once more after
+something went wrong with them.
+
+What stands in the log decides what becomes of a run that arrives. One that is over is seen out: whoever has to hear of its
+end does. One that stands still, or whose code is not known here, is given back. The others are replayed and driven on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from contextvars import Context
+from typing import TYPE_CHECKING, Any
+
+from outlast.errors import Conflict, Damaged, Held, NotFound, OutlastError, Overtaken, StoreError
+from outlast.history import events as e
+from outlast.history.ids import RunId
+from outlast.ledger import Pen
+from outlast.lifecycle.state import State
+from outlast.lifecycle.status import Status
+from outlast.runtime import registry
+from outlast.runtime.code import Code
+from outlast.runtime.driver import Driver
+from outlast.runtime.ends import created_of, end_as_asked, ending_of, settle
+from outlast.runtime.failures import kind_of
+from outlast.runtime.functions import Workflow
+from outlast.runtime.replay import Divergence, Replay
+from outlast.runtime.requests import DIVERGED
+from outlast.runtime.turns import turn_as_requested
+from outlast.store import Claim
+
+if TYPE_CHECKING:
+    from outlast.runtime.worker import Worker
+
+log = logging.getLogger("outlast.runtime")
+
+FALLS_BEFORE_HOLD = 3
+"""How often a driver may fail over one run before a person is asked."""
+
+
+class Recovered:
+    """How many interrupted runs were taken over, and what became of them."""
+
+    def __init__(self) -> None:
+        self.resumed = 0
+        self.held = 0
+
+    def count(self, claim: Claim, state: State) -> None:
+        """Take note of one that was taken over; one that was given back had not been interrupted."""
+        was_running = state.outline.held or state.status in (Status.RUNNING, Status.COMPENSATING)
+        if claim.cause != "claimed" and was_running:
+            self.held += state.outline.held
+            self.resumed += not state.outline.held
+
+
+class Arrivals:
+    """The runs that are about to be a worker's. `hold` also holds interrupted ones that would resume."""
+
+    def __init__(self, worker: Worker, *, hold: bool) -> None:
+        self._worker = worker
+        self._hold = hold
+        self.recovered = Recovered()
+        self.claimed_twice: set[RunId] = set()
+        """Runs that were claimed here once more while they were taken up. Their claim is of a greater epoch than their log:
+        an append cannot give it back."""
+        self._arriving: set[RunId] = set()
+        self._postponed: set[RunId] = set()
+        self._falls: dict[RunId, int] = {}
+        self._duties: set[asyncio.Task[None]] = set()
+        """What is done to its end before the engine is closed."""
+
+    def __len__(self) -> int:
+        """How many there are at this moment."""
+        return len(self._arriving)
+
+    def __contains__(self, run: RunId) -> bool:
+        return run in self._arriving
+
+    def expects(self, run: RunId) -> bool:
+        """Whether this run is on its way, or will be tried again."""
+        return run in self._arriving or run in self._postponed
+
+    def forget(self, run: RunId) -> None:
+        """This run is not driven here any more."""
+        if run not in self._arriving:
+            self.claimed_twice.discard(run)
+
+    def has_ended_well(self, run: RunId) -> None:
+        """It came to its last word: what went wrong with it before no longer counts."""
+        self._falls.pop(run, None)
+
+    async def duties_done(self) -> None:
+        """Wait for what must not be left half done."""
+        if self._duties:
+            await asyncio.wait(self._duties, timeout=5)
+
+    # --- from others, or once more
+
+    async def adopt(self, claim: Claim) -> None:
+        """Take over a claimed run and go on with it."""
+        if claim.run in self._arriving:
+            self.claimed_twice.add(claim.run)
+            return
+        self._arriving.add(claim.run)
+        try:
+            old = self._worker.drivers.get(claim.run)
+            if old is not None and old.pen.epoch > claim.epoch:
+                return  # claimed twice at once, and the later claim was taken up first
+            if old is not None:
+                old.leave()
+            pen = await self._worker.ledger.take_over(claim, hold=self._hold)
+            self.recovered.count(claim, pen.state)
+            await self._go_on(pen)
+        except Conflict as error:
+            log.info("run %s is another worker's now: %s", claim.run, error)
+        except Damaged as error:
+            log.error("run %s cannot be taken over: %s", claim.run, error)
+            await self._give_back(claim)
+        except StoreError as error:
+            log.warning("run %s could not be taken over now: %s", claim.run, error)
+            self.take_up_again(claim.run, error)
+        except Exception as error:
+            self._fall(claim.run, error)
+        finally:
+            self._has_arrived(claim.run)
+
+    async def go_on_with(self, pen: Pen) -> None:
+        """Go on with a run that is owned already, from its log: what it was going to do has changed."""
+        self._arriving.add(pen.run)
+        try:
+            await self._go_on(pen)
+        except Conflict as error:
+            log.info("run %s is another worker's now: %s", pen.run, error)
+        except OutlastError as error:
+            log.warning("run %s could not be taken up now: %s", pen.run, error)
+            self.take_up_again(pen.run, error)
+        except Exception as error:
+            self._fall(pen.run, error)
+        finally:
+            self._has_arrived(pen.run)
+
+    def _has_arrived(self, run: RunId) -> None:
+        self._arriving.discard(run)
+        if run not in self._worker.drivers:
+            self.claimed_twice.discard(run)
+
+    def _fall(self, run: RunId, error: Exception) -> None:
+        """Nobody foresaw this. The claim is ours, so nobody else would go on with the run."""
+        log.error("run %s could not be taken up, and is tried again", run, exc_info=error)
+        self.take_up_again(run, error)
+
+    async def _give_back(self, claim: Claim) -> None:
+        """Nobody can advance a log that does not read: it is left for people to look at."""
+        head = await self._worker.store.head(claim.run)
+        if head is not None:
+            await self._worker.store.release(claim.run, claim.worker, head.version)
+
+    # --- what becomes of them
+
+    async def _go_on(self, pen: Pen) -> None:
+        await turn_as_requested(pen)
+        state = pen.state
+        created = await created_of(self._worker.store, pen.run)
+        workflow = registry.known(created.workflow)
+        if state.is_closed or state.outline.cancel_requested is not None:
+            await self._seen_through(self._see_out(pen, created))
+        elif state.outline.held or state.outline.base in ("paused", "failed") or workflow is None:
+            while not await pen.let_go(ready=workflow is None):
+                pass
+        elif self._worker.is_draining:  # whatever made it take this one up, nothing more begins here
+            while not await pen.let_go(ready=True):
+                pass
+        else:
+            await self._replay(pen, workflow, created)
+
+    async def _see_out(self, pen: Pen, created: e.RunCreated) -> None:
+        """Do what the end of a run owes to others; one that is to end is ended first, for which its code is not needed, nor
+        that it still fits."""
+        if pen.state.is_closed:
+            ending = await ending_of(self._worker.store, pen.head)
+            await settle(self._worker.ledger, pen.run, created, ending, pen.state)
+            if isinstance(ending, e.RunContinued):
+                self._worker.take_on(RunId(ending.successor))
+        else:
+            await end_as_asked(self._worker.ledger, pen)
+        while not await pen.let_go():
+            pass
+        self._worker.leave_out(pen.run)
+
+    async def _seen_through(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do this to its end, though whoever waits for it may be cancelled because the engine closes: once a run that is
+        over was given back, nobody looks at what it owed to others."""
+        task = self._worker.loop.create_task(work, context=Context())
+        self._duties.add(task)
+        task.add_done_callback(self._is_through)
+        await asyncio.shield(task)
+
+    def _is_through(self, task: asyncio.Task[None]) -> None:
+        self._duties.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.debug("what was to be seen through has failed: %s", task.exception())
+
+    async def _replay(self, pen: Pen, workflow: Workflow[..., Any], created: e.RunCreated) -> None:
+        code = Code(pen.run, workflow, self._worker.context)
+        driver = Driver(self._worker, code, created, pen)
+        self._worker.drivers[pen.run] = driver
+        replay = Replay(code, created, pen)
+        falls = self._falls.get(pen.run, 0)
+        try:
+            if falls >= FALLS_BEFORE_HOLD:
+                self._falls.pop(pen.run, None)
+                await driver.hold(e.Failure(kind_of(Held), f"it could not be driven, {falls} times in a row"))
+                return
+            await replay.run()
+            await driver.go_on(replay.news, replay.args, replay.kwargs)
+        except Divergence as difference:
+            log.error("run %s is held, its code has changed: %s", pen.run, difference)
+            said = f"the workflow's code no longer does what its log holds: {difference}"
+            await driver.hold(e.Failure(DIVERGED, said, category="permanent"))
+        except (NotFound, Damaged) as error:
+            await driver.hold(e.Failure(kind_of(type(error)), str(error), category="permanent"))
+        except BaseException:
+            driver.leave()
+            raise
+
+    # --- after something went wrong
+
+    def take_up_again(self, run: RunId, error: BaseException) -> None:
+        """Something went wrong with a run that is still ours: after a while it is claimed anew and replayed."""
+        if self._worker.is_closing:
+            return
+        self._falls[run] = self._falls.get(run, 0) + (not isinstance(error, StoreError | Overtaken))
+        self._postponed.add(run)
+        self._worker.spawn(self._take_up_later(run, min(5.0, 0.1 * 2 ** self._falls[run])))
+
+    async def _take_up_later(self, run: RunId, delay: float) -> None:
+        await asyncio.sleep(delay)
+        self._postponed.discard(run)
+        if run in self._worker.drivers or self._worker.is_closing:
+            return
+        try:
+            claims = await self._worker.store.claim(self._worker.id, runs=[run])
+        except StoreError as error:
+            self.take_up_again(run, error)
+            return
+        for claim in claims:
+            await self.adopt(claim)
