@@ -166,9 +166,11 @@ def test_what_is_written_while_the_copy_is_made_does_not_make_it_start_over(
         heads = [await land(store, begin(LATER, summary=summary(LATER)))]
         told: list[int] = []
         writes: list[asyncio.Task[None]] = []
+        in_turn = asyncio.Lock()
 
         async def write() -> None:
-            heads.append(await land(store, follow(heads[-1], body=events(200), count=200)))
+            async with in_turn:
+                heads.append(await land(store, follow(heads[-1], body=events(200), count=200)))
 
         def tell(what: str, done: int, _of: int) -> None:
             if what == "database":

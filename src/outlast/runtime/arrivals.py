@@ -61,9 +61,9 @@ class Arrivals:
         self._worker = worker
         self._hold = hold
         self.recovered = Recovered()
-        self.claimed_twice: set[RunId] = set()
+        self._claimed_twice: set[RunId] = set()
         """Runs that were claimed here once more while they were taken up. Their claim is of a greater epoch than their log:
-        an append cannot give it back."""
+        an append does not give it back."""
         self._arriving: set[RunId] = set()
         self._postponed: set[RunId] = set()
         self._falls: dict[RunId, int] = {}
@@ -81,10 +81,21 @@ class Arrivals:
         """Whether this run is on its way, or will be tried again."""
         return run in self._arriving or run in self._postponed
 
-    def forget(self, run: RunId) -> None:
-        """This run is not driven here any more."""
-        if run not in self._arriving:
-            self.claimed_twice.discard(run)
+    def see_off(self, run: RunId) -> None:
+        """If nobody here has the run in hand any more, nothing of its claims is to be left."""
+        if run in self._claimed_twice and not self._worker.knows(run):
+            self._claimed_twice.discard(run)
+            self._worker.spawn(self._let_go(run))
+
+    async def _let_go(self, run: RunId) -> None:
+        worker = self._worker
+        while not worker.knows(run):
+            try:
+                head = await worker.store.head(run)
+                if head is None or await worker.store.release(run, worker.id, head.version, ready=head.ready):
+                    return
+            except StoreError as error:
+                await worker.in_trouble(run, error, 0.5)
 
     def has_ended_well(self, run: RunId) -> None:
         """It came to its last word: what went wrong with it before no longer counts."""
@@ -100,7 +111,7 @@ class Arrivals:
     async def adopt(self, claim: Claim) -> None:
         """Take over a claimed run and go on with it."""
         if claim.run in self._arriving:
-            self.claimed_twice.add(claim.run)
+            self._claimed_twice.add(claim.run)
             return
         self._arriving.add(claim.run)
         try:
@@ -142,8 +153,7 @@ class Arrivals:
 
     def _has_arrived(self, run: RunId) -> None:
         self._arriving.discard(run)
-        if run not in self._worker.drivers:
-            self.claimed_twice.discard(run)
+        self.see_off(run)
 
     def _fall(self, run: RunId, error: Exception) -> None:
         """Nobody foresaw this. The claim is ours, so nobody else would go on with the run."""

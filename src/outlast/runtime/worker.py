@@ -184,11 +184,10 @@ class Worker:
     async def finish(self, driver: Writing, ending: Ending, *, is_released: bool) -> None:
         """The last word of a run has landed. Who has to hear of it hears of it before the run is given back."""
         self.arrivals.has_ended_well(driver.run)
-        if not is_released:
+        if not is_released and not isinstance(ending, e.RunPaused):
             try:
-                if not (isinstance(ending, e.RunPaused) or (isinstance(ending, e.RunFailed) and ending.held)):
-                    await driver.children_started()  # one that is not there yet could not be told
-                    await settle(self.ledger, driver.run, driver.created, ending, driver.pen.state)
+                await driver.children_started()  # one that is not there yet could not be told
+                await settle(self.ledger, driver.run, driver.created, ending, driver.pen.state)
                 while not await driver.pen.let_go():
                     pass
             except OutlastError as error:
@@ -207,7 +206,7 @@ class Worker:
     def forget(self, driver: Page) -> None:
         if self.drivers.get(driver.run) is driver:
             del self.drivers[driver.run]
-            self.arrivals.forget(driver.run)
+            self.arrivals.see_off(driver.run)
 
     # --- staying and leaving
 

@@ -105,7 +105,7 @@ class Writing(Requests):
                 return None
         if ending is not None:
             events.append(ending)
-            release = not (self._is_claimed_twice or has_duties(ending, events, self.pen.state, self.created))
+            release = not has_duties(ending, events, self.pen.state, self.created)
         else:
             is_busy = self.in_flight or self.starting or self.is_winding_down or self._is_stopping
             release = not is_busy and self._wants_to_rest(begins)
@@ -206,13 +206,9 @@ class Writing(Requests):
 
     # --- rests
 
-    @property
-    def _is_claimed_twice(self) -> bool:
-        return self.run in self.worker.arrivals.claimed_twice
-
     def _wants_to_rest(self, begins: list[Ask]) -> bool:
         """Whether the run is to be given back with this append, because it only waits and there is no room to keep it."""
-        if not self.worker.is_crowded or self._is_claimed_twice or any(type(ask) is ChildAsk for ask in begins):
+        if not self.worker.is_crowded or any(type(ask) is ChildAsk for ask in begins):
             return False
         return not self._is_due_soon()
 
