@@ -298,8 +298,9 @@ async def working(ledger: Ledger, settings: Settings, *, adopts: bool = True) ->
         await asyncio.wait(tasks)
         await worker.close()
         calm()
-        with suppress(OutlastError):  # its claims run out by themselves
-            await ledger.store.retire(worker.id)
+        if not worker.arrivals.owe:
+            with suppress(OutlastError):  # its claims run out by themselves
+                await ledger.store.retire(worker.id)
 
 
 def _open_dask(settings: Settings, store: Store) -> Executor:

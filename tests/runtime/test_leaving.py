@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 import outlast as ol
+from outlast.errors import StoreError
 from outlast.history.ids import RunId
 from outlast.store import Append, Outcome
 from outlast.stores.memory import Memory, MemoryStore
@@ -68,5 +69,43 @@ def test_a_node_that_ends_while_its_worker_leaves_neither_ends_its_run_nor_stran
         async with engine_over(MemoryStore(memory)) as engine:
             assert await asyncio.wait_for(engine.result(RUN), 10) == "one, and on"
             assert await asyncio.wait_for(engine.result(OTHER), 10) == "two, and on"
+
+    asyncio.run(scene())
+
+
+class Troubled(MemoryStore):
+    """Takes no new runs while it is in trouble."""
+
+    is_in_trouble = False
+    refused: asyncio.Event
+
+    async def append(self, batch: Sequence[Append]) -> list[Outcome]:
+        if self.is_in_trouble and any(append.record.first == 1 for append in batch):
+            self.refused.set()
+            raise StoreError("the disk is full; nothing was written")
+        return await super().append(batch)
+
+
+@ol.workflow
+async def leaving_chain(left: int) -> str:
+    if left:
+        await after("first")
+        await ol.continue_as(left - 1)
+    return "the last of the chain"
+
+
+def test_what_a_run_goes_on_as_is_not_lost_with_a_worker_that_could_not_create_it() -> None:
+    """P1: nobody looks at a run that is over and was given back."""
+
+    async def scene() -> None:
+        memory = Memory()
+        store = Troubled(memory)
+        store.refused = asyncio.Event()
+        async with engine_over(store, claim=0.2) as engine:
+            await engine.start(leaving_chain.options(id=RUN), 1)
+            store.is_in_trouble = True
+            await asyncio.wait_for(store.refused.wait(), 10)
+        async with engine_over(MemoryStore(memory), claim=0.2) as engine:
+            assert await asyncio.wait_for(engine.result(RUN), 10) == "the last of the chain"
 
     asyncio.run(scene())

@@ -69,6 +69,8 @@ class Arrivals:
         self._falls: dict[RunId, int] = {}
         self._duties: set[asyncio.Task[None]] = set()
         """What is done to its end before the engine is closed."""
+        self._indebted: set[RunId] = set()
+        """Runs that are over, of which somebody could not be told yet."""
 
     def __len__(self) -> int:
         """How many there are at this moment."""
@@ -100,6 +102,18 @@ class Arrivals:
     def has_ended_well(self, run: RunId) -> None:
         """It came to its last word: what went wrong with it before no longer counts."""
         self._falls.pop(run, None)
+
+    @property
+    def owe(self) -> bool:
+        """Whether something has to be seen to of runs that are over. Nobody would, if their claims were given back: who lets
+        them run out leaves that to others."""
+        return bool(self._indebted or self._duties)
+
+    def is_not_told(self, run: RunId, error: OutlastError) -> None:
+        """The end of this run could not be told to whoever has to know."""
+        log.warning("the end of run %s could not be told yet: %s", run, error)
+        self._indebted.add(run)
+        self.take_up_again(run, error)
 
     async def duties_done(self) -> None:
         """Wait for what must not be left half done."""
@@ -196,6 +210,7 @@ class Arrivals:
             await end_as_asked(self._worker.ledger, pen)
         while not await pen.let_go():
             pass
+        self._indebted.discard(pen.run)
         self._worker.leave_out(pen.run)
 
     async def _seen_through(self, work: Coroutine[Any, Any, None]) -> None:
@@ -254,5 +269,7 @@ class Arrivals:
         except StoreError as error:
             self.take_up_again(run, error)
             return
+        if not claims:  # it is another's
+            self._indebted.discard(run)
         for claim in claims:
             await self.adopt(claim)

@@ -191,8 +191,7 @@ class Worker:
                 while not await driver.pen.let_go():
                     pass
             except OutlastError as error:
-                log.warning("the end of run %s could not be told yet: %s", driver.run, error)
-                self.arrivals.take_up_again(driver.run, error)
+                self.arrivals.is_not_told(driver.run, error)
         self.progress.forget(driver.run)
         driver.leave(ending)
         if driver.pen.state.is_closed and not self.knows(driver.run):
