@@ -17,10 +17,20 @@ from outlast.runtime.refusals import SECRET, SURROGATE, name_of
 from outlast.runtime.secrets import Revealed
 
 
+LONGEST = 100_000
+"""Characters: words stand in the log and in lists as they are, where values have blobs."""
+
+
 def words(where: str, text: Any) -> str:
     """The text as the log can hold it, a plain `str`; `where` is what a refusal calls it."""
+    if text == "":
+        return ""
     if not isinstance(text, str):
         raise BadInput(f"{where}: a text is needed, not {name_of(type(text))}")
+    if len(text) > LONGEST:
+        raise BadInput(
+            f"{where}: {len(text):,} characters are more than {LONGEST:,}; give what is that long as a value"
+        )
     plain = text if type(text) is str else str.__str__(text)
     try:
         body = msgspec.json.encode(plain)
