@@ -16,7 +16,6 @@ from outlast.runtime.giveaway import giveaway
 from outlast.runtime.refusals import SECRET, SURROGATE, name_of
 from outlast.runtime.secrets import Revealed
 
-
 LONGEST = 100_000
 """Characters: words stand in the log and in lists as they are, where values have blobs."""
 
