@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from outlast.client.steering import Steering, signed
+from outlast.client.going_back import signed
+from outlast.client.steering import Steering
 from outlast.errors import NotFound, Refused
 from outlast.history import events as e
 from outlast.history.ids import RunId

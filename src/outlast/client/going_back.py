@@ -1,0 +1,256 @@
+"""Going back: a run goes on from an earlier place as a new branch, or as another run.
+
+What was done since stays on its branch. If a live worker advances the run, it is asked to turn and waited for; else the
+branch is opened here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, TypeAlias
+
+import msgspec
+
+from outlast.client.handle import Handle
+from outlast.client.healing import Healer
+from outlast.errors import BadInput, Claimed, Damaged, Gone, Illegal, NotFound, Overtaken, Refused
+from outlast.history import events as e
+from outlast.history.ids import RunId, checked_run
+from outlast.history.lineage import holder
+from outlast.history.record import Entry
+from outlast.ledger import Pen
+from outlast.ledger.proof import STRANGE
+from outlast.ledger.reading import branches_of, state_of, told
+from outlast.lifecycle import decide, turning
+from outlast.lifecycle.forking import forked
+from outlast.lifecycle.status import Status
+from outlast.lifecycle.turning import Turn
+from outlast.runtime.ends import created_of, end_as_asked
+from outlast.runtime.finding import find_workflow
+from outlast.runtime.turns import turn_as_requested, turn_to
+from outlast.runtime.values import INLINE_LIMIT, encode
+from outlast.runtime.words import words
+
+PATIENCE = 30.0
+"""Seconds that a verb waits for the owner of a run to obey."""
+POLL = 0.5
+Plan: TypeAlias = Callable[[Sequence[Entry]], Turn]
+"""From the events of the current lineage to the branch that is wanted."""
+
+
+class GoingBack(Healer):
+    """The verbs that lead a run to an earlier place."""
+
+    async def jump(
+        self,
+        run: RunId,
+        to: str | int,
+        *,
+        inputs: dict[str, Any] | None = None,
+        output: Any = msgspec.UNSET,
+        by: str = "",
+        reason: str = "",
+    ) -> Handle[Any]:
+        """Go back to an event by its number, to before a node or a question by its name, or to the `start`, and go on from
+        there as a new branch. At a node, `inputs` replaces some of what the code calls it with, and `output` what it
+        returned."""
+        by, reason = signed(by, reason)
+        place = str(to)
+        if inputs is not None and output is not msgspec.UNSET:
+            raise BadInput("either other inputs or another output: with an output, the node is not done again")
+        if output is not msgspec.UNSET:
+            given = given_by_hand(output, "output")
+            return await self._turn(run, lambda log: turning.instead(log, place, given, by=by, reason=reason))
+        if inputs is not None:
+            return await self._turn(
+                run, lambda log: turning.again(log, place, inputs=_changed(inputs), cause="jump", by=by, reason=reason)
+            )
+        return await self._turn(run, lambda log: turning.to_place(log, place, by=by, reason=reason))
+
+    async def rewind(self, run: RunId, nodes: int = 1, *, by: str = "", reason: str = "") -> Handle[Any]:
+        """Go back over the last completed nodes and do them again, as a new branch."""
+        by, reason = signed(by, reason)
+        return await self._turn(run, lambda log: turning.back(log, nodes, by=by, reason=reason))
+
+    async def activate(self, run: RunId, branch: int, *, by: str = "", reason: str = "") -> Handle[Any]:
+        """Go on from the end of an older branch, as a new one."""
+        (by, reason), head = signed(by, reason), await self._head(run)
+        if branch == head.branch:
+            raise Refused(f"branch {branch} of run {run} is the current one")
+        following = (await branches_of(self._store, head)).get(branch + 1)
+        if branch < 0 or following is None:
+            raise NotFound(f"run {run} has no branch {branch}; its newest is {head.branch}")
+        turn = Turn(cutoff=following.first - 1, cause="activate", by=by, reason=reason or f"branch {branch}")
+        return await self._turn(run, lambda _: turn)
+
+    async def fork(
+        self, run: RunId, at: str | int | None = None, *, id: str | None = None, title: str = "", by: str = ""
+    ) -> Handle[Any]:
+        """A new run that has the history of this one up to an event, a node or a question, and goes on by itself. Without a
+        place it is forked where it stands, or, if it is over, from the last thing it did."""
+        fork = checked_run(words("id", id)) if id else self._ledger.new_run_id()
+        title, by = words("title", title), words("by", by)
+        log = [entry async for entry in self.events(run)]
+        cutoff = turning.to_place(log, str(at)).cutoff if at is not None else turning.last_place(log)
+        if cutoff and not any(entry.seq == cutoff for entry in log):  # it is on a branch that was left
+            left = holder((await self._branches(run)).values(), cutoff).id
+            log = [entry async for entry in self.events(run, branch=left)]
+        events = forked(log, run, cutoff, fork, title, by)
+        created = await created_of(self._store, run)
+        workflow = find_workflow(created, self._apps) if self._worker is not None else None
+        if created.exclusive:
+            await self._must_be_free(created.exclusive, fork)
+        pen = await self._ledger.create(fork, events, await self._own_worker())
+        async with self._holding(pen, ready=True):
+            await self._must_still_be_free(created.exclusive, pen)
+        self._take_on(fork)
+        return self._handle(fork, workflow)
+
+    # --- how
+
+    async def _turn(self, run: RunId, plan: Plan) -> Handle[Any]:
+        """Open a branch, or have the owner of the run open it; returns when it is open."""
+        created = await created_of(self._store, run)
+        workflow = find_workflow(created, self._apps) if self._worker is not None else None
+        head = await self._head(run)
+        log, upto = await self._legible(run)
+        turn = plan(log)
+        if upto is not None and turn.cutoff > upto:
+            raise Refused(f"the log of run {run} reads only up to event {upto}: go back to there or further")
+        if upto is None:
+            await self._must_be_possible(run, turn)
+        if created.exclusive:
+            await self._must_be_free(created.exclusive, run)
+        try:
+            await self._turn_here(run, turn, created.exclusive, upto)
+        except Claimed:
+            await self._turn_there(run, turn, head.branch)
+        self._take_on(run)
+        return self._handle(run, workflow)
+
+    async def _turn_there(self, run: RunId, turn: Turn, branch: int) -> None:
+        """Have the owner of a run open a branch; if it has let go of the run by now, open it here."""
+        try:
+            asked = await self._ledger.deliver(run, [turning.request_of(turn, branch + 1)], branch=branch)
+        except Gone:
+            if not await self._is_turned_after_all(run, turn, branch):
+                raise
+        else:
+            await self._until_turned(run, turn, branch, asked)
+
+    async def _turn_here(self, run: RunId, turn: Turn, exclusive: str, upto: int | None = None) -> None:
+        """Open a branch of a run that nobody advances."""
+        async with self._owning(run, ready=True, upto=upto) as pen:
+            await self._must_not_be_ending(pen)
+            try:
+                await turn_to(pen, turn)
+            except Overtaken as overtaken:
+                await self._must_not_be_ending(pen)
+                await turn_as_requested(pen)
+                raise Gone(
+                    f"somebody else asked run {run} to go back at the same time: look, and ask again"
+                ) from overtaken
+            if not pen.state.is_closed:
+                await self._must_still_be_free(exclusive, pen)
+
+    async def _legible(self, run: RunId) -> tuple[Sequence[Entry], int | None]:
+        """The current lineage; if it is damaged, as far as it can be believed, and how far that is."""
+        try:
+            await state_of(self._store, run, list(await self.lineage(run)), key=self._key)
+            return [entry async for entry in self.events(run)], None
+        except (Damaged, Illegal, *STRANGE):
+            upto = (await self._evidence(run)).last_good
+            intervals = [(first, min(last, upto)) for first, last in await self.lineage(run) if first <= upto]
+            return [entry async for entry in told(self._store, run, intervals)], upto
+
+    async def _must_be_possible(self, run: RunId, turn: Turn) -> None:
+        """Refuse here, where nothing has changed yet, what would be refused later, perhaps when nobody listens."""
+        head = await self._head(run)
+        if not 0 <= turn.cutoff <= head.version:
+            raise Refused(f"event {turn.cutoff} is not in the log of run {run}, which ends at {head.version}")
+        turning.must_lead_on(turn, await self._state_at(run, turn.cutoff))
+
+    async def _until_turned(self, run: RunId, turn: Turn, branch: int, asked: int) -> None:
+        """Wait until whoever owns the run has obeyed. If nobody does any more, it has ended, stopped or lost its owner."""
+        deadline = asyncio.get_running_loop().time() + PATIENCE
+        while (await self._head(run)).branch == branch:
+            if asyncio.get_running_loop().time() > deadline:
+                raise Refused(
+                    f"run {run} was asked to go back, and its worker has not done so within {PATIENCE:g} s; the request "
+                    "is in its log and will be met"
+                )
+            heard = self._news.subscribed(run)
+            try:
+                if await self._is_turned_after_all(run, turn, branch):
+                    return
+                await asyncio.wait({heard}, timeout=POLL)
+            finally:
+                self._news.unsubscribe(run, heard)
+        await self._must_have_been_met(run, turn, branch + 1, asked)
+
+    async def _is_turned_after_all(self, run: RunId, turn: Turn, branch: int) -> bool:
+        """A run that ended or stopped before its owner heard of the request has no owner who could obey it."""
+        head, summary = await self._head(run), await self.get(run)
+        if head.branch != branch or not (head.closed or summary.status is Status.PAUSED or summary.held):
+            return False
+        if head.closed and summary.status is Status.CANCELLED:
+            raise Gone(f"run {run} was cancelled before it could go back")
+        with suppress(Claimed):
+            await self._turn_here(run, turn, (await created_of(self._store, run)).exclusive)
+            return True
+        return False
+
+    async def _must_have_been_met(self, run: RunId, turn: Turn, branch: int, asked: int) -> None:
+        """The branch that was opened is the one that was asked for, and not somebody else's or none but in name (D2)."""
+        opened = (await branches_of(self._store, await self._head(run)))[branch]
+        async for entry in self.events(run, everything=True, after=opened.first - 1):
+            event = entry.event
+            if isinstance(event, e.BranchOpened) and (event.cutoff, event.cause) == (turn.cutoff, turn.cause):
+                return
+            if isinstance(event, e.BranchOpened) and event.cutoff == asked - 1 and event.cause == "recovery":
+                raise Refused(f"run {run} cannot go back to event {turn.cutoff}: {event.reason}")
+            break
+        raise Gone(
+            f"somebody else had run {run} go back at the same time, to event {opened.cutoff}: look, and ask again"
+        )
+
+    async def _must_not_be_ending(self, pen: Pen) -> None:
+        """A request to end a run wins over whatever else is asked of it; whoever owns the run obeys."""
+        asked = pen.state.outline.cancel_requested
+        if asked is not None and not pen.state.is_closed:
+            await end_as_asked(self._ledger, pen)
+            who, why = asked.by or "somebody else", f": {asked.reason}" if asked.reason else ""
+            raise Gone(f"run {pen.run} was cancelled by {who} before that{why}")
+
+    async def _must_still_be_free(self, exclusive: str, pen: Pen) -> None:
+        """Somebody may have begun at the same moment: then this one stands still again."""
+        try:
+            if exclusive:
+                await self._must_be_free(exclusive, pen.run)
+        except Refused as refusal:
+            await pen.append(decide.pause(pen.state, str(refusal)))
+            raise
+
+
+def signed(by: str, reason: str) -> tuple[str, str]:
+    """Who wants something and why, in words that the log can hold."""
+    return words("by", by), words("reason", reason)
+
+
+def given_by_hand(value: Any, where: str) -> e.Value:
+    """A value that a person gives a node, which stands in the log."""
+    return _within_limits(encode(value, where=where), where)
+
+
+def _within_limits(raw: e.Value, where: str) -> e.Value:
+    if len(raw) > INLINE_LIMIT:
+        raise BadInput(f"the {where} has {len(raw)} bytes; what a person gives a node stands in the log, up to 1 MB")
+    return raw
+
+
+def _changed(inputs: dict[str, Any]) -> e.Value:
+    """What replaces some of the inputs that the code calls a node with."""
+    raw = {name: encode(value, where=f"inputs.{name}") for name, value in inputs.items()}
+    return _within_limits(msgspec.Raw(msgspec.json.encode(raw)), "inputs")
