@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import suppress
 from pathlib import PurePath
 from typing import Any, ParamSpec, TypeVar
@@ -13,6 +12,7 @@ import msgspec
 
 from outlast.client.answers import must_fit
 from outlast.client.exclusion import marks_of
+from outlast.client.going_back import PATIENCE
 from outlast.client.handle import Handle
 from outlast.client.sameness import mean_the_same
 from outlast.client.versions import Versions
@@ -24,6 +24,7 @@ from outlast.ledger import Ledger
 from outlast.lifecycle.state import Wait
 from outlast.lifecycle.status import Status
 from outlast.runtime import scope
+from outlast.runtime.duties import Duties
 from outlast.runtime.ends import Ended, created_of, ending_of
 from outlast.runtime.failures import error_from
 from outlast.runtime.finding import found_at
@@ -35,8 +36,6 @@ from outlast.runtime.worker import Worker
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-log = logging.getLogger("outlast.client")
 
 POLL = 1.0
 """Seconds after which whoever waits looks again, though nothing was announced."""
@@ -51,7 +50,7 @@ class Client(Versions):
     ) -> None:
         super().__init__(ledger, worker, apps)
         self._root = root
-        self._under_way: set[asyncio.Task[None]] = set()
+        self._starts = Duties()
         """What is done to its end, whoever waits for it."""
 
     # --- starting
@@ -102,7 +101,7 @@ class Client(Versions):
         if await self._store.head(run) is not None:  # whoever has it by now, the same start is answered
             raise AlreadyExists(f"there is a run {run} already")
         await self._must_be_free(created.exclusive, run)
-        await self._seen_through(self._begin_alone(run, created))
+        await self._starts.see_through(self._begin_alone(run, created))
 
     async def _begin_alone(self, run: RunId, created: e.RunCreated) -> None:
         """Until the second look nobody may have the run, and afterwards it must not be left lying."""
@@ -115,18 +114,6 @@ class Client(Versions):
         while not await pen.let_go(ready=True):
             pass
         self._take_on(run)
-
-    async def _seen_through(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do this to its end, though whoever asked for it may be cancelled meanwhile."""
-        task = asyncio.create_task(work)
-        self._under_way.add(task)
-        task.add_done_callback(self._is_through)
-        await asyncio.shield(task)
-
-    def _is_through(self, task: asyncio.Task[None]) -> None:
-        self._under_way.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            log.debug("a start that nobody may wait for any more has failed: %s", task.exception())
 
     def _run_id(self, workflow: str, options: dict[str, Any]) -> RunId:
         if "id" in options:
@@ -277,7 +264,7 @@ class Client(Versions):
 
     async def leave(self) -> None:
         """Nothing more will be asked."""
-        await asyncio.gather(*self._under_way, return_exceptions=True)
+        await self._starts.done(PATIENCE)
         self._news.close()
         if self._stand_in is not None:
             with suppress(OutlastError):

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
-from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
 from outlast.errors import Conflict, Damaged, Held, NotFound, OutlastError, Overtaken, StoreError
@@ -22,6 +20,7 @@ from outlast.lifecycle.status import Status
 from outlast.runtime import registry
 from outlast.runtime.code import Code
 from outlast.runtime.driver import Driver
+from outlast.runtime.duties import Duties
 from outlast.runtime.ends import created_of, end_as_asked, ending_of, settle
 from outlast.runtime.failures import kind_of
 from outlast.runtime.functions import Workflow
@@ -67,8 +66,8 @@ class Arrivals:
         self._arriving: set[RunId] = set()
         self._postponed: set[RunId] = set()
         self._falls: dict[RunId, int] = {}
-        self._duties: set[asyncio.Task[None]] = set()
-        """What is done to its end before the engine is closed."""
+        self.duties = Duties()
+        """What the ends of runs owe to others: once a run that is over was given back, nobody looks at that."""
         self._indebted: set[RunId] = set()
         """Runs that are over, of which somebody could not be told yet."""
 
@@ -107,18 +106,13 @@ class Arrivals:
     def owe(self) -> bool:
         """Whether something has to be seen to of runs that are over. Nobody would, if their claims were given back: who lets
         them run out leaves that to others."""
-        return bool(self._indebted or self._duties)
+        return bool(self._indebted or self.duties)
 
     def is_not_told(self, run: RunId, error: OutlastError) -> None:
         """The end of this run could not be told to whoever has to know."""
         log.warning("the end of run %s could not be told yet: %s", run, error)
         self._indebted.add(run)
         self.take_up_again(run, error)
-
-    async def duties_done(self) -> None:
-        """Wait for what must not be left half done."""
-        if self._duties:
-            await asyncio.wait(self._duties, timeout=5)
 
     # --- from others, or once more
 
@@ -188,7 +182,7 @@ class Arrivals:
         created = await created_of(self._worker.store, pen.run)
         workflow = registry.known(created.workflow)
         if state.is_closed or state.outline.cancel_requested is not None:
-            await self._seen_through(self._see_out(pen, created))
+            await self.duties.see_through(self._see_out(pen, created))
         elif state.outline.held or state.outline.base in ("paused", "failed") or workflow is None:
             while not await pen.let_go(ready=workflow is None):
                 pass
@@ -212,19 +206,6 @@ class Arrivals:
             pass
         self._indebted.discard(pen.run)
         self._worker.leave_out(pen.run)
-
-    async def _seen_through(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do this to its end, though whoever waits for it may be cancelled because the engine closes: once a run that is
-        over was given back, nobody looks at what it owed to others."""
-        task = self._worker.loop.create_task(work, context=Context())
-        self._duties.add(task)
-        task.add_done_callback(self._is_through)
-        await asyncio.shield(task)
-
-    def _is_through(self, task: asyncio.Task[None]) -> None:
-        self._duties.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            log.debug("what was to be seen through has failed: %s", task.exception())
 
     async def _replay(self, pen: Pen, workflow: Workflow[..., Any], created: e.RunCreated) -> None:
         code = Code(pen.run, workflow, self._worker.context)

@@ -263,7 +263,7 @@ class Worker:
         for driver in list(self.drivers.values()):
             driver.leave()
         await self.attempts.close([task for task in attempts if task is not None])
-        await self.arrivals.duties_done()
+        await self.arrivals.duties.done(5)
         for task in list(self._tasks):
             task.cancel()
         if self._tasks:
