@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -74,12 +75,60 @@ def test_a_file_that_was_there_is_replaced_only_by_a_complete_one(folder: Path) 
     assert names() == ["report.csv", "report_interrupted.csv"]
 
 
-def test_a_newer_partial_file_replaces_an_older_one(folder: Path) -> None:
+def test_a_partial_file_replaces_nothing(folder: Path) -> None:
+    Path("all_interrupted.tar.gz").write_text("the user's own")
+    Path("all_interrupted-2.tar.gz").mkdir()
+    Path("all_interrupted-3.tar.gz").symlink_to("nowhere")
     for text in ("older", "newer"):
         with pytest.raises(KeyboardInterrupt):
             write_half("all.tar.gz", text, KeyboardInterrupt())
-    assert Path("all_interrupted.tar.gz").read_text() == "newer"
-    assert names() == ["all_interrupted.tar.gz"]
+    assert Path("all_interrupted.tar.gz").read_text() == "the user's own"
+    assert [Path(f"all_interrupted-{number}.tar.gz").read_text() for number in (4, 5)] == ["older", "newer"]
+    assert len(names()) == 5
+    assert os.readlink("all_interrupted-3.tar.gz") == "nowhere"
+
+
+def test_a_partial_file_with_a_long_name_is_kept_under_a_shorter_one(folder: Path) -> None:
+    with pytest.raises(ValueError, match="half-way"):
+        write_half("ü" * 120 + ".csv", "half", ValueError("half-way"))
+    (name,) = names()
+    assert name.endswith("ü_interrupted.csv")
+    assert Path(name).read_text() == "half"
+
+
+DYING = """
+import os, sys, outlast as ol
+dies_at, events, armed = int(sys.argv[1]), 0, False
+
+def count(event, args):
+    global events
+    if armed and event in ("open", "os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.link"):
+        events += 1
+        if events == dies_at:
+            os._exit(9)
+
+sys.addaudithook(count)
+with ol.output_path("report.csv") as path:
+    path.write_text("half")
+    armed = True
+    raise SystemExit(0)
+"""
+
+
+def test_a_death_between_any_two_steps_of_keeping_a_partial_file_loses_nothing(folder: Path) -> None:
+    died = 0
+    while True:
+        place = folder / str(died)
+        place.mkdir()
+        (place / "report_interrupted.csv").write_text("the user's own")
+        ended = subprocess.run([sys.executable, "-c", DYING, str(died + 1)], cwd=place, check=False).returncode
+        assert (place / "report_interrupted.csv").read_text() == "the user's own"
+        assert "half" in [each.read_text() for each in place.iterdir()]
+        if ended == 0:
+            break
+        assert ended == 9
+        died += 1
+    assert died >= 3, "two names that are tried, and the renaming"
 
 
 def test_an_interruption_before_anything_was_written_leaves_nothing(folder: Path) -> None:
@@ -177,7 +226,7 @@ async def test_a_workflow_itself_does_not_write(stage: Any) -> None:
         await (await engine.start(write)).result()
 
 
-async def test_the_next_attempt_removes_what_a_killed_one_left_and_nothing_else(stage: Any) -> None:
+async def test_the_next_attempt_keeps_what_a_killed_one_left_and_touches_nothing_else(stage: Any) -> None:
     seen: list[Path] = []
 
     @ol.node
@@ -201,14 +250,23 @@ async def test_the_next_attempt_removes_what_a_killed_one_left_and_nothing_else(
         await asyncio.sleep(0.001)
     leftover = seen[0]
     await stage.crash(engine)
-    Path("out/report_interrupted.csv").unlink()  # a crash that is played cannot but leave it
+    Path("out/report_interrupted.csv").write_text("the user's own")  # a crash that is played left its file here
     leftover.write_text("left by a kill")
+    other = leftover.with_name(leftover.name.replace("report", "another"))
+    other.write_text("left, too, under a name that is not written again")
+    later = leftover.with_name(leftover.name.replace("~0-1.", "~0-3."))
+    later.write_text("of a later attempt, in a worker that replaced this one")
     foreign = leftover.with_name(leftover.name.replace(handle.run, "another-run").replace("~writing~", "~writing~0"))
     foreign.write_text("somebody else's")
     engine = await stage.engine()
     left = await engine.result(handle.run)
-    assert sorted(left) == sorted([seen[1].name, foreign.name])
+    assert sorted(left) == sorted([seen[1].name, foreign.name, later.name])
     assert Path("out/report.csv").read_text() == "all"
+    assert Path("out/report_interrupted.csv").read_text() == "the user's own"
+    assert Path("out/report_interrupted-2.csv").read_text() == "left by a kill"
+    assert Path("out/another_interrupted.csv").read_text() == "left, too, under a name that is not written again"
+    said_now = await said(engine, handle.run)
+    assert ("outlast.output.interrupted", "out/report_interrupted-2.csv") in said_now
 
 
 @pytest.mark.parametrize("place", ["loop", "thread", "process"])

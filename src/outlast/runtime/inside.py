@@ -18,7 +18,7 @@ from outlast.runtime.leaves import GREATEST, LEAST
 from outlast.runtime.refusals import name_of
 from outlast.runtime.stopping import Stopped
 from outlast.runtime.values import codec_for, encode, stored
-from outlast.runtime.written import FINISHED, INTERRUPTED, Stage, Written, partial_of
+from outlast.runtime.written import FINISHED, INTERRUPTED, Stage, Written
 
 if TYPE_CHECKING:
     from outlast.runtime.asks import NodeAsk
@@ -85,14 +85,14 @@ class Inside(Speaker, eq=False, kw_only=True):
         if stage == "finished":
             self.say("INFO", FINISHED, written.given)
         else:
-            self.say("WARNING", INTERRUPTED, partial_of(written.given))
+            self.say("WARNING", INTERRUPTED, written.kept)
 
     def end(self) -> None:
         """The attempt is over. Files whose writer was killed, or goes on where nobody waits for it, are kept as they are."""
         if self.unfinished:
             for written in list(self.unfinished.values()):
-                if written.keep_partial():
-                    self.tell_written("interrupted", written)
+                if (kept := written.keep_partial()) is not None:
+                    self.tell_written("interrupted", kept)
         if self.begun:
             super().end()
 

@@ -2,7 +2,8 @@
 
 What is being written lies beside its place, under a hidden name that holds the run, the node and the attempt, so that no two
 attempts share it. Once it is complete it is flushed to the disk and renamed, which is one step. What was interrupted is kept
-under a name that says so. After a kill only the hidden file is left, and the next attempt of the node removes it.
+under a name that says so and that was free. After a kill only the hidden file is left: its name says which attempt wrote it,
+and a later attempt of the node renames it the same way. Nothing is removed.
 
 That a file was written is said as a line of the attempt: it is no fact. What counts is the file.
 """
@@ -11,9 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import itertools
 import os
 import re
+import secrets
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -23,9 +25,10 @@ from outlast.errors import BadInput, NotDurable
 from outlast.runtime import far, scope
 from outlast.runtime.capture import speaker
 from outlast.runtime.inside import Inside
-from outlast.runtime.written import Stage, Written, split
+from outlast.runtime.written import Stage, Written, cut, split
 
-_numbers = itertools.count(1)
+LONGEST_STEM, LONGEST_EXTENSION = 100, 20
+"""Bytes of the final name that a hidden name holds; the writer's name and place take about 100 more."""
 _ODD = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
@@ -52,9 +55,10 @@ class OutputPath:
         self._writer = _writer()
         stem, extension = split(final.name)
         own = self._writer.own
-        if own.attempt > 1:
-            _remove_leftovers(final.parent, own)
-        hidden = final.with_name(f".{stem[:40]}~{own.name}~{own.place}.{next(_numbers)}{extension[:20]}")
+        for leftover in list(_leftovers(final.parent, own)) if own.may_have_leftovers else ():
+            self._keep(leftover._replace(given=self._given))
+        stem, extension = cut(stem, LONGEST_STEM), cut(extension, LONGEST_EXTENSION)
+        hidden = final.with_name(f".{stem}~{own.name}~{own.generation}-{own.attempt}.{secrets.token_hex(4)}{extension}")
         self._written = Written(str(hidden), str(final), self._given)
         self._writer.tell("begun", self._written)
         return hidden
@@ -65,12 +69,12 @@ class OutputPath:
         written = self._written
         assert written is not None, "entered before it is left"
         if kind is not None or self._writer.is_over:
-            self._interrupt(written)
+            self._keep(written)
             return
         try:
             written.publish()
         except BaseException:
-            self._interrupt(written)
+            self._keep(written)
             raise
         self._writer.tell("finished", written)
 
@@ -85,9 +89,9 @@ class OutputPath:
         else:
             self.__exit__(kind, error, trace)
 
-    def _interrupt(self, written: Written) -> None:
-        if written.keep_partial():
-            self._writer.tell("interrupted", written)
+    def _keep(self, written: Written) -> None:
+        if (kept := written.keep_partial()) is not None:
+            self._writer.tell("interrupted", kept)
 
 
 def output_path(path: str | os.PathLike[str]) -> OutputPath:
@@ -95,8 +99,9 @@ def output_path(path: str | os.PathLike[str]) -> OutputPath:
 
     `with ol.output_path("results/report.csv") as path:` gives the path of a hidden file beside the final one, for your own
     code to write to. When the block ends well the file is flushed and renamed; a file that was there is replaced only then.
-    When it does not, what was written is kept as `report_interrupted.csv`. Folders that are missing are made. In async nodes
-    `async with` does not block the loop. Outside of a run it does the same, for one file after the other."""
+    When it does not, what was written is kept as `report_interrupted.csv`, or `report_interrupted-2.csv` if that is taken.
+    Folders that are missing are made. In async nodes `async with` does not block the loop. Outside of a run it does the
+    same, for one file after the other."""
     return OutputPath(path)
 
 
@@ -104,11 +109,15 @@ def output_path(path: str | os.PathLike[str]) -> OutputPath:
 
 
 class _Own(NamedTuple):
-    """What a hidden name says of its writer. `name` is the same for all attempts of a node, `place` is one attempt's."""
+    """What a hidden name says of its writer. `name` is the same for all attempts of a node."""
 
     name: str
-    place: str
+    generation: int
     attempt: int
+
+    @property
+    def may_have_leftovers(self) -> bool:
+        return (self.generation, self.attempt) > (0, 1)
 
 
 class _Writer(Protocol):
@@ -126,7 +135,7 @@ class _Nobody:
 
     @property
     def own(self) -> _Own:
-        return _Own("outside", str(os.getpid()), 1)
+        return _Own("outside", 0, 1)
 
     def tell(self, stage: Stage, written: Written) -> None:
         pass
@@ -174,17 +183,18 @@ def _writer() -> _Writer:
 
 
 def _own(token: str, attempt: int) -> _Own:
-    who, _, branch = token.rpartition("/")
+    who, _, generation = token.rpartition("/")
     run, _, node = who.partition("/")
     mark = hashlib.blake2b(who.encode(), digest_size=6).hexdigest()
-    return _Own(f"{_ODD.sub('-', run)[:36]}~{_ODD.sub('-', node)[:30]}~{mark}", f"{branch}-{attempt}", attempt)
+    return _Own(f"{_ODD.sub('-', run)[:36]}~{_ODD.sub('-', node)[:30]}~{mark}", int(generation), attempt)
 
 
-def _remove_leftovers(folder: Path, own: _Own) -> None:
-    """What killed attempts of the same node have left in a folder."""
+def _leftovers(folder: Path, own: _Own) -> Iterator[Written]:
+    """What earlier attempts of the node were writing in a folder when they were killed. A later attempt may be at work: this
+    one may be of a process that was stopped for long."""
+    of_node = re.compile(rf"\.(.*)~{re.escape(own.name)}~(\d+)-(\d+)\.[0-9a-f]{{8}}(\..*)?", re.DOTALL)
     with suppress(OSError), os.scandir(folder) as found:
         for entry in found:
-            _, is_its, rest = entry.name.partition(f"~{own.name}~")
-            if is_its and entry.name.startswith(".") and not rest.startswith(f"{own.place}."):
-                with suppress(OSError):
-                    os.unlink(entry.path)
+            match = of_node.fullmatch(entry.name)
+            if match and (int(match[2]), int(match[3])) < (own.generation, own.attempt):
+                yield Written(entry.path, str(folder / f"{match[1]}{match[4] or ''}"), "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from itertools import count
 from typing import Literal, NamedTuple, TypeAlias
 
 from outlast.errors import BadInput
@@ -14,12 +15,17 @@ FINISHED, INTERRUPTED = "outlast.output", "outlast.output.interrupted"
 """The loggers of the lines that name files; the text of such a line is the path."""
 
 
+LONGEST_NAME = 255
+"""Bytes that file systems allow in a file name."""
+
+
 class Written(NamedTuple):
-    """Where it is written, where it belongs, and what its writer calls that."""
+    """Where it is written, where it belongs, what its writer calls that, and under which name it was kept if incomplete."""
 
     hidden: str
     final: str
     given: str
+    kept: str = ""
 
     def publish(self) -> None:
         """Flush it and give it its name, in one step for everybody who looks; then the name is durable, too."""
@@ -34,12 +40,34 @@ class Written(NamedTuple):
         os.replace(self.hidden, self.final)
         _flush(os.path.dirname(self.final))
 
-    def keep_partial(self) -> bool:
-        """Keep what there is under a name that says so, instead of what was kept before. False if there is nothing."""
+    def keep_partial(self) -> Written | None:
+        """Rename the hidden file to the first free name that says it is incomplete; None if there is no hidden file.
+
+        The name is reserved by creating it, which fails if it is taken: no file of anybody else is replaced, whatever
+        happens between the two steps. A process that dies between them leaves an empty file and the hidden one."""
+        is_folder = os.path.isdir(self.hidden) and not os.path.islink(self.hidden)
         with suppress(OSError):
-            os.replace(self.hidden, partial_of(self.final))
-            return True
-        return False
+            if os.path.lexists(self.hidden):
+                place = _reserve(self.final, is_folder)
+                try:
+                    os.replace(self.hidden, place)
+                except OSError:  # another process was first
+                    os.rmdir(place) if is_folder else os.unlink(place)
+                    raise
+                return self._replace(kept=place if os.path.isabs(self.given) else os.path.relpath(place))
+        return None
+
+
+def _reserve(final: str, is_folder: bool) -> str:
+    for number in count(1):
+        place = partial_of(final, number)
+        with suppress(FileExistsError):
+            if is_folder:
+                os.mkdir(place)
+            else:
+                os.close(os.open(place, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+            return place
+    raise AssertionError("count() does not end")
 
 
 def split(name: str) -> tuple[str, str]:
@@ -49,11 +77,18 @@ def split(name: str) -> tuple[str, str]:
     return (base, inner + extension) if inner == ".tar" else (stem, extension)
 
 
-def partial_of(path: str) -> str:
-    """Where an incomplete file is kept: `report_interrupted.csv` for `report.csv`."""
+def partial_of(path: str, number: int = 1) -> str:
+    """Where an incomplete file is kept: `report_interrupted.csv` for `report.csv`, then `report_interrupted-2.csv`, …"""
     folder, name = os.path.split(path)
     stem, extension = split(name)
-    return os.path.join(folder, f"{stem}_interrupted{extension}")
+    ending = f"_interrupted{f'-{number}' if number > 1 else ''}{extension}"
+    return os.path.join(folder, cut(stem, LONGEST_NAME - len(os.fsencode(ending))) + ending)
+
+
+def cut(name: str, size: int) -> str:
+    """The beginning of a name, of at most so many bytes."""
+    raw = os.fsencode(name)
+    return name if len(raw) <= size else raw[:size].decode(errors="ignore")
 
 
 def _flush(path: str) -> None:
