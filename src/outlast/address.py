@@ -23,7 +23,17 @@ from msgspec import Struct
 
 from outlast.errors import BadInput
 
-__all__ = ["DEFAULT", "BucketAddress", "Server", "blobs_beside", "bucket_at", "file_at", "real_file", "server_at"]
+__all__ = [
+    "DEFAULT",
+    "BucketAddress",
+    "Server",
+    "blobs_beside",
+    "bucket_at",
+    "file_at",
+    "place_of",
+    "real_file",
+    "server_at",
+]
 
 DEFAULT = Path(".outlast", "runs.db")
 """Where a project's runs are if nobody says otherwise."""
@@ -185,6 +195,17 @@ def real_file(path: Path) -> Path:
         return Path(os.path.realpath(path))
     except ValueError:  # it can be no file's path; whoever opens it refuses it
         return path.absolute()
+
+
+def place_of(address: str) -> str:
+    """Where the store is that an address names: the same text however it is spelled, without a user or a password."""
+    if (server := server_at(address)) is not None:
+        return server.shown
+    if (bucket := bucket_at(address)) is not None:
+        endpoint = bucket.config.get("endpoint", "").rpartition("@")[2]
+        return f"{bucket.url.rstrip('/')}{f' at {endpoint}' if endpoint else ''}"
+    file = file_at(address)
+    return address if file is None else str(real_file(file))
 
 
 def blobs_beside(path: Path) -> Path:

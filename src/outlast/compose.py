@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, ParamSpec, TypeVar
 
-from outlast.address import BucketAddress, blobs_beside, bucket_at, file_at, real_file, server_at
+from outlast.address import BucketAddress, blobs_beside, bucket_at, file_at, place_of, real_file, server_at
 from outlast.client import Blocking, Client
 from outlast.errors import BadInput, OutlastError, StoreUnusable
 from outlast.ledger import Ledger
@@ -23,7 +23,7 @@ from outlast.runtime.finding import load_apps, look_beside_the_script
 from outlast.runtime.functions import Workflow
 from outlast.runtime.worker import Worker
 from outlast.services import Claimer, Renewer, SharedSweeper, Sweeper, Timekeeper, Usher, serve
-from outlast.settings import Durability, Settings, is_same, read_settings
+from outlast.settings import Durability, Settings, read_settings
 from outlast.store import Store
 
 __all__ = [
@@ -243,16 +243,16 @@ async def sweeping(settings: Settings, *, stale_after: float, readonly: bool = F
 
 @asynccontextmanager
 async def open_both(
-    source: str, target: str, *, key: bytes = b""
+    source: Settings, target: Settings, *, key: bytes = b""
 ) -> AsyncIterator[tuple[Client, Client, tuple[Store, Store]]]:
     """Two stores and their desks, to bring runs from one to the other. The first must be there."""
-    if is_same(source, target):
+    if place_of(source.store) == place_of(target.store):
         raise BadInput("the two stores are one and the same")
     async with AsyncExitStack() as open_now:
         clients, stores = list[Client](), list[Store]()
-        await open_store(source, readonly=True).close()
-        for address in (source, target):
-            store = open_store(address)
+        await open_settled(source, readonly=True).close()
+        for settings in (source, target):
+            store = open_settled(settings)
             open_now.push_async_callback(store.close)
             ledger = Ledger(store, key=key)
             open_now.push_async_callback(ledger.close)

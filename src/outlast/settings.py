@@ -26,10 +26,10 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 import msgspec
 from msgspec import Meta, Struct
 
-from outlast.address import DEFAULT, KINDS, bucket_at, file_at, real_file
+from outlast.address import DEFAULT, KINDS, file_at, place_of
 from outlast.errors import BadInput
 
-__all__ = ["KEYS", "Durability", "OnRestart", "Settings", "is_same", "project_root", "read_settings"]
+__all__ = ["KEYS", "Durability", "OnRestart", "Settings", "project_root", "read_settings"]
 
 PREFIX = "OUTLAST_"
 OWN_FILE = "outlast.toml"
@@ -115,7 +115,7 @@ def read_settings(
     chosen = {key: next(place for place in places if key in place.values) for key in KEYS}
     values = {key: place.values[key] for key, place in chosen.items()}
     sources = {key: place.name(key) for key, place in chosen.items()}
-    if values["blobs"] and not is_same(values["store"], _store_named_with("blobs", places)):
+    if values["blobs"] and place_of(values["store"]) != place_of(_store_named_with("blobs", places)):
         values["blobs"], sources["blobs"] = "", f"default ({sources['blobs']} goes with another store)"
     return Settings(**values, root=project.root, sources=sources)
 
@@ -125,14 +125,6 @@ def _store_named_with(key: str, places: list[_Place]) -> str:
     theirs = next(at for at, place in enumerate(places) if key in place.values)
     store: str = next(place.values["store"] for place in places[theirs:] if "store" in place.values)
     return store
-
-
-def is_same(one: str, other: str) -> bool:
-    """Whether two addresses are plainly those of one store."""
-    if bucket_at(one) or bucket_at(other):
-        return one == other
-    files = file_at(one), file_at(other)
-    return len({str(real_file(file)) if file else at for file, at in zip(files, (one, other), strict=True)}) == 1
 
 
 # --- what each place says

@@ -39,20 +39,40 @@ def test_all_runs_are_copied_and_a_second_time_nothing_is(shell) -> None:  # typ
 
 def test_one_run_is_named_by_the_beginning_of_its_id(shell) -> None:  # type: ignore[no-untyped-def]
     run = next(iter(shell.runs.values()))
-    done = shell("copy", "--from", str(shell.store), "--to", "there.db", "--run", run)
+    done = shell("copy", "--from", str(shell.store), "--to", "there.db", run)
     assert done.exit_code == 0
     assert "1 run copied" in done.output
     assert shell("ps", "--store", "there.db", "--all", "-o", "ids").stdout.split() == [run]
 
 
+def test_the_source_is_the_store_of_the_project_if_none_is_named(shell) -> None:  # type: ignore[no-untyped-def]
+    run = next(iter(shell.runs.values()))
+    Path("outlast.toml").write_text(f'store = "{shell.store}"')
+    done = shell("copy", run, "--to", "there.db")
+    assert done.exit_code == 0, done.output
+    assert shell("ps", "--store", "there.db", "--all", "-o", "ids").stdout.split() == [run]
+
+
+def test_a_run_that_went_to_another_store_is_copied_to_a_third_one_only_by_force(shell) -> None:  # type: ignore[no-untyped-def]
+    run = shell.runs["approval"]
+    assert shell("copy", run, "--from", str(shell.store), "--to", "second.db").exit_code == 0
+    refused = shell("copy", run, "--from", str(shell.store), "--to", "third.db")
+    assert refused.exit_code == 2
+    assert "second.db and goes on there" in refused.output
+    assert "--force" in refused.output
+    forced = shell("copy", run, "--from", str(shell.store), "--to", "third.db", "--force")
+    assert forced.exit_code == 0
+    assert "going on" in forced.output
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("--from", "runs.db", "--to", "there.db"), 2, "name the runs to copy with --run, or say --all"),
-        (("--from", "runs.db", "--to", "there.db", "--all", "--run", "x"), 2, "name the runs to copy"),
+        (("--from", "runs.db", "--to", "there.db"), 2, "name the runs to copy, or say --all"),
+        (("--from", "runs.db", "--to", "there.db", "--all", "x"), 2, "name the runs to copy"),
         (("--from", "none.db", "--to", "there.db", "--all"), 3, "there is no store at"),
         (("--from", "runs.db", "--to", "./runs.db", "--all"), 2, "one and the same"),
-        (("--from", "runs.db", "--to", "there.db", "--run", "nobody"), 2, "nobody"),
+        (("--from", "runs.db", "--to", "there.db", "nobody"), 2, "nobody"),
         (("--from", "runs.db", "--to", "postgresql://127.0.0.1:1/x", "--all"), 3, "could not reach"),
     ],
 )

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import outlast as ol
+from outlast.address import place_of
 from outlast.client import Client
 from outlast.compose import open_both, open_store
 from outlast.errors import AlreadyExists, BadInput, Refused, StoreError
@@ -20,6 +21,7 @@ from outlast.ledger import Ledger
 from outlast.ledger.moving import copy_log
 from outlast.ledger.proof import verify
 from outlast.lifecycle.status import Status
+from outlast.settings import read_settings
 from outlast.store import Query
 from outlast.testing.engine import engine_over
 from outlast.testing.faults import Died, Fault, faulty
@@ -97,10 +99,12 @@ async def waiting(desk: Client, run: RunId) -> None:
         await asyncio.sleep(0.01)
 
 
-async def copied(here: str, there: str, *runs: str) -> list[Moved]:
-    async with open_both(here, there) as (source, target, stores):
+async def copied(here: str, there: str, *runs: str, force: bool = False) -> list[Moved]:
+    settings = [read_settings({"store": address}) for address in (here, there)]
+    async with open_both(settings[0], settings[1]) as (source, target, stores):
         named = [RunId(run) for run in runs] or None
-        return [moved async for moved in copy_runs(source, target, stores, named)]
+        copying = copy_runs(source, target, stores, named, place=place_of(there), force=force)
+        return [moved async for moved in copying]
 
 
 @asynccontextmanager
@@ -364,6 +368,45 @@ def test_what_has_gone_on_elsewhere_is_not_set_going_again(sqlite: str, tmp_path
     asyncio.run(asyncio.wait_for(journey(), 60))
 
 
+def test_a_run_that_left_is_copied_to_no_third_store_without_force(
+    sqlite: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    second, third = str(tmp_path / "second.db"), str(tmp_path / "third.db")
+
+    async def journey() -> None:
+        async with at_work(sqlite) as engine:
+            await engine.start(moved_parent.options(id="parent"), "child")
+            (child,) = await asking(sqlite, 1)
+        await copied(sqlite, second, "parent")
+        with pytest.raises(Refused, match=f"run parent was copied to {second} and goes on there"):
+            await copied(sqlite, third, "parent")
+        assert {each.how for each in await copied(sqlite, third)} == {"not copied"}
+        store = open_store(third)
+        assert [await store.head(RunId(run)) for run in ("parent", child)] == [None, None]
+        await store.close()
+        monkeypatch.chdir(tmp_path)
+        assert {each.how for each in await copied(sqlite, "second.db", "parent")} == {"there already"}
+        moved = await copied(sqlite, third, "parent", force=True)
+        assert {each.how for each in moved} == {"going on"}
+        assert {each.how for each in await copied(second, third)} == {"not copied"}, "it has gone on in both"
+
+    asyncio.run(asyncio.wait_for(journey(), 60))
+
+
+def test_of_two_copies_to_two_stores_at_once_one_is_refused(sqlite: str, tmp_path: Path) -> None:
+    async def journey() -> None:
+        async with at_work(sqlite) as engine:
+            await engine.start(moved_story.options(id="story"), "story")
+            await waiting(engine, RunId("story"))
+            others = [str(tmp_path / name) for name in ("second.db", "third.db")]
+            outcomes = await asyncio.gather(
+                *(copied(sqlite, other, "story") for other in others), return_exceptions=True
+            )
+        assert sorted(type(each).__name__ for each in outcomes) == ["Refused", "list"], outcomes
+
+    asyncio.run(asyncio.wait_for(journey(), 60))
+
+
 def test_another_run_of_that_id_is_refused_and_keeps_no_other_waiting(sqlite: str, other: str) -> None:
     async def journey() -> None:
         for address in (sqlite, other):
@@ -434,7 +477,7 @@ def test_a_copy_that_dies_at_any_call_is_given_again_and_completes(
         desks = [Client(ledger) for ledger in ledgers]
         try:
             pair = (stores["here"], stores["there"])
-            [_ async for _ in copy_runs(desks[0], desks[1], pair, [RunId("story")])]
+            [_ async for _ in copy_runs(desks[0], desks[1], pair, [RunId("story")], place=place_of(target))]
         except (Died, StoreError):
             return True
         finally:

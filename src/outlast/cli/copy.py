@@ -8,20 +8,32 @@ from typing import Annotated, Any
 
 import typer
 
+from outlast.address import place_of
 from outlast.cli.doorway import SOUND, VIOLATED, carry_out
+from outlast.cli.options import settings_of
 from outlast.cli.progress import Ticker
 from outlast.cli.screen import notice
 from outlast.cli.words import counted
 from outlast.compose import open_both, read_key
 from outlast.errors import BadInput
+from outlast.settings import Settings
 from outlast.upkeep.moving import copy_runs
 
 
 def copy(
-    source: Annotated[str, typer.Option("--from", metavar="PATH|URL", help="The store they are in.")],
-    target: Annotated[str, typer.Option("--to", metavar="PATH|URL", help="The store they are brought to.")],
-    run: Annotated[list[str] | None, typer.Option("--run", metavar="RUN", help="May be given again.")] = None,
+    ctx: typer.Context,
+    runs: Annotated[
+        list[str] | None, typer.Argument(help="The runs: ids or beginnings of them.", metavar="[RUN]...")
+    ] = None,
+    target: Annotated[str, typer.Option("--to", metavar="PATH|URL", help="The store they are brought to.")] = "",
+    source: Annotated[
+        str | None,
+        typer.Option("--from", metavar="PATH|URL", help="The store they are in; the project's by default."),
+    ] = None,
     everything: Annotated[bool, typer.Option("--all", "-a", help="Every run of the store.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also a run that was copied to a third store: it then goes on in both.")
+    ] = False,
     key_file: Annotated[
         Path | None, typer.Option(help="The key the logs were written with: all bytes of this file.", metavar="FILE")
     ] = None,
@@ -33,23 +45,25 @@ def copy(
     Interrupted, the command can be given again: it goes on from where it was.
 
     \b
-    [dim]outlast copy --from runs.db --to postgresql://db/outlast --run 01a1e436-2c39
-    outlast copy --from runs.db --to s3://bucket/runs --all[/dim]
+    [dim]outlast copy 01a1e436-2c39 --to postgresql://db/outlast
+    outlast copy --all --from runs.db --to s3://bucket/runs[/dim]
     """
 
     def begin() -> Coroutine[Any, Any, int]:
-        if bool(run) == everything:
-            raise BadInput("name the runs to copy with --run, or say --all")
-        return _copy(source, target, run or [], read_key(key_file) if key_file is not None else b"")
+        if bool(runs) == everything:
+            raise BadInput("name the runs to copy, or say --all")
+        key = read_key(key_file) if key_file is not None else b""
+        return _copy(settings_of(ctx, source), settings_of(ctx, target), runs or [], key, force)
 
     carry_out(begin)
 
 
-async def _copy(source: str, target: str, names: list[str], key: bytes) -> int:
+async def _copy(source: Settings, target: Settings, names: list[str], key: bytes, force: bool) -> int:
     ticker, count, left = Ticker(), 0, 0
     async with open_both(source, target, key=key) as (here, there, stores):
         runs = [await here.find(name) for name in names] or None
-        async for moved in copy_runs(here, there, stores, runs, key):
+        place = place_of(target.store)
+        async for moved in copy_runs(here, there, stores, runs, place=place, key=key, force=force):
             ticker.clear()
             if moved.how == "not copied":
                 left += 1

@@ -2,8 +2,9 @@
 
 A run goes together with the children it waits for, and with the run that it has continued as, if it has; so does a child.
 A run that is not over is paused first where it is, so that it goes on in one place only, and set going again where it has
-arrived. Its log is byte for byte the same up to there, its blobs and its definition lie beside it. Whatever is interrupted
-is done again from where it was: nothing is copied twice.
+arrived. The reason of that pause names the other store: from then on the run is copied to no third one. Its log is byte for
+byte the same up to there, its blobs and its definition lie beside it. Whatever is interrupted is done again from where it
+was: nothing is copied twice.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from outlast.runtime.ends import created_of, ending_of, open_children
 from outlast.runtime.values import blob_of, is_elsewhere
 from outlast.store import BlobRef, Store
 
-MOVED = "it is copied to another store, and goes on there"
-"""Why a run was paused here. One that is paused with this reason is set going where it arrives."""
+MOVED = "it is copied to another store, and goes on there: "
+"""Why a run was paused here, followed by which store. One that is paused with this reason is set going where it arrives."""
 PATIENCE, ASK_AGAIN = 60.0, 2.0
 """Seconds that a live worker has to pause a run, and after which it is asked again: it may have died."""
 SUCCESSION = 5.0
@@ -46,12 +47,20 @@ class Moved(Struct, frozen=True):
 
 
 async def copy_runs(
-    source: Client, target: Client, stores: tuple[Store, Store], runs: list[RunId] | None, key: bytes = b""
+    source: Client,
+    target: Client,
+    stores: tuple[Store, Store],
+    runs: list[RunId] | None,
+    *,
+    place: str,
+    key: bytes = b"",
+    force: bool = False,
 ) -> AsyncIterator[Moved]:
     """Bring these runs to another store, or all of them, one after the other, and with each the children it waits for. With
-    all of them, one that cannot be copied is told and keeps no other waiting."""
+    all of them, one that cannot be copied is told and keeps no other waiting. `place` names the other store in the log.
+    A run that went to a third store before is refused, unless with `force`: it would go on in both."""
     done: set[RunId] = set()
-    move = _Move(source, target, stores, key, done)
+    move = _Move(source, target, stores, key, done, place, force)
     if runs is not None:
         for run in runs:
             await move.must_go_alone(run)
@@ -69,16 +78,25 @@ async def copy_runs(
 
 
 class _Move:
-    """From one store to another. `done` are the runs that have arrived."""
+    """From one store to another, which is at `place`. `done` are the runs that have arrived."""
 
     def __init__(
-        self, source: Client, target: Client, stores: tuple[Store, Store], key: bytes, done: set[RunId]
+        self,
+        source: Client,
+        target: Client,
+        stores: tuple[Store, Store],
+        key: bytes,
+        done: set[RunId],
+        place: str,
+        force: bool,
     ) -> None:
         self._source = source
         self._target = target
         self._here, self._there = stores
         self._key = key
         self._done = done
+        self._place = place
+        self._force = force
 
     async def must_go_alone(self, run: RunId) -> None:
         """A parent waits for its child where it is: they go together."""
@@ -137,7 +155,7 @@ class _Move:
         while following is not None and following not in self._done:
             self._done.add(following)
             line.append(following)
-            await _stand_still(self._source, following)
+            await self._stand_still(following)
             following = await self._successor(following)
         return line
 
@@ -157,7 +175,7 @@ class _Move:
         blobs = await _bring_blobs(self._here, self._there, run)
         events = await copy_log(self._here, self._there, run, self._key)
         summary = await self._target.get(run)
-        if summary.status is Status.PAUSED and summary.reason == MOVED and not await self._went_on(run):
+        if summary.status is Status.PAUSED and summary.reason.startswith(MOVED) and not await self._went_on(run):
             await self._target.resume(run, by="outlast copy")
             return Moved(run, events, blobs, "going on")
         if not events:
@@ -172,22 +190,29 @@ class _Move:
                 return True
         return False
 
-
-async def _stand_still(source: Client, run: RunId) -> None:
-    """Pause a run that would otherwise go on in two places."""
-    loop = asyncio.get_running_loop()
-    deadline, again = loop.time() + PATIENCE, 0.0
-    while (await source.get(run)).status not in (*TERMINAL, Status.PAUSED):
-        if loop.time() > deadline:
+    async def _stand_still(self, run: RunId) -> None:
+        """Pause a run that would otherwise go on in two places. Another copy, or a person, may pause it first, and the
+        reason of the pause in the log decides where it goes on."""
+        loop = asyncio.get_running_loop()
+        deadline, again = loop.time() + PATIENCE, 0.0
+        while (summary := await self._source.get(run)).status not in (*TERMINAL, Status.PAUSED):
+            if loop.time() > deadline:
+                raise Refused(
+                    f"run {run} was asked to pause and has not: is its worker stuck? `outlast doctor {run}` may tell"
+                )
+            if loop.time() >= again:
+                again = loop.time() + ASK_AGAIN
+                with suppress(Refused, Conflict):  # it has just stopped, or somebody has just taken it: look again
+                    await self._source.pause(run, by="outlast copy", reason=MOVED + self._place)
+                    continue
+            await asyncio.sleep(0.1)
+        _, is_moved, elsewhere = summary.reason.partition(MOVED)
+        is_paused = summary.status is Status.PAUSED
+        if is_paused and is_moved and elsewhere != self._place and not self._force:
             raise Refused(
-                f"run {run} was asked to pause and has not: is its worker stuck? `outlast doctor {run}` may tell"
+                f"run {run} was copied to {elsewhere} and goes on there: copy it from that store. "
+                "With --force it is copied from here, too, and then goes on in both"
             )
-        if loop.time() >= again:
-            again = loop.time() + ASK_AGAIN
-            with suppress(Refused, Conflict):  # it has just stopped, or somebody has just taken it: look again
-                await source.pause(run, by="outlast copy", reason=MOVED)
-                continue
-        await asyncio.sleep(0.1)
 
 
 async def _bring_blobs(here: Store, there: Store, run: RunId) -> int:
