@@ -275,16 +275,17 @@ async def working(ledger: Ledger, settings: Settings, *, adopts: bool = True) ->
         stdout=settings.capture_stdout,
         adopts=adopts,
         grace=settings.grace,
+        claim=settings.claim,
         clusters={"dask": partial(_open_dask, settings, ledger.store)} if settings.dask else {},
     )
-    await ledger.store.enrol(worker.id, settings.claim)
+    await worker.lease.begin()
     worker.listen()
     end_news = ledger.listen(worker.hear)
     calm = _calm_collector()
     staff = {
         "claimer": Claimer(worker).run,
         "timekeeper": Timekeeper(worker).run,
-        "renewer": Renewer(worker, settings.claim).run,
+        "renewer": Renewer(worker).run,
         "usher": Usher(worker).run,
         "sweeper": SharedSweeper(ledger, lambda: worker.id, hold=settings.on_restart == "hold").run,
     }

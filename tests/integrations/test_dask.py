@@ -1,6 +1,6 @@
 """Nodes on a real Dask cluster of two workers on loopback: what comes back, what is stopped, and what a lost worker costs.
 
-X1 to X4 are the promises of `runtime.executors`."""
+X1 to X5 are the promises of `runtime.executors`."""
 
 from __future__ import annotations
 

@@ -757,3 +757,24 @@ def test_helpers_are_gone_when_their_parent_was_killed(tmp_path: Path, then: str
         # The helpers hold this pipe too: it ends when the last of them does. The fork waits for the end of its input.
         assert select.select([parent.stderr], [], [], PATIENCE)[0]
         assert parent.stderr.read() == ""
+
+
+def test_a_call_that_waited_for_a_helper_is_confirmed_before_it_begins() -> None:
+    """X5"""
+
+    async def scene(pool: ProcessPool) -> None:
+        confirmed: list[bool] = []
+
+        async def confirm() -> None:
+            confirmed.append(bool(pool._idle) or not pool._living)
+
+        body = msgspec.json.encode({})
+        task, _ = await begun(pool, "busy")
+        waiting = asyncio.create_task(pool.run("labour:pid", "", body, AttemptInfo("r1", "n1"), confirm=confirm))
+        await asyncio.sleep(0)
+        assert confirmed == []
+        await _cancelled(task)
+        await waiting
+        assert confirmed == [False], "a helper was there, and was the call's"
+
+    play(scene, size=1)

@@ -246,7 +246,7 @@ class Arrivals:
         if run in self._worker.drivers or self._worker.is_closing:
             return
         try:
-            claims = await self._worker.store.claim(self._worker.id, runs=[run])
+            claims = await self._worker.claim(runs=[run])
         except StoreError as error:
             self.take_up_again(run, error)
             return

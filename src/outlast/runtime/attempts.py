@@ -105,7 +105,7 @@ class Attempts:
 
     async def _attempt(self, ask: NodeAsk, own: Inside) -> None:
         """One try, from the call to its outcome having been told."""
-        driver, attempt, spec = ask.driver, ask.attempt, ask.spec
+        driver, attempt, spec, lease = ask.driver, ask.attempt, ask.spec, self._worker.lease
         failure: e.Failure | None = None
         crash = ""
         began = perf_counter()
@@ -113,6 +113,8 @@ class Attempts:
             if attempt > 1:
                 await self._after_those_before(ask)
                 await self._find_checkpoint(own)
+            if lease.clock() >= lease.until:
+                await lease.certain()
             if spec.run_in == "loop" and spec.timeout is None:
                 if attempt == 1 and ask.given is None:  # as `_arguments` says
                     value = await spec.fn(*ask.packed.args, **ask.packed.kwargs)
@@ -208,15 +210,29 @@ class Attempts:
             except (SystemExit, KeyboardInterrupt, GeneratorExit) as order:
                 raise _not_stopping(order)  # noqa: B904 - it has its cause already
         call: Callable[[], Any] = partial(copy_context().run, ask.spec.fn, *args, **kwargs)
-        running = self._threads.run(call)
-        try:
-            value, error = await running
-        except asyncio.CancelledError:
-            self._leave_behind(ask, self._threads.end_of(running))
-            raise
+        value, error = await self._in_thread(ask, call)
+        while type(error) is _Lapsed:
+            await self._worker.lease.certain()
+            value, error = await self._in_thread(ask, call)
         if error is not None:
             raise _not_stopping(error)
         return value
+
+    async def _in_thread(self, ask: NodeAsk, call: Callable[[], Any]) -> tuple[Any, BaseException | None]:
+        """Value or error of a call in a thread, which may be long in coming."""
+        lease = self._worker.lease
+
+        def begun() -> Any:
+            if lease.is_lapsed:
+                raise _Lapsed
+            return call()
+
+        running = self._threads.run(begun)
+        try:
+            return await running
+        except asyncio.CancelledError:
+            self._leave_behind(ask, self._threads.end_of(running))
+            raise
 
     async def _time_is_up(self, ask: NodeAsk, own: Inside, work: asyncio.Future[Any]) -> None:
         """Tell it to stop. If there is to be another attempt, this one has to have ended first."""
@@ -255,6 +271,7 @@ class Attempts:
             bytes(ask.inputs),
             info,
             on_message=partial(self._heard, ask, own),
+            confirm=self._worker.lease.certain,
         )
         if isinstance(answer, e.Failure):
             raise _Told(answer)
@@ -295,6 +312,10 @@ class _Told(Exception):
 
     def __init__(self, failure: e.Failure) -> None:
         self.failure = failure
+
+
+class _Lapsed(Exception):
+    """The lease lapsed before the attempt began."""
 
 
 class _Raised(Exception):

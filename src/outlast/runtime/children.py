@@ -79,5 +79,5 @@ async def _look_after(worker: Worker, child: RunId) -> None:
     worker.take_on(newest)
     head = await worker.store.head(newest)
     if head is not None and head.closed and newest not in worker.drivers:
-        for claim in await worker.store.claim(worker.id, runs=[newest]):
+        for claim in await worker.claim(runs=[newest]):
             await worker.arrivals.adopt(claim)

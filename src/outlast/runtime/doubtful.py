@@ -58,7 +58,7 @@ class DoubtfulStarts:
             await self._another_start_of(run)
             holding = await worker.store.holding(run)
             if holding is not None and holding.worker == worker.id and not worker.knows(run):
-                for claim in await worker.store.claim(worker.id, runs=[run]):
+                for claim in await worker.claim(runs=[run]):
                     await worker.arrivals.adopt(claim)
         except TimeoutError:
             worker.leave_out(run)

@@ -8,6 +8,7 @@ X2  If the attempt may have begun and there will be no answer, `run` raises `Pro
     What has certainly not begun is begun elsewhere, or raises an error that is worth another attempt.
 X3  `run` that is cancelled stops the attempt, or asks it to stop, and ends only when it is certain that it no longer runs.
 X4  After `close` nothing is begun, and whoever still waits gets `PoolClosed`.
+X5  `run` awaits `confirm` right before the attempt begins, after it has waited for a place.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from msgspec import Raw
 
 from outlast.errors import BadInput
 from outlast.history.events import Failure
-from outlast.runtime.process_helper import OnMessage
+from outlast.runtime.process_helper import Confirm, OnMessage, certain
 from outlast.runtime.process_wire import AttemptInfo
 
 
@@ -33,7 +34,14 @@ class Executor(Protocol):
     """A place for functions that are named by their entry."""
 
     async def run(
-        self, entry: str, main: str, inputs: bytes, attempt: AttemptInfo, *, on_message: OnMessage | None = None
+        self,
+        entry: str,
+        main: str,
+        inputs: bytes,
+        attempt: AttemptInfo,
+        *,
+        on_message: OnMessage | None = None,
+        confirm: Confirm = certain,
     ) -> bytes | InStore | Failure:
         """Run the function that is found as `entry`, in a module or in the script `main`, with these encoded inputs."""
         ...

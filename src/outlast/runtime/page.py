@@ -76,7 +76,7 @@ class Page:
         """How many children are about to be created."""
         self._pending: list[e.AnyEvent] = []
         self._begins: list[Ask] = []
-        self._then: list[Callable[[], None]] = []
+        self._then: list[Callable[[], object]] = []
         self._waiters: list[asyncio.Future[Ending | None]] = []
         self._time = 0
         self._is_writing = False

@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, TypeAlias
 
@@ -23,6 +23,8 @@ from outlast.runtime.values import decode
 OnMessage: TypeAlias = Callable[[str, Any], object]
 """Is told ("checkpoint", bytes), ("progress", dict), ("line", dict) and ("output", dict); what it returns is awaited if
 it can be. True, for a checkpoint, ends the call there."""
+Confirm: TypeAlias = Callable[[], Awaitable[None]]
+"""Returns when the attempt may begin."""
 
 _PATH = "OUTLAST_HELPER_PATH"
 # Not `-m`: where the interpreter finds this package may be known to the path of this process only.
@@ -31,6 +33,10 @@ _START = (
     "from outlast.runtime.process_child import main; main()"
 )
 _read_failure = msgspec.json.Decoder(Failure).decode
+
+
+async def certain() -> None:
+    """Nothing has to be confirmed."""
 
 
 class ProcessDied(Exception):

@@ -13,7 +13,7 @@ import os
 
 from outlast.errors import BadInput
 from outlast.history.events import Failure
-from outlast.runtime.process_helper import HelperProcess, OnMessage, ProcessDied
+from outlast.runtime.process_helper import Confirm, HelperProcess, OnMessage, ProcessDied, certain
 from outlast.runtime.process_wire import AttemptInfo
 
 __all__ = ["AttemptInfo", "OnMessage", "PoolClosed", "ProcessDied", "ProcessPool"]
@@ -44,6 +44,7 @@ class ProcessPool:
         attempt: AttemptInfo,
         *,
         on_message: OnMessage | None = None,
+        confirm: Confirm = certain,
     ) -> bytes | Failure:
         """The encoded result of the function, or its failure. It may wait until a helper is free.
 
@@ -51,6 +52,7 @@ class ProcessPool:
         async with self._slots:
             helper = await self._free_helper()
             try:
+                await confirm()
                 answer = await helper.call(entry, main, inputs, attempt, on_message)
             except BaseException as error:
                 await helper.put_down()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Coroutine, Mapping
+from collections.abc import AsyncIterator, Collection, Coroutine, Mapping, Sequence
 from contextvars import Context, copy_context
 from functools import partial
 from typing import Any
@@ -19,6 +19,7 @@ from outlast.errors import AlreadyExists, OutlastError, Overtaken, StoreError
 from outlast.history import events as e
 from outlast.history.ids import RunId, WorkerId
 from outlast.ledger import Ledger
+from outlast.ledger.ledger import system_clock
 from outlast.lifecycle.state import State
 from outlast.lifecycle.status import TERMINAL, Status
 from outlast.runtime.arrivals import Arrivals
@@ -32,17 +33,20 @@ from outlast.runtime.endings import Ending
 from outlast.runtime.ends import settle
 from outlast.runtime.executors import Maker
 from outlast.runtime.functions import Workflow
+from outlast.runtime.lease import Lease, since_boot
 from outlast.runtime.lines import LineKeeper
 from outlast.runtime.page import Page
 from outlast.runtime.processes import ProcessPool
 from outlast.runtime.progress import Progress
 from outlast.runtime.writing import Writing
-from outlast.store import Store
+from outlast.store import Claim, Holding, Store
 
 log = logging.getLogger("outlast.runtime")
 
 WARM = 200
 """Runs that may stay in memory while they only wait."""
+PAGE = 1000
+"""Runs in a page of what the worker holds."""
 SOON = 0.005
 """Seconds, where something of our own is about to happen."""
 
@@ -63,11 +67,14 @@ class Worker:
         stdout: bool = False,
         adopts: bool = True,
         grace: float = 5.0,
+        claim: float = 30.0,
         clusters: Mapping[str, Maker] | None = None,
     ) -> None:
         self.ledger = ledger
         self.loop = asyncio.get_running_loop()
         self.id: WorkerId = ledger.new_worker_id()
+        clock = ledger.clock
+        self.lease = Lease(self, claim, since_boot if clock is system_clock else lambda: clock() / 1e6)
         self.drivers: dict[RunId, Driver] = {}
         self.definitions = Definitions(ledger.store.blobs)
         self.progress = Progress(ledger.store)
@@ -232,6 +239,24 @@ class Worker:
         while self.arrivals:  # noqa: ASYNC110 - rarely, and never for long
             await asyncio.sleep(SOON)
 
+    async def claim(
+        self, *, runs: Sequence[RunId] | None = None, workflows: Collection[str] | None = None, limit: int = 1
+    ) -> list[Claim]:
+        """Claim runs for this worker, which first makes sure that it is known to live itself."""
+        await self.lease.certain()
+        return await self.store.claim(self.id, runs=runs, workflows=workflows, limit=limit)
+
+    async def holdings(self) -> AsyncIterator[Holding]:
+        """What the store knows this worker to hold."""
+        after = ""
+        while True:
+            page = await self.store.holdings(self.id, after=after)
+            for each in page:
+                yield each
+            if len(page) < PAGE:
+                return
+            after = page[-1].run
+
     def begin_anew(self) -> None:
         """Others have taken this worker for dead: leave the runs to them and be another one."""
         for driver in list(self.drivers.values()):
@@ -239,15 +264,16 @@ class Worker:
         self.id = self.ledger.new_worker_id()
         self.heard |= self.own or set()
 
-    def spawn(self, coroutine: Coroutine[Any, Any, Any]) -> None:
-        """Do this in the background, in a context of its own."""
+    def spawn(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any] | None:
+        """Do this in the background, in a context of its own. A worker that closes begins nothing more."""
         if self.is_closing:
             coroutine.close()
-            return
+            return None
         # Not the running loop: that is the workflow's own, if its code brought this about.
         task = self.loop.create_task(coroutine, context=Context())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def close(self) -> None:
         """Stop all nodes and let others go on with the runs: what is written stays written."""

@@ -69,7 +69,7 @@ class Claimer:
         heard, worker.heard = worker.heard | set(self._next_round(own)), set()
         try:
             runs = [run for run in heard & own if not worker.knows(run) and await self._wants_an_owner(run)]
-            claims = await worker.store.claim(worker.id, runs=runs, limit=wanted) if runs else []
+            claims = await worker.claim(runs=runs, limit=wanted) if runs else []
         except BaseException:
             worker.heard |= heard
             raise
@@ -89,18 +89,18 @@ class Claimer:
     async def _fairly(self, names: tuple[str, ...], wanted: int) -> list[Claim]:
         """While there are more runs than there is room for, each workflow has its share first, in turn: one with thousands
         of runs must not keep the others waiting. Otherwise all are asked for at once, which costs one look."""
-        claim, id = self._worker.store.claim, self._worker.id
+        claim = self._worker.claim
         claims: list[Claim] = []
         if self._is_scarce and len(names) > 1:
             after = bisect_right(names, self._served)
             share = max(1, wanted // len(names))
             for name in (*names[after:], *names[:after]):
                 if len(claims) < wanted:
-                    some = await claim(id, workflows=(name,), limit=min(share, wanted - len(claims)))
+                    some = await claim(workflows=(name,), limit=min(share, wanted - len(claims)))
                     self._served = name if some else self._served
                     claims += some
         if len(claims) < wanted:
-            claims += await claim(id, workflows=names, limit=wanted - len(claims))
+            claims += await claim(workflows=names, limit=wanted - len(claims))
         self._is_scarce = len(claims) == wanted
         return claims
 

@@ -64,7 +64,7 @@ class Timekeeper:
     async def _claim(self, runs: Sequence[RunId]) -> None:
         worker = self._worker
         if runs and worker.room:
-            claims = await worker.store.claim(worker.id, runs=list(dict.fromkeys(runs)), limit=worker.room)
+            claims = await worker.claim(runs=list(dict.fromkeys(runs)), limit=worker.room)
             await asyncio.gather(*(worker.arrivals.adopt(claim) for claim in claims))
 
     # --- whose they are

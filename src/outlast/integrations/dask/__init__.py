@@ -5,7 +5,7 @@ named by their entry and imported there; arguments, results and failures travel 
 of `remote.run` with texts and bytes, on its way. Dask decides where and when a task runs. What it may not decide is that
 one runs again: every task asks the engine before it begins (`remote.run`), and only the first that asks may.
 
-What holds here are X1 to X4 of `runtime.executors`. Where a task is lost with its worker, the engine makes the next attempt.
+What holds here are X1 to X5 of `runtime.executors`. Where a task is lost with its worker, the engine makes the next attempt.
 """
 
 from __future__ import annotations

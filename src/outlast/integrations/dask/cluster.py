@@ -19,7 +19,7 @@ from distributed import Client, LocalCluster
 from outlast.history.events import Failure
 from outlast.integrations.dask import remote
 from outlast.runtime.executors import InStore
-from outlast.runtime.process_helper import OnMessage
+from outlast.runtime.process_helper import Confirm, OnMessage, certain
 from outlast.runtime.process_wire import AttemptInfo, Call
 from outlast.runtime.processes import PoolClosed, ProcessDied
 from outlast.runtime.values import blob_of, decode
@@ -53,9 +53,10 @@ class _Word(Enum):
 class _Underway:
     """A task that was handed over. `worker` is where it was let begin."""
 
-    def __init__(self, key: str, entry: str) -> None:
+    def __init__(self, key: str, entry: str, confirm: Confirm) -> None:
         self.key = key
         self.entry = entry
+        self.confirm = confirm
         self.worker = ""
         self.has_ended = False
         self.inbox: asyncio.Queue[Note | _Word] = asyncio.Queue()
@@ -67,7 +68,7 @@ class _Underway:
 
 
 class DaskCluster:
-    """An executor (X1 to X4). The scheduler is first spoken to when a node comes; use it on one event loop."""
+    """An executor (X1 to X5). The scheduler is first spoken to when a node comes; use it on one event loop."""
 
     def __init__(self, address: str, *, shelf: str = "", has: Callable[[str], Awaitable[bool]] | None = None) -> None:
         self._address = address
@@ -82,11 +83,18 @@ class DaskCluster:
         self._is_closed = False
 
     async def run(
-        self, entry: str, main: str, inputs: bytes, attempt: AttemptInfo, *, on_message: OnMessage | None = None
+        self,
+        entry: str,
+        main: str,
+        inputs: bytes,
+        attempt: AttemptInfo,
+        *,
+        on_message: OnMessage | None = None,
+        confirm: Confirm = certain,
     ) -> bytes | InStore | Failure:
         call = _encode_call(Call(1, entry, main, attempt))
         while True:
-            answer = await self._handed_over(entry, call, inputs, on_message)
+            answer = await self._handed_over(entry, call, inputs, on_message, confirm)
             if answer is not None:
                 return answer
             # It had not begun: its worker was lost before, or the scheduler was.
@@ -109,12 +117,12 @@ class DaskCluster:
     # --- one task
 
     async def _handed_over(
-        self, entry: str, call: bytes, inputs: bytes, on_message: OnMessage | None
+        self, entry: str, call: bytes, inputs: bytes, on_message: OnMessage | None, confirm: Confirm
     ) -> bytes | InStore | Failure | None:
         """How it went; None if it is certain that it did not begin, and may be handed over again."""
         client = await self._connected()
         # Dask learns from the first part of the name how long such tasks take.
-        task = _Underway(f"{entry.rpartition('.')[2].rpartition(':')[2]}-{uuid4().hex}", entry)
+        task = _Underway(f"{entry.rpartition('.')[2].rpartition(':')[2]}-{uuid4().hex}", entry, confirm)
         self._underway[task.key] = task
         try:
             future = self._submitted(client, task, call, inputs)
@@ -157,6 +165,7 @@ class DaskCluster:
     async def _hear(self, client: Any, task: _Underway, note: Note, on_message: OnMessage | None) -> None:
         kind, body = note["kind"], bytes(note["body"])
         if kind == "begin":
+            await task.confirm()
             is_first = task.worker == note["worker"] and note["serial"] == 1 and not task.has_ended
             await self._tell(client, task, note, is_first)
             if not is_first:  # Dask has lost it, and would do it again
