@@ -246,7 +246,7 @@ the cores (`w2_postgres`).
 
 def _on_objects(results: Results) -> str:
     rows = [
-        (measure, *(_figure(results.values("w2-objects", f"{place}_{name}"), digits) for place in ("s3", "folder")))
+        (measure, _figure(results.values("w2-objects", f"s3_{name}"), digits))
         for measure, name, digits in (
             ("200 nodes one after the other, ms per node", "ms_per_node", 2),
             ("the same, requests per node", "requests_per_node", 2),
@@ -254,14 +254,14 @@ def _on_objects(results: Results) -> str:
             ("the same, requests per node", "requests_per_node_of_five", 2),
         )
     ]
-    if not any(cell for _, *cells in rows for cell in cells):
+    if not any(cell for _, cell in rows):
         return ""
     return f"""## On objects
 
-In a bucket on a SeaweedFS server on the same machine, and in a folder; one process. Requests are all that were made, those
-that begin and end the runs included (`w2_objects`).
+In a bucket on a SeaweedFS server on the same machine; one process. Requests are all that were made, those that begin and
+end the runs included (`w2_objects`).
 
-{_table(("measure", "s3://", "file:///"), rows)}
+{_table(("measure", "s3://"), rows)}
 """
 
 

@@ -1,7 +1,7 @@
 """What the address of a store means: memory, a file and the blobs beside it, a schema of a server's database, or a bucket.
 
 An address is a path, `sqlite:///path` (three slashes and a relative path, four and an absolute one), `postgresql://…`,
-`memory:`, or a bucket: `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix` or a folder, `file:///folder`.
+`memory:`, or a bucket: `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix`.
 Nothing here looks at a network, nor at a disk but to follow links and to find a file's blobs: whether there is a store at an
 address, whoever opens it finds out.
 
@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
-from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from msgspec import Struct
 
@@ -39,9 +39,7 @@ DEFAULT = Path(".outlast", "runs.db")
 """Where a project's runs are if nobody says otherwise."""
 _FIRST_HALF, _SECOND_HALF = re.compile(r"[0-9a-f]{2}"), re.compile(r"[0-9a-f]{62}")
 """The folder of a blob, and its file there."""
-KINDS = (
-    "a path, sqlite:///path, postgresql://host/database, s3://bucket/prefix, gs://, az://, file:///folder or memory:"
-)
+KINDS = "a path, sqlite:///path, postgresql://host/database, s3://bucket/prefix, gs://, az:// or memory:"
 SERVERS = ("postgresql", "postgres")
 BUCKETS = ("s3", "gs", "az")
 SCHEMA = "outlast"
@@ -69,7 +67,7 @@ class Server(Struct, frozen=True):
 
 
 class BucketAddress(NamedTuple):
-    """A bucket and the folder in it, or with the scheme `file` a folder. `config` is what is said about the server."""
+    """A bucket and the folder in it. `config` is what is said about the server."""
 
     scheme: str
     bucket: str
@@ -87,17 +85,13 @@ class BucketAddress(NamedTuple):
 def bucket_at(address: str | Path) -> BucketAddress | None:
     """The bucket that an address names, None if it names something else; `BadInput` if it cannot be meant."""
     scheme, separator, _ = str(address).partition("://")
-    if isinstance(address, Path) or not separator or scheme not in (*BUCKETS, "file"):
+    if isinstance(address, Path) or not separator or scheme not in BUCKETS:
         return None
     parts = urlsplit(address)
     if parts.username is not None or parts.password is not None:
         raise BadInput(
             f"no password or key may stand in an address: give the {scheme} store its credentials by the environment"
         )
-    if scheme == "file":
-        if parts.netloc or parts.query or parts.path.strip("/") == "":
-            raise BadInput(f"{address!r} is not a folder's address; write file:///folder, with its whole path")
-        return BucketAddress("file", "", unquote(parts.path))
     if not _BUCKET.fullmatch(parts.netloc) or not _PREFIX.fullmatch(parts.path) or "//" in parts.path or parts.fragment:
         raise BadInput(
             f"this is not the address of a bucket; write {scheme}://bucket/prefix, in letters, digits and ._-"
@@ -181,7 +175,11 @@ def _parted(address: str) -> tuple[str, str]:
     if scheme in ("sqlite", *SERVERS) or address == "memory:":
         return scheme, rest
     known = KINDS.replace(" or ", " and ")
-    if scheme in (*BUCKETS, "file"):
+    if scheme == "file":
+        raise BadInput(
+            "a folder cannot be a store; use an SQLite file, for instance runs.db or sqlite:////folder/runs.db"
+        )
+    if scheme in BUCKETS:
         raise BadInput(f"write {scheme}://, with two slashes; this version opens {known}")
     raise BadInput(
         f"there is no kind of store called {scheme[:40]!r}: this version opens {known}. "

@@ -68,7 +68,7 @@ def open_store(
         return _open_postgres(str(address), blobs, durability, readonly)
     bucket = bucket_at(address)
     if bucket is not None:
-        return _open_objects(bucket, blobs, durability, readonly)
+        return _open_objects(bucket, blobs, readonly)
     path = file_at(address)
     if path is None:
         from outlast.stores.memory import MemoryStore
@@ -77,12 +77,12 @@ def open_store(
     return _open_sqlite(path, blobs, durability, readonly)
 
 
-def _open_objects(at: BucketAddress, blobs: str | Path, durability: Durability, readonly: bool) -> Store:
+def _open_objects(at: BucketAddress, blobs: str | Path, readonly: bool) -> Store:
     from outlast.stores.objects import ObjectStore
     from outlast.stores.objects.opening import open_bucket
 
-    bucket = open_bucket(at, durable=durability == "full", readonly=readonly)
-    return ObjectStore(bucket, blobs=Path(os.path.expanduser(blobs)).absolute() if blobs else None, readonly=readonly)
+    folder = Path(os.path.expanduser(blobs)).absolute() if blobs else None
+    return ObjectStore(open_bucket(at, readonly=readonly), blobs=folder, readonly=readonly)
 
 
 def _open_sqlite(path: Path, blobs: str | Path, durability: Durability, readonly: bool) -> Store:

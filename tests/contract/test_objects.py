@@ -1,21 +1,23 @@
-"""The object store keeps the contract: in a folder, and on a real S3 server."""
+"""The object store keeps the contract: in memory, and on a real S3 server."""
 
 from pathlib import Path
+from typing import ClassVar
+
+from obstore.store import MemoryStore
 
 from outlast.compose import open_store
 from outlast.store import Store
-from outlast.testing.contract import JournalContract, StoreContract
+from outlast.stores.objects import ObjectStore
+from outlast.stores.objects.opening import bucket_over
+from outlast.testing.contract import StoreContract
 from outlast.testing.servers import s3
 
 
-class TestFolder(StoreContract):
-    async def open_store(self, where: Path) -> Store:
-        return open_store(f"file://{where}/bucket")
+class TestInMemory(StoreContract):
+    kept: ClassVar[dict[Path, MemoryStore]] = {}
 
-
-class TestFolderWithRelaxedDurability(JournalContract):
     async def open_store(self, where: Path) -> Store:
-        return open_store(f"file://{where}/bucket", durability="relaxed")
+        return ObjectStore(bucket_over(self.kept.setdefault(where, MemoryStore()), "memory"))
 
 
 class TestS3(StoreContract):

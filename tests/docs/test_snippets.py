@@ -8,7 +8,7 @@ A page is read like a notebook, in a folder of its own, block after block:
     text title="Output"       is what the python block before it printed
     <!-- not run: why -->     before a block excuses it
 
-A page that speaks of `DATABASE_URL` has a real PostgreSQL there.
+A page that speaks of `DATABASE_URL` has a real PostgreSQL there, one that speaks of `BUCKET_URL` a real S3 server.
 
 What is shown may leave things out: `…` stands for anything, and space is space. A command that shows nothing has to succeed.
 """
@@ -27,6 +27,8 @@ from threading import Timer
 from typing import NamedTuple
 
 import pytest
+
+from outlast.testing.servers import s3
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -172,6 +174,8 @@ def test_what_a_page_shows_is_what_happens(page: Path, tmp_path: Path, request: 
     variables = {}
     if "DATABASE_URL" in page.read_text():
         variables["DATABASE_URL"] = request.getfixturevalue("postgres_url")
+    if "BUCKET_URL" in page.read_text():
+        variables["BUCKET_URL"] = s3.shared().address(f"docs/{os.urandom(8).hex()}")
     with notebook(tmp_path, **variables) as book:
         for block in blocks(page):
             try:

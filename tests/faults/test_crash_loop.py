@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import pytest
 from msgspec import structs
+from obstore.store import MemoryStore as ObjectsInMemory
 
 from outlast.compose import open_store
 from outlast.errors import OutlastError
@@ -24,6 +25,8 @@ from outlast.lifecycle.state import State
 from outlast.lifecycle.status import Status
 from outlast.store import LANDED, Append, Landed, Lost, Outcome, Store
 from outlast.stores.memory import Memory, MemoryStore
+from outlast.stores.objects import ObjectStore
+from outlast.stores.objects.opening import bucket_over
 from outlast.stores.postgres import PostgresStore
 from outlast.stores.sqlite import SqliteStore
 from outlast.testing.doors import LateArrivals
@@ -79,14 +82,16 @@ def sqlite_door(folder: Path) -> Door:
     return open_door
 
 
-def folder_door(folder: Path) -> Door:
+def objects_door(_: Path) -> Door:
+    objects = ObjectsInMemory()
+
     async def open_door() -> Store:
-        return open_store(f"file://{folder}/bucket", durability="relaxed")
+        return ObjectStore(bucket_over(objects, "memory"))
 
     return open_door
 
 
-def s3_door(folder: Path) -> Door:
+def s3_door(_: Path) -> Door:
     address = s3.shared().address(f"loop/{os.urandom(8).hex()}")
 
     async def open_door() -> Store:
@@ -96,8 +101,8 @@ def s3_door(folder: Path) -> Door:
 
 
 DOORS = {"memory": memory_door, "sqlite": sqlite_door}
-OBJECTS = {"folder": folder_door, "s3": s3_door}
-SAMPLE = {"folder": 16, "s3": 6}
+OBJECTS = {"objects": objects_door, "s3": s3_door}
+SAMPLE = {"objects": 16, "s3": 6}
 """Points of a script that are tried where not all of them are."""
 
 

@@ -28,13 +28,13 @@ from outlast.runtime.finding import load
 from outlast.store import Append, Outcome, Store
 from outlast.stores.memory import MemoryStore
 from outlast.testing.crashes import RUN, Round, Story, crash_loop
-from outlast.testing.doors import Door, FolderDoor, MemoryDoor, PostgresDoor, S3Door, SqliteDoor
+from outlast.testing.doors import Door, MemoryDoor, ObjectsDoor, PostgresDoor, S3Door, SqliteDoor
 from outlast.testing.faults import WAYS, Fault, Way
 from outlast.testing.plugin import SURVIVED
 from outlast.testing.world import Attempted, compare
 
 ROOT = Path(__file__).parents[2]
-SAMPLE = {"memory": 40, "sqlite": 12, "postgres": 2, "folder": 2, "s3": 1}
+SAMPLE = {"memory": 40, "sqlite": 12, "postgres": 2, "objects": 2, "s3": 1}
 """Points of a story that are tried where not all of them are."""
 DEATHS_ON_A_DISK = 60
 """Points of the nastier stories where a process dies on SQLite; in memory all of them are tried."""
@@ -491,7 +491,7 @@ def story_of(name: str) -> Story:
 # --- the tests ---------------------------------------------------------------------------------------------------------
 
 DOORS = {"memory": MemoryDoor, "sqlite": SqliteDoor}
-OBJECTS = {"folder": FolderDoor, "s3": S3Door}
+OBJECTS = {"objects": ObjectsDoor, "s3": S3Door}
 DEATHS: tuple[Way, ...] = ("die_before", "die_after")
 RARER: tuple[Way, ...] = tuple(way for way in WAYS if way not in DEATHS)
 WAITING = ("reminder", "approval", "child_runs", "long_living", "retries", "children", "questions", "timeouts", "held")

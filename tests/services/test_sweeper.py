@@ -10,8 +10,10 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
+from obstore.store import MemoryStore as Objects
 
 from outlast.compose import open_store
 from outlast.history import events as e
@@ -27,17 +29,28 @@ from outlast.lifecycle.summary import summarise
 from outlast.services.sweeper import Report, SharedSweeper, Sweeper
 from outlast.store import Append, Head, Query, Store
 from outlast.stores.memory import Memory, MemoryStore
+from outlast.stores.objects import ObjectStore
+from outlast.stores.objects.opening import bucket_over
 
 LIVE, LOST = WorkerId("worker-that-lives"), WorkerId("worker-that-is-lost")
 LATER = 1000_000_000
 """Microseconds: longer than any claim, and than what counts as stale."""
-KINDS = ("memory", "sqlite", "postgres", "file")
+KINDS = ("memory", "sqlite", "postgres", "objects")
+
+
+Address: TypeAlias = str | Memory | Objects
+
+
+def store_at(address: Address) -> Store:
+    if isinstance(address, Memory):
+        return MemoryStore(address)
+    return ObjectStore(bucket_over(address, "memory")) if isinstance(address, Objects) else open_store(address)
 
 
 @asynccontextmanager
-async def opened(address: str | Memory) -> AsyncIterator[Ledger]:
-    """A ledger over a store of its own; those in memory share a `Memory`, as others share a file."""
-    store: Store = MemoryStore(address) if isinstance(address, Memory) else open_store(address)
+async def opened(address: Address) -> AsyncIterator[Ledger]:
+    """A ledger over a store of its own; those in memory share what is kept there, as others share a file."""
+    store = store_at(address)
     ledger = Ledger(store)
     try:
         yield ledger
@@ -124,16 +137,14 @@ async def takeovers(store: Store, run: str) -> list[int]:
 
 
 @pytest.fixture(params=KINDS)
-def address(request: pytest.FixtureRequest, tmp_path: Path) -> str | Memory:
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> Address:
     if request.param == "postgres":
         url: str = request.getfixturevalue("postgres_url")
         return url
-    return {"memory": Memory(), "sqlite": str(tmp_path / "runs.db"), "file": f"file://{tmp_path}/objects"}[
-        request.param
-    ]
+    return {"memory": Memory(), "sqlite": str(tmp_path / "runs.db"), "objects": Objects()}[request.param]
 
 
-def play(address: str | Memory, act: Callable[[Scene], Awaitable[None]]) -> None:
+def play(address: Address, act: Callable[[Scene], Awaitable[None]]) -> None:
     async def played() -> None:
         async with asyncio.timeout(60), opened(address) as ledger:
             await act(Scene(ledger))
@@ -153,7 +164,7 @@ def must_add_up(report: Report) -> None:
 STALLED = {"no-task": "no task", "claim-expired": "claim expired", "task-ended": "task ended"}
 
 
-def test_every_run_is_told_how_it_stands_and_the_stalled_are_handed_over(address: str | Memory) -> None:
+def test_every_run_is_told_how_it_stands_and_the_stalled_are_handed_over(address: Address) -> None:
     async def scene(made: Scene) -> None:
         await made.all()
         report = await Sweeper(made.ledger).sweep()
@@ -176,7 +187,7 @@ def test_every_run_is_told_how_it_stands_and_the_stalled_are_handed_over(address
     play(address, scene)
 
 
-def test_a_second_sweep_finds_nothing(address: str | Memory) -> None:
+def test_a_second_sweep_finds_nothing(address: Address) -> None:
     async def scene(made: Scene) -> None:
         await made.all()
         await Sweeper(made.ledger).sweep()
@@ -188,7 +199,7 @@ def test_a_second_sweep_finds_nothing(address: str | Memory) -> None:
     play(address, scene)
 
 
-def test_a_dry_run_tells_the_same_and_changes_nothing(address: str | Memory) -> None:
+def test_a_dry_run_tells_the_same_and_changes_nothing(address: Address) -> None:
     async def scene(made: Scene) -> None:
         await made.all()
         runs = ["healthy", "ready", "waiting", "no-task", "claim-expired", "task-ended", "unreadable"]
@@ -202,7 +213,7 @@ def test_a_dry_run_tells_the_same_and_changes_nothing(address: str | Memory) -> 
     play(address, scene)
 
 
-def test_what_is_waited_for_is_named(address: str | Memory) -> None:
+def test_what_is_waited_for_is_named(address: Address) -> None:
     async def scene(made: Scene) -> None:
         await made.begin()
         await made.waiting()
@@ -212,7 +223,7 @@ def test_what_is_waited_for_is_named(address: str | Memory) -> None:
     play(address, scene)
 
 
-def test_a_healthy_run_is_left_alone_however_old_it_is(address: str | Memory) -> None:
+def test_a_healthy_run_is_left_alone_however_old_it_is(address: Address) -> None:
     async def scene(made: Scene) -> None:
         await made.begin()
         await made.healthy()
@@ -245,7 +256,7 @@ def test_a_claim_counts_when_it_has_been_expired_for_long_enough_by_the_clock_of
     play(Memory(), scene)
 
 
-def test_many_sweepers_at_once_hand_each_run_over_once(address: str | Memory) -> None:
+def test_many_sweepers_at_once_hand_each_run_over_once(address: Address) -> None:
     """Each has a store of its own, as in a process of its own."""
 
     async def scene(made: Scene) -> None:
@@ -274,7 +285,7 @@ def test_many_sweepers_at_once_hand_each_run_over_once(address: str | Memory) ->
     play(address, scene)
 
 
-def test_a_sweeper_that_looked_long_ago_does_not_hand_over_what_somebody_has(address: str | Memory) -> None:
+def test_a_sweeper_that_looked_long_ago_does_not_hand_over_what_somebody_has(address: Address) -> None:
     """What it saw is not so any more when it comes to act."""
 
     async def scene(made: Scene) -> None:
@@ -320,7 +331,7 @@ def test_an_interruption_counts_for_a_run_that_is_to_hold(tmp_path: Path) -> Non
     play(str(tmp_path / "runs.db"), scene)
 
 
-def test_one_of_the_workers_that_hold_runs_sweeps(address: str | Memory) -> None:
+def test_one_of_the_workers_that_hold_runs_sweeps(address: Address) -> None:
     async def scene(made: Scene) -> None:
         workers = sorted(made.ledger.new_worker_id() for _ in range(4))
         shared = [SharedSweeper(made.ledger, lambda each=each: each) for each in workers]  # type: ignore[misc]

@@ -1,37 +1,31 @@
-"""Buckets: of several that write under a condition one does, in a folder as on a server; and the clock of a server."""
+"""Buckets: of several that write under a condition one does, in memory as on a server; and the clock of a server."""
 
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
-import subprocess
-import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
+from obstore.store import MemoryStore
 
 from outlast.address import bucket_at
-from outlast.errors import OutcomeUnknown, StoreFull, StoreReadOnly
 from outlast.history.ids import RunId
 from outlast.stores.objects import ObjectStore
 from outlast.stores.objects.bucket import Bucket, Taken
 from outlast.stores.objects.clock import Clock, nearest
-from outlast.stores.objects.files import FileBucket
 from outlast.stores.objects.keys import Mark, due_at, due_of, mark, number, on_shelf, plain
-from outlast.stores.objects.opening import open_bucket
+from outlast.stores.objects.opening import bucket_over, open_bucket
+from outlast.stores.objects.remote import RemoteBucket
 from outlast.testing.servers import s3
 
-COUNT, PROCESSES = 40, 4
 
-
-@pytest.fixture(params=["folder", "seaweed", "ministack"])
-def bucket(request: pytest.FixtureRequest, tmp_path: Path) -> Bucket:
-    prefix = f"bucket/{os.urandom(8).hex()}"
-    address = f"file://{tmp_path}/b" if request.param == "folder" else s3.shared(request.param).address(prefix)
-    at = bucket_at(address)
+@pytest.fixture(params=["memory", "seaweed", "ministack"])
+def bucket(request: pytest.FixtureRequest) -> Bucket:
+    if request.param == "memory":
+        return bucket_over(MemoryStore(), "memory")
+    at = bucket_at(s3.shared(request.param).address(f"bucket/{os.urandom(8).hex()}"))
     assert at is not None
     return open_bucket(at)
 
@@ -80,9 +74,6 @@ def test_a_bucket_lists_what_is_below_a_folder_in_order(bucket: Bucket) -> None:
 
 def test_a_list_goes_on_after_a_name_though_the_server_begins_at_the_beginning() -> None:
     """S7: as the emulator of Azure does, which does not know where a list is to begin."""
-    from obstore.store import MemoryStore
-
-    from outlast.stores.objects.remote import RemoteBucket
 
     class Forgetful(MemoryStore):  # type: ignore[misc]  # a class of the driver's, made to be used and not to be extended
         def list(self, prefix: str | None = None, *, offset: str | None = None, **how: Any) -> Any:  # type: ignore[override]
@@ -119,81 +110,11 @@ def test_of_many_that_create_or_update_one_object_one_does(bucket: Bucket) -> No
     asyncio.run(play())
 
 
-def _increase(folder: str) -> None:
-    async def play() -> None:
-        bucket = FileBucket(Path(folder), durable=False)
-        for _ in range(COUNT):
-            while True:
-                found = await bucket.get("count")
-                assert found is not None
-                try:
-                    await bucket.update("count", b"%d" % (int(found.body) + 1), found.tag)
-                    break
-                except Taken:
-                    continue
-
-    asyncio.run(play())
-
-
-def test_processes_that_update_one_file_lose_nothing(tmp_path: Path) -> None:
-    """B2"""
-    asyncio.run(FileBucket(tmp_path).put("count", b"0"))
-    processes = [subprocess.Popen([sys.executable, __file__, str(tmp_path)]) for _ in range(PROCESSES)]
-    assert [process.wait() for process in processes] == [0] * PROCESSES
-    assert (tmp_path / "count").read_bytes() == b"%d" % (COUNT * PROCESSES)
-    assert [path.name for path in (tmp_path / ".outlast").iterdir() if path.name.startswith("part")] == []
-
-
-def test_a_folder_is_flushed_before_a_write_is_answered_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """B1: the bytes before their name, the name before the answer"""
-    done: list[str] = []
-    real_sync, real_link, real_replace = os.fsync, os.link, os.replace
-
-    def sync(handle: int) -> None:
-        done.append("folder" if os.path.isdir(f"/proc/self/fd/{handle}") else "bytes")
-        real_sync(handle)
-
-    monkeypatch.setattr(os, "fsync", sync)
-    monkeypatch.setattr(os, "link", lambda *names: (real_link(*names), done.append("name"))[1])
-    monkeypatch.setattr(os, "replace", lambda *names: (real_replace(*names), done.append("name"))[1])
-
-    async def play() -> None:
-        bucket = FileBucket(tmp_path)
-        tag = await bucket.create("a", b"1")
-        assert done == ["bytes", "name", "folder"]
-        await bucket.update("a", b"2", tag)
-        assert done[3:] == ["bytes", "name", "folder"]
-        done.clear()
-        await bucket.create("new/folder/b", b"1")
-        assert (done[0], done[-2:], done.count("folder")) == ("bytes", ["name", "folder"], 3), "the new folders too"
-
-    asyncio.run(play())
-
-
-@pytest.mark.parametrize(
-    ("code", "error"), [(errno.EROFS, StoreReadOnly), (errno.ENOSPC, StoreFull), (errno.EIO, OutcomeUnknown)]
-)
-def test_a_folder_that_cannot_be_written_says_whether_something_was(
-    code: int, error: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """B3"""
-
-    def refuse(*_: object) -> None:
-        raise OSError(code, os.strerror(code))
-
-    bucket = FileBucket(tmp_path)
-    monkeypatch.setattr(os, "link", refuse)
-    with pytest.raises(error):
-        asyncio.run(bucket.create("a", b"1"))
-    assert asyncio.run(bucket.get("a")) is None
-
-
 # --- names
 
 
-def test_names_that_lead_astray_name_nothing(bucket: Bucket, tmp_path: Path) -> None:
+def test_names_that_lead_astray_name_nothing(bucket: Bucket) -> None:
     """P11: ids come from people, and out of logs"""
-    (tmp_path / "treasure").write_bytes(b"not an object")
 
     async def play() -> None:
         store = ObjectStore(bucket)
@@ -206,7 +127,6 @@ def test_names_that_lead_astray_name_nothing(bucket: Bucket, tmp_path: Path) -> 
         await store.close()
 
     asyncio.run(play())
-    assert (tmp_path / "treasure").read_bytes() == b"not an object"
 
 
 def test_the_parts_of_a_mark_are_found_in_its_name() -> None:
@@ -234,8 +154,6 @@ def test_ids_of_workers_that_cannot_be_names_are_replaced() -> None:
 
 class FarAway:
     """A bucket whose clock is `ahead` by so many seconds, and shows whole ones."""
-
-    is_remote = True
 
     def __init__(self, ahead: float) -> None:
         self.ahead, self.asked = ahead, 0
@@ -268,7 +186,3 @@ def test_our_own_clock_is_believed_as_far_as_the_server_does_not_contradict_it()
     assert nearest(-900_000, 100_000) == 0
     assert nearest(2_000_000, 3_000_000) == 2_000_000
     assert nearest(-3_000_000, -2_000_000) == -2_000_000
-
-
-if __name__ == "__main__":
-    _increase(sys.argv[1])

@@ -9,12 +9,11 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
+from obstore.store import MemoryStore
 
-from outlast.address import bucket_at
 from outlast.history.ids import RunId
 from outlast.history.record import Kind
 from outlast.lifecycle.state import Wait
@@ -22,7 +21,7 @@ from outlast.lifecycle.status import Status
 from outlast.store import LANDED, Head, Query, Store
 from outlast.stores.objects import ObjectStore
 from outlast.stores.objects.bucket import Bucket
-from outlast.stores.objects.opening import open_bucket
+from outlast.stores.objects.opening import bucket_over
 from outlast.stores.objects.runs import GRACE
 from outlast.testing.contract.samples import (
     ANN,
@@ -67,12 +66,6 @@ class Dying:
             return answer
 
         return request
-
-
-def bucket_in(folder: Path) -> Bucket:
-    at = bucket_at(f"file://{folder}")
-    assert at is not None
-    return open_bucket(at, durable=False)
 
 
 # --- scenes
@@ -139,12 +132,13 @@ SCENES: dict[str, Scene] = {
 }
 
 
-async def play(scene: Scene, folder: Path, number: int, *, after: bool) -> bool:
+async def play(scene: Scene, number: int, *, after: bool) -> bool:
     """Whether the process died."""
     before, act = scene
-    store = ObjectStore(bucket_in(folder))
+    objects = MemoryStore()
+    store = ObjectStore(bucket_over(objects, "memory"))
     head = await before(store)
-    dying = ObjectStore(Dying(bucket_in(folder), number, after=after))  # type: ignore[arg-type]
+    dying = ObjectStore(Dying(bucket_over(objects, "memory"), number, after=after))  # type: ignore[arg-type]
     dying.skew = store.skew
     if head is not None:
         await dying_knows(dying, head.run, number)
@@ -155,7 +149,7 @@ async def play(scene: Scene, folder: Path, number: int, *, after: bool) -> bool:
         is_dead = True
     for task in asyncio.all_tasks() - {asyncio.current_task()}:
         task.cancel()
-    fresh = ObjectStore(bucket_in(folder))
+    fresh = ObjectStore(bucket_over(objects, "memory"))
     fresh.skew = store.skew
     await judge(fresh)
     return is_dead
@@ -220,31 +214,30 @@ async def must_be_found(store: ObjectStore) -> None:
 
 
 @pytest.mark.parametrize("name", SCENES)
-def test_nothing_is_lost_from_sight_at_whichever_request_a_process_dies(name: str, tmp_path: Path) -> None:
+def test_nothing_is_lost_from_sight_at_whichever_request_a_process_dies(name: str) -> None:
     """S1, S8, O1, O4"""
     points = 0
     for after in (False, True):
         for number in itertools.count(1):
-            folder = tmp_path / f"{number}-{after}"
-            if not asyncio.run(play(SCENES[name], folder, number, after=after)):
+            if not asyncio.run(play(SCENES[name], number, after=after)):
                 break
             points += 1
     print(f"\n{name}: {points} points")
     assert points >= 2
 
 
-def test_marks_that_were_left_behind_are_removed_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_marks_that_were_left_behind_are_removed_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """O4: a process put them and died before they came true"""
 
     async def left() -> None:
-        store = ObjectStore(bucket_in(tmp_path))
+        bucket = bucket_over(MemoryStore(), "memory")
+        store = ObjectStore(bucket)
         head = await asking_alone(store)
         for place in ("ready/", "timers/0000000000000001,"):
             await store._mark(A, [place])
         await store.enrol(BEN, 30)
         assert await store.claim(BEN) == [], "a mark alone makes no run ready"
         assert [due.wait for due in await store.due()] == [TIMER]
-        bucket = bucket_in(tmp_path)
         assert len([each async for each in bucket.listing("ready")]) == 1, "it may yet come true"
         monkeypatch.setattr("outlast.stores.objects.runs.GRACE", -GRACE)
         assert await store.claim(BEN) == []

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from pathlib import Path
 
 import msgspec
 import pytest
+from obstore.store import MemoryStore
 
 import outlast as ol
 from outlast.compose import open_store
@@ -18,6 +18,7 @@ from outlast.store import LANDED, Query, Store
 from outlast.stores.objects import ObjectStore, reading
 from outlast.stores.objects.bucket import Requests
 from outlast.stores.objects.journal import LAG
+from outlast.stores.objects.opening import bucket_over
 from outlast.testing.contract.samples import ANN, A, begin, follow, land, summary
 from outlast.testing.engine import engine_over
 from outlast.testing.servers import s3
@@ -25,10 +26,13 @@ from outlast.testing.servers import s3
 NODES = 64
 
 
-def opened(where: Path) -> ObjectStore:
-    store = open_store(f"file://{where}/bucket", durability="relaxed")
-    assert isinstance(store, ObjectStore)
-    return store
+def opened(objects: MemoryStore) -> ObjectStore:
+    return ObjectStore(bucket_over(objects, "memory"))
+
+
+@pytest.fixture
+def objects() -> MemoryStore:
+    return MemoryStore()
 
 
 class Spent:
@@ -48,11 +52,11 @@ class Spent:
         self.requests = Requests(**{kind: after[kind] - self._before[kind] for kind in after})
 
 
-def test_an_append_that_changes_nothing_but_the_log_is_one_request(tmp_path: Path) -> None:
+def test_an_append_that_changes_nothing_but_the_log_is_one_request(objects: MemoryStore) -> None:
     """P10"""
 
     async def play() -> None:
-        store = opened(tmp_path)
+        store = opened(objects)
         await store.enrol(ANN, 60)
         end = store.subscribe(lambda _: None)  # as an engine does: it then knows that nobody else listens
         head = await land(store, begin(A, summary=summary(A), claim=ANN))
@@ -83,13 +87,13 @@ async def counting(nodes: int) -> int:
     return number
 
 
-@pytest.mark.parametrize("kind", ["folder", "server"])
-def test_a_node_costs_about_one_request(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["memory", "server"])
+def test_a_node_costs_about_one_request(kind: str) -> None:
     """P10: what a long run writes more than a short one, by node"""
 
     async def writes(nodes: int, run: str) -> int:
         address = s3.shared().address(f"requests/{os.urandom(8).hex()}")
-        store = opened(tmp_path / run) if kind == "folder" else open_store(address)
+        store = opened(MemoryStore()) if kind == "memory" else open_store(address)
         assert isinstance(store, ObjectStore)
         async with engine_over(store) as engine:
             handle = await engine.start(counting.options(id=run), nodes)
@@ -106,11 +110,11 @@ def test_a_node_costs_about_one_request(kind: str, tmp_path: Path) -> None:
     assert 1 <= per_node < 1.25
 
 
-def test_a_long_log_is_read_with_few_requests(tmp_path: Path) -> None:
+def test_a_long_log_is_read_with_few_requests(objects: MemoryStore) -> None:
     """P10"""
 
     async def play() -> None:
-        store = opened(tmp_path)
+        store = opened(objects)
         head = await land(store, begin(A))
         made = [await store.read(A)]
         for _ in range(500):
@@ -118,7 +122,7 @@ def test_a_long_log_is_read_with_few_requests(tmp_path: Path) -> None:
             head = await land(store, append)
             made[0].append(append.record)
         await store.close()
-        fresh = opened(tmp_path)
+        fresh = opened(objects)
         with Spent(fresh) as spent:
             assert await fresh.read(A) == made[0]
         assert spent.requests.all < 80
@@ -131,26 +135,26 @@ def test_a_long_log_is_read_with_few_requests(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["gone", "damaged", "overlapping"])
-def test_segments_only_make_reading_quicker(damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_segments_only_make_reading_quicker(damage: str, objects: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """O1: what an append wrote is read though the segments are gone, do not read or overlap"""
     monkeypatch.setattr(reading, "MERGED", 5)
 
     async def play() -> None:
-        store, other = opened(tmp_path), opened(tmp_path)
+        store, other = opened(objects), opened(objects)
         head = await land(store, begin(A, count=2))
         for number in range(33):
             door = other if damage == "overlapping" and number % 7 < 3 else store
             head = await land(door, follow(head, count=1 + number % 3))
         await store.close()
         await other.close()
-        segments = sorted((tmp_path / "bucket" / "merged" / A).iterdir())
+        segments = sorted(meta["path"] for page in objects.list(f"merged/{A}") for meta in page)
         assert len(segments) > 3
         for segment in segments[1:3]:
             if damage == "gone":
-                segment.unlink()
+                objects.delete(segment)
             elif damage == "damaged":
-                segment.write_bytes(segment.read_bytes()[:-5])
-        fresh = opened(tmp_path)
+                objects.put(segment, bytes(objects.get(segment).bytes())[:-5])
+        fresh = opened(objects)
         log = await fresh.read(A)
         assert [record.first for record in log] == [1, *(record.last + 1 for record in log[:-1])]
         assert log[-1].digest == head.digest
@@ -163,11 +167,11 @@ def test_segments_only_make_reading_quicker(damage: str, tmp_path: Path, monkeyp
     asyncio.run(play())
 
 
-def test_looking_for_work_costs_nothing_for_runs_that_are_over(tmp_path: Path) -> None:
+def test_looking_for_work_costs_nothing_for_runs_that_are_over(objects: MemoryStore) -> None:
     """P10, O4"""
 
     async def play() -> None:
-        store = opened(tmp_path)
+        store = opened(objects)
         await store.enrol(ANN, 60)
         done = [RunId(f"done-{number}") for number in range(60)]
         over = [begin(run, summary=summary(run, status=Status.COMPLETED), closed=True) for run in done]
@@ -190,11 +194,11 @@ def test_looking_for_work_costs_nothing_for_runs_that_are_over(tmp_path: Path) -
     asyncio.run(play())
 
 
-def test_a_lone_worker_keeps_its_news_to_itself(tmp_path: Path) -> None:
+def test_a_lone_worker_keeps_its_news_to_itself(objects: MemoryStore) -> None:
     """P10"""
 
     async def play() -> None:
-        store = opened(tmp_path)
+        store = opened(objects)
         end = store.subscribe(lambda _: None)
         await asyncio.sleep(0.3)
         with Spent(store) as spent:
@@ -203,7 +207,7 @@ def test_a_lone_worker_keeps_its_news_to_itself(tmp_path: Path) -> None:
                 head = await land(store, follow(head))
             await asyncio.sleep(0.5)
         assert spent.requests.put == 0
-        other = opened(tmp_path)
+        other = opened(objects)
         heard = asyncio.Event()
         end_other = other.subscribe(lambda runs: heard.set() if A in runs else None)
         await asyncio.wait_for(heard.wait(), 5)

@@ -155,7 +155,7 @@ def sqlite(tmp_path: Path) -> str:
     return str(tmp_path / "runs.db")
 
 
-@pytest.fixture(params=["postgres", "s3", "file", "sqlite"])
+@pytest.fixture(params=["postgres", "s3", "sqlite"])
 def other(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "postgres":
         url: str = request.getfixturevalue("postgres_url")
@@ -164,7 +164,7 @@ def other(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         from outlast.testing.servers import s3
 
         return s3.shared().address(f"moving/{tmp_path.name}")
-    return f"file://{tmp_path}/objects" if request.param == "file" else str(tmp_path / "other.db")
+    return str(tmp_path / "other.db")
 
 
 def test_a_run_goes_on_in_another_store_from_where_it_was(sqlite: str, other: str) -> None:

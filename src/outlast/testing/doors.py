@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any, cast
 
 from outlast.address import bucket_at
-from outlast.compose import open_store
 from outlast.history.record import Kind
 from outlast.store import LANDED, Append, Outcome, Store
 from outlast.stores.memory import Memory, MemoryStore
 from outlast.stores.objects import ObjectStore
 from outlast.stores.objects.bucket import Bucket, Listed
-from outlast.stores.objects.opening import open_bucket
+from outlast.stores.objects.opening import bucket_over, open_bucket
 from outlast.stores.sqlite import SqliteStore
 from outlast.testing.faults import Faults
 from outlast.testing.leaping import LeapingLoop
@@ -88,23 +87,23 @@ class SqliteDoor(Door):
             await store.close()
 
 
-class FolderDoor(Door):
-    """Objects in a folder. That a process is dead is known to nobody: its successor waits until its time has run out."""
-
-    number = 0
+class ObjectsDoor(Door):
+    """Objects in memory, behind the adapter that speaks to servers. That a process is dead is known to nobody: its
+    successor waits until its time has run out."""
 
     def anew(self) -> None:
-        shutil.rmtree(self.folder / str(self.number), ignore_errors=True)
-        self.number += 1
+        from obstore.store import MemoryStore as Objects
+
+        self.objects = Objects()
 
     def open(self) -> Store:
-        return open_store(f"file://{self.folder / str(self.number)}", durability="relaxed")
+        return ObjectStore(WatchedBucket(bucket_over(self.objects, "memory")))
 
     async def bury(self, store: Store, *, is_reachable: bool) -> None:
         """Nothing is open between two requests, and whoever is dead says no goodbye."""
 
 
-class S3Door(FolderDoor):
+class S3Door(ObjectsDoor):
     """Objects on a real server."""
 
     def anew(self) -> None:

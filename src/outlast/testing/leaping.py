@@ -85,7 +85,7 @@ class LeapingClock:
 def _is_at_hand(store: Store) -> bool:
     """Whether a store answers without waiting. A server has to be asked, and a question that is dropped half-way costs its
     connection."""
-    return not hasattr(store, "in_flight") and not getattr(getattr(store, "_bucket", None), "is_remote", False)
+    return not hasattr(store, "in_flight") and not hasattr(store, "_bucket")
 
 
 def _at_once(answer: Coroutine[Any, Any, int | None]) -> int | None:

@@ -1,4 +1,4 @@
-"""Runs in an object store: S3, Google Cloud Storage, Azure, or a folder; nothing else is needed, no server of ours.
+"""Runs in an object store: S3, Google Cloud Storage or Azure; nothing else is needed, no server of ours.
 
 An append is one object, named by its run and the seq of its first event, and created only where nothing is. That is the
 commit: of two that write at one place the server refuses one, whoever holds which claim. Everything else follows from
@@ -22,7 +22,7 @@ O4  What is unfinished is found by marks alone: no list grows with the runs that
     over.
 O5  Time is the server's (`clock.py`).
 
-The bucket (`bucket.py`) is the seam: `remote.py` is a server, by way of obstore, `files.py` a folder.
+The bucket (`bucket.py`) is the interface to the server; `remote.py` implements it with obstore.
 """
 
 from __future__ import annotations

@@ -72,8 +72,6 @@ class Bucket(Protocol):
     """A place for objects."""
 
     requests: Requests
-    is_remote: bool
-    """Whether its clock may be another than ours."""
 
     async def create(self, name: str, body: bytes) -> Tag:
         """Write it if there is no such object, else `Taken`."""

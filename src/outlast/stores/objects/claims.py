@@ -53,7 +53,7 @@ class ClaimObjects(Ground):
 
     async def enrol(self, worker: WorkerId, ttl: float) -> None:
         self._must_be_writable()
-        if self._bucket.is_remote and ttl < SHORTEST:
+        if ttl < SHORTEST:
             raise BadInput(f"claims in an object store last at least {SHORTEST:.0f} seconds, not {ttl:g}")
         self._life_tags[worker] = await self._bucket.put(keys.worker(worker), await self._life(worker, ttl))
         await self._forget_the_dead()

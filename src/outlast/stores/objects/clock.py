@@ -23,7 +23,7 @@ class Clock:
 
     def __init__(self, bucket: Bucket, *, readonly: bool) -> None:
         self._bucket = bucket
-        self._is_ours = readonly or not bucket.is_remote  # who may not write cannot ask
+        self._is_ours = readonly  # who may not write cannot ask
         self._offset = 0
         self._asked = -BELIEVED
         self._drift = 0.0

@@ -7,10 +7,8 @@ to update it under a version it never had. Whoever lets that pass is not used.
 
 from __future__ import annotations
 
-import sys
 from contextlib import suppress
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -18,7 +16,7 @@ import msgspec
 from outlast.address import BucketAddress
 from outlast.errors import StoreUnusable
 from outlast.stores.objects import keys
-from outlast.stores.objects.bucket import Bucket, Tag, Taken
+from outlast.stores.objects.bucket import Bucket, Tag
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, RetryConfig
@@ -35,62 +33,35 @@ IGNORES = (
 )
 
 
-def open_bucket(at: BucketAddress, *, durable: bool = True, readonly: bool = False) -> Bucket:
+def open_bucket(at: BucketAddress, *, readonly: bool = False) -> Bucket:
     """The bucket at an address, proved; `StoreUnusable` if it cannot hold runs."""
-    if at.scheme == "file":
-        return _open_folder(Path(at.path), durable, readonly)
     try:
-        import obstore  # noqa: F401
+        from obstore.exceptions import BaseError
+        from obstore.store import from_url
     except ImportError:
         raise StoreUnusable(MISSING) from None
-    return _open_remote(at, readonly)
 
-
-# --- folders
-
-
-def _open_folder(root: Path, durable: bool, readonly: bool) -> Bucket:
-    from outlast.stores.objects.files import FileBucket
-
-    if sys.platform == "win32":
-        raise StoreUnusable("file:// stores need a system with POSIX locks; use SQLite here")
-    bucket = FileBucket(root, durable=durable, readonly=readonly)
-    there = root / keys.FORMAT
-    try:
-        if not readonly:
-            with suppress(Taken):
-                bucket._create(keys.FORMAT, _FORMAT)
-                if (root / keys.FORMAT.upper()).exists():
-                    raise StoreUnusable(f"{root} does not tell a from A in names, so it cannot hold runs")
-        if not there.is_file():
-            raise StoreUnusable(f"there is no store at {root}")
-        _must_be_ours(there.read_bytes(), str(root))
-    except OSError as error:
-        raise StoreUnusable(f"could not open the folder {str(root)!r}: {error}") from error
-    return bucket
-
-
-# --- servers
-
-
-def _open_remote(at: BucketAddress, readonly: bool) -> Bucket:
-    from obstore.exceptions import BaseError
-    from obstore.store import from_url
-
-    from outlast.stores.objects.remote import RemoteBucket, told
+    from outlast.stores.objects.remote import told
 
     try:
         config: Any = dict(at.config)
         store: Any = from_url(at.url, config=config, client_options=_client(at), retry_config=_RETRIES)
-        if not readonly:
-            _prove(store)
-        try:
-            body = bytes(store.get(keys.FORMAT).bytes())
-        except FileNotFoundError:
-            raise StoreUnusable(f"there is no store at {at.url}") from None
-        _must_be_ours(body, at.url)
+        return bucket_over(store, at.url, readonly=readonly)
     except (BaseError, ValueError, OSError) as error:
         raise StoreUnusable(f"could not open {at.url}: {told(error)}") from None
+
+
+def bucket_over(store: Any, shown: str, *, readonly: bool = False) -> Bucket:
+    """The bucket behind a store of obstore's, proved. Errors name it as `shown`."""
+    from outlast.stores.objects.remote import RemoteBucket
+
+    if not readonly:
+        _prove(store)
+    try:
+        body = bytes(store.get(keys.FORMAT).bytes())
+    except FileNotFoundError:
+        raise StoreUnusable(f"there is no store at {shown}") from None
+    _must_be_ours(body, shown)
     return RemoteBucket(store)
 
 
@@ -113,7 +84,7 @@ def _prove(store: Any) -> None:
     """Make the object that says what this is; if we are the first, see conditions being kept."""
     if _tag(store, "create") is None:
         return
-    if _tag(store, "create") is not None or _tag(store, {"e_tag": '"0"', "version": "0"}) is not None:
+    if _tag(store, "create") is not None or _tag(store, {"e_tag": '"never"', "version": "0"}) is not None:
         from obstore.exceptions import BaseError
 
         with suppress(BaseError, OSError):

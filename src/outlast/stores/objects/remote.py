@@ -41,8 +41,6 @@ SECRET = ("SECRET", "TOKEN", "PASSWORD", "ACCESS_KEY", "ACCOUNT_KEY", "CREDENTIA
 class RemoteBucket:
     """Objects behind an obstore store."""
 
-    is_remote = True
-
     def __init__(self, store: ObjectStore) -> None:
         self._store: Any = store
         self.requests = Requests()

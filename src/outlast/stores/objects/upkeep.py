@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+import obstore
 from msgspec import Struct
 
 from outlast.history.ids import RunId, WorkerId
@@ -53,7 +54,7 @@ async def look(bucket: Bucket) -> Contents:
     counts = await _counts(store, runs)
     await store.close()
     found = tuple(worker for worker in workers if worker is not None)
-    return Contents(_library(bucket), others, counts, found, blobs["count"], blobs["bytes"])
+    return Contents(f"obstore {obstore.__version__}", others, counts, found, blobs["count"], blobs["bytes"])
 
 
 async def _counts(store: ObjectStore, shelves: dict[str, str]) -> dict[str, int]:
@@ -69,11 +70,3 @@ async def _counts(store: ObjectStore, shelves: dict[str, str]) -> dict[str, int]
 async def _worker(store: ObjectStore, plain: str, runs: int) -> Enrolled | None:
     life = await store._life_of(plain)
     return None if life is None else Enrolled(life.worker, life.expires > await store.now(), life.expires, runs)
-
-
-def _library(bucket: Bucket) -> str:
-    if not bucket.is_remote:
-        return "a folder"
-    import obstore
-
-    return f"obstore {obstore.__version__}"
