@@ -135,8 +135,27 @@ class Page(Struct, frozen=True):
     next: str = ""
 
 
+class Derived(Struct, frozen=True):
+    """What a store keeps of one run besides its log, as of one moment. What does not read is left out and named in `faults`;
+    so is what differs from the record that it was made from (an index column)."""
+
+    head: Head | None
+    summary: Summary | None = None
+    waits: dict[str, Wait] = {}
+    faults: tuple[str, ...] = ()
+
+
 class Catalog(Protocol):
     """The small cached records of all runs, to be searched."""
+
+    async def derived(self, run: RunId) -> Derived:
+        """Head, summary and waits of a run in one read. Damaged rows are reported, not raised."""
+        ...
+
+    async def rewrite(self, head: Head, summary: Summary, waits: Sequence[Wait]) -> bool:
+        """Replace `closed`, the summary and the waits of a run by these, which follow from its log, if the log still ends at
+        `head.version`. The rest of the head stays as it is."""
+        ...
 
     async def summary(self, run: RunId) -> Summary | None:
         """The stored summary; it may be behind the log, and says so by `at`."""

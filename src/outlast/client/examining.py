@@ -79,7 +79,7 @@ async def evidence_of(
         known_versions=await _known(store, (outline.version, _initial(seen.log)), workflow),
         attempts=_attempts(workflow),
         damage=damage,
-        last_good=_last_before(min((each.seq for each in damage), default=1), seen.intervals),
+        last_good=_last_good(damage, head, seen.intervals),
         missing=await _missing(store, seen.log),
         watchers=watchers,
         unused=head.branch + 1 - len(seen.intervals),
@@ -126,12 +126,15 @@ async def _damage(store: Store, run: RunId, key: bytes, seen: _Seen) -> list[Vio
 
 
 def _matters(violation: Violation, intervals: list[Interval]) -> bool:
-    return not intervals or any(first <= violation.seq <= last for first, last in intervals)
+    ends = not intervals or violation.seq > intervals[-1][1]  # a log that goes on after its head
+    return ends or any(first <= violation.seq <= last for first, last in intervals)
 
 
-def _last_before(seq: int, intervals: list[Interval]) -> int:
-    """The last event of the lineage before this one; 0 if there is none, or if not even the branches can be read."""
-    return max((min(last, seq - 1) for first, last in intervals if first < seq), default=0)
+def _last_good(damage: list[Violation], head: Head, intervals: list[Interval]) -> int:
+    """The last event of the lineage before the damage; 0 if there is none, if not even the branches can be read, or if the
+    log goes on after its head: then nothing can be appended."""
+    seq = min((each.seq for each in damage), default=1)
+    return 0 if seq > head.version else max((min(last, seq - 1) for first, last in intervals if first < seq), default=0)
 
 
 async def _summary(store: Store, run: RunId) -> Summary | None:

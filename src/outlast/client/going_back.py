@@ -22,7 +22,7 @@ from outlast.history.lineage import holder
 from outlast.history.record import Entry
 from outlast.ledger import Pen
 from outlast.ledger.proof import STRANGE
-from outlast.ledger.reading import branches_of, state_of, told
+from outlast.ledger.reading import branches_of, lineage_of, state_of, told
 from outlast.lifecycle import decide, turning
 from outlast.lifecycle.forking import forked
 from outlast.lifecycle.status import Status
@@ -158,7 +158,8 @@ class GoingBack(Healer):
     async def _legible(self, run: RunId) -> tuple[Sequence[Entry], int | None]:
         """The current lineage; if it is damaged, as far as it can be believed, and how far that is."""
         try:
-            await state_of(self._store, run, list(await self.lineage(run)), key=self._key)
+            head = await self._head(run)
+            await state_of(self._store, run, await lineage_of(self._store, head), key=self._key, head=head)
             return [entry async for entry in self.events(run)], None
         except (Damaged, Illegal, *STRANGE):
             upto = (await self._evidence(run)).last_good

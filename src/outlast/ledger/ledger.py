@@ -6,10 +6,13 @@ import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from time import perf_counter, time_ns
 from weakref import WeakValueDictionary
 
-from outlast.errors import AlreadyExists, BadInput, Gone, NotFound
+from msgspec.structs import replace
+
+from outlast.errors import AlreadyExists, BadInput, Damaged, Gone, Illegal, NotFound, StoreError
 from outlast.history import events as e
 from outlast.history.codec import encode
 from outlast.history.ids import AppendId, RunId, WorkerId, checked_run, uuid7
@@ -17,6 +20,7 @@ from outlast.history.record import Kind, Record, chained, genesis
 from outlast.ledger.following import Follower
 from outlast.ledger.group import GroupCommit, Measures
 from outlast.ledger.pen import Pen
+from outlast.ledger.proof import STRANGE
 from outlast.ledger.reading import Told, head_of, lineage_of, state_of
 from outlast.lifecycle import decide
 from outlast.lifecycle.fold import apply
@@ -86,24 +90,54 @@ class Ledger:
 
     async def take_over(self, claim: Claim, *, hold: bool = False, upto: int | None = None) -> Pen:
         """Become the owner of a claimed run: ownership begins when the takeover is in the log. A log that is damaged reads
-        only `upto` an event: then the one thing to do with it is to open a branch there."""
-        head = await head_of(self.store, claim.run)
-        told: list[Told] = []
-        intervals = await lineage_of(self.store, head)
-        if upto is not None:
-            intervals = [(first, min(last, upto)) for first, last in intervals if first <= upto]
-        state = await state_of(self.store, claim.run, intervals, told, key=self.key)
-        if upto is not None:  # the place may lie on an earlier branch; what is said now is said on this one
-            state.outline.branch, state.outline.branch_first = head.branch, head.branch_first
-        pen = Pen(self, claim.worker, claim.epoch, head, state)
-        pen.remembered = told
-        await pen.take_over(
-            lambda known: decide.take_over(
-                known, claim.epoch, claim.worker, previous=claim.previous, cause=claim.cause, hold=hold
+        only `upto` an event: then the one thing to do with it is to open a branch there.
+
+        Raises `Damaged` if the log does not read, its head differs from its end (G3) or its summary is ahead of it (G5).
+        Then nothing was appended, and the claim is released."""
+        try:
+            pen = await self._open(claim, upto)
+            await pen.take_over(
+                lambda known: decide.take_over(
+                    known, claim.epoch, claim.worker, previous=claim.previous, cause=claim.cause, hold=hold
+                )
             )
-        )
+        except (Damaged, Illegal, *STRANGE) as error:
+            await self._release(claim)
+            if isinstance(error, Damaged):
+                raise
+            raise Damaged(f"it does not read: {error!r}", run=claim.run) from error
         self.remember(pen)
         return pen
+
+    async def _open(self, claim: Claim, upto: int | None) -> Pen:
+        """A pen for a run whose log, head and summary agree."""
+        run, told = claim.run, list[Told]()
+        stored = await self.store.derived(run)
+        head = stored.head or await head_of(self.store, run)
+        at = stored.summary.at if stored.summary is not None else 0
+        intervals = await lineage_of(self.store, head)
+        if upto is None:
+            state = await state_of(self.store, run, intervals, told, key=self.key, head=head)
+            # an owner that was taken for dead may have appended after the head was read
+            if at > head.version and at > (version := (await head_of(self.store, run)).version):
+                raise Damaged(f"the log ends at event {version}, its summary is of event {at}", run=run, seq=version)
+        else:
+            intervals = [(first, min(last, upto)) for first, last in intervals if first <= upto]
+            state = await state_of(self.store, run, intervals, told, key=self.key)
+            # the place may lie on an earlier branch; what is said now is said on this one
+            state.outline.branch, state.outline.branch_first = head.branch, head.branch_first
+            for record in await self.store.read(run, head.version, head.version, 1):
+                head = replace(head, digest=record.digest)
+        pen = Pen(self, claim.worker, claim.epoch, head, state)
+        pen.remembered = told
+        return pen
+
+    async def _release(self, claim: Claim) -> None:
+        """Release a run that nobody can advance: not ready, so that no worker claims it again by itself."""
+        with suppress(StoreError, Damaged):
+            while (head := await self.store.head(claim.run)) is not None:
+                if await self.store.release(claim.run, claim.worker, head.version):
+                    return
 
     def forget(self, pen: Follower) -> None:
         """The pen no longer owns its run."""

@@ -150,17 +150,30 @@ async def state_of(
     remembered: list[Told] | None = None,
     *,
     key: bytes | None = None,
+    head: Head | None = None,
 ) -> State:
     """What these intervals amount to. `remembered` receives what was read, up to a limit. With a `key`, which may be empty,
-    the records are proven."""
-    state = State()
+    the records are proven. With a `head`, the intervals are its lineage and it has to agree with them."""
+    state, record, epoch = State(), None, 0
     for first, last in intervals:
         async for page in _read(store, run, first, last, key):
             for record in page:
                 events = fold_within(state, record, first, last)
+                epoch = max(epoch, record.epoch)
                 if remembered is not None and len(remembered) < REMEMBERED:
                     remembered.append((record, events, first, last))
+    if head is not None:
+        _must_agree(head, state, record, epoch)
     return state
+
+
+def _must_agree(head: Head, state: State, last: Record | None, epoch: int) -> None:
+    """Refuse a head that differs from the end of its log: an append that builds on it would damage the log (G3)."""
+    outline = state.outline
+    stored = (head.version, head.digest, head.epoch, head.branch, head.branch_first)
+    found = (last.last, last.digest, epoch, outline.branch, outline.branch_first) if last is not None else ()
+    if stored != found:
+        raise Damaged("the head of the run differs from the end of its log", run=head.run, seq=head.version)
 
 
 def fold_within(state: State, record: Record, first: int, last: int) -> list[e.AnyEvent]:

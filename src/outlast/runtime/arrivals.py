@@ -135,7 +135,6 @@ class Arrivals:
             log.info("run %s is another worker's now: %s", claim.run, error)
         except Damaged as error:
             log.error("run %s cannot be taken over: %s", claim.run, error)
-            await self._give_back(claim)
         except StoreError as error:
             log.warning("run %s could not be taken over now: %s", claim.run, error)
             self.take_up_again(claim.run, error)
@@ -167,12 +166,6 @@ class Arrivals:
         """Nobody foresaw this. The claim is ours, so nobody else would go on with the run."""
         log.error("run %s could not be taken up, and is tried again", run, exc_info=error)
         self.take_up_again(run, error)
-
-    async def _give_back(self, claim: Claim) -> None:
-        """Nobody can advance a log that does not read: it is left for people to look at."""
-        head = await self._worker.store.head(claim.run)
-        if head is not None:
-            await self._worker.store.release(claim.run, claim.worker, head.version)
 
     # --- what becomes of them
 

@@ -208,16 +208,12 @@ class Sweeper:
         if not claims:
             return Seen(seen.run, "healthy", "somebody else has claimed it meanwhile")
         claim = claims[0]
-        try:
-            if not await self._is_as_seen(seen, head, claim):
-                await self._given_back(claim)
-                return Seen(seen.run, "healthy", "somebody else has taken it over meanwhile")
-            pen = await self._ledger.take_over(claim, hold=self._hold)
-            while not await pen.let_go(ready=not pen.state.is_closed and not pen.state.outline.held):
-                pass
-        except Damaged:
-            await self._given_back(claim, ready=False)
-            raise
+        if not await self._is_as_seen(seen, head, claim):
+            await self._given_back(claim)
+            return Seen(seen.run, "healthy", "somebody else has taken it over meanwhile")
+        pen = await self._ledger.take_over(claim, hold=self._hold)
+        while not await pen.let_go(ready=not pen.state.is_closed and not pen.state.outline.held):
+            pass
         key = f"{seen.run}:orchestrate:{claim.epoch}"
         return Seen(seen.run, seen.reason, seen.detail, is_recovered=True, key=key)
 
@@ -229,11 +225,10 @@ class Sweeper:
             return False
         return claim.cause != "claimed" if seen.reason == "claim expired" else now.version == head.version
 
-    async def _given_back(self, claim: Claim, *, ready: bool | None = None) -> None:
+    async def _given_back(self, claim: Claim) -> None:
         """As it was, as far as that can be told; one look too many does no harm."""
         while (head := await self._store.head(claim.run)) is not None:
-            wanted = not head.closed if ready is None else ready
-            if await self._store.release(claim.run, claim.worker, head.version, ready=wanted):
+            if await self._store.release(claim.run, claim.worker, head.version, ready=not head.closed):
                 return
 
 

@@ -25,6 +25,7 @@ from outlast.store import (
     Append,
     BlobRef,
     Claim,
+    Derived,
     Due,
     Head,
     Holding,
@@ -156,6 +157,20 @@ class MemoryStore:
         if summary.run not in self.memory.heads or (stored.at if stored else 0) != seen or summary.at < seen:
             return False
         self.memory.summaries[summary.run] = summary
+        return True
+
+    async def derived(self, run: RunId) -> Derived:
+        memory = self.memory
+        return Derived(memory.heads.get(run), memory.summaries.get(run), dict(memory.waits.get(run, {})))
+
+    async def rewrite(self, head: Head, summary: Summary, waits: Sequence[Wait]) -> bool:
+        memory, run = self.memory, head.run
+        stored = memory.heads.get(run)
+        if stored is None or stored.version != head.version:
+            return False
+        memory.heads[run] = replace(stored, closed=head.closed)
+        memory.summaries[run] = summary
+        memory.waits[run] = {wait.name: wait for wait in waits}
         return True
 
     async def note(self, scratch: Mapping[RunId, bytes]) -> None:

@@ -12,11 +12,12 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from outlast.errors import BadInput
+from outlast.errors import BadInput, Damaged
 from outlast.history.ids import RunId
+from outlast.lifecycle.state import Wait
 from outlast.lifecycle.status import Status
 from outlast.lifecycle.summary import Summary
-from outlast.store import Listed, Page, Query, search_text
+from outlast.store import Derived, Head, Listed, Page, Query, search_text
 from outlast.stores.objects import keys
 from outlast.stores.objects.runs import Ground
 from outlast.stores.objects.sheet import OPEN_SHELF, SHELVES, Sheet, shelf_of
@@ -33,6 +34,27 @@ class CatalogObjects(Ground):
         async with self._alone_with(run) as known:
             sheet = await self._look(run, known)
         return None if sheet is None else sheet.summary
+
+    async def derived(self, run: RunId) -> Derived:
+        try:
+            async with self._alone_with(run) as known:
+                sheet = await self._look(run, known)
+        except Damaged as damage:
+            return Derived(None, faults=(str(damage),))
+        return Derived(None) if sheet is None else Derived(sheet.head, sheet.summary, sheet.waits)
+
+    async def rewrite(self, head: Head, summary: Summary, waits: Sequence[Wait]) -> bool:
+        self._must_be_writable()
+
+        def rewritten(sheet: Sheet) -> Sheet | None:
+            if sheet.head.version != head.version:
+                return None
+            right = replace(sheet.head, closed=head.closed)
+            return replace(sheet, head=right, summary=summary, waits={wait.name: wait for wait in waits})
+
+        async with self._alone_with(head.run) as known:
+            await self._look(head.run, known)
+            return await self._change(head.run, known, rewritten)
 
     async def search(self, query: Query) -> Page:
         after = _cursor(query)

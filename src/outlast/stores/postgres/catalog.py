@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from outlast.errors import BadInput, Damaged
 from outlast.history.ids import RunId
+from outlast.lifecycle.state import Wait
 from outlast.lifecycle.summary import Summary
-from outlast.store import Listed, Page, Query, search_text
+from outlast.store import Derived, Head, Listed, Page, Query, search_text
 from outlast.stores.postgres.rows import Rows, bounded, kept
+from outlast.stores.postgres.wakeups import read_wait
 
 _SUMMARY = "select body from {s}.catalogue where id = (select id from {s}.head where run = $1)"
 _CORRECT = "select {s}.correct($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
+_COLUMNS = ("at", "status", "workflow", "parent", "created", "updated", "text", "body")
+_DERIVED = """
+select h.version, h.digest, h.epoch, h.branch, h.branch_first, h.closed, h.ready,
+    c.at, c.status, c.workflow, c.parent, c.created, c.updated, c.text, c.body,
+    array(select t.tag from {s}.tag t where t.run = coalesce(h.id, c.id)),
+    array(select row(w.name, w.kind, w.due, w.body) from {s}.wait w where w.run = coalesce(h.id, c.id))
+from (select $1::text as run) given left join {s}.head h on h.run = given.run
+left join {s}.catalogue c on c.id = coalesce(h.id, (select o.id from {s}.catalogue o where o.run = given.run limit 1))"""
+_REWRITE = "select {s}.rewrite($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)"
 _NOTE = """
 insert into {s}.scratch (run, body)
 select head.id, given.body from unnest($1::text[], $2::bytea[]) as given (run, body)
@@ -33,6 +44,55 @@ class CatalogRows(Rows):
         rows = await self._db.read(_SUMMARY, kept(run))
         return _summary(run, rows[0][0]) if rows else None
 
+    async def derived(self, run: RunId) -> Derived:
+        rows = await self._db.read(_DERIVED, kept(run))
+        if not rows:
+            return Derived(None)
+        head, columns, tags, waits = rows[0][:7], rows[0][7:15], rows[0][15], rows[0][16]
+        faults: list[str] = []
+        summary = self._derived_summary(run, columns, tags, faults)
+        found: dict[str, Wait] = {}
+        for name, kind, due, body in waits:
+            wait = read_wait(body)
+            if wait is None or (kept(wait.name), kept(wait.kind), wait.due) != (name, kind, due):
+                faults.append(f"the row of the wait {name!r} does not read")
+            else:
+                found[wait.name] = wait
+        return Derived(None if head[0] is None else Head(run, *head), summary, found, tuple(faults))
+
+    def _derived_summary(self, run: RunId, row: Any, tags: Any, faults: list[str]) -> Summary | None:
+        if row[0] is None:
+            return None
+        try:
+            summary = _summary(run, row[-1])
+        except Damaged as damage:
+            faults.append(str(damage))
+            return None
+        faults += [
+            f"the catalogue's column {name} is {stored!r}, its record says {made!r}"
+            for name, stored, made in zip(_COLUMNS, row, _row(summary), strict=True)
+            if stored != made and name != "body"
+        ]
+        if sorted(tags) != sorted({kept(tag) for tag in summary.tags}):
+            faults.append(f"the table of tags has {sorted(tags)!r}, the catalogue's record {sorted(summary.tags)!r}")
+        return summary
+
+    async def rewrite(self, head: Head, summary: Summary, waits: Sequence[Wait]) -> bool:
+        rows = await self._db.write(
+            _REWRITE,
+            kept(head.run),
+            head.version,
+            head.closed,
+            *_row(summary),
+            [kept(tag) for tag in dict.fromkeys(summary.tags)],
+            [kept(wait.name) for wait in waits],
+            [kept(wait.kind) for wait in waits],
+            [wait.due for wait in waits],
+            [_encode(wait) for wait in waits],
+            is_repeatable=True,
+        )
+        return bool(rows[0][0])
+
     async def search(self, query: Query) -> Page:
         sql, values = _search(query)
         rows = await self._db.read(sql, *values)
@@ -45,14 +105,7 @@ class CatalogRows(Rows):
             _CORRECT,
             kept(summary.run),
             bounded(seen),
-            summary.at,
-            str(summary.status),
-            kept(summary.workflow),
-            kept(summary.parent),
-            summary.created,
-            summary.updated,
-            kept(search_text(summary)),
-            _encode(summary),
+            *_row(summary),
             [kept(tag) for tag in dict.fromkeys(summary.tags)],
         )
         return bool(rows[0][0])
@@ -60,6 +113,20 @@ class CatalogRows(Rows):
     async def note(self, scratch: Mapping[RunId, bytes]) -> None:
         if scratch:
             await self._db.write(_NOTE, [kept(run) for run in scratch], list(scratch.values()), is_repeatable=True)
+
+
+def _row(summary: Summary) -> tuple[Any, ...]:
+    """The columns of a summary's row after its run."""
+    return (
+        summary.at,
+        str(summary.status),
+        kept(summary.workflow),
+        kept(summary.parent),
+        summary.created,
+        summary.updated,
+        kept(search_text(summary)),
+        _encode(summary),
+    )
 
 
 def _summary(run: str, body: Any) -> Summary:

@@ -41,7 +41,7 @@ _FULL = ("53100",)
 _BUSY = ("55P03", "57014", "53200", "53000", *PASSING)
 _READ_ONLY = ("25006", "42501")
 _NO_STORE = ("42P01", "42883", "3F000", "3D000", "42703", "42804")
-_DAMAGED = ("XX001", "XX002")
+_DAMAGED = ("XX001", "XX002", "23505")  # the last: a row is there already that follows its head
 
 
 def is_cut(error: BaseException) -> bool:

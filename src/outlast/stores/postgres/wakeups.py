@@ -34,6 +34,14 @@ _NOW = "select {s}.clock($1)"
 _decode = msgspec.json.Decoder(Wait).decode
 
 
+def read_wait(body: bytes) -> Wait | None:
+    """A stored wait, or None if its bytes do not read."""
+    try:
+        return _decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
 class WakeupRows(Rows):
     """The wake-ups' part of the store."""
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import apsw
-import msgspec
 
 from outlast.history.ids import RunId
 from outlast.history.record import Kind, Record
@@ -14,6 +13,7 @@ from outlast.lifecycle.summary import Summary
 from outlast.store import LANDED, Append, Head, Lost, Outcome
 from outlast.stores.sqlite.catalog import put_summaries
 from outlast.stores.sqlite.records import head_of, records_of
+from outlast.stores.sqlite.wakeups import OPEN_WAIT, wait_row
 
 TAIL = 256
 """How many records a `Lost` brings along at most."""
@@ -34,13 +34,11 @@ _LOG = """
 insert into log (run, first, count, branch, epoch, kind, append_id, time, body, digest)
 values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 _CLOSE = "delete from wait where run = ? and name = ?"
-_OPEN = "insert or replace into wait (run, name, kind, due, body) values (?, ?, ?, ?, ?)"
 _HAS_WAIT = "select 1 from wait where run = ? and name = ?"
 _TAKE = "insert or replace into claim (run, worker, epoch) values (?, ?, ?)"
 _GIVE_BACK = "delete from claim where run = ? and epoch = ?"
 
 _OWNER, _TAKEOVER = Kind.OWNER, Kind.TAKEOVER
-_encode = msgspec.json.Encoder().encode
 
 
 class Batch:
@@ -175,7 +173,7 @@ class _Rows:
         self._db = db
         self._log: list[tuple[Any, ...]] = []
         self._summaries: list[tuple[int, Summary]] = []
-        self._more: dict[str, list[tuple[Any, ...]]] = {sql: [] for sql in (_CLOSE, _OPEN, _TAKE, _GIVE_BACK)}
+        self._more: dict[str, list[tuple[Any, ...]]] = {sql: [] for sql in (_CLOSE, OPEN_WAIT, _TAKE, _GIVE_BACK)}
         """What else there is to do, in this order."""
 
     def add(self, append: Append, id: int) -> None:
@@ -190,7 +188,7 @@ class _Rows:
         for name in append.closes:
             more[_CLOSE].append((id, name))
         for wait in append.opens:
-            more[_OPEN].append((id, wait.name, wait.kind, wait.due, _encode(wait)))
+            more[OPEN_WAIT].append(wait_row(id, wait))
         if append.claim is not None:
             more[_TAKE].append((id, append.claim, epoch))
         if append.release:

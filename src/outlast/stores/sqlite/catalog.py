@@ -11,9 +11,12 @@ import msgspec
 
 from outlast.errors import BadInput, Damaged
 from outlast.history.ids import RunId
+from outlast.lifecycle.state import Wait
 from outlast.lifecycle.summary import Summary
-from outlast.store import Listed, Page, Query, search_text
+from outlast.store import Derived, Head, Listed, Page, Query, search_text
+from outlast.stores.sqlite.records import head_of
 from outlast.stores.sqlite.rows import Rows, bounded
+from outlast.stores.sqlite.wakeups import OPEN_WAIT, read_wait, wait_row
 
 _PUT = """
 insert into catalogue (id, run, at, status, workflow, parent, created, text, body) values (?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -26,6 +29,14 @@ _SUMMARY = "select body from catalogue join head using (id) where head.run = ?"
 _AT = "select head.id, coalesce(catalogue.at, 0) from head left join catalogue using (id) where head.run = ?"
 _NOTE = "insert or replace into scratch (run, body) select id, ? from head where run = ?"
 
+_COLUMNS = ("id", "run", "at", "status", "workflow", "parent", "created", "text", "body")
+_CATALOGUE_ROW = f"select {', '.join(_COLUMNS)} from catalogue where id = ?"
+_ID = "select coalesce((select id from head where run = ?), (select id from catalogue where run = ?))"
+_WAIT_ROWS = "select run, name, kind, due, body from wait where run = ?"
+_CLOSE_OR_OPEN = "update head set closed = ? where run = ? and version = ? returning id"
+_FORGET_SUMMARY = "delete from catalogue where id = ?"
+_FORGET_WAITS = "delete from wait where run = ?"
+
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Summary).decode
 
@@ -37,6 +48,24 @@ class CatalogRows(Rows):
         with self._db.reading() as db:
             body = db.execute(_SUMMARY, (run,)).get
         return None if body is None else _summary(run, body)
+
+    async def derived(self, run: RunId) -> Derived:
+        with self._db.reading() as db, db:  # one snapshot for all reads
+            return derived_of(db, run)
+        raise AssertionError("the context does not swallow errors")
+
+    async def rewrite(self, head: Head, summary: Summary, waits: Sequence[Wait]) -> bool:
+        def write(db: apsw.Connection) -> bool:
+            id = db.execute(_CLOSE_OR_OPEN, (head.closed, head.run, head.version)).get
+            if id is None:
+                return False
+            db.execute(_FORGET_SUMMARY, (id,))
+            put_summaries(db, [(id, summary)])
+            db.execute(_FORGET_WAITS, (id,))
+            db.executemany(OPEN_WAIT, [wait_row(id, wait) for wait in waits])
+            return True
+
+        return await self._db.transact(write)
 
     async def search(self, query: Query) -> Page:
         sql, values = _search(query)
@@ -58,6 +87,45 @@ class CatalogRows(Rows):
     async def note(self, scratch: Mapping[RunId, bytes]) -> None:
         rows = [(body, run) for run, body in scratch.items()]
         await self._db.transact(lambda db: db.executemany(_NOTE, rows))
+
+
+def derived_of(db: apsw.Connection, run: RunId) -> Derived:
+    """What is stored of a run besides its log; the caller holds a read transaction."""
+    faults: list[str] = []
+    try:
+        head = head_of(db, run)
+    except Damaged as damage:
+        head, faults = None, [str(damage)]
+    id = db.execute(_ID, (run, run)).get
+    summary = _derived_summary(db, run, id, faults)
+    waits: dict[str, Wait] = {}
+    for row in db.execute(_WAIT_ROWS, (id,)).fetchall():
+        wait = read_wait(row[-1])
+        if wait is None or wait_row(id, wait) != row:
+            faults.append(f"the row of the wait {row[1]!r} does not read")
+        else:
+            waits[wait.name] = wait
+    return Derived(head, summary, waits, tuple(faults))
+
+
+def _derived_summary(db: apsw.Connection, run: RunId, id: int, faults: list[str]) -> Summary | None:
+    row = db.execute(_CATALOGUE_ROW, (id,)).fetchone()
+    if row is None:
+        return None
+    try:
+        summary = _summary(run, row[-1])
+    except Damaged as damage:
+        faults.append(str(damage))
+        return None
+    faults += [
+        f"the catalogue's column {name} is {stored!r}, its record says {made!r}"
+        for name, stored, made in zip(_COLUMNS, row, _row(id, summary), strict=True)
+        if stored != made and name != "body"
+    ]
+    tags = sorted(tag for (tag,) in db.execute("select tag from tag where run = ?", (id,)))
+    if tags != sorted(set(summary.tags)):
+        faults.append(f"the table of tags has {tags!r}, the catalogue's record {sorted(summary.tags)!r}")
+    return summary
 
 
 def put_summaries(db: apsw.Connection, summaries: Sequence[tuple[int, Summary]], *, is_suspect: bool = False) -> None:

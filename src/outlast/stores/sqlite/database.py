@@ -363,6 +363,10 @@ def _translated(error: apsw.Error, what: str, *, committing: bool = False) -> Ou
             return StoreUnusable(f"could not {what}: this is not an SQLite file ({error})")
         case apsw.CorruptError():
             return Damaged(f"could not {what}: the database file is damaged ({error})")
+        case apsw.ConstraintError():
+            return Damaged(
+                f"could not {what}: a row is there already that follows its head ({error}); nothing was written"
+            )
         case apsw.IOError() if committing:
             return OutcomeUnknown(f"could not {what}: {error}; whether the commit happened is unknown")
         case _:

@@ -13,6 +13,7 @@ from outlast.store import Head
 from outlast.stores.sqlite.rows import LARGEST, bounded
 
 _HEAD = "select run, version, digest, epoch, branch, branch_first, closed, ready from head where run = ?"
+_TYPES = (str, int, bytes, int, int, int, int, int)
 _READ = """
 select first, count, branch, epoch, kind, append_id, time, body, digest from log
 where run = ? and first >= ? and first <= ? order by first limit ?"""
@@ -24,8 +25,10 @@ def head_of(db: apsw.Connection, run: RunId) -> Head | None:
     row = db.execute(_HEAD, (run,)).fetchone()
     if row is None:
         return None
-    name, version, digest, epoch, branch, branch_first, closed, ready = row
-    return Head(RunId(name), version, digest, epoch, branch, branch_first, bool(closed), bool(ready))
+    _, version, digest, epoch, branch, branch_first, closed, ready = row
+    if tuple(map(type, row)) != _TYPES:
+        raise Damaged("the row of its head does not read", run=run)
+    return Head(run, version, digest, epoch, branch, branch_first, bool(closed), bool(ready))
 
 
 def records_of(db: apsw.Connection, run: RunId, id: int, first: int, last: int | None, limit: int) -> list[Record]:

@@ -20,6 +20,7 @@ from outlast.stores.sqlite.rows import Rows, bounded
 POLL = 0.02
 """Seconds between two looks at whether another process has written."""
 
+OPEN_WAIT = "insert or replace into wait (run, name, kind, due, body) values (?, ?, ?, ?, ?)"
 _WAIT = "select wait.body from wait join head on head.id = wait.run where head.run = ? and name = ?"
 _WAITS = """
 select head.run, wait.run, wait.name, wait.body from wait join head on head.id = wait.run
@@ -33,7 +34,21 @@ _NEXT = "select min(due) from wait where due is not null"
 _NEWEST = "select coalesce(max(id), 0) from log"
 _NEWS = "select distinct head.run from log join head on head.id = log.run where log.id > ? and log.id <= ?"
 
+_encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Wait).decode
+
+
+def wait_row(id: int, wait: Wait) -> tuple[Any, ...]:
+    """A wait as it is stored; `id` is the number of its run."""
+    return id, wait.name, wait.kind, wait.due, _encode(wait)
+
+
+def read_wait(body: Any) -> Wait | None:
+    """A stored wait, or None if its bytes do not read."""
+    try:
+        return _decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, TypeError):
+        return None
 
 
 class WakeupRows(Rows):

@@ -7,13 +7,14 @@ from __future__ import annotations
 import asyncio
 
 import msgspec
+from msgspec.structs import replace
 
 from outlast.lifecycle.state import Wait
 from outlast.lifecycle.status import Status
 from outlast.lifecycle.summary import Summary
-from outlast.store import LANDED, Query
+from outlast.store import LANDED, Derived, Head, Query
 from outlast.testing.contract.doors import Doors, with_doors
-from outlast.testing.contract.samples import A, B, begin, land, summary
+from outlast.testing.contract.samples import A, B, all_waits, answer, begin, land, summary
 from outlast.testing.contract.search import SearchContract, listed, names
 
 
@@ -117,6 +118,44 @@ class CatalogContract(SearchContract):
         wrongly = (Query(workflow="typo"), Query(parent="typo"), Query(tags=("typo",)), Query(created_until=2))
         for query in wrongly:
             assert await names(store, query) == []
+
+    # --- what follows from the log
+
+    @with_doors
+    async def test_head_summary_and_waits_are_read_together(self, doors: Doors) -> None:
+        """S1"""
+        store, other = await doors.open(), await doors.open()
+        assert await other.derived(A) == Derived(None)
+        ask, due = Wait("interaction", "q", text="ok?"), Wait("timer", "t", due=5)
+        head = await land(store, begin(A, summary=summary(A), opens=[ask, due]))
+        assert await other.derived(A) == Derived(head, summary(A), {ask.name: ask, due.name: due})
+        head = await land(store, answer(head, ask.name))
+        assert await other.derived(A) == Derived(head, summary(A), {due.name: due})
+
+    @with_doors
+    async def test_what_follows_from_the_log_is_rewritten_as_a_whole_at_the_version_it_was_read(
+        self, doors: Doors
+    ) -> None:
+        """S1, S7: of the head only whether the run is over"""
+        store, other = await doors.open(), await doors.open()
+        stale, due = Wait("interaction", "q"), Wait("timer", "t", due=5)
+        old = summary(A, 1, workflow="typo", parent="typo", created=1, tags=("typo",))
+        head = await land(store, begin(A, count=3, summary=old, opens=[stale]))
+        right = summary(A, 3, workflow="right", parent="p", tags=("new",))
+        assert not await other.rewrite(replace(head, version=2), right, [due])
+        assert (await store.derived(A)).summary == old
+        assert await other.rewrite(replace(head, closed=True, epoch=9, digest=b"?", ready=True), right, [due])
+        assert await store.derived(A) == Derived(replace(head, closed=True), right, {due.name: due})
+        assert [each.wait for each in await all_waits(store)] == [due]
+        assert await names(store, tags=("new",), workflow="right", parent="p") == [A]
+        assert await names(store, tags=("typo",)) == []
+
+    @with_doors
+    async def test_nothing_is_rewritten_of_a_run_that_is_not_there(self, doors: Doors) -> None:
+        """S1"""
+        store = await doors.open()
+        assert not await store.rewrite(Head(A, 1, bytes(32)), summary(A), [])
+        assert await names(store) == []
 
     # --- scratch
 

@@ -26,6 +26,30 @@ begin
     return true;
 end $$;
 
+-- Replace what follows from the log of a run, if that still ends at the same event.
+create function {s}.rewrite(
+    given text, now_version bigint, now_closed boolean,
+    now_at bigint, now_status text, now_workflow text, now_parent text, now_created bigint, now_updated bigint,
+    now_text text, now_body bytea, now_tags text[], names text[], kinds text[], dues bigint[], bodies bytea[]
+) returns boolean language plpgsql as $$
+declare
+    found_id bigint;
+begin
+    update {s}.head h set closed = now_closed where h.run = given and h.version = now_version returning h.id into found_id;
+    if found_id is null then
+        return false;
+    end if;
+    delete from {s}.catalogue c where c.id = found_id;
+    insert into {s}.catalogue (id, run, at, status, workflow, parent, created, updated, text, body)
+    values (found_id, given, now_at, now_status, now_workflow, now_parent, now_created, now_updated, now_text, now_body);
+    delete from {s}.tag where run = found_id;
+    insert into {s}.tag (run, tag) select found_id, t.tag from unnest(now_tags) as t (tag);
+    delete from {s}.wait where run = found_id;
+    insert into {s}.wait (run, name, kind, due, body)
+    select found_id, w.name, w.kind, w.due, w.body from unnest(names, kinds, dues, bodies) as w (name, kind, due, body);
+    return true;
+end $$;
+
 -- Give the chunks of a blob their name, unless others have it already: then ours are not needed.
 create function {s}.name_blob(part bigint, name bytea, bytes bigint, relaxed boolean) returns void language plpgsql as $$
 begin
