@@ -33,6 +33,7 @@ SETTINGS = {
     "processes": 'How many helper processes there are for nodes with `run_in="process"`; 0 is one for each core.',
     "durability": "`full`: the disk has confirmed what was appended. `relaxed`: a power cut may cost the last moments.",
     "on_restart": "`resume`: interrupted runs go on. `hold`: they wait until they are told to.",
+    "unawaited": "`fail`: a run that ends with calls it never awaited fails. `warn`: it completes, with a warning.",
     "capture_stdout": "Keep what nodes print, like what they log.",
     "grace": "Seconds that nodes have to reach a checkpoint or their end when their run is paused.",
     "dask": 'The Dask cluster for nodes with `run_in="dask"`: its scheduler, or `local` for one that is brought up here.',

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         OutlastError,
         Refused,
         StoreError,
+        Unawaited,
     )
     from outlast.lifecycle.status import Status
     from outlast.runtime.call import Call
@@ -60,6 +61,7 @@ _ROOMS = {
     "Status": "outlast.lifecycle.status",
     "StoreError": "outlast.errors",
     "Summary": "outlast.client",
+    "Unawaited": "outlast.errors",
     "Won": "outlast.runtime.verbs",
     "Workflow": "outlast.runtime.functions",
     "approve": "outlast.runtime.verbs",
@@ -116,6 +118,7 @@ __all__ = [
     "Status",
     "StoreError",
     "Summary",
+    "Unawaited",
     "Won",
     "Workflow",
     "approve",

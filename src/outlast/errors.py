@@ -7,6 +7,7 @@
     │   ├── AlreadyExists      a run of that id is there already, and is another one
     │   ├── Gone               what it answers is over: finished, withdrawn, or on a dead branch
     │   ├── NotDurable         workflow code asked for what would not happen again in the same way
+    │   ├── Unawaited          workflow code made a call and did not await it
     │   ├── NotImportable      the code of a run is not found here
     │   └── BadInput           an argument that cannot be meant
     │       └── NotStorable    a value that would not come back as it is (names the part of it)
@@ -66,6 +67,10 @@ class Gone(Refused):
 
 class NotDurable(Refused):
     """Workflow code asked for something that would not happen again in the same way after a crash: it belongs in a node."""
+
+
+class Unawaited(Refused):
+    """Workflow code made a call and did not await it: the call was not executed."""
 
 
 class NotImportable(Refused):

@@ -45,6 +45,7 @@ class Settings(Struct, frozen=True):
     """What is in force. `blobs` is empty where they lie beside the store; 0 `processes` are as many as there are cores.
     `claim` is how many seconds a worker's claim lasts, `concurrency` how many runs one process advances at once, `grace` how
     many seconds nodes have to come to a good place when their run is paused.
+    `unawaited` is what becomes of a run that ends with calls it never awaited.
     `dask` is the cluster for nodes that want one."""
 
     store: str
@@ -56,6 +57,7 @@ class Settings(Struct, frozen=True):
     processes: Annotated[int, Meta(ge=0, le=10_000)] = 0
     durability: Durability = "full"
     on_restart: OnRestart = "resume"
+    unawaited: Literal["fail", "warn"] = "fail"
     capture_stdout: bool = False
     grace: Annotated[float, Meta(ge=0, le=86_400)] = 5.0
     dask: Annotated[str, Meta(pattern=r"^(local(:[1-9][0-9]{0,3})?|[a-z]+://[^\s/]+)?$")] = ""
@@ -73,6 +75,7 @@ ALLOWED = {
     "processes": "a whole number from 0 (one for each core) to 10000",
     "durability": "full or relaxed",
     "on_restart": "resume or hold",
+    "unawaited": "fail or warn",
     "capture_stdout": "true or false",
     "grace": "a number of seconds from 0 to 86400",
     "dask": "the address of a scheduler such as tcp://host:8786, or local, or local:2 for two workers here",

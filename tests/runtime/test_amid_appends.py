@@ -402,7 +402,7 @@ async def test_the_failure_of_a_node_has_no_context_but_what_the_code_gives_it(s
 
 
 async def test_a_map_forgets_only_nodes_that_were_asked_for(stage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """V3: a call that was made and never awaited is nothing that happened; neither is a child run a node."""
+    """V3: a call that was made and given up is nothing that happened; neither is a child run a node."""
     monkeypatch.setattr("outlast.runtime.mapping.RETIRED_AT_ONCE", 3)
 
     @ol.node
@@ -414,7 +414,8 @@ async def test_a_map_forgets_only_nodes_that_were_asked_for(stage: Any, monkeypa
         return number
 
     async def helper(number: int) -> int:
-        first, _second = twice(number), twice(-number)
+        first, second = twice(number), twice(-number)
+        second.close()
         return await first + await child(number)
 
     @ol.workflow

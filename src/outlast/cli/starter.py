@@ -70,6 +70,7 @@ apps = ["flows"]  # the modules that hold workflows
 # dask = "tcp://scheduler:8786"  # for nodes with run_in="dask"; "local:2" brings up two workers here
 # durability = "full"  # or "relaxed": a power cut may cost the last moments
 # grace = 5  # seconds that nodes have to reach a checkpoint or their end when their run is paused
+# unawaited = "fail"  # or "warn": a run that ends with calls it never awaited completes, with a warning
 # on_restart = "resume"  # or "hold": interrupted runs wait until they are told to go on
 """
 

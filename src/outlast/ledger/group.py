@@ -21,7 +21,6 @@ from outlast.history.record import Record
 from outlast.store import LANDED, Append, Journal, Lost, Outcome
 
 log = logging.getLogger("outlast.ledger")
-logging.getLogger("outlast").addHandler(logging.NullHandler())  # what is said is for whoever listens, not for stderr
 
 LARGEST_BATCH = 500
 """More than that waits for the next flush: while a server writes, those whose flush has ended go on."""

@@ -19,6 +19,7 @@ from outlast.lifecycle.decide import RUN_ENDED
 from outlast.lifecycle.state import NodeStatus, State
 from outlast.runtime import adopting
 from outlast.runtime.arguments import Arguments
+from outlast.runtime.callers import Where
 from outlast.runtime.loop import Alarm
 from outlast.runtime.values import Codec
 
@@ -40,7 +41,7 @@ CANCELLED = e.Failure("Cancelled", "the workflow no longer waits for it", catego
 class Ask:
     """The trunk. `key` is unique among what is open; `future` is what the code waits for."""
 
-    __slots__ = ("driver", "future", "key", "name")
+    __slots__ = ("driver", "future", "key", "name", "where")
 
     driver: Outcomes
     future: Pending
@@ -48,6 +49,8 @@ class Ask:
     def __init__(self, name: str, key: str) -> None:
         self.name = name
         self.key = key
+        self.where: Where | None = None
+        """Where in the user's code it is asked for."""
 
     def say(self, pending: list[e.AnyEvent]) -> None:
         """Put into words that this is asked for."""
@@ -101,6 +104,7 @@ class NodeAsk(Ask):
         step: str,
     ) -> None:
         self.name = self.key = name
+        self.where = None
         self.spec = spec
         self.arguments = arguments
         self.packed = arguments.pack(args, kwargs)

@@ -16,6 +16,7 @@ from outlast.errors import NotDurable
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.runtime.asks import LATEST, Ask, ChildAsk, NodeAsk, Note, QuestionAsk, TimerAsk
+from outlast.runtime.callers import shown
 from outlast.runtime.capture import ReplaySilencer, is_replaying
 from outlast.runtime.disguises import revealed_here
 from outlast.runtime.failures import error_from
@@ -25,6 +26,7 @@ from outlast.runtime.scope import Scope, current
 from outlast.runtime.threaded import Baton, Dismissed
 
 if TYPE_CHECKING:
+    from outlast.runtime.call import Made
     from outlast.runtime.functions import Workflow
 
 REMEMBERED_FAILURES = 100
@@ -66,9 +68,9 @@ class Code:
         "broken",
         "close",
         "closing",
-        "forgotten",
         "fresh",
         "generation",
+        "made",
         "main",
         "next_place",
         "now_us",
@@ -85,8 +87,8 @@ class Code:
         self.open: dict[str, Ask] = {}
         self.fresh: dict[str, Ask] = {}
         self.closing: dict[str, Ask] = {}
-        self.forgotten: list[str] = []
-        """Calls that are gone and never began."""
+        self.made: dict[int, Made] = {}
+        """Calls that were made and have not begun, by their `id()`."""
         self.close: Callable[[Ask], None] | None = None
         self.main: asyncio.Task[Any] | None = None
         self.broken: NotDurable | None = None
@@ -147,7 +149,18 @@ class Code:
         self.close = self.main = None
         self.open.clear()
         self.fresh.clear()
+        for made in list(self.made.values()):
+            made.close()
         self._failures.clear()
+
+    def unawaited(self) -> list[str]:
+        """What code that has ended made and never awaited, with its file and line. What a task did not come to await because
+        it was cancelled, failed or is under way is no mistake."""
+        tasks = self._loop.unawaited()
+        calls = [
+            f"{each.told()} ({shown(each.where)})" for each in self.made.values() if _has_returned(each.scope.task)
+        ]
+        return calls + [f"task of {_named(task.get_coro())} ({shown(task.made)})" for task in tasks]
 
     # --- what it asks
 
@@ -239,6 +252,14 @@ class Code:
                 return next(filter(None, map(self.node_behind, error.exceptions)), "")
             error = error.__cause__ or error.__context__
         return ""
+
+
+def _has_returned(task: asyncio.Task[Any] | None) -> bool:
+    return task is None or (task.done() and not task.cancelled() and asyncio.Task.exception(task) is None)
+
+
+def _named(coroutine: Any) -> str:
+    return str(getattr(coroutine, "__name__", "") or coroutine.told())
 
 
 def _dismissed() -> Dismissed:

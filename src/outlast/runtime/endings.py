@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 from typing import TypeAlias
 
-from outlast.errors import NotDurable, NotStorable
+from outlast.errors import NotDurable, NotStorable, Unawaited
 from outlast.history import events as e
 from outlast.lifecycle.state import State
+from outlast.runtime.call import Made
+from outlast.runtime.callers import shown
 from outlast.runtime.code import Code
 from outlast.runtime.ends import Ended, successor_of
 from outlast.runtime.failures import failure_of
@@ -18,6 +20,10 @@ log = logging.getLogger("outlast.runtime")
 
 Ending: TypeAlias = e.RunCompleted | e.RunFailed | e.RunCancelled | e.RunContinued | e.RunPaused
 """The last word of a driver, for good or for now."""
+
+
+SHOWN = 10
+"""How many calls a message names."""
 
 
 class Continue(BaseException):
@@ -39,23 +45,29 @@ async def concluded(code: Code, blobs: Blobs, ms: float) -> Ended:
         )
     except BaseException as error:
         return _failed(code, error)
+    if isinstance(value, Made):
+        told = f"the workflow returned the call of {value.told()} ({shown(value.where)}) and did not await it"
+        return _failed(code, Unawaited(f"{told}: write `return await`, or in a plain function `.wait()`"))
     try:
         output = code.workflow.arguments.returns.encode(value, "result")
     except NotStorable as error:
         return _failed(code, error)
-    if code.forgotten:
-        _warn_of(code)
     return e.RunCompleted(output=await stored(output, blobs), ms=ms)
 
 
-def _warn_of(code: Code) -> None:
-    """The most common mistake of all, and the run looks as if all were well."""
-    shown = ", ".join(code.forgotten[:5]) + (f" and {len(code.forgotten) - 5} more" if len(code.forgotten) > 5 else "")
-    log.warning(
-        "run %s of workflow %s called %s and never awaited that: it was not done",
-        code.run,
-        code.workflow.spec.name,
-        shown,
+def checked_for_unawaited(ending: Ended, code: Code, action: str) -> Ended:
+    """The same ending, or if code that raised no error left calls without awaiting them, a failure that names them. With
+    the `action` "warn" they are only logged."""
+    left = [] if isinstance(ending, e.RunFailed) else code.unawaited()
+    if not left:
+        return ending
+    named = ", ".join(left[:SHOWN]) + (f" and {len(left) - SHOWN} more" if len(left) > SHOWN else "")
+    if action == "warn":
+        text = "run %s of workflow %s ended with calls that it never awaited, so that they were not executed: %s"
+        log.warning(text, code.run, code.workflow.spec.name, named)
+        return ending
+    return _failed(
+        code, Unawaited(f"the workflow ended with calls that it never awaited: {named}. Await each of them.")
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, overload
 
@@ -59,7 +60,7 @@ class Node(Generic[P, R]):
         ask = NodeAsk(name, self.spec, self.arguments, args, kwargs, scope.step)
         if scope.made is not None:
             scope.made.append(ask)
-        return Call(scope.code, ask)
+        return Call(scope, ask, sys._getframe(1))
 
     def asked_as(self, name: str, step: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NodeAsk:
         """What a call asks for, under a name that is already given."""
@@ -141,7 +142,8 @@ class Workflow(Generic[P, R]):
                 f"workflow {name} is called outside a workflow: use outlast.run({name}, ...) or engine.start({name}, ...), "
                 f"or {name}.fn(...) for the bare function"
             )
-        return Call(scope.code, ChildAsk(scope.node(name, self.start.get("key")), self, args, kwargs))
+        ask = ChildAsk(scope.node(name, self.start.get("key")), self, args, kwargs)
+        return Call(scope, ask, sys._getframe(1))
 
     def options(
         self,

@@ -25,6 +25,7 @@ from typing import Any, NoReturn, Protocol
 from msgspec import Struct
 
 from outlast.errors import NotDurable
+from outlast.runtime.callers import user_place
 from outlast.runtime.places import PlacedFuture, PlacedTask, refuse_unplaced
 from outlast.runtime.scope import current
 
@@ -90,8 +91,8 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         """The loop around this one, and what it does about async generators."""
         self.next_place = count(1).__next__
         """The place of what is made next."""
-        self._tasks: list[asyncio.Task[Any]] = []
-        """Those that are under way, and some that are over."""
+        self._tasks: list[PlacedTask] = []
+        """Those that are under way or that nobody awaits, and some that are over."""
         self._enough = FEW
 
     def run_until_quiet(self) -> None:
@@ -142,6 +143,10 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
             with suppress(BaseException):
                 self.run_until_quiet()
 
+    def unawaited(self) -> list[PlacedTask]:
+        """The tasks that nobody awaits, cancels or is called back by."""
+        return [task for task in self._tasks if not task.is_kept]
+
     def ring(self, alarm: Alarm) -> None:
         """The time of an alarm has come."""
         alarm.cancel_timer = None
@@ -181,17 +186,23 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         scope = current.get(None) if context is None else context.get(current)
         if scope is not None:
             context = copy_context() if context is None else context.copy()
-            context.run(current.set, scope.for_task())
-        return self.task(coro, context, name)
+            scope = scope.for_task()
+            context.run(current.set, scope)
+        task = self.task(coro, context, name)
+        task.is_kept, task.made = False, user_place()
+        if scope is not None:
+            scope.task = task
+        return task
 
-    def task(self, coro: Any, context: Context | None, name: str | None = None) -> asyncio.Task[Any]:
-        """A task in this context as it is."""
+    def task(self, coro: Any, context: Context | None, name: str | None = None) -> PlacedTask:
+        """A task in this context as it is, which its maker looks after."""
         task = PlacedTask(coro, loop=self, name=name, context=context)
         task.place = self.next_place()
+        task.is_kept, task.made = True, None
         tasks = self._tasks
         tasks.append(task)
         if len(tasks) > self._enough:
-            tasks[:] = [each for each in tasks if not each.done()]
+            tasks[:] = [each for each in tasks if not (each.is_kept and each.done())]
             self._enough = 2 * len(tasks) + FEW
         return task
 

@@ -7,14 +7,16 @@ map over a million items costs the memory of those in flight. In the log the nod
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
+from types import FrameType
 from typing import Any, Generic, TypeVar, overload
 
 from outlast.errors import BadInput
 from outlast.history import events as e
 from outlast.runtime.asks import NodeAsk, Note
-from outlast.runtime.call import Awaited, Joint
+from outlast.runtime.call import Awaited, Made
 from outlast.runtime.functions import Node
 from outlast.runtime.scope import Scope, current, here
 from outlast.runtime.threaded import waited
@@ -28,11 +30,14 @@ RETIRED_AT_ONCE = 200
 """So many nodes are retired by one event."""
 
 
-class Mapped(Generic[R]):
+class Mapped(Made, Generic[R]):
     """Results to come. `async for` them; or await them all as a list. In a plain workflow, `for` and `.wait()`."""
 
-    def __init__(self, scope: Scope, fn: Callable[[Any], Any], items: Iterable[Any], limit: int) -> None:
-        self._scope = scope
+    def __init__(
+        self, scope: Scope, fn: Callable[[Any], Any], items: Iterable[Any], limit: int, caller: FrameType
+    ) -> None:
+        self.scope = scope
+        self.where = caller.f_code, caller.f_lasti
         self._fn = fn
         self._items = enumerate(items)
         self._limit = limit
@@ -42,8 +47,13 @@ class Mapped(Generic[R]):
         self._is_read = False
         self._wake: asyncio.Future[None] | None = None
         self._retiring: list[str] = []
+        scope.code.made[id(self)] = self
+
+    def told(self) -> str:
+        return f"map of {self._name}"
 
     def __aiter__(self) -> Mapped[R]:
+        self.scope.code.made.pop(id(self), None)
         return self
 
     async def __anext__(self) -> R:
@@ -57,16 +67,16 @@ class Mapped(Generic[R]):
         return result
 
     def __await__(self) -> Generator[Any, Any, list[R]]:
-        return self._all().__await__()
+        return self.__aiter__()._all().__await__()
 
     def wait(self) -> list[R]:
         """In a workflow that is a plain function: all results."""
-        return waited(Joint(self._all()))
+        return waited(self.__aiter__()._all())
 
     def __iter__(self) -> Iterator[R]:
         try:
             while True:
-                yield waited(Joint(_next(self)))
+                yield waited(_next(self.__aiter__()))
         except _NoMore:
             return
 
@@ -99,11 +109,11 @@ class Mapped(Generic[R]):
     def _begin(self, index: int, item: Any) -> None:
         name = f"{self._name}/{index}"
         if isinstance(self._fn, Node):
-            made = [self._fn.asked_as(name, self._scope.step, (item,), {})]
-            future: asyncio.Future[Any] = self._scope.code.ask(made[0])
+            made = [self._fn.asked_as(name, self.scope.step, (item,), {})]
+            future: asyncio.Future[Any] = self.scope.code.ask(made[0])
         else:
             made = []
-            token = current.set(self._scope.for_item(name, made))
+            token = current.set(self.scope.for_item(name, made))
             try:
                 future = _begun(self._fn(item))
             finally:
@@ -120,11 +130,11 @@ class Mapped(Generic[R]):
     def _retire(self, made: list[NodeAsk]) -> None:
         """Forget the nodes of an item that is over, some at a time; one that still runs is kept in mind by its run, and one
         that was called and never awaited is not known to it."""
-        open_now = self._scope.code.open
+        open_now = self.scope.code.open
         self._retiring += [ask.name for ask in made if ask.is_said and open_now.get(ask.key) is not ask]
         if len(self._retiring) >= RETIRED_AT_ONCE:
             names, self._retiring = tuple(self._retiring), []
-            self._scope.code.note(Note(f"retired:{names[0]}", e.NodesRetired(nodes=names)))
+            self.scope.code.note(Note(f"retired:{names[0]}", e.NodesRetired(nodes=names)))
 
 
 @overload
@@ -138,7 +148,7 @@ def map(fn: Any, items: Iterable[Any], *, limit: int = 20) -> Mapped[Any]:
         raise BadInput(f"a map needs room for at least one item at a time, not {limit}")
     if not callable(fn):
         raise BadInput(f"a map needs a node or an async function, not {type(fn).__name__}")
-    return Mapped(scope, fn, items, limit)
+    return Mapped(scope, fn, items, limit, sys._getframe(1))
 
 
 def _begun(given: Any) -> asyncio.Future[Any]:
@@ -147,7 +157,8 @@ def _begun(given: Any) -> asyncio.Future[Any]:
     if not asyncio.iscoroutine(given):
         raise BadInput("map() needs a node or an async function: what it was given returned no coroutine")
     loop: Any = asyncio.get_running_loop()
-    future: asyncio.Future[Any] = loop.task(given, None)  # in the scope of the item
+    future: asyncio.Task[Any] = loop.task(given, None)
+    current.get().task = future  # in the scope of the item
     return future
 
 

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Generator
+from contextvars import Context
 from types import FrameType
 from typing import Any
 
 from outlast.errors import NotDurable
+from outlast.runtime.callers import Where
 
 _OF_ASYNCIO = vars(asyncio.tasks)
 
@@ -35,9 +38,34 @@ class PlacedFuture(Placed, asyncio.Future[Any]):
 
 
 class PlacedTask(Placed, asyncio.Task[Any]):
-    """A task of workflow code."""
+    """A task of workflow code. `made` is where it was created, `is_kept` whether anybody awaits it, cancels it or is called
+    back at its end."""
 
-    __slots__ = ("place",)
+    __slots__ = ("is_kept", "made", "place")
+    is_kept: bool
+    made: Where | None
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        self.is_kept = True
+        return super().__await__()
+
+    __iter__ = __await__
+
+    def add_done_callback(self, fn: Any, /, *, context: Context | None = None) -> None:
+        self.is_kept = True
+        super().add_done_callback(fn, context=context)
+
+    def result(self) -> Any:
+        self.is_kept = True
+        return super().result()
+
+    def exception(self) -> BaseException | None:
+        self.is_kept = True
+        return super().exception()
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        self.is_kept = True
+        return super().cancel(msg)
 
 
 def refuse_unplaced(coroutine: Any) -> None:

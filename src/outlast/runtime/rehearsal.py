@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from outlast.errors import NodeFailure, NotFound, NotStorable, Refused
+from outlast.errors import NodeFailure, NotFound, NotStorable, Refused, Unawaited
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.history.lineage import Branch, Interval, holder, lineage
@@ -191,6 +191,8 @@ async def _must_end(code: Code, seq: int, ending: e.AnyEvent, blobs: Blobs) -> N
     if code.fresh or not code.is_done():
         asked = ", ".join(ask.told() for ask in waiting[:NAMED]) or "nothing"
         raise Divergence(f"at event {seq} the log has {had}; the code goes on, and asked for {asked}", seq)
+    if isinstance(ending, e.RunFailed) and ending.error.kind == kind_of(Unawaited) and code.unawaited():
+        return
     has = _outcome(code)
     if not await _is_same(ending, has, blobs):
         raise Divergence(f"at event {seq} the log has {had}; the code {_told_of(has)}", seq)

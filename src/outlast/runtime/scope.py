@@ -7,8 +7,9 @@ step: what one helper calls does not rename what another calls.
 
 from __future__ import annotations
 
+import asyncio
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from outlast.errors import NotDurable
 from outlast.runtime.words import words
@@ -22,13 +23,22 @@ class Scope:
     """One line of workflow code. `step` is the step it is in; `made` lists the calls of nodes made here and below, if
     anybody wants to know."""
 
-    __slots__ = ("_counts", "_tasks", "code", "made", "path", "step")
+    __slots__ = ("_counts", "_tasks", "code", "made", "path", "step", "task")
 
-    def __init__(self, code: Code, path: str = "", step: str = "", made: list[NodeAsk] | None = None) -> None:
+    def __init__(
+        self,
+        code: Code,
+        path: str = "",
+        step: str = "",
+        made: list[NodeAsk] | None = None,
+        task: asyncio.Task[Any] | None = None,
+    ) -> None:
         self.code = code
         self.path = path
         self.step = step
         self.made = made
+        self.task = task
+        """The task that executes this code; None for that of the workflow function."""
         self._counts: dict[str, int] = {}
         self._tasks = 0
 
@@ -68,11 +78,11 @@ class Scope:
 
     def for_step(self, step: str) -> Scope:
         """The scope inside a step, whose name is whole."""
-        return Scope(self.code, f"{step}/", step, self.made)
+        return Scope(self.code, f"{step}/", step, self.made, self.task)
 
     def for_item(self, name: str, made: list[NodeAsk]) -> Scope:
         """The scope of one item of a map, whose nodes are listed in `made`."""
-        return Scope(self.code, f"{name}/", self.step, made)
+        return Scope(self.code, f"{name}/", self.step, made, self.task)
 
 
 current: ContextVar[Scope] = ContextVar("outlast_scope")

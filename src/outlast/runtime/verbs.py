@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random as chances
+import sys
 import uuid as uuids
 from collections.abc import Awaitable
 from datetime import UTC, datetime, timedelta
@@ -53,8 +54,8 @@ def gather(*calls: Many[Any], return_exceptions: bool) -> Awaited[list[Any]]: ..
 def gather(*calls: Any, return_exceptions: bool = False) -> Any:
     """All of these at once; their results in the order given. The first failure is raised while the others go on, unless
     `return_exceptions` puts failures among the results."""
-    here("gather()")
-    return Joint(_gathered(calls, return_exceptions))
+    scope = here("gather()")
+    return Joint(scope, _gathered(calls, return_exceptions), calls, "gather", sys._getframe(1))
 
 
 async def _gathered(calls: tuple[Any, ...], return_exceptions: bool) -> list[Any]:
@@ -81,7 +82,8 @@ def race(*calls: Any) -> Any:
     scope = here("race()")
     if not calls:
         raise BadInput("a race needs at least one call")
-    return Joint(_raced(scope, scope.named("race"), calls))
+    name = scope.named("race")
+    return Joint(scope, _raced(scope, name, calls), calls, name, sys._getframe(1))
 
 
 async def _raced(scope: Scope, name: str, calls: tuple[Any, ...]) -> Won[Any]:
@@ -118,7 +120,7 @@ def sleep(
         span = seconds if isinstance(seconds, timedelta) else timedelta(seconds=seconds)
         span += timedelta(minutes=minutes, hours=hours, days=days)
         due = scope.code.now_us + max(0, span // timedelta(microseconds=1))
-    return Call(scope.code, TimerAsk(scope.named("sleep"), due))
+    return Call(scope, TimerAsk(scope.named("sleep"), due), sys._getframe(1))
 
 
 def now() -> datetime:
@@ -187,14 +189,16 @@ def ask(prompt: str, type: Any = str, *, key: str | None = None) -> Call[Any]:
     """Put a question to a person and wait for the answer, which is of the type given: a text unless said otherwise."""
     scope = here("ask()")
     name = scope.named("ask") if key is None else scope.keyed("ask", key)
-    return Call(scope.code, QuestionAsk(name, "ask", _checked_prompt(prompt), schema_of(type), codec_for(type)))
+    question = QuestionAsk(name, "ask", _checked_prompt(prompt), schema_of(type), codec_for(type))
+    return Call(scope, question, sys._getframe(1))
 
 
 def approve(prompt: str, *, key: str | None = None) -> Call[bool]:
     """Ask a person for a yes or a no."""
     scope = here("approve()")
     name = scope.named("approve") if key is None else scope.keyed("approve", key)
-    return Call(scope.code, QuestionAsk(name, "approve", _checked_prompt(prompt), schema_of(bool), codec_for(bool)))
+    question = QuestionAsk(name, "approve", _checked_prompt(prompt), schema_of(bool), codec_for(bool))
+    return Call(scope, question, sys._getframe(1))
 
 
 def _checked_prompt(prompt: Any) -> str:

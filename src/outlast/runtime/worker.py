@@ -64,6 +64,7 @@ class Worker:
         threads: int = 32,
         processes: int = 0,
         hold: bool = False,
+        unawaited: str = "fail",
         stdout: bool = False,
         adopts: bool = True,
         grace: float = 5.0,
@@ -89,6 +90,7 @@ class Worker:
         self.heard: set[RunId] = set()
         """Those of its own that have news, or were taken on, since somebody looked after them."""
         self.doubtful = DoubtfulStarts(self)
+        self.unawaited = unawaited
         self.grace = grace
         """Seconds that nodes have to come to a good place when nothing more is to begin."""
         self.context = copy_context()

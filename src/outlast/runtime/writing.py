@@ -15,7 +15,7 @@ from outlast.errors import Fenced, NotDurable, Overtaken, StoreError
 from outlast.history import events as e
 from outlast.runtime.appending import Patience, without_what_is_over
 from outlast.runtime.asks import Ask, ChildAsk, NodeAsk, TimerAsk
-from outlast.runtime.endings import Ending, concluded, has_duties, held
+from outlast.runtime.endings import Ending, checked_for_unawaited, concluded, has_duties, held
 from outlast.runtime.requests import Requests
 
 log = logging.getLogger("outlast.runtime")
@@ -176,7 +176,8 @@ class Writing(Requests):
         self._close_all("the run ended")
         created = self.pen.state.outline.created or self._time
         ms = round((self._time - created) / 1000, 1) or e.NO_TIME
-        return await concluded(self.code, self.worker.store.blobs, ms)
+        ending = await concluded(self.code, self.worker.store.blobs, ms)
+        return checked_for_unawaited(ending, self.code, self.worker.unawaited)
 
     async def hold(self, failure: e.Failure, node: str = "") -> None:
         """Stop here and let a person decide. Nothing of what there is changes."""
