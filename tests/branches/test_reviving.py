@@ -199,3 +199,32 @@ async def test_a_run_goes_back_to_before_a_child_by_its_name(stage: Any, witness
     await handle.result()
     assert await (await engine.jump(handle.run, "named_child")).result() == ["a1", "n2"]
     await witness(engine, handle.run).look()
+
+
+@pytest.mark.parametrize("verb", ["resume", "retry"])
+async def test_an_answer_to_a_question_asked_before_the_failure_is_not_asked_for_again(
+    stage: Any, witness: Any, verb: str
+) -> None:
+    """P7: the run goes back to before the failure, and the answer came after it."""
+
+    @ol.workflow
+    async def both() -> list[Any]:
+        got = await ol.gather(fails_once("f"), ol.ask("Which?", key="which"), return_exceptions=True)
+        for each in got:
+            if isinstance(each, BaseException):
+                await ol.sleep(0.01)  # the code goes on: another attempt where it stands would not do
+                raise each
+        return got
+
+    engine = await stage.engine()
+    handle = await engine.start(both)
+    await stage.until(engine, handle.run, e.NodeFailed)
+    await handle.answer("blue", by="ann")
+    with pytest.raises(ValueError, match="once"):
+        await handle.result()
+    again = engine.resume if verb == "resume" else engine.retry
+    async with asyncio.timeout(20):
+        assert await (await again(handle.run)).result() == ["f2", "blue"]
+    log = await witness(engine, handle.run).look()
+    assert sum(isinstance(entry.event, e.InteractionRequested) for entry in log) == 1
+    assert [entry.event.by for entry in log if isinstance(entry.event, e.InteractionAnswered)] == ["ann", "ann"]

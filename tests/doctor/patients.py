@@ -150,3 +150,46 @@ async def moving_3(item: str) -> str:
 async def moving_4(item: str) -> str:
     """Has nothing in common with the first one."""
     return await ship(item)
+
+
+@ol.workflow
+async def doctor_two_questions(item: str) -> list[str]:
+    got = await fetch(item)
+    colour, size = await ol.gather(ol.ask("Colour?", key="colour"), ol.ask("Size?", key="size"))
+    return [got, colour, size]
+
+
+@ol.workflow
+async def doctor_child(item: str) -> str:
+    return await ship(await ol.ask("Which one?", key="which"))
+
+
+@ol.workflow
+async def doctor_parent(item: str) -> str:
+    got = await fetch(item)
+    return f"{got}, {await doctor_child(item)}"
+
+
+@ol.node
+async def numbered(i: int) -> int:
+    await _do(f"numbered {i}")
+    return i
+
+
+@ol.workflow
+async def doctor_numbered() -> int:
+    return await numbered(1) + 1
+
+
+@ol.node(repeatable=False)
+async def refused_payment(item: str) -> str:
+    await _do("refused_payment")
+    raise ValueError("no money")
+
+
+@ol.workflow
+async def doctor_unpaid(item: str) -> str:
+    try:
+        return await refused_payment(item)
+    except ValueError:
+        return await ol.ask("How else?")

@@ -27,6 +27,8 @@ RUN_ENDED = "RunEnded"
 
 RESTARTED = "Server restarted while workflow was running"
 
+_KEEPING_ANSWERS: frozenset[e.BranchCause] = frozenset({"recovery", "migrate", "retry"})
+
 Decision = list[e.AnyEvent]
 Ending = e.RunCompleted | e.RunFailed | e.RunCancelled | e.RunContinued
 
@@ -184,9 +186,10 @@ def _was_cut_short(node: NodeState) -> bool:
 def open_branch(state: State, then: State, branches: Iterable[Branch], turn: Turn) -> Decision:
     """Leave what follows the cutoff on its branch and go on beside it, from `then`, the state at the cutoff.
 
-    BranchOpened lists what is asked or started now and not there: questions are withdrawn, children detached. What was owed
+    BranchOpened lists what is asked or started now and not there: questions are withdrawn, children detached. A recovery
+    detaches no child that the run waits for: its code starts it again under the same id, and so adopts it. What was owed
     there and has been received since is taken over, because a receipt comes only once; but for the end of a child that is
-    set going again."""
+    set going again. So are accepted answers (P7), unless a person goes back to where the question was open."""
     known = sorted(branches, key=lambda branch: branch.id)
     if max(turn.cutoff, 1) != then.outline.seq:
         raise Refused(f"event {turn.cutoff} is not where the lineage of the new branch would end ({then.outline.seq})")
@@ -202,7 +205,9 @@ def open_branch(state: State, then: State, branches: Iterable[Branch], turn: Tur
         reason=turn.reason,
         withdrawn=tuple(name for name in _questions(state) if name not in _questions(then)),
         detached=tuple(
-            name for name, child in state.children.items() if not child.status and then.children.get(name) is None
+            name
+            for name, child in state.children.items()
+            if not child.status and then.children.get(name) is None and (child.detached or turn.cause != "recovery")
         ),
         redo=turn.redo,
     )
@@ -240,6 +245,9 @@ def _received_since(state: State, then: State, turn: Turn) -> Decision:
         child = state.children.get(wait.id) if wait.kind == "child" else None
         if child is not None and child.status and child.node not in turn.redo:
             events.append(_adopted(wait.id, child))
+        asked = state.interactions.get(wait.id) if wait.kind == "interaction" else None
+        if asked is not None and asked.answer is not None and turn.cause in _KEEPING_ANSWERS:
+            events.append(e.InteractionAnswered(interaction=wait.id, answer=asked.answer, by=asked.by))
         place = state.sent.get(wait.id) if wait.kind == "outbox" else None
         if place is not None:
             events.append(e.OutboxSent(message=wait.id, adopted=place))

@@ -107,6 +107,7 @@ class Interaction(Struct, frozen=True, gc=False):
     seq: int
     answer: Value | None = None
     withdrawn: bool = False
+    by: str = ""
 
 
 class Signal(Struct, frozen=True, gc=False):

@@ -148,13 +148,38 @@ def outcome_of(log: Sequence[Entry], node: str) -> Entry:
     raise Refused(f"there is no node {node!r} on this branch{_similar(log, node)}")
 
 
-STABLE = (e.NodeCompleted, e.StepCompleted, e.InteractionAnswered)
-"""After these a run is somewhere: work is done, or a person has spoken."""
+_DONE = (e.NodeCompleted, e.StepCompleted, e.InteractionAnswered)
+_WRITTEN_AGAIN = (
+    e.RunTakenOver,
+    e.StepStarted,
+    e.StepCompleted,
+    e.NewsHeard,
+    e.InteractionRequested,
+    e.TimerSet,
+    e.SignalAwaited,
+)
+"""Events that the run's code or its next owner appends again, whatever is cut off before them."""
 
 
-def last_stable(log: Sequence[Entry]) -> Entry | None:
-    """The last event after which the run was somewhere."""
-    return next((entry for entry in reversed(log) if isinstance(entry.event, STABLE)), None)
+def recovery_cutoff(log: Sequence[Entry]) -> int:
+    """Where every recovery cuts: after the last event that a re-execution does not write again by itself.
+
+    Kept are results, accepted answers and other guest data, what a person asked for (a branch, an edit, feedback, a pause),
+    children, decisions, checkpoints, failures, and the start of a node that must not be repeated."""
+    return next((entry.seq for entry in reversed(log) if not _is_written_again(entry.event)), BEFORE_FIRST)
+
+
+def _is_written_again(event: e.AnyEvent) -> bool:
+    if isinstance(event, e.NodeScheduled):
+        return not _is_given(event)
+    if isinstance(event, e.NodeStarted):
+        return event.repeatable
+    return isinstance(event, _WRITTEN_AGAIN)
+
+
+def _is_given(event: e.AnyEvent) -> bool:
+    """Whether a person had a node done again, perhaps with feedback or other inputs."""
+    return isinstance(event, e.NodeScheduled) and event.cause == "reset"
 
 
 def last_place(log: Sequence[Entry]) -> int:
@@ -170,7 +195,8 @@ def last_place(log: Sequence[Entry]) -> int:
 
 
 def _is_done(event: e.AnyEvent) -> bool:
-    return isinstance(event, STABLE) or (isinstance(event, e.ChildEnded) and event.status == "completed")
+    is_result = isinstance(event, _DONE) or (isinstance(event, e.ChildEnded) and event.status == "completed")
+    return is_result or _is_given(event)
 
 
 def must_lead_on(turn: Turn, then: State) -> None:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from outlast.history import events as e
-from outlast.history.record import Entry
 from outlast.lifecycle.diagnosis.evidence import Evidence, Finding, Open, Rewrite
 from outlast.lifecycle.status import Status
 from outlast.lifecycle.summary import Summary
-from outlast.lifecycle.turning import Turn, last_stable
+from outlast.lifecycle.turning import Turn, recovery_cutoff
 
 _KEPT = ("status", "branch", "version", "reason", "recoverable", "held", "waiting")
 """What a summary has to have right."""
@@ -70,7 +68,6 @@ def contradicted(evidence: Evidence) -> Iterator[Finding]:
             "A1",
             "the summary says that the run waits for a person, the log has no open question",
             cause,
-            last_stable(evidence.log),
         )
     elif told.status is Status.RUNNING and true.status is Status.WAITING and _has_questions(evidence):
         yield branched(
@@ -78,7 +75,6 @@ def contradicted(evidence: Evidence) -> Iterator[Finding]:
             "A2",
             "the summary says that the run is running, the log that it waits for an answer",
             cause,
-            _asking(evidence),
         )
     elif told.status is Status.COMPLETED and is_going:
         yield branched(
@@ -86,7 +82,6 @@ def contradicted(evidence: Evidence) -> Iterator[Finding]:
             "A3r",
             "the summary says that the run is completed, the log has no RunCompleted",
             cause,
-            last_node(evidence),
         )
     else:  # nothing has to be cut: what has ended or stands still is not set going by a summary
         yield Finding(
@@ -111,8 +106,8 @@ def _otherwise(told: Summary, true: Summary) -> str:
     return f"the summary says {name} {getattr(told, name)!r}, the log {getattr(true, name)!r}"
 
 
-def branched(evidence: Evidence, code: str, sentence: str, cause: str, at: Entry | None) -> Finding:
-    cutoff = at.seq if at is not None else 0
+def branched(evidence: Evidence, code: str, sentence: str, cause: str) -> Finding:
+    cutoff = recovery_cutoff(evidence.log)
     turn = Turn(cutoff=cutoff, cause="recovery", reason=f"{code}: {sentence}", code=code, evidence=(evidence.version,))
     place = f"event {cutoff}" if cutoff else "the start"
     return Finding(
@@ -124,27 +119,3 @@ def branched(evidence: Evidence, code: str, sentence: str, cause: str, at: Entry
         actions=(f"outlast doctor --fix goes on from {place} as a new branch; what follows stays readable on its own",),
         remedy=Open(turn),
     )
-
-
-def _asking(evidence: Evidence) -> Entry | None:
-    """Where to cut for a question to be asked again: at the start of the node that asks, or at its last accepted answer; if
-    it is the workflow that asks, just before the question."""
-    asked = next((each for each in reversed(evidence.log) if isinstance(each.event, e.InteractionRequested)), None)
-    if asked is None:
-        return last_stable(evidence.log)
-    assert isinstance(asked.event, e.InteractionRequested)
-    node, before = asked.event.node, [each for each in evidence.log if each.seq < asked.seq]
-    if not node:
-        return before[-1] if before else None
-    answered = {name for name, each in evidence.state.interactions.items() if each.node == node and each.answer}
-    for entry in reversed(before):
-        event = entry.event
-        if isinstance(event, e.InteractionAnswered) and event.interaction in answered:
-            return entry
-        if isinstance(event, e.NodeStarted) and event.node == node:
-            return entry
-    return last_stable(before)
-
-
-def last_node(evidence: Evidence) -> Entry | None:
-    return next((each for each in reversed(evidence.log) if isinstance(each.event, e.NodeCompleted)), None)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from outlast.history import events as e
 from outlast.history.record import Entry
 from outlast.lifecycle import decide
-from outlast.lifecycle.diagnosis.cached import branched, last_node
+from outlast.lifecycle.diagnosis.cached import branched
 from outlast.lifecycle.diagnosis.evidence import Evidence, Finding, HandOver, Open, Remedy, Say, and_more
 from outlast.lifecycle.state import OPEN, NodeStatus
 from outlast.lifecycle.status import Status
@@ -110,7 +110,7 @@ def left_behind(evidence: Evidence) -> Iterator[Finding]:
     code, sentence, events = _what_is_left(evidence)
     if code == "A3" and state.outline.kind == "graph":  # for functions, replay decides
         cause = "its process ended between the last node and the end of the run"
-        yield branched(evidence, code, sentence, cause, last_node(evidence))
+        yield branched(evidence, code, sentence, cause)
         return
     gone = f"worker {evidence.holder.worker} is gone" if evidence.holder is not None else "no worker has claimed it"
     yield Finding(

@@ -20,7 +20,9 @@ def _interaction_requested(state: State, event: e.InteractionRequested, seq: int
 @on(e.InteractionAnswered)
 def _interaction_answered(state: State, event: e.InteractionAnswered, seq: int) -> None:
     asked = _pending(state, event.interaction, "answered", seq)
-    state.interactions[event.interaction] = Interaction(asked.node, asked.key, asked.hash, seq, event.answer)
+    state.interactions[event.interaction] = Interaction(
+        asked.node, asked.key, asked.hash, seq, event.answer, by=event.by
+    )
     state.waits.pop(f"interaction:{event.interaction}", None)
 
 
