@@ -1,7 +1,7 @@
 """P3, W2: a worker that slept through its claim cannot write to a run that someone else took over.
 
 Forced, not hoped for: the owner is stopped by the system, its time runs out by the store's clock, the other appends, and
-only then may the owner go on.
+only then may the owner go on. Where its lock can be seen, nobody takes the run: the process is there.
 """
 
 from __future__ import annotations
@@ -86,6 +86,7 @@ def test_an_owner_that_slept_through_its_claim_is_fenced_off_and_the_log_is_unto
         owned = sleeper.hear()
         sleeper.order("append")
         assert "appended" in sleeper.hear(), "while it is awake it may write"
+        path.with_name("runs.db.workers").joinpath(f"{owned['worker']}.lock").unlink()
         sleeper.freeze()
         with acting("taker", path, owned["owned"]) as taker:
             taker.hear()
@@ -107,9 +108,10 @@ def test_an_owner_that_slept_through_its_claim_is_fenced_off_and_the_log_is_unto
             assert read(path, owned["owned"]) == before
 
 
-def test_nobody_takes_a_run_from_an_owner_that_is_frozen_within_its_time(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ttl", ["60", "0"], ids=["within its time", "after its time"])
+def test_nobody_takes_a_run_from_an_owner_that_is_frozen_and_holds_its_lock(ttl: str, tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
-    with acting("owner", path, "60") as sleeper:
+    with acting("owner", path, ttl) as sleeper:
         owned = sleeper.hear()
         sleeper.freeze()
         with acting("taker", path, owned["owned"]) as taker:

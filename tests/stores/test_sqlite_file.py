@@ -20,7 +20,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -31,7 +31,7 @@ from outlast.errors import Damaged, StoreBusy, StoreError, StoreFull, StoreReadO
 from outlast.history.ids import RunId
 from outlast.history.record import Kind
 from outlast.lifecycle.state import Wait
-from outlast.store import LANDED, Line, Lost, Query
+from outlast.store import LANDED, Holding, Line, Lost, Query
 from outlast.stores.sqlite import SqliteStore
 from outlast.stores.sqlite.schema import VERSION
 from outlast.testing.contract.samples import ANN, BEN, A, B, begin, begin_ready, events, follow, land, summary, trace
@@ -420,7 +420,7 @@ def test_a_file_that_is_missing_cannot_be_opened_for_reading(path: Path) -> None
 # --- the death of a worker
 
 WORKER = """
-import asyncio, sys
+import asyncio, os, sys, time
 from outlast.stores.sqlite import SqliteStore
 
 async def work():
@@ -428,16 +428,18 @@ async def work():
     await store.enrol(sys.argv[2], 3600)
     claims = await store.claim(sys.argv[2], limit=9)
     print(*(claim.run for claim in claims), flush=True)
+    THEN
     sys.stdin.read()
 
 asyncio.run(work())
 """
+FORK = "child = os.fork(); print(child, flush=True) if child else time.sleep(60)"
 
 
 @contextmanager
-def worker_process(path: Path, name: str) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
+def worker_process(path: Path, name: str, then: str = "") -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
     """A process in which a worker has claimed what there was; it waits until it is killed."""
-    command = [sys.executable, "-c", WORKER, str(path), name]
+    command = [sys.executable, "-c", WORKER.replace("THEN", then), str(path), name]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
@@ -485,6 +487,85 @@ def test_a_worker_of_this_process_counts_as_alive_at_every_door(path: Path) -> N
         await other.close()
 
     use(SqliteStore(path), watch)
+
+
+@pytest.mark.parametrize("step", [60, 3_600])
+def test_a_step_of_the_clock_takes_no_run_from_a_worker_that_holds_its_lock(step: int, path: Path) -> None:
+    """S6: so does a machine that slept"""
+
+    async def watch(store: SqliteStore) -> None:
+        await land(store, begin_ready(A))
+        await store.enrol(BEN, 30)
+        with worker_process(path, "one") as (_, claimed):
+            assert claimed == [A]
+            store.skew = (3_600 + step) * 1_000_000
+            assert (await held(store)).expires < await store.now()
+            assert (await held(store)).is_live
+            assert await store.claim(BEN, limit=9) == []
+            assert await store.claim(BEN, runs=[A]) == []
+
+    use(SqliteStore(path), watch)
+
+
+def test_where_the_lock_of_a_worker_cannot_be_seen_its_time_decides(path: Path) -> None:
+    """S6"""
+
+    async def watch(store: SqliteStore) -> None:
+        await land(store, begin_ready(A))
+        await store.enrol(BEN, 30)
+        with worker_process(path, "one"):
+            path.with_name("runs.db.workers").joinpath("one.lock").unlink()
+            assert await store.claim(BEN, runs=[A]) == []
+            store.skew = 5_000_000_000
+            (claim,) = await store.claim(BEN, runs=[A])
+            assert (claim.previous, claim.cause) == ("one", "expired")
+
+    use(SqliteStore(path), watch)
+
+
+def test_a_worker_that_the_store_no_longer_knows_holds_no_lock(path: Path) -> None:
+    """S6: or what it still holds would be nobody's for ever"""
+
+    async def watch(store: SqliteStore) -> None:
+        other = SqliteStore(path)
+        await store.enrol(ANN, 60)
+        await land(store, begin(A, claim=ANN))
+        with closing(apsw.Connection(str(path))) as db:
+            db.execute("delete from worker where id = ?", (ANN,))
+        assert not await store.renew(ANN, 60)
+        await other.enrol(BEN, 60)
+        (claim,) = await other.claim(BEN, runs=[A])
+        assert (claim.previous, claim.cause) == (ANN, "expired")
+        await other.close()
+
+    use(SqliteStore(path), watch)
+
+
+def test_a_forked_child_does_not_keep_the_workers_of_its_parent_alive(path: Path) -> None:
+    """S6: it outlives the parent, as the processes of a pool do when their parent is killed"""
+
+    async def watch(store: SqliteStore) -> None:
+        await land(store, begin_ready(A))
+        await store.enrol(BEN, 60)
+        with worker_process(path, "one", FORK) as (process, claimed):
+            assert claimed == [A]
+            assert process.stdout is not None
+            child = int(process.stdout.readline())
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait()
+            try:
+                (claim,) = await store.claim(BEN, runs=[A])
+                assert claim.cause == "dead"
+            finally:
+                os.kill(child, signal.SIGKILL)
+
+    use(SqliteStore(path), watch)
+
+
+async def held(store: SqliteStore) -> Holding:
+    holding = await store.holding(A)
+    assert holding is not None
+    return holding
 
 
 # --- others hold the lock

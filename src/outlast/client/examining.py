@@ -72,7 +72,7 @@ async def evidence_of(
         version=head.version,
         summary=summary,
         true=summarise(run, seen.state),
-        holder=Holder(holding.worker, holding.is_live) if holding is not None else None,
+        holder=Holder(holding.worker, holding.is_live, holding.expires) if holding is not None else None,
         is_ready=head.ready,
         today=workflow.version if workflow is not None else "",
         initial=_initial(seen.log),

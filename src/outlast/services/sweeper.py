@@ -27,7 +27,9 @@ from outlast.store import Claim, Head, Holding, Query
 
 log = logging.getLogger("outlast.services")
 
-Reason: TypeAlias = Literal["healthy", "ready", "waiting", "no task", "task ended", "claim expired", "unreadable"]
+Reason: TypeAlias = Literal[
+    "healthy", "ready", "waiting", "no task", "task ended", "claim expired", "not renewed", "unreadable"
+]
 STALLED: tuple[Reason, ...] = ("no task", "task ended", "claim expired")
 PAGE = 1000
 INTERVAL, STALE_AFTER = 300.0, 600.0
@@ -172,6 +174,10 @@ class Sweeper:
     async def _looked_at(self, summary: Summary, holding: Holding | None, now: int) -> tuple[Seen, Head | None]:
         """How a run stands; what is stalled comes with its head."""
         run = summary.run
+        if holding is not None and holding.is_live and now - holding.expires >= self._stale:
+            late = (now - holding.expires) // 1_000_000
+            said = f"worker {holding.worker} is alive, but its claim expired {late} s ago and it has not renewed it"
+            return Seen(run, "not renewed", said), None
         if holding is not None and holding.is_live:
             return Seen(run, "healthy", f"worker {holding.worker} advances it"), None
         if holding is not None and now - holding.expires < self._stale:

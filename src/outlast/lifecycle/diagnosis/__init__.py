@@ -20,7 +20,7 @@ from outlast.lifecycle.diagnosis.cached import contradicted, stale
 from outlast.lifecycle.diagnosis.course import failed_and_left, left_behind, unmet_jump
 from outlast.lifecycle.diagnosis.damage import damage, lost_tail, missing_blobs
 from outlast.lifecycle.diagnosis.evidence import Evidence, Finding, HandOver, Holder, Open, Remedy, Rewrite, Say
-from outlast.lifecycle.diagnosis.standing import unused_branches, unwatched, waiting
+from outlast.lifecycle.diagnosis.standing import stopped, unused_branches, unwatched, waiting
 from outlast.lifecycle.diagnosis.versions import versions
 
 __all__ = ["Evidence", "Finding", "HandOver", "Holder", "Open", "Remedy", "Rewrite", "Say", "diagnose"]
@@ -36,6 +36,7 @@ _RULES: tuple[Rule, ...] = (
     versions,
     missing_blobs,
     left_behind,
+    stopped,
     waiting,
     unused_branches,
     unwatched,

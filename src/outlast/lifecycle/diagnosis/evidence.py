@@ -17,10 +17,11 @@ from outlast.lifecycle.turning import Turn
 
 
 class Holder(Struct, frozen=True):
-    """Whoever claims the run, and whether they still count as alive."""
+    """Whoever claims the run, whether they still count as alive, and until when they have renewed (microseconds)."""
 
     worker: str
     is_live: bool
+    expires: int
 
 
 class Evidence(Struct, kw_only=True):

@@ -1,4 +1,4 @@
-"""What is as it should be, and worth saying (B1, B2, D1, F2)."""
+"""What is as it should be, and worth saying (B1, B2, D1, F2), and a worker that is there and does nothing."""
 
 from __future__ import annotations
 
@@ -9,6 +9,27 @@ from outlast.lifecycle.status import Status
 
 LONG = 24 * 3600 * 1_000_000
 """Microseconds after which a question counts as one that waits for long."""
+
+LATE = 60 * 1_000_000
+"""Microseconds after its time has run out, after which a worker that is alive counts as stopped."""
+
+
+def stopped(evidence: Evidence) -> Iterator[Finding]:
+    """The worker is alive, so nobody takes the run from it, and it goes on with nothing."""
+    holder = evidence.holder
+    if holder is None or not holder.is_live or evidence.now - holder.expires < LATE:
+        return
+    late = (evidence.now - holder.expires) // 1_000_000
+    yield Finding(
+        code="G1",
+        standing="reported",
+        sentence=f"worker {holder.worker} is alive, but its claims expired {late} s ago and it has not renewed them",
+        cause="its process was stopped (SIGSTOP, a debugger, a paused container), or the clock was set",
+        actions=(
+            "let the process go on (SIGCONT), or end it (SIGKILL): then the next worker takes the run at once",
+            "the process holds the worker's lock file, in the folder named .workers beside the database",
+        ),
+    )
 
 
 def waiting(evidence: Evidence) -> Iterator[Finding]:

@@ -1,7 +1,8 @@
 """Workers and the runs they hold, in SQLite.
 
-A worker's life is one row with a time, renewed for all its runs at once, and a lock on a file of its own. Either the time
-runs out, or someone takes the lock, which the system gives away only when the process is gone.
+A worker's life is one row with a time, renewed for all its runs at once, and a lock on a file of its own, which the system
+frees when the process is gone. The lock decides: while it is held the worker is alive, whatever the clock says, for the clock
+may be set and the machine may sleep. The time decides only where no lock can be seen.
 """
 
 from __future__ import annotations
@@ -12,8 +13,14 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
+from weakref import WeakSet
 
 import apsw
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 from outlast.errors import StoreError, StoreFull, StoreReadOnly
 from outlast.history.ids import RunId, WorkerId
@@ -64,6 +71,7 @@ class ClaimRows(Rows):
     def __init__(self, database: Database) -> None:
         super().__init__(database)
         self._locks: dict[WorkerId, int] = {}
+        _stores.add(self)
 
     async def enrol(self, worker: WorkerId, ttl: float) -> None:
         def write(db: apsw.Connection) -> list[WorkerId]:
@@ -81,7 +89,10 @@ class ClaimRows(Rows):
             db.execute(_RENEW, (self._until(ttl), worker))
             return db.changes() > 0
 
-        return await self._db.transact(write)
+        is_known = await self._db.transact(write)
+        if not is_known:
+            self._unlock(worker)  # a worker that has to stop must not look alive
+        return is_known
 
     async def retire(self, worker: WorkerId) -> None:
         def write(db: apsw.Connection) -> None:
@@ -139,9 +150,10 @@ class ClaimRows(Rows):
     def _why_free(self, holder: WorkerId | None, expires: int) -> Cause | None:
         if holder is None:
             return "claimed"
-        if expires <= self._now():
-            return "expired"
-        return "dead" if self._is_dead(holder) else None
+        is_alive = self._is_alive(holder)
+        if is_alive is None:
+            return "expired" if expires <= self._now() else None
+        return None if is_alive else "dead"
 
     async def release(self, run: RunId, worker: WorkerId, version: int, *, ready: bool = False) -> bool:
         def write(db: apsw.Connection) -> bool:
@@ -201,18 +213,31 @@ class ClaimRows(Rows):
             os.close(handle)
         self._locks.clear()
 
-    def _is_dead(self, worker: WorkerId) -> bool:
-        """True only with proof: the lock is there, and nobody has it."""
+    def _is_alive(self, worker: WorkerId) -> bool | None:
+        """Whether a process holds the worker's lock; None if that cannot be seen."""
         if worker in self._locks:
-            return False
+            return True
         try:
             handle = os.open(self._lock_path(worker), os.O_RDWR)
         except OSError:
-            return False
+            return None
         try:
-            return _lock(handle)
+            return _is_locked(handle)
         finally:
             os.close(handle)
+
+
+_stores: WeakSet[ClaimRows] = WeakSet()
+
+
+def _let_go_after_fork() -> None:
+    """A child of a fork shares the locks of its parent, and would keep the parent's workers alive after its death."""
+    for store in list(_stores):
+        store._let_go_of_workers()
+
+
+if fcntl is not None:
+    os.register_at_fork(after_in_child=_let_go_after_fork)
 
 
 def _no_lock(store: Path, error: OSError) -> StoreError:
@@ -224,17 +249,24 @@ def _no_lock(store: Path, error: OSError) -> StoreError:
     return StoreError(f"could not write to {store}: {error}; nothing was written")
 
 
-def _lock(handle: int) -> bool:
-    """Take the lock if it is free. Where there are no such locks, nothing can be proved."""
+def _lock(handle: int) -> None:
+    """Hold the lock until the handle is closed. Where there are no such locks, the time alone decides."""
+    if fcntl is not None:
+        with suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _is_locked(handle: int) -> bool | None:
+    """Whether another handle holds the lock; None where there are no such locks. Several may ask at once."""
+    if fcntl is None:
+        return None
     try:
-        import fcntl
-    except ImportError:
-        return False
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
     except OSError:
-        return False
-    return True
+        return None
+    return False
 
 
 def _rows(db: apsw.Connection, sql: str, *values: Any) -> list[tuple[Any, ...]]:
