@@ -385,6 +385,10 @@ class Store(Journal, Catalog, Claims, Wakeups, Lines, Protocol):
         """The store's own clock, in microseconds since 1970."""
         ...
 
+    def reopen(self) -> Store:
+        """Another connection to the same data, for use on another event loop; the caller closes it."""
+        ...
+
     async def close(self) -> None:
         """Let go of files and connections. Claims stay as they are: a worker retires first."""
         ...

@@ -10,6 +10,7 @@ from outlast.history import events as e
 from outlast.history.ids import RunId, WorkerId
 from outlast.ledger import Ledger, Pen
 from outlast.lifecycle.turning import Turn
+from outlast.testing.faults import hide_locks
 
 START = 1_793_523_600_000_000
 """2026-11-01T09:00:00Z: when the first run is created; the others follow an hour apart."""
@@ -123,6 +124,7 @@ async def branched(maker: Maker) -> None:
 async def held(maker: Maker) -> None:
     pen = await maker.begin("payout", on_restart="hold", tags=("money",))
     await pen.append(began("transfer", inputs=b'{"amount": 250}'))
+    hide_locks(maker.store)
     maker.store.skew = 40_000_000
     taker = await maker.worker()
     (claim,) = await maker.store.claim(taker, runs=[pen.run])

@@ -9,8 +9,8 @@ from outlast.testing.contract import JournalContract, StoreContract
 
 
 class WithoutLocks(SqliteStore):
-    """As on a file system that has no locks: only their time says whether workers live, as the contract wants to see it. What
-    the locks prove is in `tests/stores`."""
+    """As on a file system that has no locks: only their time says whether workers live, as the contract wants to see it.
+    What the locks prove is in `tests/stores`."""
 
     def _lock_up(self, worker: WorkerId) -> None:
         pass

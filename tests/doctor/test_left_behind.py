@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from outlast.client.examining import evidence_of
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger import Ledger
+from outlast.lifecycle.diagnosis import Finding, diagnose
 from outlast.lifecycle.status import Status
 
 LAMP = "lamp fetched packed shipped"
@@ -297,3 +299,24 @@ def test_a_graph_fails_recoverably_of_a_permanent_failure_that_was_left(ward: An
     assert ward.status(run) == "failed"
     assert ward.recover(run) == []
     assert ward.is_sound(run)
+
+
+def test_a_worker_that_is_alive_and_does_not_renew_is_reported_and_nothing_is_changed(sqlite_ward: Any) -> None:
+    """P6: a process that was stopped holds its lock, so nobody takes the run"""
+
+    async def look() -> tuple[Finding, ...]:
+        owner, doctor = sqlite_ward.open(), sqlite_ward.open()
+        ledger = Ledger(owner)
+        worker = ledger.new_worker_id()
+        await owner.enrol(worker, 30)
+        begun = [e.RunCreated(workflow="doctor_errand"), e.RunStarted(), e.NodeScheduled(node="n")]
+        await ledger.create(RunId("ill"), begun, worker)
+        doctor.skew = 105_000_000
+        found = tuple(diagnose(await evidence_of(doctor, RunId("ill"), b"")))
+        await owner.close()
+        await doctor.close()
+        return found
+
+    (finding,) = [each for each in asyncio.run(look()) if each.code == "G1"]
+    assert (finding.standing, finding.remedy) == ("reported", None)
+    assert "is alive, but its claims expired 75 s ago and it has not renewed them" in finding.sentence

@@ -30,7 +30,7 @@ from outlast.stores.objects.opening import bucket_over
 from outlast.stores.postgres import PostgresStore
 from outlast.stores.sqlite import SqliteStore
 from outlast.testing.doors import LateArrivals
-from outlast.testing.faults import WAYS, Died, Fault, faulty
+from outlast.testing.faults import WAYS, Died, Fault, faulty, hide_locks
 from outlast.testing.plugin import SURVIVED
 from outlast.testing.scripted import (
     Ask,
@@ -130,6 +130,7 @@ async def interrupted(door: Door, script: Script, fault: Fault) -> tuple[State, 
             break
         assert process < 6, f"{fault} keeps the run from its end"
         await faults.deliver_held_back("slow")
+        hide_locks(inner)  # its process is gone
         successor = await door()
         successor.skew = process * 60_000_000
         try:

@@ -21,6 +21,7 @@ from outlast.lifecycle.turning import Turn
 from outlast.store import Query, Store
 from outlast.stores.memory import Memory, MemoryStore
 from outlast.stores.sqlite import SqliteStore
+from outlast.testing.faults import hide_locks
 
 RUN = RunId("run-1")
 WORKER = WorkerId("worker-1")
@@ -37,6 +38,7 @@ class Desk:
 
     async def owner(self) -> Pen:
         await self.store.enrol(WORKER, 30)
+        hide_locks(self.store)
         return await self.mine.create(RUN, BIRTH, WORKER)
 
     async def rival(self) -> Pen:

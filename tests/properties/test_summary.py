@@ -35,6 +35,7 @@ from outlast.lifecycle.turning import Turn
 from outlast.store import Claim, Head
 from outlast.stores.memory import MemoryStore
 from outlast.stores.sqlite import SqliteStore
+from outlast.testing.faults import hide_locks
 from outlast.testing.histories import Muse
 
 RUN = RunId("run")
@@ -271,6 +272,7 @@ class Crowd(RuleBasedStateMachine):
         worker, ledger = self.new_worker()
         if self.do(self.store.holding(RUN)) is not None:
             assert self.do(self.store.claim(worker, runs=[RUN])) == []
+            hide_locks(self.store)
             self.store.skew += int(TTL * 1_000_000) + 1
             self.do(self.store.renew(worker, TTL))
         (claim,) = self.do(self.store.claim(worker, runs=[RUN]))

@@ -68,7 +68,13 @@ class Scene:
 
     async def begin(self) -> None:
         await self.store.enrol(LIVE, 30)
-        await self.store.enrol(LOST, 30)
+        await self.let_die(LOST)
+
+    async def let_die(self, worker: WorkerId) -> None:
+        """A worker whose process ended without a word."""
+        process = self.store.reopen()
+        await process.enrol(worker, 30)
+        await process.close()
 
     async def pass_time(self, by: int = LATER) -> None:
         self.store.skew += by
@@ -327,6 +333,23 @@ def test_an_interruption_counts_for_a_run_that_is_to_hold(tmp_path: Path) -> Non
         head = await made.store.head(RunId("claim-expired"))
         assert head is not None
         assert not head.ready
+
+    play(str(tmp_path / "runs.db"), scene)
+
+
+def test_a_run_whose_worker_is_alive_and_does_not_renew_is_reported_and_left(tmp_path: Path) -> None:
+    """P6: a process that was stopped holds its lock, and nobody takes the run from it"""
+
+    async def scene(made: Scene) -> None:
+        await made.store.enrol(LIVE, 30)
+        await made.healthy()
+        made.store.skew += LATER
+        report = await Sweeper(made.ledger).sweep()
+        must_add_up(report)
+        (seen,) = report.runs
+        assert (seen.reason, report.stalled) == ("not renewed", 1)
+        assert f"worker {LIVE} is alive, but its claim expired 970 s ago" in seen.detail
+        assert await takeovers(made.store, "healthy") == []
 
     play(str(tmp_path / "runs.db"), scene)
 

@@ -7,7 +7,7 @@ arguments. What cannot be done in the run's present state is refused with a sent
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from msgspec import structs
 
@@ -29,6 +29,13 @@ RESTARTED = "Server restarted while workflow was running"
 
 _KEEPING_ANSWERS: frozenset[e.BranchCause] = frozenset({"recovery", "migrate", "retry"})
 
+Cause: TypeAlias = Literal["claimed", "expired", "dead"]
+_WHY: dict[Cause, str] = {
+    "claimed": "its worker gave the run back",
+    "expired": "the claim of its worker expired: its process ended, or was suspended or blocked for longer than that",
+    "dead": "the process of its worker ended",
+}
+
 Decision = list[e.AnyEvent]
 Ending = e.RunCompleted | e.RunFailed | e.RunCancelled | e.RunContinued
 
@@ -39,7 +46,7 @@ def take_over(
     worker: str,
     *,
     previous: str = "",
-    cause: Literal["claimed", "expired", "dead"] = "claimed",
+    cause: Cause = "claimed",
     hold: bool = False,
 ) -> Decision:
     """Begin a new epoch. If the owner before was interrupted, say what becomes of the nodes it left behind (C1, G1)."""
@@ -49,11 +56,11 @@ def take_over(
         return events
     if state.outline.cancel_requested is not None:  # a person has decided already
         return events
-    held = held_by_interruption(state, hold=hold)
+    held = held_by_interruption(state, hold=hold, cause=cause)
     return [*events, *([held] if held is not None else _done_again(state))]
 
 
-def held_by_interruption(state: State, *, hold: bool = False) -> e.RunFailed | None:
+def held_by_interruption(state: State, *, hold: bool = False, cause: Cause = "expired") -> e.RunFailed | None:
     """What is said of a run whose owner was interrupted, if a person has to decide before it goes on."""
     left = [(name, node) for name, node in state.nodes.items() if node.status is NodeStatus.STARTED]
     tired = [name for name, node in left if node.crashes + 1 >= CRASHES_BEFORE_HOLD]
@@ -64,7 +71,8 @@ def held_by_interruption(state: State, *, hold: bool = False) -> e.RunFailed | N
         reason = f"node {unrepeatable[0]} was interrupted and is not to be repeated without a person's word"
         return _held(reason, node=unrepeatable[0])
     if tired:
-        return _held(f"node {tired[0]} was interrupted {CRASHES_BEFORE_HOLD} times", node=tired[0])
+        times = f"node {tired[0]} was interrupted {CRASHES_BEFORE_HOLD} times, the last time because {_WHY[cause]}"
+        return _held(times, node=tired[0])
     return None
 
 

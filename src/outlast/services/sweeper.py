@@ -266,6 +266,7 @@ class SharedSweeper(Sweeper):
                 await self.sweep()
 
     async def is_elected(self) -> bool:
-        """Whether no live worker that holds runs comes before this one."""
-        live = {each.worker for each in (await self._holdings()).values() if each.is_live}
+        """Whether no worker that holds runs and renews its claims comes before this one."""
+        now = await self._store.now()
+        live = {each.worker for each in (await self._holdings()).values() if each.is_live and each.expires > now}
         return not live or min(live) == self._worker()

@@ -73,6 +73,11 @@ class MemoryStore:
     async def now(self) -> int:
         return self._now()
 
+    def reopen(self) -> MemoryStore:
+        other = MemoryStore(self.memory)
+        other.skew = self.skew
+        return other
+
     async def close(self) -> None:
         self.memory.listeners = [pair for pair in self.memory.listeners if pair[0] is not self]
 

@@ -28,6 +28,7 @@ The bucket (`bucket.py`) is the interface to the server; `remote.py` implements 
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 
 from outlast.store import Blobs
@@ -52,6 +53,7 @@ class ObjectStore(JournalObjects, NewsObjects, ClaimObjects, WakeupObjects, Line
 
     def __init__(self, bucket: Bucket, *, blobs: Path | None = None, readonly: bool = False) -> None:
         super().__init__(bucket, readonly=readonly)
+        self._reopen = partial(type(self), bucket, blobs=blobs, readonly=readonly)
         if blobs is None:
             self.blobs = ObjectBlobs(bucket, readonly=readonly)
         else:
@@ -66,6 +68,11 @@ class ObjectStore(JournalObjects, NewsObjects, ClaimObjects, WakeupObjects, Line
 
     async def now(self) -> int:
         return await self._now()
+
+    def reopen(self) -> ObjectStore:
+        other = self._reopen()
+        other.skew = self.skew
+        return other
 
     async def close(self) -> None:
         if self._tasks:

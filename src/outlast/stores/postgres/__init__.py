@@ -21,6 +21,7 @@ How it is kept:
 
 from __future__ import annotations
 
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
@@ -65,6 +66,9 @@ class PostgresStore(JournalRows, CatalogRows, ClaimRows, LineRows, RetentionRows
             raise BadInput("this is not a PostgreSQL address; write postgresql://user@host:5432/database")
         database = Database(server, readonly=readonly, relaxed=durability == "relaxed", patience=patience)
         super().__init__(database)
+        self._reopen = partial(
+            type(self), url, blobs=blobs, durability=durability, patience=patience, readonly=readonly
+        )
         self.blobs: Blobs = DatabaseBlobs(database)
         if blobs is not None:
             self.blobs = FolderBlobs(Path(blobs), durable=durability == "full", readonly=readonly)
@@ -82,6 +86,11 @@ class PostgresStore(JournalRows, CatalogRows, ClaimRows, LineRows, RetentionRows
     async def open(self) -> None:
         """Connect, and bring the schema to this version; what is wrong with the address or the server shows here."""
         await self._db.open()
+
+    def reopen(self) -> PostgresStore:
+        other = self._reopen()
+        other.skew = self.skew
+        return other
 
     async def close(self) -> None:
         await self._news.close()

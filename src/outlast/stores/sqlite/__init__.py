@@ -21,6 +21,7 @@ How it is kept:
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -54,6 +55,9 @@ class SqliteStore(JournalRows, CatalogRows, ClaimRows, WakeupRows, LineRows):
             file, durability=durability, commit=commit, busy_timeout=busy_timeout, readonly=readonly, vfs=vfs
         )
         super().__init__(database)
+        self._reopen = partial(
+            type(self), path, blobs=blobs, durability=durability, busy_timeout=busy_timeout, readonly=readonly, vfs=vfs
+        )
         folder = Path(blobs) if blobs is not None else file.with_name(file.name + ".blobs")
         self.blobs = FolderBlobs(folder, durable=durability == "full", readonly=readonly)
 
@@ -63,6 +67,11 @@ class SqliteStore(JournalRows, CatalogRows, ClaimRows, WakeupRows, LineRows):
 
     async def now(self) -> int:
         return self._now()
+
+    def reopen(self) -> SqliteStore:
+        other = self._reopen()
+        other.skew = self.skew
+        return other
 
     async def close(self) -> None:
         self._stop_watching()

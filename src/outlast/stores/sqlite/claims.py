@@ -1,13 +1,14 @@
 """Workers and the runs they hold, in SQLite.
 
 A worker's life is one row with a time, renewed for all its runs at once, and a lock on a file of its own, which the system
-frees when the process is gone. The lock decides: while it is held the worker is alive, whatever the clock says, for the clock
-may be set and the machine may sleep. The time decides only where no lock can be seen.
+frees when the process is gone. The lock decides: while it is held the worker is alive, whatever the clock says, for a clock
+may be set and a machine may sleep. The time decides only where no lock can be seen.
 """
 
 from __future__ import annotations
 
 import errno
+import importlib
 import os
 from collections.abc import Collection, Sequence
 from contextlib import suppress
@@ -17,16 +18,13 @@ from weakref import WeakSet
 
 import apsw
 
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
-
 from outlast.errors import StoreError, StoreFull, StoreReadOnly
 from outlast.history.ids import RunId, WorkerId
 from outlast.store import Claim, Holding
 from outlast.stores.sqlite.database import Database
 from outlast.stores.sqlite.rows import Rows
+
+fcntl: Any = importlib.import_module("fcntl") if os.name == "posix" else None
 
 _ENROL = "insert or replace into worker (id, expires) values (?, ?)"
 _RENEW = "update worker set expires = ? where id = ?"
