@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from outlast.compose import connect, open, run
     from outlast.definition.retry import Retry
     from outlast.errors import (
+        AlreadyAnswered,
         AlreadyExists,
         BadInput,
         Cancelled,
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
         Gone,
         Held,
         NodeFailure,
+        NotAsked,
         NotDurable,
         NotFound,
         NotImportable,
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _ROOMS = {
+    "AlreadyAnswered": "outlast.errors",
     "AlreadyExists": "outlast.errors",
     "BadInput": "outlast.errors",
     "Blocking": "outlast.client",
@@ -49,6 +52,7 @@ _ROOMS = {
     "Held": "outlast.errors",
     "Node": "outlast.runtime.functions",
     "NodeFailure": "outlast.errors",
+    "NotAsked": "outlast.errors",
     "NotDurable": "outlast.errors",
     "NotFound": "outlast.errors",
     "NotImportable": "outlast.errors",
@@ -93,6 +97,7 @@ _ROOMS = {
 """Where each name lives. A room is entered when something of it is first asked for: to import this package costs nothing."""
 
 __all__ = [
+    "AlreadyAnswered",
     "AlreadyExists",
     "BadInput",
     "Blocking",
@@ -106,6 +111,7 @@ __all__ = [
     "Held",
     "Node",
     "NodeFailure",
+    "NotAsked",
     "NotDurable",
     "NotFound",
     "NotImportable",

@@ -5,7 +5,9 @@
     │   ├── Illegal            the event may not follow what the log holds (names the invariant)
     │   ├── NotFound           no such run, branch, event or blob
     │   ├── AlreadyExists      a run of that id is there already, and is another one
+    │   ├── NotAsked           an answer to a question that is not asked, or not yet
     │   ├── Gone               what it answers is over: finished, withdrawn, or on a dead branch
+    │   │   └── AlreadyAnswered    the question has its answer
     │   ├── NotDurable         workflow code asked for what would not happen again in the same way
     │   ├── Unawaited          workflow code made a call and did not await it
     │   ├── NotImportable      the code of a run is not found here
@@ -61,8 +63,16 @@ class AlreadyExists(Refused):
     """A run of that id exists and was created with other contents."""
 
 
+class NotAsked(Refused):
+    """The run is not over and does not ask this, or does not ask it yet: the same answer may be accepted later."""
+
+
 class Gone(Refused):
     """What this answers is over: the run ended, the question was withdrawn or answered, the branch is dead."""
+
+
+class AlreadyAnswered(Gone):
+    """The question was answered before. To give the same answer again is never necessary."""
 
 
 class NotDurable(Refused):

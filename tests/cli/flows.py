@@ -109,6 +109,19 @@ async def asking() -> str:
     return f"{is_wanted} {count}"
 
 
+DRAFT = "Publish this?\n\n" + "\n".join(f"  line {number} of the draft" for number in range(40)) + "\n  THE END"
+
+
+@ol.workflow
+async def drafting() -> bool:
+    return await ol.approve(DRAFT)
+
+
+@ol.workflow
+async def asking_below() -> bool:
+    return await drafting()
+
+
 @ol.workflow
 async def asking_twice() -> str:
     first, second = await ol.gather(ol.ask("First?", key="one"), ol.ask("Second?", key="two"))

@@ -57,7 +57,7 @@ def test_wrong_answers_and_second_ones_are_refused(project: Any) -> None:
             (("--json", "{"), "--json is not JSON"),
             (("--json", "12"), "of type boolean, not 12"),
             (("yes", "--no"), "give one answer"),
-            (("yes", "--interaction", "other"), "does not ask 'other' (any more); it asks:\n  --interaction approve"),
+            (("yes", "--interaction", "other"), "does not ask 'other'; it asks:\n  run q, approve: Shall we?"),
             ((), "“Shall we?” wants yes or no: outlast answer q --yes|--no"),
         ):
             ran = project("answer", "q", *arguments)
@@ -67,18 +67,43 @@ def test_wrong_answers_and_second_ones_are_refused(project: Any) -> None:
         assert project("answer", "q", "yes", "--interaction", "approve").returncode == 0
         twice = project("answer", "q", "yes", "--interaction", "approve")
         assert twice.returncode == 2
-        assert "does not ask 'approve' (any more)" in twice.stderr
+        assert "question 'approve' of run q is answered already" in twice.stderr
 
 
 def test_of_several_questions_one_has_to_be_named(project: Any) -> None:
     with project.begun("run", "flows:asking_twice", "--id", "q") as process:
         project.until(lambda: "more than one thing" in project("answer", "q", "x").stderr)
         refusal = project("answer", "q", "x").stderr
-        names = [line.split()[1].rstrip(":") for line in refusal.splitlines() if "--interaction" in line]
+        names = [line.split()[2].rstrip(":") for line in refusal.splitlines()[1:]]
         for name in names:
             assert project("answer", "q", f"for {name}", "-i", name).returncode == 0
         out, _ = process.communicate(timeout=30)
     assert out.decode() == " ".join(f"for {name}" for name in names) + "\n"
+
+
+def test_the_whole_question_stands_where_it_is_decided_and_a_list_marks_its_cut(project: Any) -> None:
+    with asked(project, "flows:drafting", "--id", "q") as process:
+        process.send_signal(signal.SIGKILL)
+        process.wait(30)
+    assert "  line 39 of the draft\n    THE END" in project("show", "q").stdout
+    explained = project("explain", "q").stdout
+    assert next(line for line in explained.splitlines() if line.startswith("now  It waits")).endswith("THE END”.")
+    assert "THE END" in project("answer", "q").stderr
+    for command in ("ps", "events"):
+        told = project(command, *(["q"] if command == "events" else [])).stdout
+        assert "Publish this?" in told
+        assert "THE END" not in told
+        assert "…" in told
+
+
+def test_an_answer_for_a_parent_says_which_run_took_it(project: Any) -> None:
+    with project.begun("run", "flows:asking_below", "--id", "q") as process:
+        project.until(lambda: "Publish this?" in project("ps").stdout)
+        said = project("answer", "q", "yes", "-o", "ids")
+        assert said.returncode == 0, said.stderr
+        assert said.stdout.strip() != "q"
+        out, _ = process.communicate(timeout=30)
+    assert out == b"true\n"
 
 
 def test_a_run_that_is_over_takes_no_answer(project: Any) -> None:

@@ -54,7 +54,7 @@ def test_a_signal_pauses_the_run_at_its_checkpoint_and_tells_what_there_is(
     assert (ran.returncode, ran.stdout) == (0, "1\n")
     assert (project.folder / "out" / "second.txt").read_text() == "whole"
     files = {file["path"]: file["complete"] for file in shown(project, "w")["files"]}
-    assert files == {"out/first.txt": True, "out/second.txt": True}
+    assert files == {"out/first.txt": True, "out/second.txt": True, "out/second_interrupted.txt": False}
     assert project("verify", "w").returncode == 0
 
 

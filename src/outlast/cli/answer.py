@@ -12,13 +12,11 @@ from outlast.cli.doorway import SOUND, carry_out
 from outlast.cli.options import ByOption, Reply, ReplyOption, RunArgument, StoreOption, settings_of, whoever
 from outlast.cli.questions import how_to_answer, schema_of, understood, wanted
 from outlast.cli.screen import notice, write_bytes, write_json
-from outlast.cli.words import cropped, plain
-from outlast.client import Client
+from outlast.cli.words import cropped
 from outlast.compose import open_desk
-from outlast.errors import BadInput, Gone
+from outlast.errors import BadInput
 from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
-from outlast.lifecycle.status import TERMINAL
 from outlast.settings import Settings
 
 
@@ -68,8 +66,7 @@ async def _answer(settings: Settings, name: str, given: Given, interaction: str 
     if given.number > 1:
         raise BadInput("give one answer: a VALUE, --json, or --yes or --no")
     async with open_desk(settings, readonly=True) as desk:
-        run = await desk.find(name)
-        question = _chosen(run, await _questions(desk, run), interaction)
+        run, question = await desk.asked(await desk.find(name), interaction)
     answered = await _meant(run, question, given)
     async with open_desk(settings) as desk:
         await desk.answer(run, answered, interaction=question.id, by=by)
@@ -78,33 +75,8 @@ async def _answer(settings: Settings, name: str, given: Given, interaction: str 
     elif reply is Reply.IDS:
         write_bytes(f"{run}\n".encode())
     else:
-        notice(f"run {run}: “{question.text or question.id}” is answered", style="bold")
+        notice(f"run {run}: “{cropped(question.text or question.id)}” is answered", style="bold")
     return SOUND
-
-
-async def _questions(desk: Client, run: RunId) -> list[Wait]:
-    """What it asks, with what an answer has to look like: only the log has that."""
-    from outlast.cli.tally import tally_of
-
-    summary = await desk.get(run)
-    if summary.status in TERMINAL and not summary.held:
-        newest = await desk.goes_on_as(run)
-        raise Gone(
-            f"run {run} is {summary.status}: it takes no more answers{f'; it goes on as {newest}' if newest != run else ''}"
-        )
-    return (await tally_of(desk, run)).questions
-
-
-def _chosen(run: RunId, questions: list[Wait], interaction: str | None) -> Wait:
-    chosen = [each for each in questions if interaction in (None, each.id)]
-    if len(chosen) == 1:
-        return chosen[0]
-    shown = "".join(f"\n  --interaction {plain(each.id)}: {cropped(each.text, 100)}" for each in questions)
-    if not chosen and interaction is not None:
-        raise Gone(f"run {run} does not ask {interaction!r} (any more){f'; it asks:{shown}' if shown else ''}")
-    if not chosen:
-        raise Gone(f"run {run} asks nothing now")
-    raise BadInput(f"run {run} asks more than one thing; say which one is answered:{shown}")
 
 
 async def _meant(run: RunId, question: Wait, given: Given) -> Any:

@@ -16,7 +16,7 @@ from outlast.cli.questions import how_to_answer
 from outlast.cli.screen import notice
 from outlast.cli.tally import Tally, caught_up
 from outlast.client import Client, Query
-from outlast.errors import BadInput, Gone, NotFound
+from outlast.errors import BadInput, Gone, NotAsked, NotFound
 from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
 from outlast.lifecycle.status import Status
@@ -151,9 +151,9 @@ class Attendant:
             await self._desk.answer(run, asked.result(), interaction=question.id, by=self._manner.by)
         except EOFError:
             return False
-        except (Gone, BadInput) as refusal:
+        except (Gone, NotAsked, BadInput) as refusal:
             notice(str(refusal), style="red")
-            return isinstance(refusal, Gone)
+            return not isinstance(refusal, BadInput)
         finally:
             self._is_asking = False
             asked.cancel()

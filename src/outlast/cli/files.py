@@ -11,7 +11,7 @@ from outlast.cli.tally import Tally
 from outlast.client import Client
 from outlast.errors import NotFound
 from outlast.history.ids import RunId
-from outlast.runtime.written import FINISHED, INTERRUPTED, partial_of
+from outlast.runtime.written import FINISHED, INTERRUPTED
 
 MOST_LINES = 50_000
 """So many lines of a run are looked through."""
@@ -26,12 +26,12 @@ class File(Struct, frozen=True):
 
 
 async def files_of(desk: Client, run: RunId) -> list[File]:
-    """Each once, in the order they were first written; a partial one only until the file it is a part of is complete."""
+    """Each once, in the order they were first written. A partial file is listed also when a later attempt completed its own:
+    nothing removes it."""
     found: dict[str, File] = {}
     seen = 0
     async for line in desk.lines(run):
         if line.logger == FINISHED:
-            found.pop(partial_of(line.text), None)
             found[line.text] = File(line.text, line.node, True)
         elif line.logger == INTERRUPTED:
             found[line.text] = File(line.text, line.node, False)

@@ -19,7 +19,7 @@ from outlast.cli.questions import how_to_answer
 from outlast.cli.screen import columns, screen, show_columns, show_line, show_text, write_bytes, write_json
 from outlast.cli.tally import Tally, Work, status_in_words, tally_of
 from outlast.cli.when import local, span, took, until
-from outlast.cli.words import COLOURS, counted, cropped, plain, wait_in_words
+from outlast.cli.words import COLOURS, LONGEST_WAIT, counted, cropped, plain, wait_in_words
 from outlast.client import Summary
 from outlast.compose import open_desk
 from outlast.history.events import Failure, Value
@@ -102,6 +102,7 @@ class Page:
         self._show_part("children", list(self._children()))
         self._show_part("files", list(self._written()))
         self._show_part("waits for", list(self._waits()))
+        self._show_long_questions()
         self._show_error()
 
     def _show_part(self, title: str, rows: Sequence[tuple[Text, ...]]) -> None:
@@ -214,6 +215,13 @@ class Page:
             if wait.kind == "interaction":
                 how = how_to_answer(self._tally.run, wait, self._where, is_only=is_only)
             yield Text(wait_in_words(wait, self._now)), Text(how, style="dim")
+
+    def _show_long_questions(self) -> None:
+        """All of each question that is cut above: nobody is to decide about a part of it."""
+        for question in self._tally.questions:
+            if question.text != cropped(question.text, LONGEST_WAIT):
+                self._console.print(Text.assemble("\n", ("question", "bold"), f" {plain(question.id)}"))
+                show_text(self._console, "  " + question.text.replace("\n", "\n  "))
 
     def _show_error(self) -> None:
         outline = self._tally.state.outline

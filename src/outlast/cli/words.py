@@ -25,6 +25,7 @@ SHORTEST = 13
 """So much of a UUIDv7 is the millisecond it was made in: seldom shared, also with runs that are not on the screen."""
 LONGEST = 300
 """More of a text is not shown in a table."""
+LONGEST_WAIT = 80
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -39,7 +40,7 @@ def plain(text: str, *, keep_indent: bool = False) -> str:
 def cropped(text: str, length: int = LONGEST) -> str:
     """`plain`, and not longer than that."""
     words = plain(text[: 4 * length])
-    return words if len(words) <= length else words[: length - 1] + "…"
+    return words if len(words) <= length and len(text) <= 4 * length else words[: length - 1] + "…"
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
@@ -65,7 +66,7 @@ def _cut(run: str, length: int) -> str:
 def wait_in_words(wait: Wait, now: int) -> str:
     """What one wait is for."""
     when = f" {until(wait.due, now)}" if wait.due is not None else ""
-    text = cropped(wait.text, 80)
+    text = cropped(wait.text, LONGEST_WAIT)
     match wait.kind:
         case "interaction":
             return f"answer to “{text or plain(wait.id)}”" + (f" (expires{when})" if when else "")

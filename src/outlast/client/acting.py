@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from pathlib import PurePath
 from typing import Any, ParamSpec, TypeVar
@@ -14,6 +14,7 @@ from outlast.client.answers import must_fit
 from outlast.client.exclusion import marks_of
 from outlast.client.going_back import PATIENCE
 from outlast.client.handle import Handle
+from outlast.client.questions import not_open, open_question, questions_of
 from outlast.client.sameness import mean_the_same
 from outlast.client.versions import Versions
 from outlast.errors import AlreadyExists, BadInput, Cancelled, Gone, Held, NotDurable, OutlastError, Refused
@@ -225,42 +226,32 @@ class Client(Versions):
 
     # --- people
 
-    async def answer(self, run: RunId, value: Any, *, interaction: str | None = None, by: str = "") -> None:
-        """Answer what a run asks. If it asks several things, `interaction` says which; a wrong kind of answer is refused."""
-        by, head = words("by", by), await self._head(run)
-        if head.closed:
-            newest = await self.goes_on_as(run)
-            raise Gone(
-                f"run {run} is over: it takes no more answers{f'; it goes on as {newest}' if newest != run else ''}"
-            )
-        wait = await self._question(run, interaction)
+    async def answer(self, run: RunId, value: Any, *, interaction: str | None = None, by: str = "") -> RunId:
+        """Answer what a run asks, and return which run that was: if the run asks nothing itself, the answer is for the one
+        open question of the run it continued as, or of its children. If there are several, `interaction` says which.
+
+        A wrong kind of answer is refused. `NotAsked` means that there is no such question yet, `AlreadyAnswered` that it has
+        its answer, any other `Gone` that nobody waits for one any more."""
+        by = words("by", by)
+        run, wait = await self.asked(run, interaction)
         schema = msgspec.json.decode(wait.detail)
         raw = _plain(value, schema)
         must_fit(msgspec.json.decode(raw), schema)
         answered = e.InteractionAnswered(interaction=wait.id, answer=await stored(raw, self._store.blobs), by=by)
-        await self._ledger.deliver(run, [answered])
+        try:
+            await self._ledger.deliver(run, [answered])
+        except Gone:
+            raise await not_open(self._store, run, wait.id) from None
+        return run
+
+    async def asked(self, run: RunId, interaction: str | None = None) -> tuple[RunId, Wait]:
+        """The open question that `answer` would answer, and the run that asks it; the same errors if there is none."""
+        await self._head(run)
+        return await open_question(self._store, await self.get(run), interaction)
 
     async def questions(self, run: RunId) -> list[Wait]:
-        """What the run asks people now."""
-        summary = await self.get(run)
-        waits: Iterable[Wait] = summary.waits
-        if summary.waiting > len(summary.waits):  # a summary names only some
-            waits = (await self._state(run)).waits.values()
-        return [wait for wait in waits if wait.kind == "interaction"]
-
-    async def _question(self, run: RunId, interaction: str | None) -> Wait:
-        if interaction is None:
-            asked = await self.questions(run)
-            if not asked:
-                raise Gone(f"run {run} asks nothing now")
-            if len(asked) > 1:
-                shown = "".join(f"\n  {wait.id}: {wait.text}" for wait in asked)
-                raise BadInput(f"run {run} asks more than one thing; say which one is answered:{shown}")
-            interaction = asked[0].id
-        wait = await self._store.wait(run, f"interaction:{interaction}")
-        if wait is None:
-            raise Gone(f"run {run} does not ask {interaction!r} (any more)")
-        return wait
+        """What the run itself asks people now."""
+        return await questions_of(self._store, await self.get(run))
 
     async def leave(self) -> None:
         """Nothing more will be asked."""

@@ -107,9 +107,13 @@ class Blocking:
         """See `Client.questions`."""
         return self._thread.do(self._client.questions(run))
 
-    def answer(self, run: RunId, value: Any, *, interaction: str | None = None, by: str = "") -> None:
+    def answer(self, run: RunId, value: Any, *, interaction: str | None = None, by: str = "") -> RunId:
         """See `Client.answer`."""
-        self._thread.do(self._client.answer(run, value, interaction=interaction, by=by))
+        return self._thread.do(self._client.answer(run, value, interaction=interaction, by=by))
+
+    def asked(self, run: RunId, interaction: str | None = None) -> tuple[RunId, Wait]:
+        """See `Client.asked`."""
+        return self._thread.do(self._client.asked(run, interaction))
 
     def goes_on_as(self, run: RunId) -> RunId:
         """See `Client.goes_on_as`."""
@@ -301,9 +305,9 @@ class BlockingHandle(Generic[R]):
         """See `Handle.pause`."""
         self._engine.pause(self.run, by=by, reason=reason)
 
-    def answer(self, value: Any, *, interaction: str | None = None, by: str = "") -> None:
+    def answer(self, value: Any, *, interaction: str | None = None, by: str = "") -> RunId:
         """See `Handle.answer`."""
-        self._engine.answer(self.run, value, interaction=interaction, by=by)
+        return self._engine.answer(self.run, value, interaction=interaction, by=by)
 
     def __repr__(self) -> str:
         return repr(self._handle)

@@ -52,9 +52,9 @@ class Handle(Generic[R]):
         """Ask it to stop where it can go on later."""
         await self._client.pause(self.run, by=by, reason=reason)
 
-    async def answer(self, value: Any, *, interaction: str | None = None, by: str = "") -> None:
-        """Answer what it asks."""
-        await self._client.answer(self.run, value, interaction=interaction, by=by)
+    async def answer(self, value: Any, *, interaction: str | None = None, by: str = "") -> RunId:
+        """Answer what it asks; see `Client.answer`."""
+        return await self._client.answer(self.run, value, interaction=interaction, by=by)
 
     def __repr__(self) -> str:
         return f"<run {self.run}{f' of {self._workflow.spec.name}' if self._workflow else ''}>"

@@ -20,6 +20,9 @@ from outlast.lifecycle.status import Status
 SHOWN_WAITS = 8
 """A summary names this many waits; `waiting` counts them all."""
 
+LONGEST_TEXT = 200
+"""Characters of a wait's text in a summary; the wait itself has all of it."""
+
 
 class Summary(Struct, frozen=True, omit_defaults=True):
     """What lists, filters and pages show of a run without reading its log."""
@@ -95,6 +98,11 @@ def is_changed(draft: Draft, kinds: frozenset[type[e.Event]]) -> bool:
 def _shown(waits: Table[Wait]) -> tuple[Wait, ...]:
     """The first few waits in the order they began; details stay in the wait itself."""
     return tuple(
-        Wait(wait.kind, wait.id, wait.node, wait.due, wait.text[:200], wait.hash)
+        Wait(wait.kind, wait.id, wait.node, wait.due, shortened(wait.text), wait.hash)
         for wait in islice(waits.values(), SHOWN_WAITS)
     )
+
+
+def shortened(text: str, length: int = LONGEST_TEXT) -> str:
+    """The text, or its beginning with a mark where it is cut."""
+    return text if len(text) <= length else f"{text[: length - 1]}…"

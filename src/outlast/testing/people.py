@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from outlast.client import Client
-from outlast.errors import Gone, OutlastError, Refused, StoreError
+from outlast.errors import Gone, NotAsked, OutlastError, Refused, StoreError
 from outlast.history import events as e
 from outlast.history.ids import RunId, question_of
 from outlast.ledger.reading import head_of, records
@@ -126,7 +126,7 @@ class _Attendant:
             return
         try:
             await self._client.answer(run, value, interaction=asked.interaction)
-        except Gone:
+        except (Gone, NotAsked):  # or asked on a branch that was left
             return
         except StoreError:
             raise

@@ -54,7 +54,7 @@ def times(number: int) -> str:
 def cropped(text: str, length: int = LONGEST) -> str:
     """The text on one line, and not longer than that."""
     words = " ".join(text[: 4 * length].split())
-    return words if len(words) <= length else words[: length - 1] + "…"
+    return words if len(words) <= length and len(text) <= 4 * length else words[: length - 1] + "…"
 
 
 def quoted(text: str) -> str:

@@ -129,7 +129,10 @@ def _wait(wait: Wait, now: int) -> str:
     text = say.cropped(wait.text) if wait.text else say.cropped(wait.id, 60)
     match wait.kind:
         case "interaction":
-            return f"It waits for an answer to “{text}”{f', until {due[3:]} from now' if due.startswith('in') else ''}."
+            asked = " ".join((wait.text or wait.id).split())  # all of it: here somebody decides
+            return (
+                f"It waits for an answer to “{asked}”{f', until {due[3:]} from now' if due.startswith('in') else ''}."
+            )
         case "signal":
             return f"It waits for the signal {text}."
         case "timer" if wait.id == f"retry:{wait.node}":

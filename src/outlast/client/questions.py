@@ -1,0 +1,115 @@
+"""What runs ask people: which open question an answer is for, and why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import TypeAlias
+
+from outlast.errors import AlreadyAnswered, BadInput, Gone, NotAsked, Refused
+from outlast.history import events as e
+from outlast.history.ids import RunId
+from outlast.ledger.reading import head_of, lineage_of, records, state_of
+from outlast.lifecycle.state import Interaction, State, Wait
+from outlast.lifecycle.summary import Summary, shortened
+from outlast.runtime.ends import newest_of, open_children
+from outlast.store import Store
+
+LONGEST_TEXT = 100
+"""Characters of a question that are shown in a list of them."""
+Asked: TypeAlias = tuple[RunId, Wait]
+
+
+async def questions_of(store: Store, summary: Summary) -> list[Wait]:
+    """What a run asks now. A summary names only some waits, with texts that are cut."""
+    if summary.waiting > len(summary.waits):
+        return _questions(await _state(store, summary.run))
+    named = [wait.name for wait in summary.waits if wait.kind == "interaction"]
+    return [wait for name in named if (wait := await store.wait(summary.run, name)) is not None]
+
+
+async def open_question(store: Store, summary: Summary, interaction: str | None) -> Asked:
+    """The question that an answer to a run is for, and which run asks it: the run itself; else the run it goes on as, or one
+    of the children that they wait for. `interaction` names it; without it, it must be the only one."""
+    run = summary.run
+    if interaction is None:
+        found = [(run, wait) for wait in await questions_of(store, summary)]
+    else:
+        named = await store.wait(run, f"interaction:{interaction}")
+        found = [(run, named)] if named is not None else []
+    found = found or await _asked_in_family(store, run, interaction)
+    if len(found) > 1:
+        raise BadInput(f"run {run} asks more than one thing; say which one is answered:{_listed(found)}")
+    return found[0]
+
+
+async def not_open(store: Store, run: RunId, interaction: str) -> Gone:
+    """Why a question that was open can no longer be answered."""
+    return _over(run, interaction, (await _state(store, run)).interactions.get(interaction))
+
+
+async def _asked_in_family(store: Store, run: RunId, interaction: str | None) -> list[Asked]:
+    known = (await _state(store, run)).interactions.get(interaction) if interaction is not None else None
+    if interaction is not None and known is not None:
+        raise _over(run, interaction, known)
+    family = [each async for each in _family(store, run)]
+    found = [(each, wait) for each, state in family for wait in _questions(state) if interaction in (None, wait.id)]
+    if not found:
+        raise await _refusal(store, run, family, interaction)
+    return found
+
+
+async def _family(store: Store, run: RunId) -> AsyncIterator[tuple[RunId, State]]:
+    """The run that a run goes on as by now, and those of the children that it waits for."""
+    newest = await newest_of(store, run)
+    state = await _state(store, newest)
+    yield newest, state
+    for child in open_children(state):
+        if await store.head(child) is not None:
+            async for each in _family(store, child):
+                yield each
+
+
+async def _state(store: Store, run: RunId) -> State:
+    return await state_of(store, run, await lineage_of(store, await head_of(store, run)))
+
+
+def _questions(state: State) -> list[Wait]:
+    return [wait for wait in state.waits.values() if wait.kind == "interaction"]
+
+
+async def _refusal(store: Store, run: RunId, family: Sequence[tuple[RunId, State]], interaction: str | None) -> Refused:
+    newest, last = family[0]
+    is_any = interaction is None and not last.is_closed
+    for each, state in family:
+        for name, known in state.interactions.items():
+            if interaction == name or (is_any and known.answer is not None):
+                return _over(each, name, known)
+    if last.is_closed:
+        return Gone(f"run {newest} is {last.status}: it takes no more answers")
+    if interaction is None:
+        return NotAsked(f"run {run} has not asked anything yet")
+    if await _was_asked(store, newest, interaction):
+        return _over(newest, interaction, None)
+    others = [(each, wait) for each, state in family for wait in _questions(state)]
+    return NotAsked(f"run {run} does not ask {interaction!r}{f'; it asks:{_listed(others)}' if others else ' yet'}")
+
+
+async def _was_asked(store: Store, run: RunId, interaction: str) -> bool:
+    """Whether a question was asked on a branch that was left since: asked again it has another name."""
+    async for record in records(store, run):
+        for event in record.events():
+            if isinstance(event, e.InteractionRequested) and event.interaction == interaction:
+                return True
+    return False
+
+
+def _over(run: RunId, interaction: str, known: Interaction | None) -> Gone:
+    if known is not None and known.answer is not None:
+        return AlreadyAnswered(f"question {interaction!r} of run {run} is answered already")
+    return Gone(f"question {interaction!r} of run {run} was withdrawn")
+
+
+def _listed(questions: Sequence[Asked]) -> str:
+    return "".join(
+        f"\n  run {run}, {wait.id}: {shortened(' '.join(wait.text.split()), LONGEST_TEXT)}" for run, wait in questions
+    )
