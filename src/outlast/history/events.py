@@ -65,6 +65,8 @@ class RunCreated(Event, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     parent: str = ""
     parent_node: str = ""
+    as_child: str = ""
+    """The id under which the parent waits for it, if that does not follow from `parent` and `parent_node`."""
     forked_from: str = ""
     forked_at: int = 0
     on_restart: Literal["resume", "hold"] = "resume"

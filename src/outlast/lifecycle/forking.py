@@ -117,6 +117,7 @@ class _Copying:
             title=self._title or event.title,
             parent="",
             parent_node="",
+            as_child="",
             forked_from=self._run,
             forked_at=self._cutoff,
         )

@@ -65,6 +65,7 @@ VOLATILE = frozenset(
             "root",
             "parent",
             "parent_node",
+            "as_child",
             "forked_from",
             "child",
             "successor",

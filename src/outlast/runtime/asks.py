@@ -14,7 +14,7 @@ import msgspec
 
 from outlast.definition.function import NodeSpec
 from outlast.history import events as e
-from outlast.history.ids import RunId, derived_run, input_hash, question_of
+from outlast.history.ids import RunId, checked_run, derived_run, input_hash, question_of
 from outlast.lifecycle.decide import RUN_ENDED
 from outlast.lifecycle.state import NodeStatus, State
 from outlast.runtime import adopting
@@ -299,10 +299,10 @@ class QuestionAsk(Ask):
 
 
 class ChildAsk(Ask):
-    """A run of another workflow, started for this one. Its id follows from this run's and the name it is called by; after
-    a person went back, what is called anew is another run."""
+    """A run of another workflow, started for this one. Its id is the one `given` to it, or follows from this run's and the
+    name it is called by; after a person went back, what is called anew is another run."""
 
-    __slots__ = ("child", "hash", "node", "packed", "workflow")
+    __slots__ = ("child", "given", "hash", "node", "packed", "workflow")
 
     child: RunId
     node: str
@@ -310,13 +310,18 @@ class ChildAsk(Ask):
     def __init__(self, name: str, workflow: Workflow[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         super().__init__(name, f"child:{name}")
         self.workflow = workflow
+        self.given: str = workflow.start.get("id", "")
         self.packed = workflow.arguments.pack(args, kwargs)
         self.hash = input_hash(self.packed.inputs)
 
     def bound_to(self, run: RunId, generation: int) -> None:
         self.node = f"{self.name}~b{generation}" if generation else self.name
-        self.child = derived_run(run, self.node)
-        self.key = f"child:{self.child}"
+        given = self.given and checked_run(f"{self.given}-b{generation}" if generation else self.given)
+        self.is_child(given or derived_run(run, self.node))
+
+    def is_child(self, run: RunId) -> None:
+        self.child = run
+        self.key = f"child:{run}"
 
     def say(self, pending: list[e.AnyEvent]) -> None:
         pending.append(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from outlast.errors import AlreadyExists, StoreError
+from outlast.errors import AlreadyExists, Gone, StoreError
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.runtime import ends, registry
 from outlast.runtime.asks import ChildAsk
+from outlast.runtime.callers import shown
+from outlast.runtime.failures import failure_of
 from outlast.runtime.finding import found_at
 from outlast.runtime.values import stored
 
@@ -25,7 +28,10 @@ async def start(worker: Worker, parent: Outcomes, ask: ChildAsk, *, again: bool)
         while parent.wants(ask):
             try:
                 if again and await worker.store.head(ask.child) is not None:
-                    await _look_after(worker, ask.child)
+                    if (await ends.created_of(worker.store, ask.child)).parent != parent.run:
+                        await _refuse(worker, parent, ask)
+                    else:
+                        await _look_after(worker, ask.child)
                 else:
                     await _create(worker, parent, ask)
                 return
@@ -59,6 +65,7 @@ async def _create(worker: Worker, parent: Outcomes, ask: ChildAsk) -> None:
         params=await stored(ask.packed.inputs, worker.store.blobs),
         parent=parent.run,
         parent_node=ask.node,
+        as_child=ask.given and ask.child,
         root=parent.created.root,
         on_restart=spec.on_restart,
         entry=found_at(spec),
@@ -70,6 +77,16 @@ async def _create(worker: Worker, parent: Outcomes, ask: ChildAsk) -> None:
     else:
         await worker.ledger.create_ready(ask.child, created)
         worker.take_on(ask.child)
+
+
+async def _refuse(worker: Worker, parent: Outcomes, ask: ChildAsk) -> None:
+    """Its id is that of a run which is not a child of this one: the parent receives a failure."""
+    taken = AlreadyExists(
+        f"{shown(ask.where)}: there is a run {ask.child} already, and it is no child of run {parent.run}"
+    )
+    failure = failure_of(taken)
+    with suppress(Gone):
+        await worker.ledger.deliver(parent.run, [e.ChildEnded(child=ask.child, status="failed", error=failure)])
 
 
 async def _look_after(worker: Worker, child: RunId) -> None:

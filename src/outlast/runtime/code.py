@@ -66,6 +66,7 @@ class Code:
         "_is_dismissed",
         "_loop",
         "broken",
+        "child_ids",
         "close",
         "closing",
         "fresh",
@@ -87,6 +88,8 @@ class Code:
         self.open: dict[str, Ask] = {}
         self.fresh: dict[str, Ask] = {}
         self.closing: dict[str, Ask] = {}
+        self.child_ids: set[str] = set()
+        """The ids that the code gave to child runs."""
         self.made: dict[int, Made] = {}
         """Calls that were made and have not begun, by their `id()`."""
         self.close: Callable[[Ask], None] | None = None

@@ -133,17 +133,17 @@ async def newest_of(store: Journal, run: RunId) -> RunId:
 
 async def _is_waited_for(store: Journal, run: RunId, created: e.RunCreated) -> bool:
     """Whether this is what the parent's child goes on as. It is not if somebody had an earlier run of the chain go back."""
-    child = _child_of(created)
+    child = child_of(created)
     return run == child or await newest_of(store, child) == run
 
 
-def _child_of(created: e.RunCreated) -> RunId:
+def child_of(created: e.RunCreated) -> RunId:
     """The run that the parent started, which this one is or goes on for."""
-    return derived_run(created.parent, created.parent_node)
+    return RunId(created.as_child) if created.as_child else derived_run(created.parent, created.parent_node)
 
 
 def _for_parent(created: e.RunCreated, ending: Ended) -> e.ChildEnded:
-    child = _child_of(created)
+    child = child_of(created)
     match ending:
         case e.RunCompleted():
             return e.ChildEnded(child=child, output=ending.output)

@@ -27,6 +27,7 @@ from outlast.history.ids import checked_run
 from outlast.runtime.arguments import Arguments
 from outlast.runtime.asks import ChildAsk, NodeAsk
 from outlast.runtime.call import Call
+from outlast.runtime.callers import shown, user_place
 from outlast.runtime.registry import register
 from outlast.runtime.scope import current
 from outlast.runtime.words import several_words, words
@@ -42,7 +43,7 @@ class Node(Generic[P, R]):
         functools.update_wrapper(self, spec.fn)
         self.fn: Callable[P, Any] = spec.fn
         self.spec = spec
-        self._key = key
+        self.key = key
 
     @functools.cached_property
     def arguments(self) -> Arguments:
@@ -56,7 +57,7 @@ class Node(Generic[P, R]):
                 f"node {self.spec.name} is called outside a workflow: call {self.spec.name}.fn(...) for the bare function, "
                 "or call it from a function decorated with @workflow"
             )
-        name = scope.node(self.spec.name, self._key)
+        name = scope.node(self.spec.name, self.key)
         ask = NodeAsk(name, self.spec, self.arguments, args, kwargs, scope.step)
         if scope.made is not None:
             scope.made.append(ask)
@@ -79,7 +80,7 @@ class Node(Generic[P, R]):
         policy = None if retry is None else _checked_retry(retry)
         changes: dict[str, Any] = {"retry": policy, "timeout": _checked_timeout(timeout), "repeatable": repeatable}
         spec = replace(self.spec, **{name: value for name, value in changes.items() if value is not None})
-        other = Node[P, R](spec, key=self._key if key is None else _checked_key(key))
+        other = Node[P, R](spec, key=self.key if key is None else _checked_key(key))
         other.__dict__["arguments"] = self.arguments
         return other
 
@@ -142,8 +143,24 @@ class Workflow(Generic[P, R]):
                 f"workflow {name} is called outside a workflow: use outlast.run({name}, ...) or engine.start({name}, ...), "
                 f"or {name}.fn(...) for the bare function"
             )
+        self._check_as_child(scope.code.child_ids)
         ask = ChildAsk(scope.node(name, self.start.get("key")), self, args, kwargs)
         return Call(scope, ask, sys._getframe(1))
+
+    def _check_as_child(self, ids: set[str]) -> None:
+        if self.start.get("exclusive") or self.spec.exclusive:
+            raise BadInput(
+                f"{shown(user_place())}: workflow {self.spec.name} has exclusive=…, which is not supported for a child run: "
+                "start it as a run of its own, or call a workflow without that option"
+            )
+        given = self.start.get("id")
+        if given in ids:
+            place = shown(user_place())
+            raise BadInput(
+                f"{place}: {given!r} is the id of another child of this run: give each child an id of its own"
+            )
+        if given:
+            ids.add(given)
 
     def options(
         self,

@@ -17,6 +17,7 @@ from outlast.errors import BadInput
 from outlast.history import events as e
 from outlast.runtime.asks import NodeAsk, Note
 from outlast.runtime.call import Awaited, Made
+from outlast.runtime.callers import shown, user_place
 from outlast.runtime.functions import Node
 from outlast.runtime.scope import Scope, current, here
 from outlast.runtime.threaded import waited
@@ -148,6 +149,11 @@ def map(fn: Any, items: Iterable[Any], *, limit: int = 20) -> Mapped[Any]:
         raise BadInput(f"a map needs room for at least one item at a time, not {limit}")
     if not callable(fn):
         raise BadInput(f"a map needs a node or an async function, not {type(fn).__name__}")
+    if isinstance(fn, Node) and fn.key is not None:
+        raise BadInput(
+            f"{shown(user_place())}: key={fn.key!r} names one call, and a map makes many: they are named by their places. "
+            "For keys, map an async function that calls the node with a key for each item."
+        )
     return Mapped(scope, fn, items, limit, sys._getframe(1))
 
 

@@ -237,7 +237,7 @@ class Replay:
             )
 
     def child_started(self, event: e.ChildStarted, seq: int, time: int) -> None:
-        ask = self._code.fresh.pop(f"child:{event.child}", None)
+        ask = self._code.fresh.pop(f"child:{event.child}", None) or self._given_otherwise(event)
         if not isinstance(ask, ChildAsk):
             raise self._not_asked(f"child run {event.node!r}", seq)
         if event.hash and event.hash != ask.hash:
@@ -246,6 +246,17 @@ class Replay:
                 f"({_shown(ask.packed.inputs)})",
                 seq,
             )
+
+    def _given_otherwise(self, event: e.ChildStarted) -> Ask | None:
+        """The call of a child with an id of the code's choice, in a fork: there its run has another id."""
+        code = self._code
+        for key, ask in list(code.fresh.items()):
+            if isinstance(ask, ChildAsk) and ask.given and ask.node == event.node:
+                del code.fresh[key], code.open[key]
+                ask.is_child(RunId(event.child))
+                code.open[ask.key] = ask
+                return ask
+        return None
 
     def stated(self, key: str, what: str, seq: int) -> None:
         if not isinstance(self._code.fresh.pop(key, None), Note):

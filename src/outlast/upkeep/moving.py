@@ -20,11 +20,11 @@ from msgspec.structs import astuple
 from outlast.client import Client, Query
 from outlast.errors import Conflict, Damaged, NotFound, Refused
 from outlast.history import events as e
-from outlast.history.ids import RunId, derived_run
+from outlast.history.ids import RunId
 from outlast.ledger.moving import copy_log
 from outlast.ledger.reading import head_of, lineage_of, records, state_of
 from outlast.lifecycle.status import TERMINAL, Status
-from outlast.runtime.ends import created_of, ending_of, open_children
+from outlast.runtime.ends import child_of, created_of, ending_of, open_children
 from outlast.runtime.values import blob_of, is_elsewhere
 from outlast.store import BlobRef, Store
 
@@ -117,7 +117,7 @@ class _Move:
         head = await self._here.head(parent)
         if head is None or head.closed:
             return ""
-        first = derived_run(parent, (await created_of(self._here, run)).parent_node)
+        first = child_of(await created_of(self._here, run))
         is_open = first in await self._open_children(parent)
         return parent if is_open and await self._leads_to(first, run) else ""
 
