@@ -47,6 +47,7 @@ EVENTS = {
         "RunTakenOver": "Another worker owns it from here on, under a greater epoch.",
         "PauseRequested": "Somebody asked for a pause.",
         "CancelRequested": "Somebody asked for its end.",
+        "RequestRefused": "The request at event `request` is not obeyed; `code` and `reason` say why.",
         "RunCompleted": "It returned this.",
         "RunFailed": "It raised this; `held`, that it waits for a person's decision.",
         "RunCancelled": "It was ended from outside.",

@@ -45,7 +45,7 @@ class Refused(OutlastError):
 
 
 class Illegal(Refused):
-    """An event that may not follow what the log holds. `invariant` is V1 to V11, `seq` its place."""
+    """An event that may not follow what the log holds. `invariant` is V1 to V12, `seq` its place."""
 
     def __init__(self, invariant: str, message: str, *, seq: int = 0) -> None:
         self.invariant = invariant

@@ -131,7 +131,7 @@ STATES = {
         asked(left("doctor_errand", completed("pack")), 1000),
         "D2",
         ["JumpRequested"],
-        RECOVERED,
+        (*RECOVERED, "RequestRefused"),
         LAMP,
         ("ship",),
     ),

@@ -38,8 +38,8 @@ class Story(History):
         created = replace(e.RunCreated(workflow="orders", version="1", params=Raw(b'{"order":17}'), by="ada"), **fields)
         self.add(created, e.RunStarted(), *events, epoch=1)
 
-    def jump(self, cutoff: int) -> e.AnyEvent:
-        (opened,) = self.cut(cutoff, by="ada", reason="try again")
+    def jump(self, cutoff: int, request: int = 0) -> e.AnyEvent:
+        (opened,) = self.cut(cutoff, by="ada", reason="try again", request=request)
         return opened
 
 
@@ -101,7 +101,11 @@ def branch_and_adopt(story: Story) -> None:
     story.add(e.NodeCompleted(node="left", output=Raw(b'"L"')), e.NodeCompleted(node="right", output=Raw(b'"R"')))
     story.add(e.RunCompleted(output=Raw(b'"LR"')))
     story.add(e.JumpRequested(target=2, branch=1, by="ada"))
-    story.add(story.jump(2), e.VersionChanged(version="2", previous="1"), *first("left", hash="h1", code="c3"))
+    story.add(
+        story.jump(2, request=story.seq),
+        e.VersionChanged(version="2", previous="1"),
+        *first("left", hash="h1", code="c3"),
+    )
     story.add(
         e.NodeCompleted(node="right", output=Raw(b'"R"'), adopted=8), e.NodeCompleted(node="left", output=Raw(b'"l"'))
     )
@@ -181,11 +185,23 @@ def redone_and_forked(story: Story) -> None:
     feedback, inputs = Raw(b'"look closer"'), Raw(b'{"url":"b"}')
     asked = turning.again(story.lineage, "fetch", feedback=feedback, inputs=inputs, by="ada")
     story.add(turning.request_of(asked, 1), kind=Kind.CONTROL)
+    asked = replace(asked, request=story.seq)
     story.add(*decide.open_branch(story.state, story.state_at(asked.cutoff), story.branches.values(), asked))
     story.add(e.NodeStarted(node="fetch", attempt=2, hash="h1", code="c1"))
     story.add(e.NodeCompleted(node="fetch", attempt=2, output=Raw(b"3")), *first("sum", hash="h3", code="c1"))
     given = turning.instead(story.lineage, "fetch", Raw(b"4"), by="bob")
     story.add(*decide.open_branch(story.state, story.state_at(given.cutoff), story.branches.values(), given))
+
+
+def requests_obeyed_and_refused(story: Story) -> None:
+    """Two jumps and a pause are open at once; later a cancellation comes as the run completes."""
+    story.begin(*first("fetch"))
+    story.add(e.JumpRequested(target=2, branch=1, by="ada"), kind=Kind.CONTROL)
+    story.add(e.JumpRequested(target=3, branch=1, by="bob"), e.PauseRequested(by="cy"), kind=Kind.CONTROL)
+    story.add(*story.cut(3, by="bob", request=story.seq - 1))
+    story.add(*decide.reopen(story.state, by="cy"), e.NodeStarted(node="fetch"))
+    story.add(e.CancelRequested(by="ada"), kind=Kind.CONTROL)
+    story.add(e.NodeCompleted(node="fetch"), *decide.end(story.state, e.RunCompleted())[-2:])
 
 
 STORIES: list[Callable[[Story], None]] = [
@@ -200,6 +216,7 @@ STORIES: list[Callable[[Story], None]] = [
     fields_of_a_newer_version,
     news_heard_and_nodes_retired,
     redone_and_forked,
+    requests_obeyed_and_refused,
 ]
 
 

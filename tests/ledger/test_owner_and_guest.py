@@ -137,7 +137,7 @@ def test_a_request_makes_the_owner_decide_again(play: Play) -> None:
         await desk.theirs.deliver(RUN, [e.PauseRequested(by="someone")])
         with pytest.raises(Overtaken):
             await pen.append([e.NodeCompleted(node="a")])
-        assert pen.state.outline.pause_requested
+        assert decide.next_request(pen.state) == e.PauseRequested(by="someone")
         await pen.append([e.NodeCompleted(node="a"), *decide.pause(pen.state)])
         assert (await desk.store.summary(RUN)).status is Status.PAUSED
 

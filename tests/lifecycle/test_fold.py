@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from msgspec import Raw
 
+from outlast.errors import Illegal
 from outlast.history import events as e
+from outlast.history.record import Kind
+from outlast.lifecycle import decide
 from outlast.lifecycle.draft import Draft
 from outlast.lifecycle.fold import apply
+from outlast.lifecycle.invariants import violations
 from outlast.lifecycle.state import NodeStatus, State
 from outlast.lifecycle.status import Status
 from outlast.lifecycle.summary import is_changed, summarise
@@ -29,27 +35,96 @@ def state(*events: e.AnyEvent) -> State:
 # --- requests
 
 
-def test_a_pause_that_was_asked_for_is_forgotten_when_it_comes_and_when_the_run_goes_on() -> None:
-    assert state(e.PauseRequested()).outline.pause_requested
-    assert not state(e.PauseRequested(), e.RunPaused()).outline.pause_requested
-    resumed = state(e.RunPaused(), e.PauseRequested(), e.RunStarted(resumed=True))
-    assert not resumed.outline.pause_requested
+JUMP, PAUSE, CANCEL = e.JumpRequested(target=1, branch=1), e.PauseRequested(), e.CancelRequested()
+HELD = e.RunFailed(error=e.Failure("Held"), held=True)
 
 
-def test_a_cancellation_that_was_asked_for_is_forgotten_when_the_run_ends() -> None:
-    assert state(e.CancelRequested()).outline.cancel_requested
-    assert not state(e.CancelRequested(), e.RunCancelled()).outline.cancel_requested
+def is_open(*events: e.AnyEvent) -> list[e.AnyEvent]:
+    """The requests that are open after these events."""
+    return [each.event for each in state(*events).outline.requests]
 
 
-def test_a_jump_that_was_asked_for_is_forgotten_when_a_branch_opens_after_it() -> None:
-    history = told(e.JumpRequested(target=1, branch=1))
-    assert history.state.outline.jump_requested == e.JumpRequested(target=1, branch=1)
-    history.write(history.cut(history.seq))
-    assert history.state.outline.jump_requested is None
+@pytest.mark.parametrize("request_", [PAUSE, CANCEL, JUMP], ids=lambda event: type(event).__name__)
+def test_no_start_and_no_takeover_closes_a_request(request_: e.AnyEvent) -> None:
+    history = History()
+    history.write([e.RunCreated(workflow="flow"), request_], epoch=1)
+    history.write([e.RunTakenOver(epoch=2)], Kind.TAKEOVER, epoch=2)
+    history.write([e.RunStarted()])
+    assert [each.event for each in history.state.outline.requests] == [request_]
+    assert is_open(e.RunPaused(), request_, e.RunStarted(resumed=True)) == [request_]
 
 
-def test_a_jump_that_was_asked_for_is_forgotten_when_the_run_ends() -> None:
-    assert state(e.JumpRequested(target=1, branch=1), e.RunCompleted()).outline.jump_requested is None
+def test_a_pause_is_closed_by_what_makes_the_run_stand_still() -> None:
+    assert is_open(PAUSE, PAUSE, e.RunPaused()) == []
+    assert is_open(PAUSE, HELD) == []
+    assert is_open(CANCEL, JUMP, PAUSE, HELD) == [CANCEL, JUMP]
+
+
+def test_a_cancellation_is_closed_by_the_end_it_asked_for_and_handed_to_a_successor() -> None:
+    assert is_open(CANCEL, e.RunPaused()) == [CANCEL]
+    assert is_open(CANCEL, CANCEL, e.RunCancelled()) == []
+    assert state(CANCEL, e.RunContinued(successor="next")).outline.cancel_inherited == CANCEL
+
+
+def test_a_request_is_closed_by_its_refusal() -> None:
+    assert is_open(PAUSE, JUMP, e.RequestRefused(request=4, code="superseded")) == [PAUSE]
+
+
+@pytest.mark.parametrize(
+    "ending", [e.RunCompleted(), e.RunFailed(error=e.Failure("No")), e.RunContinued(successor="n")]
+)
+def test_a_run_cannot_end_while_a_request_is_open(ending: e.AnyEvent) -> None:
+    with pytest.raises(Illegal, match=r"V12.*the request at event 3 is open"):
+        state(JUMP, ending)
+    assert is_open(JUMP, e.RequestRefused(request=3, code="ended"), ending) == []
+
+
+def test_a_branch_obeys_the_jump_it_names_and_settles_the_other_requests_in_its_append() -> None:
+    history = told(e.JumpRequested(target=2, branch=1), JUMP, e.PauseRequested(by="ann"))
+    opening = history.cut(2, request=4)
+    assert opening[0].request == 4
+    assert opening[1:] == [
+        e.RequestRefused(request=3, code="superseded", reason="the run went back elsewhere"),
+        e.RunPaused(by="ann", reason="somebody asked for it while the run went back"),
+    ]
+    history.write(opening)
+    assert history.state.outline.requests == ()
+    assert violations(history.run, history.records) == []
+
+
+def test_a_run_that_is_to_end_ends_on_the_branch_that_opens() -> None:
+    history = told(PAUSE, CANCEL)
+    opening = history.cut(2)
+    assert [type(event) for event in opening] == [e.BranchOpened, e.RequestRefused, e.RunCancelled]
+    history.write(opening)
+    assert violations(history.run, history.records) == []
+
+
+def test_a_branch_does_not_open_a_request_again_that_was_obeyed_on_the_branch_it_leaves() -> None:
+    history = told(PAUSE, e.RunPaused(), e.RunStarted(resumed=True))
+    history.write(history.cut(3))
+    assert history.state.outline.requests == ()
+    assert history.state.status is Status.RUNNING
+
+
+@pytest.mark.parametrize(
+    ("requests", "expected"),
+    [
+        ([], None),
+        ([PAUSE], PAUSE),
+        ([PAUSE, JUMP], JUMP),
+        ([JUMP, PAUSE], JUMP),
+        ([JUMP, e.JumpRequested(target=2, branch=1)], e.JumpRequested(target=2, branch=1)),
+        ([CANCEL, JUMP, PAUSE], CANCEL),
+        ([PAUSE, JUMP, CANCEL], CANCEL),
+        ([e.RunPaused(), PAUSE], None),
+        ([HELD, PAUSE], None),
+        ([e.RunPaused(), PAUSE, JUMP], JUMP),
+        ([HELD, CANCEL], CANCEL),
+    ],
+)
+def test_a_cancellation_comes_before_a_jump_and_a_jump_before_a_pause(requests: Any, expected: Any) -> None:
+    assert decide.next_request(state(*requests)) == expected
 
 
 # --- endings

@@ -61,8 +61,9 @@ def awake(history: History) -> History:
     """The same history, brought to where its owner may work."""
     if not history.epoch:
         history.write([e.RunTakenOver(epoch=1)], Kind.TAKEOVER, epoch=1)
-    if history.state.outline.base not in (Status.RUNNING, Status.COMPENSATING):
-        history.write([*history.cut(0), e.RunStarted()])
+    while (base := history.state.outline.base) not in (Status.RUNNING, Status.COMPENSATING):
+        is_new = base is Status.CREATED
+        history.write(history.cut(0) if history.state.is_closed else [e.RunStarted(resumed=not is_new)])
     return history
 
 
@@ -762,6 +763,44 @@ def a_request_carries_data(history: History, draw: st.DrawFn) -> Broken:
     return told(awake(history), e.SignalReceived(signal="z", name="z"), kind=Kind.CONTROL)
 
 
+# --- V12: a request is obeyed, or refused by name
+
+
+@breaks("V12")
+def a_request_that_nobody_made_is_refused(history: History, draw: st.DrawFn) -> Broken:
+    awake(history)
+    request = draw(st.integers(1, history.seq + 1).filter(lambda seq: not is_open(history, seq)))
+    return told(history, e.RequestRefused(request=request, code="ended"))
+
+
+@breaks("V12")
+def a_request_is_refused_twice(history: History, draw: st.DrawFn) -> Broken:
+    after(history, e.PauseRequested())
+    refusal = e.RequestRefused(request=history.seq, code="still")
+    return told(after(history, refusal), refusal)
+
+
+@breaks("V12")
+def a_run_ends_while_a_request_is_open(history: History, draw: st.DrawFn) -> Broken:
+    requests = [e.PauseRequested(), e.JumpRequested(target=1, branch=9), e.CancelRequested()]
+    after(history, draw(st.sampled_from(requests)))
+    request = history.seq
+    events = decide.end(history.state, e.RunCompleted())
+    left_out = [event for event in events if not (isinstance(event, e.RequestRefused) and event.request == request)]
+    record = history.sealed(left_out)
+    return Broken([*history.records, record], record.last)
+
+
+@breaks("V12")
+def a_branch_opens_without_a_word_about_a_request(history: History, draw: st.DrawFn) -> Broken:
+    after(history, draw(st.sampled_from([e.PauseRequested(), e.JumpRequested(target=1, branch=9)])))
+    return told(history, history.cut(draw(st.integers(0, history.seq)))[0])
+
+
+def is_open(history: History, seq: int) -> bool:
+    return any(each.seq == seq for each in history.state.outline.requests)
+
+
 # --- and that each is found --------------------------------------------------------------------------------------------
 
 
@@ -781,7 +820,7 @@ def test_a_broken_invariant_is_reported_by_its_number_and_place(
 
 def test_every_invariant_is_broken_in_at_least_two_ways() -> None:
     ways = Counter(invariant for invariant, _ in MUTATIONS)
-    assert set(ways) == {f"V{number}" for number in range(1, 12)}
+    assert set(ways) == {f"V{number}" for number in range(1, 13)}
     assert min(ways.values()) >= 2
 
 

@@ -199,10 +199,9 @@ class Crowd(RuleBasedStateMachine):
         """Whether the log, told anew, ends with a request that is still to be met: then the run is not to lie about."""
         state = self.log().state()
         outline = state.outline
-        asked = [outline.cancel_requested, outline.jump_requested]
-        if not outline.held and outline.base != "paused":
-            asked.append(outline.pause_requested)
-        return not state.is_closed and any(each is not None for each in asked)
+        stands_still = outline.held or outline.base == "paused"
+        asked = [each for each in outline.requests if not (stands_still and isinstance(each.event, e.PauseRequested))]
+        return not state.is_closed and bool(asked)
 
     # --- guests
 

@@ -16,6 +16,7 @@ _Run: TypeAlias = (
     | e.RunTakenOver
     | e.PauseRequested
     | e.CancelRequested
+    | e.RequestRefused
     | e.RunCompleted
     | e.RunFailed
     | e.RunCancelled
@@ -110,6 +111,8 @@ def _of_run(event: _Run) -> tuple[str, ...]:
             return f"as {event.successor}", _value(event.carried)
         case e.RunRecovered():
             return event.code, event.reason
+        case e.RequestRefused():
+            return f"the request at event {event.request}", event.reason
         case e.VersionChanged():
             return f"{event.previous[:12] or 'none'} to {event.version[:12]}", event.reason
 

@@ -29,7 +29,7 @@ from outlast.lifecycle.status import Status
 from outlast.lifecycle.turning import Turn
 from outlast.runtime.ends import created_of, end_as_asked
 from outlast.runtime.finding import find_workflow
-from outlast.runtime.turns import turn_as_requested, turn_to
+from outlast.runtime.turns import turn_as_requested
 from outlast.runtime.values import INLINE_LIMIT, encode
 from outlast.runtime.words import words
 
@@ -145,7 +145,7 @@ class GoingBack(Healer):
         async with self._owning(run, ready=True, upto=upto) as pen:
             await self._must_not_be_ending(pen)
             try:
-                await turn_to(pen, turn)
+                await pen.turn(turn)
             except Overtaken as overtaken:
                 await self._must_not_be_ending(pen)
                 await turn_as_requested(pen)
@@ -175,6 +175,7 @@ class GoingBack(Healer):
 
     async def _until_turned(self, run: RunId, turn: Turn, branch: int, asked: int) -> None:
         """Wait until whoever owns the run has obeyed. If nobody does any more, it has ended, stopped or lost its owner."""
+        turn = msgspec.structs.replace(turn, request=asked)
         deadline = asyncio.get_running_loop().time() + PATIENCE
         while (await self._head(run)).branch == branch:
             if asyncio.get_running_loop().time() > deadline:
@@ -189,7 +190,7 @@ class GoingBack(Healer):
                 await asyncio.wait({heard}, timeout=POLL)
             finally:
                 self._news.unsubscribe(run, heard)
-        await self._must_have_been_met(run, turn, branch + 1, asked)
+        await self._must_have_been_met(run, turn)
 
     async def _is_turned_after_all(self, run: RunId, turn: Turn, branch: int) -> bool:
         """A run that ended or stopped before its owner heard of the request has no owner who could obey it."""
@@ -203,24 +204,24 @@ class GoingBack(Healer):
             return True
         return False
 
-    async def _must_have_been_met(self, run: RunId, turn: Turn, branch: int, asked: int) -> None:
-        """The branch that was opened is the one that was asked for, and not somebody else's or none but in name (D2)."""
-        opened = (await branches_of(self._store, await self._head(run)))[branch]
-        async for entry in self.events(run, everything=True, after=opened.first - 1):
-            event = entry.event
-            if isinstance(event, e.BranchOpened) and (event.cutoff, event.cause) == (turn.cutoff, turn.cause):
-                return
-            if isinstance(event, e.BranchOpened) and event.cutoff == asked - 1 and event.cause == "recovery":
-                raise Refused(f"run {run} cannot go back to event {turn.cutoff}: {event.reason}")
-            break
-        raise Gone(
-            f"somebody else had run {run} go back at the same time, to event {opened.cutoff}: look, and ask again"
-        )
+    async def _must_have_been_met(self, run: RunId, turn: Turn) -> None:
+        """The branch that was opened obeys this request, and not somebody else's."""
+        async for entry in self.events(run, everything=True, after=turn.request):
+            match entry.event:
+                case e.BranchOpened(request=request) if request == turn.request:
+                    return
+                case e.RequestRefused(request=request, code="superseded") if request == turn.request:
+                    break
+                case e.RequestRefused(request=request, reason=reason) if request == turn.request:
+                    raise Refused(f"run {run} cannot go back to event {turn.cutoff}: {reason}")
+                case _:
+                    pass
+        raise Gone(f"somebody else had run {run} go back at the same time: look, and ask again")
 
     async def _must_not_be_ending(self, pen: Pen) -> None:
         """A request to end a run wins over whatever else is asked of it; whoever owns the run obeys."""
-        asked = pen.state.outline.cancel_requested
-        if asked is not None and not pen.state.is_closed:
+        asked = decide.next_request(pen.state)
+        if isinstance(asked, e.CancelRequested):
             await end_as_asked(self._ledger, pen)
             who, why = asked.by or "somebody else", f": {asked.reason}" if asked.reason else ""
             raise Gone(f"run {pen.run} was cancelled by {who} before that{why}")

@@ -14,8 +14,10 @@ from outlast.client.handle import Handle
 from outlast.client.news import News
 from outlast.client.reading import Reader
 from outlast.errors import Claimed
+from outlast.history import events as e
 from outlast.history.ids import RunId, WorkerId
 from outlast.ledger import Ledger, Pen
+from outlast.lifecycle.decide import next_request
 from outlast.runtime.definitions import Definitions
 from outlast.runtime.ends import end_as_asked
 from outlast.runtime.worker import Worker
@@ -76,7 +78,7 @@ class Owner(Reader):
                 pass
             raise
         while not await pen.let_go(ready=ready and not pen.state.is_closed):
-            if pen.state.outline.cancel_requested is not None:  # asked of whoever owns it, and there may be no worker
+            if isinstance(next_request(pen.state), e.CancelRequested):  # and there may be no worker to obey it
                 await end_as_asked(self._ledger, pen)
 
     async def _claimed(self, run: RunId) -> Claim:

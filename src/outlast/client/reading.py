@@ -215,5 +215,5 @@ class Reader:
     # --- whether it can be believed
 
     async def verify(self, run: RunId) -> Verification:
-        """Judge V1 to V11 over the whole log, its head and its summary; damage is reported, not raised."""
+        """Judge V1 to V12 over the whole log, its head and its summary; damage is reported, not raised."""
         return await verify(self._store, run, self._key)

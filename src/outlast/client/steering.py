@@ -167,8 +167,10 @@ class Steering(GoingBack):
         try:
             async with self._owning(run, ready=True) as pen:
                 await self._must_not_be_ending(pen)
-                if pen.state.outline.pause_requested and pen.state.outline.base in (Status.CREATED, Status.RUNNING):
-                    await self._said(pen, decide.pause)  # or the next owner would, after this resume
+                pause = decide.next_request(pen.state)
+                if isinstance(pause, e.PauseRequested):  # or the next owner would, after this resume
+                    by_whom, why = pause.by, pause.reason
+                    await self._said(pen, lambda state: decide.pause(state, why, by_whom))
                 if node is not None or had_stopped or not _needs_no_word(pen.state):
                     await self._said(pen, lambda state: decide.reopen(state, node, by=by, feedback=feedback))
                     await self._must_still_be_free(created.exclusive, pen)
@@ -207,7 +209,7 @@ class Steering(GoingBack):
     async def _stopped(self, run: RunId) -> Summary:
         """The summary of a run; of one that was asked to end, when it has."""
         deadline = asyncio.get_running_loop().time() + PATIENCE
-        while not (await self._head(run)).closed and (await self._state(run)).outline.cancel_requested is not None:
+        while isinstance(decide.next_request(await self._state(run)), e.CancelRequested):
             if asyncio.get_running_loop().time() > deadline:
                 raise Refused(f"run {run} was asked to end and has not within {PATIENCE:g} s: try again when it has")
             await asyncio.sleep(SOON)

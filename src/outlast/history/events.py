@@ -102,6 +102,15 @@ class CancelRequested(Event, frozen=True, kw_only=True):
     reason: str = ""
 
 
+class RequestRefused(Event, frozen=True, kw_only=True):
+    """The request at event `request` is not obeyed. `code` says why: the run `ended` first, another request `superseded` it,
+    it `cannot` be met, or the run stood `still` already."""
+
+    request: int
+    code: Literal["ended", "superseded", "cannot", "still"]
+    reason: str = ""
+
+
 class RunCompleted(Event, frozen=True, kw_only=True):
     output: Value = NULL
     ms: float = NO_TIME
@@ -150,7 +159,7 @@ class BranchOpened(Event, frozen=True, kw_only=True):
     before it opened: a lineage, or the list of all branches, is read by walking back and nothing else is touched.
 
     `withdrawn` are the questions and `detached` the children that belong to what is left behind; `redo` are the nodes for
-    whose sake it opened: their results over there do not count here."""
+    whose sake it opened: their results over there do not count here. `request` is the JumpRequested that it obeys."""
 
     branch: int
     parent: int
@@ -163,6 +172,7 @@ class BranchOpened(Event, frozen=True, kw_only=True):
     withdrawn: tuple[str, ...] = ()
     detached: tuple[str, ...] = ()
     redo: tuple[str, ...] = ()
+    request: int = 0
 
 
 class JumpRequested(Event, frozen=True, kw_only=True):
@@ -413,6 +423,7 @@ AnyEvent: TypeAlias = (
     | RunTakenOver
     | PauseRequested
     | CancelRequested
+    | RequestRefused
     | RunCompleted
     | RunFailed
     | RunCancelled

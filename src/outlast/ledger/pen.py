@@ -15,8 +15,9 @@ from outlast.lifecycle import decide
 from outlast.lifecycle.draft import Draft
 from outlast.lifecycle.fold import apply_all
 from outlast.lifecycle.invariants import ill_opened
-from outlast.lifecycle.state import Outline, State, Wait
-from outlast.lifecycle.status import TERMINAL, Status
+from outlast.lifecycle.requests import ill_settled, newest
+from outlast.lifecycle.state import State, Wait
+from outlast.lifecycle.status import TERMINAL
 from outlast.lifecycle.summary import is_changed, summarise
 from outlast.lifecycle.turning import Turn, must_lead_on
 from outlast.store import LANDED, Append, Head, Lost
@@ -78,7 +79,7 @@ class Pen(Follower):
                     events = decision(self.state)
                 if not events:
                     raise BadInput("there is nothing to append")
-                draft = await self._cut(events[0]) if type(events[0]) is e.BranchOpened else self._draft
+                draft = await self._cut(events) if type(events[0]) is e.BranchOpened else self._draft
                 append = self._compose(draft, events, id, kind, release, time, overtaken)
                 asked = id
                 outcome = await self._ledger.commit(append)
@@ -132,7 +133,7 @@ class Pen(Follower):
         digest = chained(old.digest, first, count, branch, epoch, kind, time, id, body, self._ledger.key)
         record = Record(run, first, count, branch, epoch, kind, id, time, body, digest)
         # Whoever gives the run back has not looked at what arrived just before: another owner should.
-        ready = release and not is_closed and (overtaken > 0 or _is_asked(outline))
+        ready = release and not is_closed and (overtaken > 0 or decide.next_request(view) is not None)
         head = Head(run, last, digest, epoch, branch, outline.branch_first, is_closed, ready)
         if draft is not self._draft:
             opens, closes = _moved(self.state, view)
@@ -177,17 +178,22 @@ class Pen(Follower):
             try:
                 return await self.append(decide.open_branch(self.state, then, known.values(), turn))
             except Overtaken:
-                outline = self.state.outline
-                if outline.pause_requested or outline.cancel_requested or outline.jump_requested is not None:
-                    raise  # not only data arrived: whoever opens the branch decides whether it still should
+                request = newest(self.state.outline.requests, e.JumpRequested)
+                is_elsewhere = request is not None and request.seq != turn.request
+                if is_elsewhere or isinstance(decide.next_request(self.state), e.CancelRequested):
+                    raise  # somebody wants the run to end, or to go back elsewhere: the caller decides again
 
-    async def _cut(self, event: e.AnyEvent) -> Draft:
+    async def _cut(self, events: Sequence[e.AnyEvent]) -> Draft:
         """A draft over the state at the cutoff of a branch that is about to open."""
+        event = events[0]
         assert isinstance(event, e.BranchOpened)
         seq, branches = self.head.version + 1, await self.branches(event.cutoff)
         wrong = ill_opened(event, seq, branches)
         if wrong:
             raise Illegal("V8", "; ".join(wrong), seq=seq)
+        unsettled = ill_settled(self.state.outline.requests, events, seq)
+        if unsettled:
+            raise Illegal("V12", "; ".join(unsettled), seq=seq)
         return Draft(await self._state_at(event.cutoff, branches))
 
     async def _give_way(self, lost: Lost, kind: Kind) -> int:
@@ -211,7 +217,7 @@ class Pen(Follower):
         something to obey it is ready for the next owner, whatever this one says."""
         if self._summary_behind:
             await self._rewrite_summary()
-        ready = ready or (not self.state.is_closed and _is_asked(self.state.outline))
+        ready = ready or (not self.state.is_closed and decide.next_request(self.state) is not None)
         if await self.store.release(self.run, self.worker, self.head.version, ready=ready):
             self._ledger.forget(self)
             return True
@@ -236,13 +242,6 @@ def _out_of_turn(event: e.AnyEvent, seq: int) -> Illegal:
     if isinstance(event, e.BranchOpened):
         return Illegal("V8", "a branch opens with the first event of an owner's append", seq=seq)
     return Illegal("V11", "RunTakenOver is the first word of a takeover and of nothing else", seq=seq)
-
-
-def _is_asked(outline: Outline) -> bool:
-    """Whether somebody asked for something that no owner has obeyed."""
-    is_still = outline.held or outline.base is Status.PAUSED
-    asked = outline.cancel_requested or outline.jump_requested or (None if is_still else outline.pause_requested)
-    return asked is not None
 
 
 def _moved(old: State, new: State) -> tuple[tuple[Wait, ...], tuple[str, ...]]:

@@ -43,7 +43,7 @@ class Verification(Struct, frozen=True):
 
 
 async def verify(store: Store, run: RunId, key: bytes = b"") -> Verification:
-    """Judge V1 to V11 over the whole log, its head and its summary; damage is reported, not raised."""
+    """Judge V1 to V12 over the whole log, its head and its summary; damage is reported, not raised."""
     try:
         return await _examined(store, run, key)
     except (Damaged, *STRANGE) as error:

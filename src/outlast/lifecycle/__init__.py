@@ -25,4 +25,6 @@ V8   Branches are numbered as they open; the parent of a branch holds its cutoff
 V9   The attempts of a node count up by one.
 V10  A summary equals the fold of the lineage at the summary's version.
 V11  Epochs never fall; a new one begins with RunTakenOver.
+V12  A request is closed only by the event that obeys it or refuses it by name; no run ends, and no
+     branch opens, while one is neither.
 """

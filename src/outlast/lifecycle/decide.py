@@ -15,6 +15,9 @@ from outlast.definition.retry import Retry
 from outlast.errors import Refused
 from outlast.history import events as e
 from outlast.history.lineage import Branch, holder
+from outlast.lifecycle.draft import Draft
+from outlast.lifecycle.fold import apply_all
+from outlast.lifecycle.requests import Request, Requests, left_open, newest
 from outlast.lifecycle.state import OPEN, Child, NodeState, NodeStatus, State
 from outlast.lifecycle.status import Status
 from outlast.lifecycle.turning import Turn
@@ -40,6 +43,32 @@ Decision = list[e.AnyEvent]
 Ending = e.RunCompleted | e.RunFailed | e.RunCancelled | e.RunContinued
 
 
+def next_request(state: State) -> Request | None:
+    """The open request that the owner of a run obeys next: a cancellation before a jump, a jump before a pause, of two of a
+    kind the newer one. A pause means nothing in a run that stands still; a run that is over can only go back."""
+    requests, outline = state.outline.requests, state.outline
+    if not requests:
+        return None
+    cancel, jump, pause = (newest(requests, kind) for kind in (e.CancelRequested, e.JumpRequested, e.PauseRequested))
+    if cancel is not None and not state.is_closed:
+        return cancel.event
+    if jump is not None:
+        return jump.event
+    is_going = outline.base in (Status.CREATED, Status.RUNNING, Status.COMPENSATING)
+    return pause.event if pause is not None and is_going else None
+
+
+def refusals(state: State, ending: e.AnyEvent) -> Decision:
+    """What is said before the end of a run of the requests that it does not obey; nothing before any other event."""
+    if not isinstance(ending, Ending) or (isinstance(ending, e.RunFailed) and ending.held):
+        return []
+    return _refused(left_open(state.outline.requests, ending), "ended", "the run ended first")
+
+
+def _refused(requests: Requests, code: Literal["ended", "superseded", "cannot", "still"], reason: str) -> Decision:
+    return [e.RequestRefused(request=each.seq, code=code, reason=reason) for each in requests]
+
+
 def take_over(
     state: State,
     epoch: int,
@@ -54,7 +83,7 @@ def take_over(
     interrupted = cause != "claimed" and state.status in (Status.RUNNING, Status.COMPENSATING)
     if not interrupted:
         return events
-    if state.outline.cancel_requested is not None:  # a person has decided already
+    if isinstance(next_request(state), e.CancelRequested):  # a person has decided already
         return events
     held = held_by_interruption(state, hold=hold, cause=cause)
     return [*events, *([held] if held is not None else _done_again(state))]
@@ -126,7 +155,7 @@ def end(state: State, ending: Ending, reason: str = "the run ended") -> Decision
             events.append(e.InteractionWithdrawn(interaction=wait.id, reason=reason))
         elif wait.kind == "timer":
             events.append(e.TimerCancelled(timer=wait.id, reason=reason))
-    return [*events, ending]
+    return [*events, *refusals(state, ending), ending]
 
 
 def pause(state: State, reason: str = "", by: str = "") -> Decision:
@@ -176,7 +205,8 @@ def resume(state: State, by: str = "") -> Decision:
 
 def reopen(state: State, node: str | None = None, by: str = "", feedback: e.Value = e.NULL) -> Decision:
     """Go on with a run that stopped, and do a failed node of it again, if one is named; it is given the feedback."""
-    events = resume(state, by)
+    pauses = tuple(each for each in state.outline.requests if isinstance(each.event, e.PauseRequested))
+    events = _refused(pauses, "still", f"the run was {state.status} already") + resume(state, by)
     if node is None:
         return events
     others = [event for event in events if not (isinstance(event, e.NodeScheduled) and event.node == node)]
@@ -197,7 +227,9 @@ def open_branch(state: State, then: State, branches: Iterable[Branch], turn: Tur
     BranchOpened lists what is asked or started now and not there: questions are withdrawn, children detached. A recovery
     detaches no child that the run waits for: its code starts it again under the same id, and so adopts it. What was owed
     there and has been received since is taken over, because a receipt comes only once; but for the end of a child that is
-    set going again. So are accepted answers (P7), unless a person goes back to where the question was open."""
+    set going again. So are accepted answers (P7), unless a person goes back to where the question was open. Requests that
+    are open now are obeyed or refused at once: the new branch does not hold them."""
+    requests = state.outline.requests
     known = sorted(branches, key=lambda branch: branch.id)
     if max(turn.cutoff, 1) != then.outline.seq:
         raise Refused(f"event {turn.cutoff} is not where the lineage of the new branch would end ({then.outline.seq})")
@@ -218,8 +250,31 @@ def open_branch(state: State, then: State, branches: Iterable[Branch], turn: Tur
             if not child.status and then.children.get(name) is None and (child.detached or turn.cause != "recovery")
         ),
         redo=turn.redo,
+        request=turn.request if any(each.seq == turn.request for each in requests) else 0,
     )
-    return [opened, *_recovered(turn, opened, known), *_received_since(state, then, turn), *_going_on(then, turn)]
+    events = [opened, *_recovered(turn, opened, known), *_received_since(state, then, turn), *_going_on(then, turn)]
+    carried = left_open(requests, opened)
+    if carried:
+        view = Draft(then).view
+        apply_all(view, events, state.outline.seq + 1, then.outline.time)
+        events += _settled(view, carried, turn)
+    return events
+
+
+def _settled(view: State, requests: Requests, turn: Turn) -> Decision:
+    """What becomes of other requests that were open when a branch opened, whose state is `view`: it ends or pauses there."""
+    jumps = [each for each in requests if isinstance(each.event, e.JumpRequested)]
+    cannot = tuple(each for each in jumps if each.seq in turn.evidence)
+    others = tuple(each for each in jumps if each.seq not in turn.evidence)
+    view.outline.requests = tuple(each for each in requests if each not in jumps)
+    events = _refused(cannot, "cannot", turn.reason) + _refused(others, "superseded", "the run went back elsewhere")
+    match next_request(view):
+        case e.CancelRequested(by=by, reason=reason):
+            return [*events, *end(view, e.RunCancelled(by=by, reason=reason))]
+        case e.PauseRequested(by=by, reason=reason):
+            return [*events, *pause(view, reason or "somebody asked for it while the run went back", by)]
+        case _:
+            return [*events, *_refused(view.outline.requests, "ended", "the run is over on the new branch")]
 
 
 def _recovered(turn: Turn, opened: e.BranchOpened, known: list[Branch]) -> Decision:

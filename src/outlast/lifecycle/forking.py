@@ -29,6 +29,7 @@ _LEFT_OUT = (
     e.JumpRequested,
     e.PauseRequested,
     e.CancelRequested,
+    e.RequestRefused,
     e.Recalled,
 )
 _GENERATION = re.compile(r"~b\d+$")

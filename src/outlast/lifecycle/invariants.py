@@ -1,4 +1,4 @@
-"""V1 to V11 over a whole log: every violation, not just the first.
+"""V1 to V12 over a whole log: every violation, not just the first.
 
 The rules about what may follow what live in the fold; here the fold is run over every branch's lineage and asked to go on
 after each objection, and what only a whole log can show is checked beside it: the chain, the epochs, the branches, the
@@ -21,6 +21,7 @@ from outlast.history.ids import RunId
 from outlast.history.lineage import BEFORE_FIRST, ROOT, Branch, Interval, holder, lineage
 from outlast.history.record import Entry, Kind, Record, entries, follows, genesis
 from outlast.lifecycle.fold import apply
+from outlast.lifecycle.requests import OpenRequest, Request, Requests, ill_settled, left_open
 from outlast.lifecycle.state import State
 from outlast.lifecycle.status import Status
 from outlast.lifecycle.summary import Summary, summarise
@@ -41,7 +42,7 @@ class Violation(Struct, frozen=True, order=True):
 def violations(
     run: RunId, records: Sequence[Record], summary: Summary | None = None, *, key: bytes = b""
 ) -> list[Violation]:
-    """Every breach of V1 to V11 in a log; an empty list means the log is sound. With no summary, V10 is not judged."""
+    """Every breach of V1 to V12 in a log; an empty list means the log is sound. With no summary, V10 is not judged."""
     found = _chain(run, records, key)
     log, broken = _decoded(records)
     found += broken
@@ -49,6 +50,7 @@ def violations(
     found += misplaced
     found += _epochs(records, log)
     found += _receipts(log)
+    found += _requests(records, log)
     found += _stories(run, log, branches, summary)
     return sorted(set(found))
 
@@ -194,6 +196,26 @@ def _receipts(log: Sequence[Entry]) -> list[Violation]:
             originals[entry.seq] = name
             if name not in owed:
                 found.append(Violation(entry.seq, "V7", f"a receipt for {name}, which is nowhere in the log"))
+    return found
+
+
+def _requests(records: Sequence[Record], log: Sequence[Entry]) -> list[Violation]:
+    """A refusal names an open request, and the append that opens a branch settles them all. That no run ends while one is
+    open, the fold sees."""
+    found: list[Violation] = []
+    ends = {record.first: record.last for record in records}
+    requests: Requests = ()
+    for place, entry in enumerate(log):
+        event = entry.event
+        if isinstance(event, e.BranchOpened):
+            last = ends.get(entry.seq, entry.seq)
+            opening = [each.event for each in log[place : place + last - entry.seq + 1]]
+            found += [Violation(entry.seq, "V12", text) for text in ill_settled(requests, opening, entry.seq)]
+        elif isinstance(event, e.RequestRefused) and not any(each.seq == event.request for each in requests):
+            found.append(Violation(entry.seq, "V12", f"no open request stands at event {event.request}"))
+        if isinstance(event, Request):
+            requests += (OpenRequest(entry.seq, event),)
+        requests = left_open(requests, event)
     return found
 
 

@@ -11,6 +11,7 @@ ABOUT: dict[type[e.Event], tuple[str, ...]] = {
     e.RunTakenOver: (),
     e.PauseRequested: (),
     e.CancelRequested: (),
+    e.RequestRefused: ("code",),
     e.RunCompleted: (),
     e.RunFailed: (),
     e.RunCancelled: (),
@@ -59,7 +60,7 @@ UNREMARKABLE: tuple[type[e.Event], ...] = (e.NewsHeard, e.NodesRetired, e.Recall
 
 VOLATILE = frozenset(
     {
-        *("ms", "epoch", "worker", "previous", "retry_at", "due", "upto", "receipt"),
+        *("ms", "epoch", "worker", "previous", "retry_at", "due", "upto", "receipt", "request"),
         *("adopted", "evidence", "parent_first", "previous_first", "previous_branch", "new_branch", "forked_at"),
         *(
             "root",

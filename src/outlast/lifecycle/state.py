@@ -12,17 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from outlast.history.events import (
-    NULL,
-    CancelRequested,
-    Cursor,
-    Failure,
-    JumpRequested,
-    NodeScheduled,
-    NodeStarted,
-    PauseRequested,
-    Value,
-)
+from outlast.history.events import NULL, CancelRequested, Cursor, Failure, NodeScheduled, NodeStarted, Value
+from outlast.lifecycle.requests import Requests
 from outlast.lifecycle.status import TERMINAL, Status
 
 Part = TypeVar("Part")
@@ -165,12 +156,10 @@ class Outline(Struct, gc=False):
     failed_node: str = ""
     output: Value = NULL
     successor: str = ""
-    pause_requested: PauseRequested | None = None
-    cancel_requested: CancelRequested | None = None
+    requests: Requests = ()
+    """Neither obeyed nor refused yet, in the order of the log."""
     cancel_inherited: CancelRequested | None = None
     """What was asked of the run before it continued: then it is asked of its successor."""
-    jump_requested: JumpRequested | None = None
-    jump_requested_at: int = 0
     generation: int = 0
 
 

@@ -39,7 +39,15 @@ GUEST_DATA: tuple[type[e.Event], ...] = (
 CONTROL: tuple[type[e.Event], ...] = (e.PauseRequested, e.CancelRequested, e.JumpRequested)
 """What someone who does not own the run may ask for; the owner decides again."""
 
-_REOPENING = (e.RunTakenOver, e.BranchOpened, e.RunRecovered, e.VersionChanged, e.JumpRequested, e.Recalled)
+_REOPENING = (
+    e.RunTakenOver,
+    e.BranchOpened,
+    e.RunRecovered,
+    e.VersionChanged,
+    e.JumpRequested,
+    e.RequestRefused,
+    e.Recalled,
+)
 _WORK = (
     e.StepStarted,
     e.StepCompleted,

@@ -17,6 +17,7 @@ from outlast.history.codec import decode, encode
 from outlast.history.ids import question_of
 from outlast.history.lineage import BEFORE_FIRST
 from outlast.history.record import Entry
+from outlast.lifecycle.requests import newest
 from outlast.lifecycle.state import State
 
 START = "start"
@@ -35,6 +36,8 @@ class Turn(Struct, frozen=True, kw_only=True):
     then: tuple[e.AnyEvent, ...] = ()
     code: str = ""
     evidence: tuple[int, ...] = ()
+    request: int = 0
+    """The place of the JumpRequested that asks for it, if one does."""
 
 
 def to_place(log: Sequence[Entry], place: str, *, by: str = "", reason: str = "") -> Turn:
@@ -222,8 +225,8 @@ def request_of(turn: Turn, branch: int) -> e.JumpRequested:
     )
 
 
-def turn_of(request: e.JumpRequested) -> Turn:
-    """The turn that a request asks for."""
+def turn_of(request: e.JumpRequested, seq: int) -> Turn:
+    """The turn that a request at `seq` asks for."""
     then = tuple(decode(bytes(request.then))) if bytes(request.then) != b"null" else ()
     return Turn(
         cutoff=request.target,
@@ -232,12 +235,15 @@ def turn_of(request: e.JumpRequested) -> Turn:
         reason=request.reason,
         redo=request.redo,
         then=then,
+        request=seq,
     )
 
 
 def unmet(state: State, why: str) -> Turn:
     """The branch that begins just before a request to go back that cannot be met (D2): the person may ask again."""
-    place = state.outline.jump_requested_at
+    request = newest(state.outline.requests, e.JumpRequested)
+    assert request is not None
+    place = request.seq
     return Turn(cutoff=place - 1, cause="recovery", reason=why, code="D2", evidence=(place,))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from outlast.errors import StoreError
 from outlast.history import events as e
 from outlast.ledger import Pen
+from outlast.lifecycle import decide
 from outlast.lifecycle.state import State
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0
@@ -19,6 +20,12 @@ def without_what_is_over(events: list[e.AnyEvent], state: State) -> list[e.AnyEv
     return [
         event for event in events if not (name := _ended(event)) or name in said or state.waits.get(name) is not None
     ]
+
+
+def decided_again(events: list[e.AnyEvent], state: State) -> list[e.AnyEvent]:
+    """The events after others wrote first: what those ended is not ended again, and an end refuses what they asked for."""
+    kept = [event for event in without_what_is_over(events, state) if not isinstance(event, e.RequestRefused)]
+    return [*kept[:-1], *decide.refusals(state, kept[-1]), kept[-1]] if kept else []
 
 
 def _said(event: e.AnyEvent) -> str:

@@ -15,6 +15,7 @@ from outlast.errors import Conflict, Damaged, Held, NotFound, OutlastError, Over
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger import Pen
+from outlast.lifecycle.decide import next_request
 from outlast.lifecycle.state import State
 from outlast.lifecycle.status import Status
 from outlast.runtime import registry
@@ -174,7 +175,7 @@ class Arrivals:
         state = pen.state
         created = await created_of(self._worker.store, pen.run)
         workflow = registry.known(created.workflow)
-        if state.is_closed or state.outline.cancel_requested is not None:
+        if state.is_closed or isinstance(next_request(state), e.CancelRequested):
             await self.duties.see_through(self._see_out(pen, created))
         elif state.outline.held or state.outline.base in ("paused", "failed") or workflow is None:
             while not await pen.let_go(ready=workflow is None):

@@ -16,11 +16,11 @@ from outlast.errors import Fenced, Held, StoreError
 from outlast.history import events as e
 from outlast.history.record import Entry
 from outlast.lifecycle import decide
+from outlast.lifecycle.requests import Request
 from outlast.lifecycle.state import NodeStatus
 from outlast.runtime import adopting, pausing
 from outlast.runtime.asks import Ask, NodeAsk
 from outlast.runtime.failures import kind_of
-from outlast.runtime.requests import Request
 from outlast.runtime.writing import Writing
 
 log = logging.getLogger("outlast.runtime")
@@ -88,7 +88,6 @@ class Driver(Writing):
         self._ask_aloud()  # a branch may have been cut between an outcome and what the code asked for then
         self._has_news = True  # what came between the takeover and now was announced to nobody
         self.pen.arrived.extendleft(reversed(list(news)))
-        self._look_at_requests()
         await self.write()
 
     def _interrupted_for_good(self, asks: list[Ask]) -> str:
@@ -111,7 +110,6 @@ class Driver(Writing):
     async def _obey(self, request: Request) -> None:
         """Begin to pause the run, or stop its nodes and end it or go back. What nodes still bring home meanwhile is kept."""
         if isinstance(request, e.PauseRequested):
-            self._request = None
             pausing.begin(self, request)
             return
         self._is_stopping = True

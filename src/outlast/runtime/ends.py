@@ -82,7 +82,8 @@ async def _said(pen: Pen, ending: e.RunCancelled) -> None:
 
 async def end_as_asked(ledger: Ledger, pen: Pen) -> None:
     """End a run that stands still, as somebody asked."""
-    asked = pen.state.outline.cancel_requested or e.CancelRequested()
+    asked = decide.next_request(pen.state)
+    assert isinstance(asked, e.CancelRequested)
     await end_now(ledger, pen, e.RunCancelled(by=asked.by, reason=asked.reason))
 
 

@@ -13,12 +13,12 @@ from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger import Pen
 from outlast.lifecycle.adoption import Adoptable
+from outlast.lifecycle.requests import Request
 from outlast.runtime.asks import Ask, NodeAsk
 from outlast.runtime.code import Code
 from outlast.runtime.endings import Ending
 
 if TYPE_CHECKING:
-    from outlast.runtime.requests import Request
     from outlast.runtime.worker import Worker
 
 NOTHING: dict[str, Adoptable] = {}
@@ -38,7 +38,6 @@ class Page:
         "_is_writing",
         "_pause",
         "_pending",
-        "_request",
         "_then",
         "_time",
         "_waiters",
@@ -84,7 +83,6 @@ class Page:
         self._has_news = False
         self._has_closed = False
         """Whether the code gave up something that others may have ended since."""
-        self._request: Request | None = None
         self._held: e.RunFailed | None = None
         self._pause: e.RunPaused | e.RunFailed | None = None
 

@@ -61,14 +61,6 @@ async def give_time(drivers: Sequence[Driver]) -> None:
     await asyncio.gather(*(each.attempts.stop_all(each.nodes_open()) for each in drivers if not each.is_over))
 
 
-def outranks(request: e.AnyEvent, other: e.AnyEvent | None) -> bool:
-    """Whether a request that came later counts: a cancellation always does, another unless a cancellation came before. Who
-    goes back pauses there, if that was asked for as well."""
-    if isinstance(request, e.PauseRequested) and isinstance(other, e.JumpRequested):
-        return False
-    return isinstance(request, e.CancelRequested) or not isinstance(other, e.CancelRequested)
-
-
 def put_off(pending: list[e.AnyEvent]) -> None:
     """Take back that a node has started, if that was the last thing said: it is scheduled, and that is all."""
     if isinstance(pending[-1], e.NodeStarted):

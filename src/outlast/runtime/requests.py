@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 from outlast.errors import BadInput, Diverged, StoreError
 from outlast.history import events as e
+from outlast.lifecycle import decide
+from outlast.lifecycle.requests import Request
 from outlast.runtime import pausing
 from outlast.runtime.endings import held
 from outlast.runtime.failures import kind_of
 from outlast.runtime.news import understood
 from outlast.runtime.outcomes import Outcomes
 
-Request: TypeAlias = e.CancelRequested | e.PauseRequested | e.JumpRequested
 DIVERGED = kind_of(Diverged)
 
 
@@ -32,10 +31,6 @@ class Requests(Outcomes):
             await self._catch_up()
         while self.pen.arrived and not self.is_over:
             entry = self.pen.arrived.popleft()
-            if isinstance(entry.event, Request):
-                if pausing.outranks(entry.event, self._request):
-                    self._request = entry.event
-                continue
             try:
                 telling = await understood(self.code, entry.event, self.worker.store.blobs)
             except BadInput as error:
@@ -56,10 +51,12 @@ class Requests(Outcomes):
             self._has_news = True
             await self.worker.in_trouble(self.run, error, 0.5)
 
-    def _look_at_requests(self) -> None:
-        outline = self.pen.state.outline
-        if self._request is None:
-            self._request = outline.cancel_requested or outline.pause_requested or outline.jump_requested
+    def _request(self) -> Request | None:
+        """What is to be obeyed and is not being obeyed already."""
+        if self._is_stopping or not self.pen.state.outline.requests:
+            return None
+        request = decide.next_request(self.pen.state)
+        return None if self.is_pausing and isinstance(request, e.PauseRequested) else request
 
     def wind_down(self) -> None:
         """Let nothing more begin. What was said of attempts that have not begun is taken back; after a resume they do."""

@@ -20,7 +20,7 @@ from outlast.history import events as e
 from outlast.history.ids import RunId, WorkerId
 from outlast.ledger import Ledger
 from outlast.ledger.ledger import system_clock
-from outlast.lifecycle.state import State
+from outlast.lifecycle.decide import next_request
 from outlast.lifecycle.status import TERMINAL, Status
 from outlast.runtime.arrivals import Arrivals
 from outlast.runtime.asks import NodeAsk
@@ -205,8 +205,8 @@ class Worker:
         driver.leave(ending)
         if driver.pen.state.is_closed and not self.knows(driver.run):
             self.leave_out(driver.run)
-        if _is_to_end(driver.pen.state):
-            self.arrivals.take_up_again(driver.run, Overtaken("it was cancelled while it was being stopped"))
+        if next_request(driver.pen.state) is not None:
+            self.arrivals.take_up_again(driver.run, Overtaken("something was asked of it while it was being stopped"))
         if isinstance(ending, e.RunContinued):
             self.take_on(RunId(ending.successor))
         self.wanted.set()
@@ -298,9 +298,3 @@ class Worker:
             await asyncio.wait(self._tasks, timeout=5)
         await self.progress.close()
         await self.lines.close()
-
-
-def _is_to_end(state: State) -> bool:
-    """Whether somebody asked for the end of a run that stands still now: nobody drives it to obey."""
-    outline = state.outline
-    return outline.cancel_requested is not None and (outline.held or outline.base is Status.PAUSED)

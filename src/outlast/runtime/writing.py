@@ -13,7 +13,8 @@ from functools import partial
 
 from outlast.errors import Fenced, NotDurable, Overtaken, StoreError
 from outlast.history import events as e
-from outlast.runtime.appending import Patience, without_what_is_over
+from outlast.lifecycle import decide
+from outlast.runtime.appending import Patience, decided_again, without_what_is_over
 from outlast.runtime.asks import Ask, ChildAsk, NodeAsk, TimerAsk
 from outlast.runtime.endings import Ending, checked_for_unawaited, concluded, has_duties, held
 from outlast.runtime.requests import Requests
@@ -32,7 +33,7 @@ class Writing(Requests):
     def _has_more(self) -> bool:
         if self.is_over:
             return False
-        if self._pending or self._has_news or self._request is not None or self._held is not None:
+        if self._pending or self._has_news or self._request() is not None or self._held is not None:
             return True
         main = self.code.main
         if self.pen.arrived or self._pause is not None or (main is not None and main.done()):
@@ -59,8 +60,8 @@ class Writing(Requests):
                     await self._hold(self._held)
                 elif self._has_news or self.pen.arrived:
                     await self._hear()
-                elif self._request is not None and not self._is_stopping:
-                    await self._obey(self._request)
+                elif (request := self._request()) is not None:
+                    await self._obey(request)
                 elif self._pause is not None and not self.code.is_done():
                     await self._commit(self._pause)
                 else:
@@ -104,7 +105,7 @@ class Writing(Requests):
                     call()
                 return None
         if ending is not None:
-            events.append(ending)
+            events += [*decide.refusals(self.pen.state, ending), ending]
             release = not has_duties(ending, events, self.pen.state, self.created)
         else:
             is_busy = self.in_flight or self.starting or self.is_winding_down or self._is_stopping
@@ -141,8 +142,7 @@ class Writing(Requests):
             if isinstance(trouble, StoreError):
                 await patience.bear(trouble)
             else:
-                self._look_at_requests()
-                events[:] = without_what_is_over(events, self.pen.state)
+                events[:] = decided_again(events, self.pen.state)
                 if not events:
                     return False
             try:

@@ -43,6 +43,8 @@ class Faults:
         self._store = store
         self._fault = fault
         self._held_back: list[Callable[[], Awaitable[Any]]] = []
+        self.before: Callable[[int], Awaitable[object]] | None = None
+        """Awaited before each call, with its number: what somebody else does to the store at that moment."""
         self.calls = 0
         self.names: list[str] = []
         self.is_dead = False
@@ -54,6 +56,8 @@ class Faults:
             return await act()
         self.calls += 1
         self.names.append(name)
+        if self.before is not None:
+            await self.before(self.calls)
         if self._fault is None or self.calls != self._fault.call:
             return await act()
         return await self._fail(name, act)

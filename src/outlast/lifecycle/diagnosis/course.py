@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec import structs
+
 from outlast.history import events as e
 from outlast.history.record import Entry
 from outlast.lifecycle import decide
 from outlast.lifecycle.diagnosis.cached import branched
 from outlast.lifecycle.diagnosis.evidence import Evidence, Finding, HandOver, Open, Remedy, Say, and_more
+from outlast.lifecycle.requests import newest
 from outlast.lifecycle.state import OPEN, NodeStatus
 from outlast.lifecycle.status import Status
 from outlast.lifecycle.turning import Turn, turn_of, unmet
 
 
 def unmet_jump(evidence: Evidence) -> Iterator[Finding]:
-    request, place = evidence.state.outline.jump_requested, evidence.state.outline.jump_requested_at
-    if request is None or evidence.is_held or evidence.state.outline.cancel_requested is not None:
+    request = decide.next_request(evidence.state)
+    asked = newest(evidence.state.outline.requests, e.JumpRequested)
+    if asked is None or not isinstance(request, e.JumpRequested) or evidence.is_held:
         return  # nobody asked, it is being done, or the run is to end instead
+    place = asked.seq
     yield Finding(
         code="D2",
         standing="repairable",
@@ -29,24 +34,14 @@ def unmet_jump(evidence: Evidence) -> Iterator[Finding]:
             "outlast doctor --fix opens the branch that was asked for; one that cannot be opened is answered by a branch "
             f"from event {place - 1}, and the person may jump again",
         ),
-        remedy=Open(_met(evidence, request)),
+        remedy=Open(_met(evidence, turn_of(request, place))),
     )
 
 
-def _met(evidence: Evidence, request: e.JumpRequested) -> Turn:
-    turn, place = turn_of(request), evidence.state.outline.jump_requested_at
-    if not 0 <= turn.cutoff < place:
+def _met(evidence: Evidence, turn: Turn) -> Turn:
+    if not 0 <= turn.cutoff < turn.request:
         return unmet(evidence.state, f"event {turn.cutoff} was not in the log when somebody asked to go back to it")
-    return Turn(
-        cutoff=turn.cutoff,
-        cause=turn.cause,
-        by=turn.by,
-        reason=turn.reason,
-        redo=turn.redo,
-        then=turn.then,
-        code="D2",
-        evidence=(place,),
-    )
+    return structs.replace(turn, code="D2", evidence=(turn.request,))
 
 
 def failed_and_left(evidence: Evidence) -> Iterator[Finding]:
@@ -70,7 +65,7 @@ def failed_and_left(evidence: Evidence) -> Iterator[Finding]:
         remedy = HandOver()
         action = "outlast doctor --fix leaves it to the next worker: what the code makes of the failure, it makes now"
     else:
-        remedy = Say((e.RunFailed(error=event.error, node=event.node, recoverable=True),))
+        remedy = Say(tuple(decide.end(state, e.RunFailed(error=event.error, node=event.node, recoverable=True))))
         action = "outlast doctor --fix lets the run fail, recoverably: then correct the cause and retry it"
     yield Finding(
         code="A4",

@@ -6,6 +6,7 @@ from outlast.errors import Illegal
 from outlast.history import events as e
 from outlast.history.lineage import BEFORE_FIRST
 from outlast.lifecycle.handlers.registry import HANDLERS, on
+from outlast.lifecycle.requests import OpenRequest, Request, left_open, newest
 from outlast.lifecycle.state import Child, Interaction, State, Wait
 from outlast.lifecycle.status import Status
 
@@ -38,7 +39,6 @@ def _run_started(state: State, event: e.RunStarted, seq: int) -> None:
         raise Illegal("V5", f"a run that is {outline.base} starts again only as resumed", seq=seq)
     outline.base = Status.COMPENSATING if outline.undoing else Status.RUNNING
     outline.recoverable = outline.held = False
-    outline.pause_requested = outline.cancel_requested = None
     outline.reason, outline.error, outline.failed_node = "", None, ""
     for wait in [wait for wait in state.loose.values() if wait.kind == "child"] if event.resumed else ():
         child = state.children.get(wait.id)
@@ -50,22 +50,29 @@ def _run_started(state: State, event: e.RunStarted, seq: int) -> None:
 @on(e.RunPaused)
 def _run_paused(state: State, event: e.RunPaused, _seq: int) -> None:
     outline = state.outline
-    outline.base, outline.reason, outline.pause_requested = Status.PAUSED, event.reason, None
+    outline.base, outline.reason = Status.PAUSED, event.reason
+    outline.requests = left_open(outline.requests, event)
 
 
-@on(e.PauseRequested)
-def _pause_requested(state: State, event: e.PauseRequested, _seq: int) -> None:
-    state.outline.pause_requested = event
+def _requested(state: State, event: Request, seq: int) -> None:
+    state.outline.requests += (OpenRequest(seq, event),)
 
 
-@on(e.CancelRequested)
-def _cancel_requested(state: State, event: e.CancelRequested, _seq: int) -> None:
-    state.outline.cancel_requested = event
+HANDLERS[e.PauseRequested] = HANDLERS[e.CancelRequested] = HANDLERS[e.JumpRequested] = _requested
+
+
+@on(e.RequestRefused)
+def _request_refused(state: State, event: e.RequestRefused, seq: int) -> None:
+    outline = state.outline
+    requests = left_open(outline.requests, event)
+    if len(requests) == len(outline.requests) and event.request >= outline.branch_first:
+        raise Illegal("V12", f"no open request stands at event {event.request}", seq=seq)
+    outline.requests = requests  # one that lies on the branch that was left is not among them: see `ill_settled`
 
 
 @on(e.RunCompleted)
 def _run_completed(state: State, event: e.RunCompleted, seq: int) -> None:
-    _end(state, Status.COMPLETED, seq)
+    _end(state, Status.COMPLETED, event, seq)
     state.outline.output = event.output
 
 
@@ -73,27 +80,28 @@ def _run_completed(state: State, event: e.RunCompleted, seq: int) -> None:
 def _run_failed(state: State, event: e.RunFailed, seq: int) -> None:
     outline = state.outline
     if event.held:
-        outline.base = Status.FAILED
+        outline.base, outline.requests = Status.FAILED, left_open(outline.requests, event)
     else:
-        _end(state, Status.FAILED, seq)
+        _end(state, Status.FAILED, event, seq)
     outline.held, outline.recoverable = event.held, event.recoverable or event.held
     outline.reason, outline.error, outline.failed_node = event.error.message, event.error, event.node
 
 
 @on(e.RunCancelled)
 def _run_cancelled(state: State, event: e.RunCancelled, seq: int) -> None:
-    _end(state, Status.CANCELLED, seq)
+    _end(state, Status.CANCELLED, event, seq)
     state.outline.reason = event.reason
 
 
 @on(e.RunContinued)
 def _run_continued(state: State, event: e.RunContinued, seq: int) -> None:
-    asked = state.outline.cancel_requested
-    _end(state, Status.COMPLETED, seq)
-    state.outline.successor, state.outline.cancel_inherited = event.successor, asked
+    asked = newest(state.outline.requests, e.CancelRequested)
+    _end(state, Status.COMPLETED, event, seq)
+    inherited = asked.event if asked is not None and isinstance(asked.event, e.CancelRequested) else None
+    state.outline.successor, state.outline.cancel_inherited = event.successor, inherited
 
 
-def _end(state: State, status: Status, seq: int) -> None:
+def _end(state: State, status: Status, event: e.AnyEvent, seq: int) -> None:
     outline = state.outline
     if outline.open_nodes:
         raise Illegal(
@@ -101,9 +109,10 @@ def _end(state: State, status: Status, seq: int) -> None:
             f"the run ends with {outline.open_nodes} nodes in flight; their outcomes come first",
             seq=seq,
         )
-    outline.base, outline.open_nodes = status, 0
+    for request in left_open(outline.requests, event):
+        raise Illegal("V12", f"the run ends while the request at event {request.seq} is open; refuse it first", seq=seq)
+    outline.base, outline.open_nodes, outline.requests = status, 0, ()
     outline.held = outline.recoverable = outline.undoing = False
-    outline.pause_requested = outline.cancel_requested = outline.jump_requested = None
     if state.count("waits"):
         for wait in list(state.waits.values()):
             _let_go(state, wait, seq)
@@ -133,15 +142,10 @@ def _branch_opened(state: State, event: e.BranchOpened, seq: int) -> None:
         place = "before the first event" if event.cutoff == BEFORE_FIRST else f"at event {event.cutoff}"
         raise Illegal("V8", f"branch {event.branch} is cut {place}, the lineage ends at {outline.seq}", seq=seq)
     outline.branch, outline.branch_first = event.branch, seq
-    outline.jump_requested = outline.pause_requested = outline.cancel_requested = None
+    outline.requests = ()  # its append obeys or refuses all that were open, also on the branch that is left (V12)
     if event.cause != "recovery":
         outline.generation = event.branch
     for child in event.detached:
         if state.children.get(child) is None:
             state.children[child] = Child("", True)
             state.loose[f"child:{child}"] = Wait("child", child)
-
-
-@on(e.JumpRequested)
-def _jump_requested(state: State, event: e.JumpRequested, seq: int) -> None:
-    state.outline.jump_requested, state.outline.jump_requested_at = event, seq

@@ -105,6 +105,12 @@ def _cancel_requested(teller: Teller, event: e.CancelRequested, entry: Entry) ->
     teller.say(words, entry, Tone.PEOPLE, "cancel", why=event.reason, many="{n} times its end was asked for")
 
 
+@tells(e.RequestRefused)
+def _request_refused(teller: Teller, event: e.RequestRefused, entry: Entry) -> None:
+    words = f"The request at event {event.request} was refused"
+    teller.say(words, entry, Tone.PEOPLE, "refused", why=event.reason, many="{n} requests were refused")
+
+
 @tells(e.RunCompleted)
 def _completed(teller: Teller, event: e.RunCompleted, entry: Entry) -> None:
     output = say.value(event.output)

@@ -8,7 +8,9 @@ from itertools import islice
 
 import msgspec
 
+from outlast.history import events as e
 from outlast.history.ids import RunId
+from outlast.lifecycle.decide import next_request
 from outlast.lifecycle.narrative import phrases as say
 from outlast.lifecycle.narrative.story import Suggestion
 from outlast.lifecycle.state import NodeStatus, State, Wait
@@ -67,6 +69,9 @@ def _counted(counts: Counter[str]) -> Iterator[str]:
 # --- now
 
 
+_ASKED = {e.PauseRequested: "pause", e.CancelRequested: "end", e.JumpRequested: "go back"}
+
+
 def standing(state: State, now: int, newest: int) -> list[str]:
     """How it stands, sentence by sentence. `newest` is the run's current branch."""
     outline = state.outline
@@ -76,8 +81,9 @@ def standing(state: State, now: int, newest: int) -> list[str]:
     if state.status in (Status.RUNNING, Status.WAITING, Status.COMPENSATING, Status.PAUSED) or outline.held:
         told += _at_work(state)
         told += _waits(state, now)
-    if outline.pause_requested or outline.cancel_requested:
-        told.append(f"It was asked to {'pause' if outline.pause_requested else 'end'} and has not done so yet.")
+    request = next_request(state)
+    if request is not None:
+        told.append(f"It was asked to {_ASKED[type(request)]} and has not done so yet.")
     return told
 
 

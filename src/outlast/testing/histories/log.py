@@ -97,10 +97,10 @@ class History:
         held = self.told[holder(self.branches.values(), cutoff).id]
         return fold(State(), (entry for entry in held if entry.seq <= max(cutoff, 1)))
 
-    def cut(self, cutoff: int, *, by: str = "", reason: str = "") -> list[e.AnyEvent]:
-        """What opens a branch at `cutoff`: BranchOpened, and the receipts it takes over."""
-        then = self.state_at(cutoff)
-        return decide.open_branch(self.state, then, self.branches.values(), Turn(cutoff=cutoff, by=by, reason=reason))
+    def cut(self, cutoff: int, *, by: str = "", reason: str = "", request: int = 0) -> list[e.AnyEvent]:
+        """What opens a branch at `cutoff`: BranchOpened, the receipts it takes over, and what becomes of open requests."""
+        turn = Turn(cutoff=cutoff, by=by, reason=reason, request=request)
+        return decide.open_branch(self.state, self.state_at(cutoff), self.branches.values(), turn)
 
     def _open(self, event: e.BranchOpened) -> None:
         shared = [entry for entry in self.told[event.parent] if entry.seq <= max(event.cutoff, 1)]

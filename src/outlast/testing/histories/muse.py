@@ -167,13 +167,21 @@ def _run_started(muse: Muse, state: State) -> Burst:
 
 def _ended(muse: Muse, state: State, ending: decide.Ending) -> Burst:
     """With the outcomes of all that is open, or bare where nothing is in flight."""
-    return decide.end(state, ending) if state.outline.open_nodes or muse.chance(2) else [ending]
+    is_open = state.outline.open_nodes or state.outline.requests
+    return decide.end(state, ending) if is_open or muse.chance(2) else [ending]
 
 
 def _run_failed(muse: Muse, state: State) -> Burst:
     if muse.chance(2):
         return [e.RunFailed(error=muse.error(), recoverable=muse.chance(2), held=True)]
     return _ended(muse, state, e.RunFailed(error=muse.error(), recoverable=muse.chance(2)))
+
+
+def _request_refused(muse: Muse, state: State) -> Burst:
+    return [
+        e.RequestRefused(request=each.seq, code=muse.one(("ended", "superseded", "cannot", "still")) or "ended")
+        for each in muse.some(state.outline.requests)
+    ]
 
 
 def _branch_opened(muse: Muse, state: State) -> Burst:
@@ -390,6 +398,7 @@ _ideas: dict[type[e.Event], Idea] = {
     e.RunTakenOver: lambda _, __: [],  # `Muse.take_over` says it, and only at the beginning of a TAKEOVER
     e.PauseRequested: lambda muse, _: [e.PauseRequested(by=muse.word(), reason=muse.word())],
     e.CancelRequested: lambda muse, _: [e.CancelRequested(by=muse.word(), reason=muse.word())],
+    e.RequestRefused: _request_refused,
     e.RunCompleted: lambda muse, state: _ended(muse, state, e.RunCompleted(output=muse.value(), ms=0.25)),
     e.RunFailed: _run_failed,
     e.RunCancelled: lambda muse, state: _ended(muse, state, e.RunCancelled(by=muse.word(), reason=muse.word())),
