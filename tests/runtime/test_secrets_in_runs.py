@@ -23,7 +23,7 @@ import careless  # noqa: E402
 sys.path.remove(str(HERE))
 
 SOON = 20.0
-ODD = "kj3h4\"it's\\odd"
+ODD = 'kj3h4"its/odd'
 PEM = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0B\nAQEFAASC\n-----END PRIVATE KEY-----\n"
 SAID = "a secret's value must not be stored"
 
