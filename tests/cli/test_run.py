@@ -197,17 +197,6 @@ def test_a_workflow_of_no_module_is_refused_in_words(name: str, project: Any) ->
     assert (ran.returncode, "names no module: write module:workflow" in ran.stderr) == (2, True)
 
 
-def test_a_parameter_that_is_no_text_is_refused(project: Any) -> None:
-    ran = project("run", "flows:greet", "name=\udcff\udcfe", "--id", "u")
-    assert (ran.returncode, "no text in UTF-8" in ran.stderr) == (2, True)
-
-
-@pytest.mark.parametrize("words", [("--title", "\udcff"), ("--tag", "\udcff"), ("--id", "\udcff"), ("--by", "\udcff")])
-def test_words_that_are_no_text_start_nothing(words: tuple[str, ...], project: Any) -> None:
-    ran = project("run", "flows:greet", "name=zoe", *words)
-    assert (ran.returncode, (project.folder / "noted.txt").exists()) == (2, False)
-
-
 @pytest.mark.parametrize("option", ["--id", "--key", "--json", "--tag", "--app"])
 def test_an_empty_option_starts_nothing(option: str, project: Any) -> None:
     """A variable of a script that was not set must not mean another run every time."""

@@ -37,7 +37,6 @@ def main() -> None:
 def _main() -> None:
     try:
         streams.take_over()
-        _forget_sizes_that_are_none()
         from outlast.cli.app import app
 
         try:
@@ -48,17 +47,9 @@ def _main() -> None:
         sys.exit(130)
     except streams.Unwritable as trouble:
         streams.drop_output()
-        streams.drop_remarks()
         from outlast.cli.doorway import unwritten
 
         sys.exit(unwritten(trouble))
-
-
-def _forget_sizes_that_are_none() -> None:
-    """Rich takes every digit for a number, also one like ², and fails of it."""
-    for name in ("COLUMNS", "LINES"):
-        if not os.environ.get(name, "0").isascii():
-            del os.environ[name]
 
 
 def _leave(code: object) -> NoReturn:

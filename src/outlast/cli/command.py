@@ -15,14 +15,12 @@ from outlast.cli.options import Form, Output, Reply
 from outlast.errors import BadInput
 
 _FOR_PEOPLE = (None, Output.TABLE, Form.TEXT, Reply.TEXT)
-_ADDRESSES = frozenset({"store", "source", "target", "dest"})
-"""May be named in any bytes that a file system takes."""
 _MAY_BE_EMPTY = frozenset({"title", "reason", "by", "value", "feedback"})
 """Texts of people's own; elsewhere a variable of a script was not set, and what is meant is unknown."""
 
 
 class Command(TyperCommand):
-    """A command that is refused if its words are no text, or empty where they have to say something. Where its output is for
+    """A command that is refused if its words are empty where they have to say something. Where its output is for
     programs, nothing but that comes to stdout."""
 
     def get_params(self, ctx: Any) -> list[Any]:
@@ -54,15 +52,9 @@ def without_values(parameters: Sequence[Any]) -> list[Any]:
 
 def _must_say_something(shown: Mapping[str, str], given: Mapping[str, Any]) -> None:
     for name, value in given.items():
-        if name in _ADDRESSES:
-            continue
         for text in _texts(value):
             if not text and name not in _MAY_BE_EMPTY:
                 raise BadInput(f"{shown[name]} is empty: say what is meant, or leave it out")
-            try:
-                text.encode()
-            except UnicodeEncodeError:
-                raise BadInput(f"{shown[name]} is {text[:80]!r}, which is no text in UTF-8") from None
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -36,7 +36,6 @@ def carry_out(begin: Callable[[], Coroutine[Any, Any, int]], *, damaged: int = V
     """Run a command to its exit code, whatever happens to it. What may block for long belongs into `begin`: on the loop,
     a first Ctrl+C waits until the loop has its turn. `damaged` is the code if a log turns out to be. What cannot be written
     is raised, as `Unwritable`."""
-    streams.drop_remarks()
     try:
         code = asyncio.run(begin())
         streams.flush()
@@ -51,8 +50,6 @@ def carry_out(begin: Callable[[], Coroutine[Any, Any, int]], *, damaged: int = V
 def refused(error: OutlastError, damaged: int = VIOLATED) -> int:
     """Say what was wrong; the exit code that says the same."""
     notice(f"outlast: {error}", advice(error), style="red")
-    if not streams.is_anybody_listening():
-        return UNHEARD
     return damaged if isinstance(error, Damaged) and error.run else code_of(error)
 
 

@@ -1,5 +1,4 @@
-"""Ctrl+C and SIGTERM while runs are attended here: the first asks for a pause, the second leaves at once. That the output
-cannot be written any more asks for a pause too: whatever reads it has gone, and the runs need not fail of it.
+"""Ctrl+C and SIGTERM while runs are attended here: the first asks for a pause, the second leaves at once.
 
 The handlers are those of the command line alone; a program that opens an engine keeps its own. A signal that is ignored, as
 a shell has it for what runs in the background, stays ignored.
@@ -16,7 +15,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from outlast.cli import streams
-from outlast.cli.doorway import FAILED, INTERRUPTED, RUN_PAUSED, UNHEARD
+from outlast.cli.doorway import INTERRUPTED, RUN_PAUSED
 from outlast.cli.screen import notice
 from outlast.client import Client
 from outlast.history.ids import RunId
@@ -42,13 +41,12 @@ class Interruption:
         if threading.current_thread() is threading.main_thread():
             heeded = [number for number in _NAMES if signal.getsignal(number) is not signal.SIG_IGN]
             self._before = {number: signal.signal(number, self._hear) for number in heeded}
-        streams.tell_of_trouble(self._hear_of_trouble)
+        streams.drop_output()  # that nobody reads it is no reason for a node to fail
         return self
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
-        streams.drop_output()  # also what a thread says that was left behind
 
     def code_of(self, code: int) -> int:
         """The exit code of a command whose run ended with `code`: that of the signal if the run was paused because of it."""
@@ -71,13 +69,6 @@ class Interruption:
             self._leave(128 + number)
         self.code, self._name = 128 + number, _NAMES[signal.Signals(number)]
         self._loop.call_soon_threadsafe(self._wanted.set)
-
-    def _hear_of_trouble(self, trouble: streams.Unwritable) -> None:
-        """Called from any thread that writes, as often as it does."""
-        if not self.code:
-            self.code = UNHEARD if trouble.is_unheard else FAILED
-            self._name = "nobody reads the output" if trouble.is_unheard else str(trouble)
-            self._loop.call_soon_threadsafe(self._wanted.set)
 
     def _leave(self, code: int) -> NoReturn:
         """Without a word to anybody: what is in the log is good, and whatever was under way is found by whoever goes on."""

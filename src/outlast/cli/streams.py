@@ -1,4 +1,4 @@
-"""The three standard streams, and whose they are: our own output, what the code of runs prints, and remarks.
+"""The standard streams of the command: its own output, and what the code of runs prints.
 
 The code of runs must not fail because nobody reads what it prints, and what is for programs must not be mixed with it.
 """
@@ -9,20 +9,19 @@ import errno
 import io
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, TextIO, cast
+from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 _own: TextIO | None = None
-"""Our own output, where that is not simply `sys.stdout`."""
+"""The output of the command while it is not `sys.stdout`."""
 
 
 class Unwritable(BaseException):
-    """What was to be put out cannot be written. No `Exception`: whoever happens to write, a module that is being imported or
-    the parser of the command line, would take it for a trouble of its own."""
+    """The output cannot be written. No `Exception`: neither Rich nor a module that is being imported may handle it."""
 
     def __init__(self, cause: OSError) -> None:
         super().__init__(f"the output could not be written: {cause.strerror or cause}")
@@ -31,14 +30,13 @@ class Unwritable(BaseException):
 
 
 class Outlet(io.FileIO):
-    """An open file of this process. What cannot be written is raised as `Unwritable`, or, once there is somebody to be
-    `told` of it, told and dropped, from any thread."""
+    """A standard stream. A write that fails raises `Unwritable`; with `drops` it and all that follow do nothing."""
 
-    def __init__(self, number: int, name: str) -> None:
+    def __init__(self, number: int, *, drops: bool = False) -> None:
         super().__init__(number, "wb", closefd=False)
-        self.name = name
+        self.name = "<stderr>" if number == 2 else "<stdout>"
+        self.drops = drops
         self.trouble: Unwritable | None = None
-        self.told: Callable[[Unwritable], object] | None = None
 
     def write(self, data: ReadableBuffer, /) -> int:
         if self.trouble is None:
@@ -46,86 +44,63 @@ class Outlet(io.FileIO):
                 return super().write(data)
             except OSError as error:
                 self.trouble = Unwritable(error)
-        if self.told is None:
+        if not self.drops:
             raise self.trouble
-        self.told(self.trouble)
         return memoryview(data).nbytes
 
 
 def take_over() -> None:
-    """At the very beginning of the process: no stream is missing, and what cannot be written is noticed as such.
-
-    Where stdout was closed, `sys.stdout` stays None, so that prints of others go nowhere as ever.
-    """
-    global _own
-    _fill_gaps()
-    stdin, stdout, stderr = (cast("TextIO | None", each) for each in (sys.stdin, sys.stdout, sys.stderr))
-    sys.stdin = stdin or os.fdopen(0, closefd=False)
-    sys.stderr = _taken_over(stderr or os.fdopen(2, "w", closefd=False))
-    if stdout is None:
-        _own = _writer(Outlet(1, "<stdout>"), "utf-8")
-    else:
-        _own = sys.stdout = _taken_over(stdout)
+    """Replace the standard streams, at the start of the process. One that is closed becomes the null device."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+    sys.stdin = sys.stdin or os.fdopen(0, closefd=False)
+    sys.stdout = _writer(Outlet(1), sys.stdout)
+    sys.stderr = _writer(Outlet(2, drops=True), sys.stderr)
 
 
 def own() -> TextIO:
-    """Where our own output goes."""
-    return sys.stdout if _own is None else _own
+    """The output of the command."""
+    return _own or sys.stdout
 
 
 def flush() -> None:
-    """Bring out what is on its way; `Unwritable` if that fails, or if something was dropped before."""
+    """Write what is buffered; `Unwritable` if that fails, or if something was dropped before."""
     own().flush()
     if (outlet := _outlet(own())) is not None and outlet.trouble is not None:
         raise outlet.trouble
 
 
-def is_anybody_listening() -> bool:
-    """False once a remark was dropped because nobody reads remarks any more."""
-    outlet = _outlet(sys.stderr)
-    return outlet is None or outlet.trouble is None or not outlet.trouble.is_unheard
-
-
-def tell_of_trouble(told: Callable[[Unwritable], object]) -> None:
-    """From now on output that cannot be written is dropped, be it ours or printed by others; `told` hears of it."""
-    if (outlet := _outlet(own())) is not None:
-        outlet.told = told
-
-
 def drop_output() -> None:
-    """From now on output that cannot be written is dropped, and only `flush` tells."""
-    tell_of_trouble(_be_content)
-
-
-def drop_remarks() -> None:
-    """From now on a remark that nobody reads is not missed."""
-    if (outlet := _outlet(sys.stderr)) is not None:
-        outlet.told = _be_content
+    """From now on output that cannot be written is dropped, and only `flush` raises."""
+    if (outlet := _outlet(own())) is not None:
+        outlet.drops = True
 
 
 @contextmanager
 def set_apart() -> Iterator[None]:
-    """In here, stdout is ours alone: what others print, or the programs they start, goes to stderr."""
+    """Within, stdout is for the command alone: what others print, and the programs they start, goes to stderr."""
     global _own
-    own_before, printed_before = _own, sys.stdout
-    _own = own()
-    with _moved_away(_own) as moved:
-        _own, sys.stdout = moved, sys.stderr
+    printed = sys.stdout
+    with _moved_away(printed) as _own:
+        sys.stdout = sys.stderr
         try:
             yield
         finally:
-            _own, sys.stdout = own_before, printed_before
+            _own, sys.stdout = None, printed
 
 
 @contextmanager
 def _moved_away(stream: TextIO) -> Iterator[TextIO]:
     """The same output under another number, while the number 1 is that of stderr."""
-    if _outlet(stream) is None:  # not a real file: a test's
+    if _outlet(stream) is None:  # a test's
         yield stream
         return
     stream.flush()
     number = os.dup(1)
-    moved = _writer(Outlet(number, "<stdout>"), stream.encoding)
+    moved = _writer(Outlet(number), stream)
     os.dup2(2, 1)
     try:
         yield moved
@@ -137,47 +112,16 @@ def _moved_away(stream: TextIO) -> Iterator[TextIO]:
             os.close(number)
 
 
-def _fill_gaps() -> None:
-    """What is opened later must not be taken for a standard stream that was closed."""
-    for number in range(3):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.open(os.devnull, os.O_RDONLY if number < 2 else os.O_WRONLY)  # the lowest number that is free
+def _writer(outlet: Outlet, before: TextIO | None) -> TextIO:
+    """As text, in the encoding of the stream it replaces. Characters that a terminal lacks must not stop a command."""
+    encoding, by_line = "utf-8", False
+    if isinstance(before, io.TextIOWrapper):
+        encoding, by_line = before.encoding, before.line_buffering or before.write_through
+    return io.TextIOWrapper(io.BufferedWriter(outlet), encoding, errors="backslashreplace", line_buffering=by_line)
 
 
-def _taken_over(stream: TextIO) -> TextIO:
-    """The same stream over an `Outlet`, if it is a plain one. Characters that a terminal lacks must not stop a command."""
-    if not isinstance(stream, io.TextIOWrapper):
-        return stream
-    stream.reconfigure(errors="backslashreplace")
-    raw = getattr(stream.buffer, "raw", stream.buffer)
-    if type(raw) is not io.FileIO:
-        return stream
-    stream.flush()
-    is_buffered = raw is not stream.buffer
-    outlet = Outlet(raw.fileno(), stream.name)
-    return _writer(outlet, stream.encoding, is_buffered=is_buffered, line_buffering=stream.line_buffering)
-
-
-def _writer(outlet: Outlet, encoding: str, *, is_buffered: bool = True, line_buffering: bool = False) -> TextIO:
-    buffer: Any = io.BufferedWriter(outlet) if is_buffered else outlet
-    return io.TextIOWrapper(
-        buffer,
-        encoding,
-        errors="backslashreplace",
-        line_buffering=line_buffering,
-        write_through=not is_buffered,
-    )
-
-
-def _outlet(stream: TextIO | None) -> Outlet | None:
-    buffer = getattr(stream, "buffer", None)
+def _outlet(stream: TextIO) -> Outlet | None:
     with suppress(ValueError, AttributeError):  # the user's code may have closed or replaced it
-        raw = getattr(buffer, "raw", buffer)
+        raw = stream.buffer.raw  # type: ignore[attr-defined]
         return raw if isinstance(raw, Outlet) else None
     return None
-
-
-def _be_content(_trouble: Unwritable) -> None:
-    """Nobody needs to know."""

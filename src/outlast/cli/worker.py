@@ -15,6 +15,7 @@ import msgspec
 import typer
 from rich.text import Text
 
+from outlast.cli import streams
 from outlast.cli.doorway import SOUND, carry_out
 from outlast.cli.importing import keep_lines, load_here
 from outlast.cli.options import AppOption, Form, FormOption, StoreOption, settings_of
@@ -63,6 +64,7 @@ async def _work(settings: Settings) -> int:
     if not registry.names():
         raise BadInput("the worker knows no workflow: name the module or file that defines some with --app")
     keep_lines()
+    streams.drop_output()
     with Leaving() as leaving:
         async with Opening(settings) as desk:
             names = registry.names()
