@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import Annotated
 
 import typer
 
+from outlast.atomic_file import atomic_file
 from outlast.cli.doorway import SOUND, carry_out
 from outlast.cli.options import RunsArgument, StoreOption, settings_of
 from outlast.cli.screen import notice, write_bytes
@@ -67,47 +67,11 @@ def _output(to: Path | None) -> Iterator[Callable[[bytes], object]]:
     if to is None:
         yield write_bytes
         return
-    part = to.with_name(f".{to.name[:100]}.part-{os.getpid()}")
-    file = _opened(to, part)
-
-    def write(line: bytes) -> None:
-        with _told(to):
-            file.write(line)
-
     try:
-        yield write
-        with _told(to):
-            file.flush()
-            os.fsync(file.fileno())
-            _put_in_place(part, to)
-    finally:
-        with suppress(OSError):  # what could not be written is gone in any case
-            file.close()
-        part.unlink(missing_ok=True)
-
-
-def _opened(to: Path, part: Path) -> BinaryIO:
-    try:
-        if os.path.lexists(to):
-            raise FileExistsError("it is there already, and nothing is replaced")
-        return part.open("xb")
+        with atomic_file(to) as file:
+            yield file.write
+    except FileExistsError:
+        raise BadInput(f"could not write to {str(to)!r}: it is there, and nothing is replaced") from None
     except (OSError, ValueError) as error:
-        raise BadInput(f"could not write to {str(to)!r}: {error}") from error
-
-
-@contextmanager
-def _told(to: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise StoreError(f"could not write to {str(to)!r}: {error.strerror}; nothing is left of it") from error
-
-
-def _put_in_place(part: Path, to: Path) -> None:
-    """Give it its name, unless somebody has come first."""
-    try:
-        os.link(part, to)
-    except FileExistsError as error:
-        raise BadInput(f"could not write to {str(to)!r}: it is there by now, and nothing is replaced") from error
-    except OSError:  # not every disk has links
-        part.rename(to)
+        reason = getattr(error, "strerror", None) or error
+        raise StoreError(f"could not write to {str(to)!r}: {reason}; nothing is left of it") from error

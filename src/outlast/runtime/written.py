@@ -7,6 +7,7 @@ from contextlib import suppress
 from itertools import count
 from typing import Literal, NamedTuple, TypeAlias
 
+from outlast.atomic_file import publish
 from outlast.errors import BadInput
 
 Stage: TypeAlias = Literal["begun", "finished", "interrupted"]
@@ -29,16 +30,13 @@ class Written(NamedTuple):
 
     def publish(self) -> None:
         """Flush it and give it its name, in one step for everybody who looks; then the name is durable, too."""
-        try:
-            _flush(self.hidden)
-        except FileNotFoundError:
-            raise BadInput(
-                f"nothing was written for output_path({self.given!r}): write to the path that the `with` block gives"
-            ) from None
         if os.path.isdir(self.hidden):
             raise BadInput(f"output_path({self.given!r}) writes one file, and what was made is a folder")
-        os.replace(self.hidden, self.final)
-        _flush(os.path.dirname(self.final))
+        if not os.path.exists(self.hidden):
+            raise BadInput(
+                f"nothing was written for output_path({self.given!r}): write to the path that the `with` block gives"
+            )
+        publish(self.hidden, self.final)
 
     def keep_partial(self) -> Written | None:
         """Rename the hidden file to the first free name that says it is incomplete; None if there is no hidden file.
@@ -89,13 +87,3 @@ def cut(name: str, size: int) -> str:
     """The beginning of a name, of at most so many bytes."""
     raw = os.fsencode(name)
     return name if len(raw) <= size else raw[:size].decode(errors="ignore")
-
-
-def _flush(path: str) -> None:
-    if os.name == "nt" and os.path.isdir(path):
-        return
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -6,13 +6,13 @@ Blobs are never changed and are named by what is in them, so a copy needs no loc
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from collections.abc import Generator, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from outlast.stores.folder import CHUNK, flush_folder
+from outlast.atomic_file import flush
+from outlast.stores.folder import CHUNK
 
 _HALVES = re.compile(r"[0-9a-f]{2}"), re.compile(r"[0-9a-f]{62}")
 
@@ -48,12 +48,11 @@ def copy_blob(file: Path, root: Path) -> Generator[int, None, bool]:
             hasher.update(chunk)
             copy.write(chunk)
             yield len(chunk)
-        copy.flush()
-        os.fsync(copy.fileno())
+    flush(target)
     return hasher.hexdigest() == file.parent.name + file.name
 
 
 def flush_folders(root: Path) -> None:
     """Make the names of all blobs below `root` durable."""
     for folder in (*(each for each in root.iterdir() if each.is_dir()), root):
-        flush_folder(folder)
+        flush(folder)

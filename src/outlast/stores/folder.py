@@ -19,6 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from outlast.atomic_file import flush
 from outlast.errors import Damaged, NotFound, OutcomeUnknown, StoreFull, StoreReadOnly
 from outlast.store import BlobRef
 
@@ -145,7 +146,7 @@ class _Part:
             os.replace(self._path, target)
         if durable:  # also for bytes that were there: their writer may have died before it came this far
             for folder in (target.parent, target.parent.parent, target.parent.parent.parent):
-                flush_folder(folder)
+                flush(folder)
         return ref
 
     def flush(self, durable: bool) -> None:
@@ -214,17 +215,6 @@ class Begun:
     def _wait(self) -> None:
         for thread in self._threads:
             thread.join()
-
-
-def flush_folder(folder: Path) -> None:
-    """Make names in a folder durable, where the system lets one."""
-    if os.name == "nt":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _store_error(error: OSError) -> Exception:

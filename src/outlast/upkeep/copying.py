@@ -13,6 +13,7 @@ from typing import TypeAlias, TypeVar
 from msgspec import Struct
 
 from outlast.address import blobs_beside, bucket_at, file_at, real_file, server_at
+from outlast.atomic_file import flush
 from outlast.errors import BadInput, StoreError
 from outlast.settings import Settings
 from outlast.upkeep.standing import blobs_of, file_of, size_of
@@ -81,8 +82,7 @@ async def _copy(path: Path, blobs: Path, staging: Path, place: Path, tell: Tell)
 
     database = staging / "database"
     await _driven(copy(path, database), lambda pages: tell("database", *pages))
-    with database.open("rb") as file:
-        os.fsync(file.fileno())
+    flush(database)
     count, size, damaged = await _copy_blobs(blobs, staging / "blobs", tell)
     check(database)
     return Copied(
@@ -113,19 +113,17 @@ async def _copy_blobs(blobs: Path, target: Path, tell: Tell) -> tuple[int, int, 
 
 def _put_in_place(staging: Path, place: Path) -> None:
     """The database last: where it stands, its blobs stand too."""
-    from outlast.stores.folder import flush_folder
-
     _must_be_free(place)  # someone may have come first
     blobs = staging / "blobs"
     if blobs.is_dir():
         blobs = blobs.rename(blobs_beside(place))
-        flush_folder(place.parent)
+        flush(place.parent)
     try:
         (staging / "database").rename(place)
     except OSError:
         shutil.rmtree(blobs, ignore_errors=True)
         raise
-    flush_folder(place.parent)
+    flush(place.parent)
 
 
 async def _driven(steps: Generator[Piece, None, Result], heard: Callable[[Piece], object]) -> Result:
