@@ -348,29 +348,6 @@ begin
         delete from blob where id = part;
     end;
 end $function$
-CREATE OR REPLACE FUNCTION prune(before bigint, most bigint)
- RETURNS bigint
- LANGUAGE plpgsql
-AS $function$
-declare
-    ids bigint[];
-begin
-    ids := array(
-        select h.id from catalogue c join head h on h.id = c.id
-        where c.updated < before and c.status in ('completed', 'failed', 'cancelled') and h.closed
-            and not exists (select 1 from claim k where k.run = h.id)
-            and not exists (select 1 from wait w where w.run = h.id)
-            and not exists (select 1 from head p where p.run = c.parent and not p.closed)
-        order by c.created, c.run limit most for update of h skip locked);
-    delete from log where run = any(ids);
-    delete from line where run = any(ids);
-    delete from spoken where run = any(ids);
-    delete from scratch where run = any(ids);
-    delete from tag where run = any(ids);
-    delete from catalogue where id = any(ids);
-    delete from head where id = any(ids);
-    return cardinality(ids);
-end $function$
 CREATE OR REPLACE FUNCTION release(given text, holder text, known bigint, is_ready boolean)
  RETURNS boolean
  LANGUAGE plpgsql

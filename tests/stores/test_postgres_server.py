@@ -12,13 +12,11 @@ from hypothesis import strategies as st
 from outlast.errors import Damaged, OutcomeUnknown, StoreBusy, StoreFull, StoreReadOnly
 from outlast.history.ids import RunId
 from outlast.history.record import Kind
-from outlast.lifecycle.state import Wait
-from outlast.lifecycle.status import Status
 from outlast.store import LANDED, Lost
 from outlast.stores.postgres import PostgresStore, news
 from outlast.stores.postgres.rows import kept, told
 from outlast.testing.contract.blobs import chunked, content
-from outlast.testing.contract.samples import ANN, BEGINNING, A, B, C, begin, follow, land, summary
+from outlast.testing.contract.samples import ANN, A, B, C, begin, follow, land, summary
 from outlast.testing.contract.wakeups import News
 from outlast.testing.servers.deeds import carry_out, cut_lines
 
@@ -333,48 +331,5 @@ def test_a_blob_that_was_never_finished_is_removed_a_day_later(
         await store.blobs.put(b"another")
         assert (await carry_out(postgres_url, "select count(*) from {s}.blob where hash is null"))[0][0] == 1
         assert (await carry_out(postgres_url, "select count(*) from {s}.chunk"))[0][0] == 2
-
-    play(scene)
-
-
-# --- retention
-
-
-def test_runs_that_are_over_are_removed_in_steps_and_all_others_stay(
-    play: Callable[[Scene], None], postgres_url: str
-) -> None:
-    async def scene(store: PostgresStore) -> None:
-        def over(name: str, **parts: object) -> object:
-            run = RunId(name)
-            said = summary(run, status=Status.COMPLETED, updated=BEGINNING, tags=("t",), parent=parts.pop("parent", ""))
-            return begin(run, summary=said, closed=True, **parts)
-
-        await store.enrol(ANN, 60)
-        kept_runs = ["young", "running", "held", "unsent", "child", "locked"]
-        young = begin(
-            RunId("young"), summary=summary(RunId("young"), status=Status.COMPLETED, updated=BEGINNING + 2), closed=True
-        )
-        made = [
-            *(over(f"old-{number}") for number in range(5)),
-            young,
-            begin(RunId("running"), summary=summary(RunId("running"), updated=BEGINNING)),
-            over("held", claim=ANN),
-            over("unsent", opens=[Wait("outbox", "m")]),
-            over("child", parent="running"),
-            over("locked"),
-        ]
-        assert await store.append(made) == [LANDED] * len(made)  # type: ignore[arg-type]
-        stranger = await store._db.connect()
-        async with stranger.transaction():
-            await stranger.execute(store._db.text("select 1 from {s}.head where run = 'locked' for update"))
-            assert [await store.prune(BEGINNING + 1, 3) for _ in range(3)] == [3, 2, 0]
-        await stranger.close()
-        for table in ("head", "catalogue"):
-            rows = await carry_out(postgres_url, f"select run from {{s}}.{table}")
-            assert sorted(row[0] for row in rows) == sorted(kept_runs)
-        assert (await carry_out(postgres_url, "select count(*) from {s}.log"))[0][0] == len(kept_runs)
-        assert (await carry_out(postgres_url, "select count(*) from {s}.tag"))[0][0] == 4
-        assert await store.prune(BEGINNING + 1) == 1
-        assert await store.head(RunId("locked")) is None
 
     play(scene)

@@ -40,14 +40,13 @@ from outlast.stores.postgres.claims import ClaimRows
 from outlast.stores.postgres.database import Database
 from outlast.stores.postgres.journal import JournalRows
 from outlast.stores.postgres.lines import LineRows
-from outlast.stores.postgres.retention import RetentionRows
 from outlast.stores.postgres.upkeep import UpkeepRows
 from outlast.stores.postgres.wakeups import WakeupRows
 
 __all__ = ["PostgresStore"]
 
 
-class PostgresStore(JournalRows, CatalogRows, ClaimRows, LineRows, RetentionRows, UpkeepRows, WakeupRows):
+class PostgresStore(JournalRows, CatalogRows, ClaimRows, LineRows, UpkeepRows, WakeupRows):
     """A store in the database that `url` names. Nothing is connected to before it is used, or opened with `open`.
 
     `patience` is how many seconds a call waits for a server that is away."""

@@ -1,4 +1,4 @@
-"""What is done to a run or a blob that is there: correct its summary, give it its name, remove it."""
+"""What is done to a run or a blob that is there: correct its summary, give it its name."""
 
 from __future__ import annotations
 
@@ -64,27 +64,5 @@ begin
         delete from {s}.chunk where blob = part;
         delete from {s}.blob where id = part;
     end;
-end $$;
-
--- Remove some runs that are over, skipping what others have in their hands; returns how many.
-create function {s}.prune(before bigint, most bigint) returns bigint language plpgsql as $$
-declare
-    ids bigint[];
-begin
-    ids := array(
-        select h.id from {s}.catalogue c join {s}.head h on h.id = c.id
-        where c.updated < before and c.status in ('completed', 'failed', 'cancelled') and h.closed
-            and not exists (select 1 from {s}.claim k where k.run = h.id)
-            and not exists (select 1 from {s}.wait w where w.run = h.id)
-            and not exists (select 1 from {s}.head p where p.run = c.parent and not p.closed)
-        order by c.created, c.run limit most for update of h skip locked);
-    delete from {s}.log where run = any(ids);
-    delete from {s}.line where run = any(ids);
-    delete from {s}.spoken where run = any(ids);
-    delete from {s}.scratch where run = any(ids);
-    delete from {s}.tag where run = any(ids);
-    delete from {s}.catalogue where id = any(ids);
-    delete from {s}.head where id = any(ids);
-    return cardinality(ids);
 end $$;
 """
