@@ -41,7 +41,7 @@ def test_every_kind_of_run_is_told_and_says_what_it_waits_for(shell: Any) -> Non
         ("digest", "fetch completed in 95 ms, at its 2nd attempt"),
         ("approval", "It waits for an answer to “Publish 12 pages?”."),
         ("payout", "It is held, a person has to decide"),
-        ("order", "It waits for the signal payment received."),
+        ("order", "It waits for signal payment received."),
         ("import", "ValueError: line 17: not a number"),
         ("report", "cleo went back to event 7, NodeStarted of write, and opened branch 1: too dry"),
     ):

@@ -64,8 +64,26 @@ def done(node: str, attempt: int = 1, output: bytes = b"null", ms: float = 0.0) 
     return e.NodeCompleted(node=node, attempt=attempt, output=Raw(output), ms=ms)
 
 
-def test_every_type_of_event_has_a_treatment() -> None:
-    assert set(TREATMENTS) == set(e.EVENT_TYPES.values()), (
+UNWRITTEN: set[type[e.Event]] = {
+    e.NodeSkipped,
+    e.CompensationStarted,
+    e.NodeCompensated,
+    e.CompensationFailed,
+    e.GraphExtended,
+    e.SignalAwaited,
+    e.SignalReceived,
+    e.SignalConsumed,
+    e.TriggerRegistered,
+    e.TriggerInputReceived,
+    e.TriggerCursorAdvanced,
+    e.OutboxEnqueued,
+    e.OutboxSent,
+}
+"""The format knows them, and nothing writes them yet."""
+
+
+def test_every_type_of_event_that_is_written_has_a_treatment() -> None:
+    assert set(TREATMENTS) == set(e.EVENT_TYPES.values()) - UNWRITTEN, (
         "say in narrative/about_*.py what a new event adds to a story"
     )
 
@@ -228,7 +246,7 @@ def test_a_long_conversation_is_told_in_a_few_lines_that_count() -> None:
 def test_a_story_that_cannot_be_grouped_loses_its_middle_and_says_so() -> None:
     tale = Tale()
     for number in range(100):
-        tale.say(e.SignalReceived(signal=f"s{number}", name=f"news {'x' * number}"))
+        tale.say(e.ChildStarted(child=f"c{number}", workflow=f"kind {'x' * number}"))
     story = tale.told()
     assert (len(story.sentences), story.omitted, story.gap) == (LINES, 101 - LINES, LINES // 3)
     assert story.sentences[-1].last == tale.history.seq
@@ -247,8 +265,7 @@ def test_work_of_many_kinds_is_told_together_when_there_is_too_much_of_it() -> N
 def test_words_of_users_are_never_taken_for_ours(text: str) -> None:
     tale = Tale(by=text, title=text).say(e.InteractionRequested(interaction="q", prompt=text))
     tale.say(e.InteractionAnswered(interaction="q", by=text), e.CancelRequested(by=text, reason=text))
-    tale.say(e.CancelRequested(by=text, reason=text), e.TriggerRegistered(trigger=text))
-    tale.say(e.TriggerInputReceived(trigger=text, input="1"), e.TriggerInputReceived(trigger=text, input="2"))
+    tale.say(e.CancelRequested(by=text, reason=text))
     shown = " ".join(text.split())
     for lines in (2, LINES):
         assert shown in "\n".join(sentence.text for sentence in tale.told(lines=lines).sentences)

@@ -34,34 +34,18 @@ _Work: TypeAlias = (
     | e.NodeCompleted
     | e.NodeFailed
     | e.NodesRetired
-    | e.NodeSkipped
-    | e.CompensationStarted
-    | e.NodeCompensated
-    | e.CompensationFailed
-    | e.GraphExtended
 )
 _People: TypeAlias = (
     e.InteractionRequested
     | e.InteractionAnswered
     | e.InteractionWithdrawn
-    | e.SignalAwaited
-    | e.SignalReceived
-    | e.SignalConsumed
     | e.TimerSet
     | e.TimerFired
     | e.TimerCancelled
     | e.NewsHeard
     | e.DecisionRecorded
 )
-_Outside: TypeAlias = (
-    e.TriggerRegistered
-    | e.TriggerInputReceived
-    | e.TriggerCursorAdvanced
-    | e.OutboxEnqueued
-    | e.OutboxSent
-    | e.ChildStarted
-    | e.ChildEnded
-)
+_Child: TypeAlias = e.ChildStarted | e.ChildEnded
 
 _AGAIN = {"first": "", "retry": "retry", "crash": "after a crash", "pause": "after a pause", "reset": "reset"}
 
@@ -84,8 +68,10 @@ def details(entry: Entry) -> str:
         said = _of_work(event, entry.time)
     elif isinstance(event, _People):
         said = _of_people(event, entry.time)
-    else:
-        said = _of_outside(event)
+    elif isinstance(event, _Child):
+        said = _of_child(event)
+    else:  # nothing writes it yet
+        said = ()
     return cropped(", ".join(filter(None, map(str.strip, said))))
 
 
@@ -148,14 +134,6 @@ def _of_work(event: _Work, time: int) -> tuple[str, ...]:
             return _failure(event.error) + _took("after", event.ms), again
         case e.NodesRetired():
             return (f"{counted(len(event.nodes), 'node')}, from {event.nodes[0]}" if event.nodes else "none",)
-        case e.NodeSkipped():
-            return (event.reason,)
-        case e.CompensationStarted() | e.NodeCompensated():
-            return ()
-        case e.CompensationFailed():
-            return (_failure(event.error),)
-        case e.GraphExtended():
-            return _by(event.by), _value(event.nodes)
 
 
 def _of_people(event: _People, time: int) -> tuple[str, ...]:
@@ -167,12 +145,6 @@ def _of_people(event: _People, time: int) -> tuple[str, ...]:
             return event.interaction, _value(event.answer) or "null", _by(event.by)
         case e.InteractionWithdrawn():
             return event.interaction, event.reason
-        case e.SignalAwaited():
-            return (event.name,)
-        case e.SignalReceived():
-            return event.name, _value(event.data), _by(event.by)
-        case e.SignalConsumed():
-            return (event.signal,)
         case e.TimerSet():
             return event.timer, f"for {span(event.due - time)}"
         case e.TimerFired():
@@ -185,18 +157,8 @@ def _of_people(event: _People, time: int) -> tuple[str, ...]:
             return event.key, _value(event.value)
 
 
-def _of_outside(event: _Outside) -> tuple[str, ...]:
+def _of_child(event: _Child) -> tuple[str, ...]:
     match event:
-        case e.TriggerRegistered():
-            return event.trigger, event.kind
-        case e.TriggerInputReceived():
-            return event.trigger, event.input, "" if event.cursor is None else f"cursor {event.cursor}"
-        case e.TriggerCursorAdvanced():
-            return event.trigger, f"cursor {event.cursor}", counted(event.count, "input") if event.count else ""
-        case e.OutboxEnqueued():
-            return event.message, f"to {event.target}" if event.target else "", _value(event.data)
-        case e.OutboxSent():
-            return event.message, event.receipt
         case e.ChildStarted():
             return event.workflow, event.child, "detached" if event.detached else ""
         case e.ChildEnded():

@@ -2,7 +2,8 @@
 
 `narrate` hears the log entry by entry (`teller`), keeps what there is to tell as beats (`beats`, `work`), makes a long
 story short (`condensing`) and says how the run stands (`present`). What each type of event adds stands in `about_runs`,
-`about_work`, `about_people` and `about_outside`: a new type has a treatment there, or a test fails. Time is an argument.
+`about_work`, `about_people` and `about_outside`: a type that is written has a treatment there, or a test
+fails. Time is an argument.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What events of triggers, messages and children add to the story."""
+"""What events of children add to the story."""
 
 from __future__ import annotations
 
@@ -8,50 +8,6 @@ from outlast.lifecycle.narrative import phrases as say
 from outlast.lifecycle.narrative.beats import Mark
 from outlast.lifecycle.narrative.story import Tone
 from outlast.lifecycle.narrative.teller import Teller, tells
-
-
-@tells(e.TriggerRegistered)
-def _registered(teller: Teller, event: e.TriggerRegistered, entry: Entry) -> None:
-    kind = f" ({say.cropped(event.kind, 40)})" if event.kind else ""
-    words = f"It began to listen to {say.cropped(event.trigger, 60)}{kind}"
-    teller.say(words, entry, Tone.OUTSIDE, "trigger", many="{n} sources are listened to")
-
-
-@tells(e.TriggerInputReceived)
-def _input(teller: Teller, event: e.TriggerInputReceived, entry: Entry) -> None:
-    data, source = say.value(event.data), say.cropped(event.trigger, 60)
-    words = f"An input came from {source}{f': {data}' if data else ''}"
-    many = f"{{n}} inputs came from {source}"
-    teller.say(words, entry, Tone.OUTSIDE, "input", event.trigger, many=many)
-
-
-@tells(e.TriggerCursorAdvanced)
-def _cursor(teller: Teller, event: e.TriggerCursorAdvanced, entry: Entry) -> None:
-    teller.mention(f"{say.cropped(event.trigger, 60)} has been read up to {event.cursor}", entry, "cursor")
-
-
-@tells(e.OutboxEnqueued)
-def _enqueued(teller: Teller, event: e.OutboxEnqueued, entry: Entry) -> None:
-    target = say.cropped(event.target or event.message, 60)
-    teller.begin(
-        entry,
-        ("message", event.message),
-        f"A message to {target} is to go out",
-        family=("message", event.target),
-        tone=Tone.OUTSIDE,
-        plural=f"messages to {target}",
-        verbs={"open": "to go out", "settled": "sent"},
-        about=target,
-    )
-
-
-@tells(e.OutboxSent)
-def _sent(teller: Teller, event: e.OutboxSent, entry: Entry) -> None:
-    target = teller.about("message", event.message)
-    receipt = f", receipt {say.cropped(event.receipt, 40)}" if event.receipt else ""
-    before = " before this branch was opened" if event.adopted else ""
-    words, alone = f"A message to {target} went out", f"The message to {target} went out"
-    teller.settle(("message", event.message), entry, "settled", words, alone, rest=f"{before}{receipt}")
 
 
 @tells(e.ChildStarted)

@@ -45,40 +45,6 @@ def _withdrawn(teller: Teller, event: e.InteractionWithdrawn, entry: Entry) -> N
     teller.settle(("question", event.interaction), entry, "dropped", words, alone, rest=why)
 
 
-@tells(e.SignalAwaited)
-def _signal_awaited(teller: Teller, event: e.SignalAwaited, entry: Entry) -> None:
-    name = say.cropped(event.name, 60)
-    teller.begin(
-        entry,
-        ("signal", event.wait),
-        f"It began to wait for the signal {name}",
-        family=("signal", event.name),
-        tone=Tone.PEOPLE,
-        plural=f"signals {name} were waited for",
-        verbs={"open": "still awaited", "settled": "came"},
-        wall=PAUSE,
-        about=name,
-    )
-
-
-@tells(e.SignalReceived)
-def _signal_received(teller: Teller, event: e.SignalReceived, entry: Entry) -> None:
-    by, data = f" from {say.cropped(event.by, 60)}" if event.by else "", say.value(event.data)
-    words = f"The signal {say.cropped(event.name, 60)} came{by}{f': {data}' if data else ''}"
-    teller.prompts[f"came/{event.signal}"] = (words, entry.time)
-    teller.say(words, entry, Tone.PEOPLE, "came", event.name, many="{n} such signals came")
-
-
-@tells(e.SignalConsumed)
-def _signal_consumed(teller: Teller, event: e.SignalConsumed, entry: Entry) -> None:
-    name = teller.about("signal", event.wait)
-    affair = teller.going_on(("signal", event.wait), Affair)
-    if affair is not None:
-        affair.settle(entry, "settled", f"It waited for the signal {name} and got it")
-    else:
-        teller.mention(f"The signal {name} was used", entry, "used")
-
-
 # --- time
 
 

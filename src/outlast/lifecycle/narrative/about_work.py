@@ -102,30 +102,3 @@ def _failed(teller: Teller, event: e.NodeFailed, entry: Entry) -> None:
 @tells(e.NodesRetired)
 def _retired(teller: Teller, event: e.NodesRetired, entry: Entry) -> None:
     teller.mention(f"{say.counted(len(event.nodes), 'node')} retired: {say.names(event.nodes)}", entry, "retired")
-
-
-@tells(e.NodeSkipped)
-def _skipped(teller: Teller, event: e.NodeSkipped, entry: Entry) -> None:
-    teller.work(event.node, entry).put(event.node, entry, "skipped", 1).note = say.cropped(event.reason)
-
-
-@tells(e.CompensationStarted)
-def _undoing(teller: Teller, event: e.CompensationStarted, entry: Entry) -> None:
-    teller.work(event.node, entry, undoing=True).put(event.node, entry, "started", event.attempt).began = entry.time
-
-
-@tells(e.NodeCompensated)
-def _undone(teller: Teller, event: e.NodeCompensated, entry: Entry) -> None:
-    teller.counts["undone"] += 1
-    teller.work(event.node, entry, undoing=True).put(event.node, entry, "completed", event.attempt).ms = event.ms
-
-
-@tells(e.CompensationFailed)
-def _not_undone(teller: Teller, event: e.CompensationFailed, entry: Entry) -> None:
-    teller.work(event.node, entry, undoing=True).fail(event.node, entry, event, is_final=True)
-
-
-@tells(e.GraphExtended)
-def _extended(teller: Teller, event: e.GraphExtended, entry: Entry) -> None:
-    words = f"{say.cropped(event.by, 60)} added to its graph" if event.by else "Its graph grew"
-    teller.say(words, entry, Tone.RUN, "graph", why=say.value(event.nodes), many="{n} times its graph grew")

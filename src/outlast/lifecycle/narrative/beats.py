@@ -88,9 +88,9 @@ Mark: TypeAlias = Literal["open", "settled", "dropped", "failed"]
 
 
 class Affair(Beat, kw_only=True):
-    """Something that begins and is settled later, often by others: a question, a timer, a signal, a child, a message, a
-    step. `since` is when it began, if that was told. Once it is settled, `settled` and `rest` tell it, and between them
-    stands how long it took."""
+    """Something that begins and is settled later, often by others: a question, a timer, a child, a step. `since` is
+    when it began, if that was told. Once it is settled, `settled` and `rest` tell it, and between them stands how long it
+    took."""
 
     plural: str
     opened: str

@@ -63,7 +63,7 @@ def _all_work(beats: list[Beat]) -> list[Beat]:
     told: list[Beat] = []
     for beat in beats:
         last = told[-1] if told else None
-        if isinstance(beat, Work) and isinstance(last, Work) and last.is_undoing == beat.is_undoing:
+        if isinstance(beat, Work) and isinstance(last, Work):
             last.absorb(beat)
         else:
             told.append(beat)

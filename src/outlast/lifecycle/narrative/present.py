@@ -102,7 +102,7 @@ def _stands(state: State) -> str:
         case Status.PAUSED:
             return say.sentence(f"It is paused{reason}")
         case Status.COMPENSATING:
-            return "It undoes what it did."
+            return "It is compensating."
         case Status.COMPLETED:
             return "It is over."
         case Status.CANCELLED:
@@ -139,15 +139,13 @@ def _wait(wait: Wait, now: int) -> str:
             return (
                 f"It waits for an answer to “{asked}”{f', until {due[3:]} from now' if due.startswith('in') else ''}."
             )
-        case "signal":
-            return f"It waits for the signal {text}."
         case "timer" if wait.id == f"retry:{wait.node}":
             return f"It tries {say.cropped(wait.node, 60)} again {due}."
         case "timer":
             return f"It waits for a time: {say.cropped(wait.id, 60)}, {due}."
         case "child":
             return f"It waits for its child {say.cropped(wait.text, 60)} {say.cropped(wait.id, 60)}.".replace("  ", " ")
-        case "outbox" | "trigger":
+        case "signal" | "outbox" | "trigger":
             return f"It waits for {wait.kind} {text}."
 
 

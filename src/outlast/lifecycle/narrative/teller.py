@@ -1,7 +1,7 @@
 """The teller: hears a log entry by entry and keeps the beats of the story.
 
-What each type of event adds to the story stands in `treatments`; every type has one there. The teller knows what is going
-on (`open`), lets a turn of the story close it, and counts what the headline speaks of.
+What each type of event adds to the story stands in `treatments`; every type that is written has one there. The teller knows
+what is going on (`open`), lets a turn of the story close it, and counts what the headline speaks of.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Teller:
         self.told_failures: set[tuple[str, str]] = set()
         """Of which node, and what: the end of the run need not say it again."""
         self.prompts: dict[str, tuple[str, int]] = {}
-        """What was asked, and when; children, messages and waits by their names too."""
+        """What was asked, and when; children and waits by their names too."""
         self.before: Entry | None = None
         """The entry of the lineage before the one that is heard."""
         self.last_turn: Said | None = None
@@ -153,15 +153,14 @@ class Teller:
         found = self._affairs.get(topic)
         return found if isinstance(found, kind) else None
 
-    def work(self, node: str, entry: Entry, *, undoing: bool = False) -> Work:
+    def work(self, node: str, entry: Entry) -> Work:
         """The beat that a node belongs to now."""
         kind = node if self.full else say.base(node)
-        topic = ("undo" if undoing else "work", kind)
+        topic = ("work", kind)
         found = self._works.get(topic)
         if found is not None:
             return found
-        tone = Tone.RECOVERY if undoing else Tone.WORK
-        return self.tell(Work(topic=topic, family=topic, tone=tone, kind=kind, is_undoing=undoing), entry)
+        return self.tell(Work(topic=topic, family=topic, tone=Tone.WORK, kind=kind), entry)
 
     def begin(
         self,
@@ -234,5 +233,5 @@ class Teller:
 
 
 def _unknown(teller: Teller, event: e.Event, entry: Entry) -> None:
-    """A type that nobody described: still no reason to be silent."""
+    """A type of the format that nothing writes yet."""
     teller.say(f"{type(event).__name__} was recorded", entry, Tone.DETAIL, type(event).__name__, many="{n} events")

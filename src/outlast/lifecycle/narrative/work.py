@@ -13,9 +13,7 @@ from outlast.lifecycle.narrative import phrases as say
 from outlast.lifecycle.narrative.beats import Beat
 from outlast.lifecycle.narrative.story import Tone
 
-Stand: TypeAlias = Literal[
-    "completed", "adopted", "failed", "retrying", "skipped", "ended", "cut", "started", "scheduled"
-]
+Stand: TypeAlias = Literal["completed", "adopted", "failed", "retrying", "ended", "cut", "started", "scheduled"]
 OPEN: frozenset[Stand] = frozenset({"started", "scheduled", "retrying"})
 ERRORS = 20
 """So many different errors are told apart."""
@@ -25,7 +23,6 @@ _MANY: dict[Stand, str] = {
     "adopted": "were taken over from the branch that was left",
     "failed": "failed",
     "retrying": "wait for another attempt",
-    "skipped": "were skipped",
     "ended": "were ended with the run",
     "cut": "were still at work",
     "started": "are at work",
@@ -36,13 +33,11 @@ _ONE: dict[Stand, str] = {
     "adopted": "was taken over from the branch that was left",
     "failed": "failed",
     "retrying": "failed and waits for another attempt",
-    "skipped": "was skipped",
     "ended": "was ended with the run",
     "cut": "was still at work",
     "started": "is at work",
     "scheduled": "had not begun yet",
 }
-_UNDONE: dict[Stand, str] = {"completed": "undone", "failed": "could not be undone", "cut": "were being undone"}
 
 
 class Effort(Struct):
@@ -65,7 +60,6 @@ class Work(Beat, kw_only=True):
     errors: Counter[str] = field(default_factory=Counter[str])
     final: Counter[str] = field(default_factory=Counter[str])
     output: e.Value = e.NULL
-    is_undoing: bool = False
     busy: set[str] = field(default_factory=set[str])
     """Nodes that are not over."""
     kinds: list[str] = field(default_factory=list[str])
@@ -89,7 +83,7 @@ class Work(Beat, kw_only=True):
             self.busy.discard(node)
         return effort
 
-    def fail(self, node: str, entry: Entry, event: e.NodeFailed | e.CompensationFailed, *, is_final: bool) -> None:
+    def fail(self, node: str, entry: Entry, event: e.NodeFailed, *, is_final: bool) -> None:
         effort = self.put(node, entry, "failed" if is_final else "retrying", event.attempt)
         effort.failures += not is_final
         kept = self.final if is_final else self.errors
@@ -129,8 +123,6 @@ class Work(Beat, kw_only=True):
 
     def _alone(self, node: str, effort: Effort) -> str:
         words = _ONE[effort.stand]
-        if self.is_undoing:
-            words = {"completed": "was undone", "failed": "could not be undone"}.get(effort.stand, "is being undone")
         took = f" in {say.duration(effort.ms * 1000)}" if effort.ms and effort.stand in ("completed", "failed") else ""
         if effort.stand == "failed":
             took = took.replace(" in ", " after ")
@@ -145,15 +137,13 @@ class Work(Beat, kw_only=True):
 
     def _together(self) -> str:
         stands: Counter[Stand] = Counter(effort.stand for effort in self.efforts.values())
-        words = _MANY if not self.is_undoing else {**_MANY, **_UNDONE}
-        alone = _ONE if not self.is_undoing else words
         of = say.label(self.kind) if not self.kinds else say.names([say.label(kind) for kind in self.kinds])
         many = f"{say.counted(len(self.efforts), 'node')} of {of}"
         took = say.duration(self.ended - self.began) if self.ended > self.began else ""
         if len(stands) == 1:
-            return f"{many} {words[next(iter(stands))]}{f' within {took}' if took else ''}"
+            return f"{many} {_MANY[next(iter(stands))]}{f' within {took}' if took else ''}"
         told = ", ".join(
-            f"{stands[each]:,} {(words if stands[each] > 1 else alone)[each]}" for each in _MANY if stands[each]
+            f"{stands[each]:,} {(_MANY if stands[each] > 1 else _ONE)[each]}" for each in _MANY if stands[each]
         )
         return f"{many}{f', in {took}' if took else ''}: {told}"
 
