@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         NotStorable,
         OutlastError,
         Refused,
+        Rejected,
         StoreError,
         Unawaited,
     )
@@ -60,6 +61,7 @@ _ROOMS = {
     "OutlastError": "outlast.errors",
     "Query": "outlast.client",
     "Refused": "outlast.errors",
+    "Rejected": "outlast.errors",
     "Retry": "outlast.definition.retry",
     "Secret": "outlast.runtime.secrets",
     "Status": "outlast.lifecycle.status",
@@ -119,6 +121,7 @@ __all__ = [
     "OutlastError",
     "Query",
     "Refused",
+    "Rejected",
     "Retry",
     "Secret",
     "Status",

@@ -18,6 +18,7 @@
     │   ├── Fenced             the claim on the run is lost; this owner must stop
     │   └── Claimed            another live worker holds the run
     ├── NodeFailure            a node failed with an error that cannot be rebuilt here
+    ├── Rejected               raised by an author: the run fails for good, `resume` does not go on with it
     ├── Held                   the run waits for a person's decision
     │   └── Diverged           the code no longer asks for what the log holds
     ├── Cancelled              the run was cancelled
@@ -113,12 +114,20 @@ class Claimed(Conflict):
 
 class NodeFailure(OutlastError):
     """A node failed with an error that cannot be rebuilt here. `kind` is its class as "module:Name", `message` what it
-    said; its traceback is in the notes."""
+    said, `category` how it is to be treated; its traceback is in the notes."""
 
-    def __init__(self, kind: str, message: str = "") -> None:
+    def __init__(self, kind: str, message: str = "", category: str = "permanent") -> None:
         self.kind = kind
+        self.category = category
         self.message = message
         super().__init__(f"{kind}: {message}" if message else kind)
+
+
+class Rejected(OutlastError):
+    """Raise it in a workflow or a node where a person or a rule has said no. The node is not tried again, and a run that
+    fails of it is not recoverable: `resume` refuses it, only `jump`, `rewind` or `retry NODE` go back.
+
+    Any other error says the same with the attribute `recoverable = False`, or the opposite with `True`."""
 
 
 class Held(OutlastError):

@@ -62,9 +62,15 @@ class Order(msgspec.Struct, frozen=True):
     manner: Manner
 
 
+ForceOption = Annotated[
+    bool, typer.Option("--force", help="Also if nodes completed after the failure; their effects stay.")
+]
+
+
 def resume(
     ctx: typer.Context,
     runs: RunsArgument,
+    force: ForceOption = False,
     app: AppOption = None,
     no_wait: NoWaitOption = False,
     by: ByOption = None,
@@ -77,7 +83,9 @@ def resume(
     the settings' apps, then from where the run was started; if it is not
     found, the run stays as it is. A run that a live worker advances is waited
     for, and taken over should that worker go. Runs that are over are named.
-    To resume a held run is to decide: what held it is done again.
+    To resume a held run is to decide: what held it is done again. A run whose
+    nodes completed after its failure, such as what undid something, goes on
+    only by --force.
 
     \b
     [dim]outlast resume 01a1e436-2c39
@@ -86,7 +94,7 @@ def resume(
     """
 
     async def reopen(desk: Client, run: RunId) -> RunId:
-        return await resumed(desk, run, whoever(by))
+        return await resumed(desk, run, whoever(by), force=force)
 
     def begin() -> Coroutine[Any, Any, int]:
         settings = settings_of(ctx, store)
@@ -135,7 +143,7 @@ def retry(
     carry_out(begin)
 
 
-async def resumed(desk: Client, run: RunId, by: str) -> RunId:
+async def resumed(desk: Client, run: RunId, by: str, *, force: bool = False) -> RunId:
     """Let a run go on that has stopped or was interrupted, or the one that it continued as, which is returned. If a live
     worker goes on with it anyhow, stand by."""
     run = await desk.goes_on_as(run)
@@ -143,7 +151,7 @@ async def resumed(desk: Client, run: RunId, by: str) -> RunId:
     if summary.status in (Status.COMPLETED, Status.CANCELLED):
         raise Refused(f"run {run} is {summary.status}: there is nothing to resume")
     try:
-        await desk.resume(run, by=by)
+        await desk.resume(run, by=by, force=force)
     except Refused as refusal:
         if summary.status in (Status.FAILED, Status.PAUSED) or not isinstance(refusal.__cause__, Claimed):
             raise

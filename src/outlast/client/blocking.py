@@ -148,9 +148,9 @@ class Blocking:
         """See `Client.stand_by`."""
         return self._thread.do(self._client.stand_by(run))
 
-    def resume(self, run: RunId, *, by: str = "") -> BlockingHandle[Any]:
+    def resume(self, run: RunId, *, by: str = "", force: bool = False) -> BlockingHandle[Any]:
         """See `Client.resume`."""
-        return BlockingHandle(self, self._thread.do(self._client.resume(run, by=by)))
+        return BlockingHandle(self, self._thread.do(self._client.resume(run, by=by, force=force)))
 
     def retry(
         self, run: RunId, node: str | None = None, *, feedback: Any = None, by: str = "", reason: str = ""

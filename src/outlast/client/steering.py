@@ -121,10 +121,11 @@ class Steering(GoingBack):
         if self._worker is not None:
             await pausing.drain(self._worker)
 
-    async def resume(self, run: RunId, *, by: str = "") -> Handle[Any]:
+    async def resume(self, run: RunId, *, by: str = "", force: bool = False) -> Handle[Any]:
         """Go on with a run that was interrupted, is paused or held, or failed and is recoverable, or with the one that it
-        goes on as by now: what was in flight or failed last gets another attempt."""
-        return await self._reopen(await self.goes_on_as(run), None, by, e.NULL)
+        goes on as by now: what was in flight or failed last gets another attempt. If nodes completed after the failure, such
+        as what undid something, it is refused unless by `force`: their effects stay."""
+        return await self._reopen(await self.goes_on_as(run), None, by, e.NULL, force=force)
 
     async def stand_by(self, run: RunId) -> str:
         """Go on with a run that somebody else advances as soon as they are gone: this process then takes it over. Returns
@@ -141,7 +142,7 @@ class Steering(GoingBack):
         by, reason = signed(by, reason)
         given = e.NULL if feedback is None else given_by_hand(feedback, "feedback")
         if node is None or await self._is_failed(run, node):
-            return await self._reopen(run, node, by, given)
+            return await self._reopen(run, node, by, given, force=True)
         return await self._turn(run, lambda log: turning.again(log, node, feedback=given, by=by, reason=reason))
 
     async def _is_failed(self, run: RunId, node: str) -> bool:
@@ -153,7 +154,7 @@ class Steering(GoingBack):
             return has_stopped and node == state.outline.failed_node
         return has_stopped and known.status in (NodeStatus.FAILED, NodeStatus.RETRYING)
 
-    async def _reopen(self, run: RunId, node: str | None, by: str, feedback: e.Value) -> Handle[Any]:
+    async def _reopen(self, run: RunId, node: str | None, by: str, feedback: e.Value, *, force: bool) -> Handle[Any]:
         by, created = words("by", by), await created_of(self._store, run)
         workflow = find_workflow(created, self._apps) if self._worker is not None else None
         await self._must_be_sound(run)
@@ -162,6 +163,8 @@ class Steering(GoingBack):
         summary = await self.get(run)
         revival = await self._revival(run, node, by, feedback) if summary.recoverable and not summary.held else None
         if revival is not None:
+            if not force:
+                await self._must_not_undo(run, revival)
             return await self._revived(run, revival, by)
         had_stopped = summary.status in (Status.FAILED, Status.PAUSED)
         try:
@@ -187,6 +190,17 @@ class Steering(GoingBack):
             return None
         return reviving.after_failure([entry async for entry in self.events(run)], failed, feedback=feedback, by=by)
 
+    async def _must_not_undo(self, run: RunId, revival: Revival) -> None:
+        """Refuse to go on with a run, or with the children that would go on with it, without what was undone there."""
+        reviving.must_not_undo(run, (await self._state(run)).outline.failed_node, revival)
+        for name in revival.children:
+            if await self._store.head(RunId(name)) is None:
+                continue
+            child = await newest_of(self._store, RunId(name))
+            theirs = await self._revival(child, None, "", e.NULL)
+            if theirs is not None:
+                await self._must_not_undo(child, theirs)
+
     async def _revived(self, run: RunId, revival: Revival, by: str) -> Handle[Any]:
         """Set children going again, and have their parent wait for them. In this order: whoever dies in between leaves
         children whose end is found when somebody goes on with the parent."""
@@ -201,7 +215,7 @@ class Steering(GoingBack):
         child = await newest_of(self._store, child)
         status = (await self._stopped(child)).status
         if status in (Status.FAILED, Status.PAUSED):
-            await self._reopen(child, None, by, e.NULL)
+            await self._reopen(child, None, by, e.NULL, force=True)
         elif status is Status.CANCELLED:
             log = [entry async for entry in self.events(child)]
             await self._revived(child, reviving.after_cancellation(log, by=by, reason="its parent goes on"), by)

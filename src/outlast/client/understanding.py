@@ -10,6 +10,7 @@ from outlast.errors import BadInput, Damaged, Illegal, NotFound
 from outlast.history.events import Value
 from outlast.history.ids import RunId
 from outlast.history.record import Entry
+from outlast.lifecycle import reviving
 from outlast.lifecycle.branching import BranchSummary, BranchTally
 from outlast.lifecycle.comparison import Comparison, Row, Side, compare, counted, ending_of, length_of, shared_upto
 from outlast.lifecycle.difference import Change, changes_between
@@ -36,7 +37,11 @@ async def story_of(reader: Reader, run: RunId, branch: int | None, *, full: bool
             narrator.hear(entry)
         except Illegal as objection:
             raise Damaged(objection.reason, run=run, seq=entry.seq) from objection
-    return narrator.story(run, await reader.now(), newest=newest, lines=lines)
+    outline, revival = narrator.state.outline, None
+    if outline.recoverable and not outline.held and outline.branch == newest:
+        log = [entry async for entry in reader.events(run)]
+        revival = reviving.after_failure(log, outline.failed_node)
+    return narrator.story(run, await reader.now(), newest=newest, lines=lines, revival=revival)
 
 
 async def branches_in(reader: Reader, run: RunId) -> list[BranchSummary]:

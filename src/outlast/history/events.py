@@ -40,13 +40,18 @@ class Event(
     more: dict[str, Raw] | None = field(default=None, name="+")
 
 
+Category: TypeAlias = Literal[
+    "permanent", "transient", "timeout", "cancelled", "crash", "rejected", "denied", "invalid"
+]
+
+
 class Failure(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
     """An error as a fact: its type, what it said, where it came from, and how it is to be treated."""
 
     kind: str
     message: str = ""
     trace: str = ""
-    category: Literal["permanent", "transient", "timeout", "cancelled", "crash", "rejected"] = "permanent"
+    category: Category = "permanent"
     data: Value = NULL
     more: dict[str, Raw] | None = field(default=None, name="+")
 

@@ -28,6 +28,18 @@ CRASHES_BEFORE_HOLD = 5
 RUN_ENDED = "RunEnded"
 """The kind of failure of a node that was in flight when its run ended: a resume does it again."""
 
+RECOVERABLE: dict[e.Category, bool] = {
+    "transient": True,  # the network, a rate limit
+    "timeout": True,
+    "crash": True,
+    "cancelled": True,
+    "permanent": True,  # a bug: correct the code first
+    "rejected": False,
+    "denied": False,
+    "invalid": False,
+}
+"""Whether a run that failed may be resumed, by the category of its error. The only such table: RunFailed records it."""
+
 RESTARTED = "Server restarted while workflow was running"
 
 _KEEPING_ANSWERS: frozenset[e.BranchCause] = frozenset({"recovery", "migrate", "retry"})

@@ -7,15 +7,16 @@ and the children that it waits for there and that did not complete are set going
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from outlast.errors import Refused
 from outlast.history import events as e
 from outlast.history.record import Entry
 from outlast.lifecycle.decide import RUN_ENDED
-from outlast.lifecycle.turning import Turn, again, last_place, reset
+from outlast.lifecycle.turning import START, Turn, again, last_place, reset
 
 _ASKED = (
     e.TimerSet,
@@ -29,10 +30,14 @@ _ASKED = (
 
 
 class Revival(Struct, frozen=True):
-    """Where a run goes back to, and the children that are to be set going before."""
+    """Where a run goes back to, and the children that are to be set going before. `since` are the nodes and children that
+    were asked for after the failure and completed, such as what undid something; `undone` is the earliest node that they
+    may have undone, if each undid one."""
 
     turn: Turn
     children: tuple[str, ...]
+    since: tuple[str, ...] = ()
+    undone: str = ""
 
 
 def after_failure(log: Sequence[Entry], node: str, *, feedback: e.Value = e.NULL, by: str = "") -> Revival | None:
@@ -47,7 +52,22 @@ def after_failure(log: Sequence[Entry], node: str, *, feedback: e.Value = e.NULL
         turn = again(log, node, feedback=feedback, by=by)
     else:
         return None
-    return _with_children(log, turn, lost)
+    revival = _with_children(log, turn, lost)
+    since = _completed(_after(log, outcome.seq))
+    before = list(_completed(entry for entry in log if entry.seq < outcome.seq))
+    undone = before[-min(len(since), len(before))] if since and before else ""
+    return replace(revival, since=tuple(since), undone=undone)
+
+
+def must_not_undo(run: str, failed: str, revival: Revival) -> None:
+    """Refuse to go on unawares without what the code undid after the failure."""
+    if not revival.since:
+        return
+    stays = "its effect stays" if len(revival.since) == 1 else "their effects stay"
+    raise Refused(
+        f"run {run} would do {failed} again, and {', '.join(revival.since)} ran since; {stays}. Go back to before what was "
+        f"undone (outlast jump {run} --to {revival.undone or START}), or resume it all the same (--force, force=True)."
+    )
 
 
 def after_cancellation(log: Sequence[Entry], *, by: str = "", reason: str = "") -> Revival:
@@ -88,6 +108,23 @@ def _lost(log: Sequence[Entry], cutoff: int) -> dict[str, str]:
         elif isinstance(event, e.ChildEnded) and (entry.seq <= cutoff or event.status == "completed"):
             waiting.pop(event.child, None)
     return waiting
+
+
+def _completed(entries: Iterable[Entry]) -> dict[str, None]:
+    """The nodes, and the children by the names of their calls, that were asked for among these events and completed."""
+    asked: dict[str, str] = {}
+    done: dict[str, None] = {}
+    for entry in entries:
+        event = entry.event
+        if isinstance(event, e.NodeScheduled) and event.cause == "first":
+            asked[event.node] = event.node
+        elif isinstance(event, e.ChildStarted):
+            asked[event.child] = event.node
+        elif isinstance(event, e.NodeCompleted) and event.node in asked:
+            done[event.node] = None
+        elif isinstance(event, e.ChildEnded) and event.status == "completed" and event.child in asked:
+            done[asked[event.child]] = None
+    return done
 
 
 def _has_led_on(log: Sequence[Entry], place: int) -> bool:

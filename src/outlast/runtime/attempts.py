@@ -23,7 +23,7 @@ from outlast.runtime.asks import NodeAsk
 from outlast.runtime.capture import speak
 from outlast.runtime.early import Early
 from outlast.runtime.executors import Executors, InStore, Maker
-from outlast.runtime.failures import Category, failure_of, kind_of
+from outlast.runtime.failures import failure_of, kind_of
 from outlast.runtime.inside import Inside, token_of
 from outlast.runtime.process_entry import main_of_this_process
 from outlast.runtime.processes import AttemptInfo, PoolClosed, ProcessDied
@@ -351,7 +351,7 @@ def _failure(ask: NodeAsk, error: BaseException) -> e.Failure:
         error = error.__cause__
         kind = type(error)
     spec = ask.spec
-    category: Category | None = "permanent" if issubclass(kind, asyncio.CancelledError | NotStorable) else None
+    category: e.Category | None = "permanent" if issubclass(kind, asyncio.CancelledError | NotStorable) else None
     return failure_of(error, transient=spec.retry_on, permanent=spec.fail_on, category=category)
 
 

@@ -7,12 +7,13 @@ from typing import TypeAlias
 
 from outlast.errors import NotDurable, NotStorable, Unawaited
 from outlast.history import events as e
+from outlast.lifecycle import decide
 from outlast.lifecycle.state import State
 from outlast.runtime.call import Made
 from outlast.runtime.callers import shown
 from outlast.runtime.code import Code
 from outlast.runtime.ends import Ended, successor_of
-from outlast.runtime.failures import failure_of
+from outlast.runtime.failures import run_failure_of
 from outlast.runtime.values import stored
 from outlast.store import Blobs
 
@@ -87,4 +88,6 @@ def has_duties(ending: Ending, events: list[e.AnyEvent], state: State, created: 
 def _failed(code: Code, error: BaseException) -> e.RunFailed:
     if isinstance(error, RuntimeError) and "attached to a different loop" in str(error):
         error = NotDurable(f"the workflow awaits something that is not durable ({error}). Do this in a node.")
-    return e.RunFailed(error=failure_of(error), node=code.node_behind(error), recoverable=True)
+    failure = run_failure_of(error)
+    recoverable = decide.RECOVERABLE[failure.category]
+    return e.RunFailed(error=failure, node=code.node_behind(error), recoverable=recoverable)

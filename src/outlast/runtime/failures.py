@@ -13,16 +13,16 @@ import importlib.util
 import os
 import sys
 import traceback
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
-from outlast.errors import NodeFailure, NotStorable
-from outlast.history.events import NULL, Failure, Value
+from outlast.errors import NodeFailure, NotStorable, Rejected
+from outlast.history.events import NULL, Category, Failure, Value
+from outlast.lifecycle.decide import RECOVERABLE
 from outlast.runtime.disguises import is_given_away, masked
 from outlast.runtime.values import decode, encode
 
-Category: TypeAlias = Literal["permanent", "transient", "timeout", "cancelled", "crash", "rejected"]
 Classes: TypeAlias = tuple[type[BaseException], ...]
 
 LONGEST_TEXT = 8_000
@@ -32,6 +32,12 @@ LARGEST_DATA = 64_000
 REMOTE = "Traceback recorded by the attempt:"
 
 _OWN_FRAMES = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_OF_RUNS: tuple[tuple[type[BaseException], Category], ...] = (
+    (Rejected, "rejected"),
+    (PermissionError, "denied"),
+    (msgspec.ValidationError, "invalid"),
+)
+"""How a run that fails of an error of these classes is treated; of any other, as a node that fails of it."""
 # These say that something is, or is not, where it should be; the rest of OSError says that the world is troubled.
 _STEADY = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError, PermissionError)
 
@@ -68,6 +74,11 @@ def _told_failure(
     )
 
 
+def run_failure_of(error: BaseException) -> Failure:
+    """The error that a run fails of, as a fact. Its category says whether the run is recoverable."""
+    return failure_of(error, category=_category_of_run(error))
+
+
 def error_from(failure: Failure, near: str = "") -> Exception:
     """The error of a fact: of its own class, with the recorded traceback as a note, or a `NodeFailure`. `near` is the module
     of the code that hears of it: a script is `__main__` where it is run, and has its own name where it is imported."""
@@ -78,7 +89,7 @@ def error_from(failure: Failure, near: str = "") -> Exception:
             return _noted(error, note)
     except Exception:  # its class lets nobody near
         pass
-    return _noted(NodeFailure(failure.kind, failure.message), note)
+    return _noted(NodeFailure(failure.kind, failure.message, failure.category), note)
 
 
 def _noted(error: Exception, note: str) -> Exception:
@@ -101,7 +112,9 @@ def _category(error: BaseException, transient: Classes, permanent: Classes) -> C
         return "cancelled"
     if not isinstance(error, Exception) or isinstance(error, permanent):
         return "permanent"
-    retryable = _retryable(error)
+    if isinstance(error, Rejected) or _flag(error, "recoverable") is False:
+        return "rejected"
+    retryable = _flag(error, "retryable")
     if retryable is not None:
         return "transient" if retryable else "permanent"
     if isinstance(error, TimeoutError):
@@ -111,9 +124,23 @@ def _category(error: BaseException, transient: Classes, permanent: Classes) -> C
     return "transient" if isinstance(error, transient) else "permanent"
 
 
-def _retryable(error: BaseException) -> bool | None:
+def _category_of_run(error: BaseException) -> Category | None:
+    """The category if the error, or one of a group, says what becomes of the run; None if its class does not."""
+    said = _flag(error, "recoverable")
+    if said is not None:
+        return "permanent" if said else "rejected"
+    if isinstance(error, BaseExceptionGroup):
+        found = (_category_of_run(each) for each in error.exceptions)
+        return next((each for each in found if each is not None and not RECOVERABLE[each]), None)
+    if isinstance(error, NodeFailure):
+        return next((each for each in RECOVERABLE if each == error.category), None)
+    return next((category for cls, category in _OF_RUNS if isinstance(error, cls)), None)
+
+
+def _flag(error: BaseException, name: str) -> bool | None:
+    """What an error says of itself by an attribute, if it does."""
     try:
-        value = getattr(error, "retryable", None)
+        value = getattr(error, name, None)
     except Exception:  # a property may raise anything
         return None
     return value if isinstance(value, bool) else None

@@ -8,9 +8,9 @@ from typing import Literal
 import msgspec
 
 from outlast.errors import BadInput
-from outlast.history.events import Failure
+from outlast.history.events import Category, Failure
 from outlast.runtime.arguments import Arguments
-from outlast.runtime.failures import Category, failure_of
+from outlast.runtime.failures import failure_of
 from outlast.runtime.process_entry import classes_named, function_named
 from outlast.runtime.process_wire import Call
 

@@ -65,8 +65,13 @@ def failed_and_left(evidence: Evidence) -> Iterator[Finding]:
         remedy = HandOver()
         action = "outlast doctor --fix leaves it to the next worker: what the code makes of the failure, it makes now"
     else:
-        remedy = Say(tuple(decide.end(state, e.RunFailed(error=event.error, node=event.node, recoverable=True))))
-        action = "outlast doctor --fix lets the run fail, recoverably: then correct the cause and retry it"
+        is_recoverable = decide.RECOVERABLE[event.error.category]
+        ending = e.RunFailed(error=event.error, node=event.node, recoverable=is_recoverable)
+        remedy = Say(tuple(decide.end(state, ending)))
+        how, then = (
+            (", recoverably", "correct the cause and retry it") if is_recoverable else ("", "go back, if at all")
+        )
+        action = f"outlast doctor --fix lets the run fail{how}: then {then}"
     yield Finding(
         code="A4",
         standing="repairable",

@@ -20,6 +20,7 @@ from outlast.lifecycle.narrative.condensing import condensed
 from outlast.lifecycle.narrative.present import headline, standing, suggestions
 from outlast.lifecycle.narrative.story import Sentence, Story, Suggestion, Tone
 from outlast.lifecycle.narrative.teller import TREATMENTS, Teller
+from outlast.lifecycle.reviving import Revival
 from outlast.lifecycle.state import State
 
 __all__ = ["LINES", "TREATMENTS", "Narrator", "Sentence", "Story", "Suggestion", "Tone", "narrate"]
@@ -49,8 +50,11 @@ class Narrator:
         apply(self.state, entry.event, entry.seq, entry.time)
         self._teller.hear(entry)
 
-    def story(self, run: RunId, now: int, *, newest: int | None = None, lines: int = LINES) -> Story:
-        """The story, told once: in about that many lines, unless it is to be told in full."""
+    def story(
+        self, run: RunId, now: int, *, newest: int | None = None, lines: int = LINES, revival: Revival | None = None
+    ) -> Story:
+        """The story, told once: in about that many lines, unless it is to be told in full. `revival` is how the run would
+        go back if it were resumed."""
         teller, state = self._teller, self.state
         outline = state.outline
         newest = outline.branch if newest is None else newest
@@ -67,7 +71,7 @@ class Narrator:
             headline=headline(run, state, counts, now, is_current=outline.branch == newest),
             sentences=tuple(_sentence(beat, outline.created) for beat in beats),
             now=tuple(standing(state, now, newest)),
-            next=tuple(suggestions(state, newest)),
+            next=tuple(suggestions(state, newest, revival)),
             omitted=omitted,
             gap=gap,
             is_full=teller.full,

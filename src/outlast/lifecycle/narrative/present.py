@@ -9,12 +9,14 @@ from itertools import islice
 import msgspec
 
 from outlast.history import events as e
-from outlast.history.ids import RunId
+from outlast.history.ids import RunId, question_of
 from outlast.lifecycle.decide import next_request
 from outlast.lifecycle.narrative import phrases as say
 from outlast.lifecycle.narrative.story import Suggestion
+from outlast.lifecycle.reviving import Revival
 from outlast.lifecycle.state import NodeStatus, State, Wait
 from outlast.lifecycle.status import TERMINAL, Status
+from outlast.lifecycle.turning import START
 
 SHOWN = 8
 """So many waits are told one by one."""
@@ -152,8 +154,8 @@ def _wait(wait: Wait, now: int) -> str:
 # --- next
 
 
-def suggestions(state: State, newest: int) -> list[Suggestion]:
-    """What one could type next, the likeliest first."""
+def suggestions(state: State, newest: int, revival: Revival | None = None) -> list[Suggestion]:
+    """What one could type next, the likeliest first. `revival` is how a resume would go back."""
     outline = state.outline
     if outline.branch != newest:
         return [
@@ -162,10 +164,10 @@ def suggestions(state: State, newest: int) -> list[Suggestion]:
                 "compare", "shows what this branch and the current one did differently", (f"@{outline.branch}",)
             ),
         ]
-    return [*_to_act(state), *_to_look(state)]
+    return [*_to_act(state, revival), *_to_look(state)]
 
 
-def _to_act(state: State) -> Iterator[Suggestion]:
+def _to_act(state: State, revival: Revival | None) -> Iterator[Suggestion]:
     outline = state.outline
     questions = [wait for wait in state.waits.values() if wait.kind == "interaction"]
     if not state.is_closed:
@@ -178,10 +180,21 @@ def _to_act(state: State) -> Iterator[Suggestion]:
         yield Suggestion("cancel", "ends it")
     elif state.status is Status.PAUSED:
         yield Suggestion("resume", "goes on")
+    elif state.status is Status.FAILED and outline.recoverable and revival is not None and revival.since:
+        since = say.names(revival.since)
+        yield Suggestion("jump", f"goes back to before what {since} undid, and on", ("--to", revival.undone or START))
     elif state.status is Status.FAILED and outline.recoverable:
         yield Suggestion("resume", f"{again}, once the cause is gone")
+    elif state.status is Status.FAILED and (place := _decided_at(state)):
+        yield Suggestion("jump", "goes back to there, to decide otherwise", ("--to", place))
     elif state.status is Status.RUNNING and outline.open_nodes:
         yield Suggestion("resume", "takes it over, if its worker is gone")
+
+
+def _decided_at(state: State) -> str:
+    """What a run that is not recoverable failed of: a node, or the question that was answered last."""
+    answered = [(each.seq, name) for name, each in state.interactions.items() if each.answer is not None]
+    return state.outline.failed_node or question_of(max(answered, default=(0, ""))[1])
 
 
 def _wants_yes_or_no(wait: Wait) -> bool:
