@@ -292,8 +292,8 @@ async def test_a_question_that_was_answered_after_all_is_not_withdrawn(stage: An
         assert await stage.is_sound(another, handle.run)
 
 
-async def test_a_replay_does_not_withdraw_what_was_answered_while_the_code_gave_it_up(stage: Any) -> None:
-    """V7"""
+async def test_an_answer_that_was_acknowledged_before_a_node_completed_wins_also_in_a_replay(stage: Any) -> None:
+    """P1, V7"""
     desk = await stage.engine(worker=False)
     may_end = asyncio.Event()
 
@@ -318,7 +318,7 @@ async def test_a_replay_does_not_withdraw_what_was_answered_while_the_code_gave_
     await stage.crash(engine)
     may_end.set()
     async with stage.working() as another:
-        assert await asyncio.wait_for(another.result(handle.run), SOON) == "checked"
+        assert await asyncio.wait_for(another.result(handle.run), SOON) == "yes"
         assert await stage.is_sound(another, handle.run)
 
 

@@ -489,7 +489,7 @@ async def test_a_node_that_was_about_to_begin_keeps_its_first_attempt(stage: Any
     driver._is_writing = True  # so that the outcome and the request are written together
     await handle.pause()
     gate.open.set()
-    while not driver._begins:
+    while not driver._brought:
         await asyncio.sleep(0)
     driver._is_writing = False
     await driver.write()

@@ -9,7 +9,7 @@ from outlast.errors import AlreadyExists, BadInput, Illegal, OutcomeUnknown, Ove
 from outlast.history import events as e
 from outlast.history.codec import encode
 from outlast.history.ids import AppendId
-from outlast.history.record import Kind, Record, chained
+from outlast.history.record import Entry, Kind, Record, chained
 from outlast.ledger.following import Follower
 from outlast.lifecycle import decide
 from outlast.lifecycle.draft import Draft
@@ -35,7 +35,7 @@ class Pen(Follower):
     # --- writing
 
     def append(
-        self, events: Sequence[e.AnyEvent], *, release: bool = False, time: int | None = None
+        self, events: Sequence[e.AnyEvent], *, release: bool = False, time: int | None = None, in_place: bool = False
     ) -> Coroutine[Any, Any, int]:
         """Make these events the next of the run, durably; returns the seq of the first one. `time` is what the record is
         dated with, now if it is not given.
@@ -43,8 +43,9 @@ class Pen(Follower):
         After `OutcomeUnknown` the very same list may be given again: it is written only if it is not in the log.
 
         Raises `Illegal` if they may not follow, `Overtaken` if something arrived that they did not know of (the state then
-        holds it: decide again), `Fenced` if the run has a newer owner. With `release` the claim is given up with them."""
-        return self._write(events, None, _OWNER, release, time)
+        holds it: decide again), `Fenced` if the run has a newer owner. With `release` the claim is given up with them. With
+        `in_place` the events are not renumbered: guests' data before them is `Overtaken`, too."""
+        return self._write(events, None, _OWNER, release, time, in_place)
 
     def take_over(self, decision: Callable[[State], Sequence[e.AnyEvent]]) -> Coroutine[Any, Any, int]:
         """The first append of a new epoch. What others still wrote before it is taken in, and `decision` asked again. The
@@ -59,6 +60,7 @@ class Pen(Follower):
         kind: Kind,
         release: bool,
         time: int | None,
+        in_place: bool = False,
     ) -> int:
         """Draft, commit, absorb; while the append loses to data, take the data in and try again. One coroutine on the hot
         path: every layer more is paid at every wake."""
@@ -68,9 +70,11 @@ class Pen(Follower):
         asked: AppendId | None = None
         try:
             if self._doubts:
-                await self.catch_up()
+                taken = await self.catch_up()
                 if self._doubtful is events and self._doubtful_at:
                     return self._settled(release)
+                if in_place and taken:
+                    raise _out_of_place(taken)
             self._doubtful, self._doubtful_at = events, 0
             id = self._ledger.new_append_id()
             overtaken = 0
@@ -89,7 +93,10 @@ class Pen(Follower):
                     return append.record.first
                 assert isinstance(outcome, Lost)
                 draft.drop()
-                overtaken += await self._give_way(outcome, kind)
+                taken = await self._give_way(outcome, kind)
+                if in_place:
+                    raise _out_of_place(taken)
+                overtaken += len(taken)
                 if type(events[0]) is e.BranchOpened:
                     raise Overtaken(
                         f"{overtaken} events arrived while a branch opened: what it cuts off is not what it was"
@@ -196,7 +203,7 @@ class Pen(Follower):
             raise Illegal("V12", "; ".join(unsettled), seq=seq)
         return Draft(await self._state_at(event.cutoff, branches))
 
-    async def _give_way(self, lost: Lost, kind: Kind) -> int:
+    async def _give_way(self, lost: Lost, kind: Kind) -> list[Entry]:
         """Take in what the append lost to; only data lets the same decision stand."""
         if self.head.version == 0:
             raise AlreadyExists(f"there is a run {self.run} already")
@@ -208,7 +215,7 @@ class Pen(Follower):
         taken = await self._take_in(newer, kind)
         if kind is Kind.OWNER and any(record.kind is Kind.CONTROL for record in newer):
             raise Overtaken(f"someone made a request to run {self.run}: decide again")
-        return len(taken)
+        return taken
 
     # --- letting go
 
@@ -230,6 +237,10 @@ class Pen(Follower):
         seen = stored.at if stored else 0
         if seen > self.head.version or await self.store.correct(summarise(self.run, self.state), seen):
             self._summary_behind = False
+
+
+def _out_of_place(taken: Sequence[Entry]) -> Overtaken:
+    return Overtaken(f"{len(taken)} events arrived first: these were to follow event {taken[0].seq - 1}")
 
 
 def _must_begin(events: Sequence[e.AnyEvent], first: int, kind: Kind) -> None:

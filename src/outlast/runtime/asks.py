@@ -69,6 +69,10 @@ class Ask:
     def close(self, pending: list[e.AnyEvent], reason: e.Failure) -> None:
         """Nobody waits for it any more."""
 
+    def given_up(self, reason: e.Failure) -> None:
+        """That nobody waits for it any more is durable."""
+        self.let_go()
+
     def let_go(self) -> None:
         """This process no longer drives the run; somebody else may."""
 
@@ -196,7 +200,11 @@ class NodeAsk(Ask):
         else:
             self.driver.in_flight -= 1
         pending.append(e.NodeFailed(node=self.name, attempt=self.attempt, error=reason))
-        self.let_go()
+
+    def goes_on_as(self, other: NodeAsk) -> None:
+        """Its attempt goes on: what `other`, the same of a later replay, waits for is its outcome."""
+        self.future = other.future
+        self.future.ask = self
 
     def found_closed(self, state: State) -> None:
         """A replay saw the code give it up, and the log does not say so yet: it is where the log has it."""
@@ -245,7 +253,6 @@ class TimerAsk(Ask):
         return False
 
     def close(self, pending: list[e.AnyEvent], reason: e.Failure) -> None:
-        self.let_go()
         pending.append(e.TimerCancelled(timer=self.name))
 
     def let_go(self) -> None:
@@ -335,7 +342,7 @@ class ChildAsk(Ask):
         self.driver.start_child(self, again=True)  # it may not have been created, or have ended without anybody telling
         return False
 
-    def close(self, pending: list[e.AnyEvent], reason: e.Failure) -> None:
+    def given_up(self, reason: e.Failure) -> None:
         if reason.kind != RUN_ENDED:  # the end of a run sees to its children by itself
             self.driver.cancel_child(self)
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from outlast.errors import Fenced, Held, StoreError
@@ -20,11 +21,15 @@ from outlast.lifecycle.requests import Request
 from outlast.lifecycle.state import NodeStatus
 from outlast.runtime import adopting, pausing
 from outlast.runtime.asks import Ask, NodeAsk
+from outlast.runtime.code import Code
 from outlast.runtime.failures import kind_of
+from outlast.runtime.page import Brought
+from outlast.runtime.replay import Replay
 from outlast.runtime.writing import Writing
 
 log = logging.getLogger("outlast.runtime")
 
+NONE_RUNNING: Mapping[str, NodeAsk] = MappingProxyType({})
 PATIENCE = 2_000
 """Milliseconds that an engine which closes waits for an append that a troubled store does not take."""
 
@@ -53,8 +58,15 @@ class Driver(Writing):
         if self._has_more():
             self._write_soon()
 
-    async def go_on(self, news: Iterable[Entry], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """After a replay: what the code asked for and the log does not have begins, what was open goes on."""
+    async def go_on(
+        self,
+        news: Iterable[Entry],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        running: Mapping[str, NodeAsk] = NONE_RUNNING,
+    ) -> None:
+        """After a replay: what the code asked for and the log does not have begins, what was open goes on. Attempts that are
+        `running` here already are those of the nodes that are found open."""
         state, code = self.pen.state, self.code
         version = await self.worker.definitions.keep(code.workflow)
         self.adoptable = await adopting.adoptable_by(self.pen)
@@ -70,14 +82,18 @@ class Driver(Writing):
             self._pending.append(e.RunStarted())
             code.begin(args, kwargs)
         known = [ask for key, ask in code.open.items() if key not in code.fresh]
-        interrupted = self._interrupted_for_good(known)
+        interrupted = self._interrupted_for_good([ask for ask in known if ask.key not in running])
         if interrupted:
             reason = f"node {interrupted} was interrupted and is not to be repeated without a person's word"
             await self.hold(e.Failure(kind_of(Held), reason, category="crash"), interrupted)
             return
         for ask in known:
             ask.driver = self
-            if ask.go_on(state, self._pending):
+            if isinstance(ask, NodeAsk) and ask.key in running:
+                code.open[ask.key] = own = running[ask.key]
+                own.goes_on_as(ask)
+                self.in_flight += 1
+            elif ask.go_on(state, self._pending):
                 self._begins.append(ask)
         closing, code.closing = code.closing, {}
         for ask in closing.values():
@@ -89,6 +105,40 @@ class Driver(Writing):
         self._has_news = True  # what came between the takeover and now was announced to nobody
         self.pen.arrived.extendleft(reversed(list(news)))
         await self.write()
+
+    async def _replay_again(self, told: Sequence[Brought]) -> None:
+        """A fresh copy of the code is told what the log holds; attempts go on, and what they brought is told after that.
+        Timers that have fired do so again."""
+        old = self.code
+        while True:
+            code = Code(self.run, old.workflow, self.worker.context)
+            replay = Replay(code, self.created, self.pen)
+            try:
+                await replay.run()
+                break
+            except StoreError as error:
+                await self.worker.in_trouble(self.run, error, 0.5)
+        if self.is_over:
+            code.dismiss()
+            return
+        self._brought[:0] = [each for each in told if isinstance(each[0], NodeAsk)]
+        has_ended = {id(ask) for ask, _, _ in self._brought}
+        left = {
+            ask.key: ask
+            for ask in (*(ask for ask, _, _ in told), *(ask for ask, _ in self._closed), *old.open.values())
+        }
+        running = {
+            key: ask
+            for key, ask in left.items()
+            if isinstance(ask, NodeAsk) and (ask.task is not None or id(ask) in has_ended) and key in code.open
+        }
+        for key, ask in left.items():
+            if key not in running:
+                ask.let_go()
+        self.code, self.in_flight, self._is_stopping = code, 0, False
+        self._pending, self._begins, self._closed = [], [], []
+        old.dismiss()
+        await self.go_on(replay.news, replay.args, replay.kwargs, running)
 
     def _interrupted_for_good(self, asks: list[Ask]) -> str:
         """The name of a node that somebody began, did not finish, and that must not simply be begun again."""
@@ -114,6 +164,7 @@ class Driver(Writing):
             return
         self._is_stopping = True
         await self.attempts.stop_all(self.nodes_open())
+        self._tell_brought()
         self._date()
         if isinstance(request, e.JumpRequested):
             await self._turn()
@@ -123,7 +174,8 @@ class Driver(Writing):
 
     async def pause(self, request: e.PauseRequested) -> None:
         """Its nodes have stopped: say so, and leave the run. If one of them must not simply be done again, it is held."""
-        interrupted = self._interrupted_for_good(list(self.code.open.values()))
+        has_ended = {id(ask) for ask, _, _ in self._brought}
+        interrupted = self._interrupted_for_good([ask for ask in self.code.open.values() if id(ask) not in has_ended])
         ending = e.RunPaused(by=request.by, reason=request.reason)
         self._pause = decide.stopped_within(interrupted) if interrupted else ending
         self._date()

@@ -132,7 +132,7 @@ class Mapped(Made, Generic[R]):
         """Forget the nodes of an item that is over, some at a time; one that still runs is kept in mind by its run, and one
         that was called and never awaited is not known to it."""
         open_now = self.scope.code.open
-        self._retiring += [ask.name for ask in made if ask.is_said and open_now.get(ask.key) is not ask]
+        self._retiring += [ask.name for ask in made if ask.is_said and ask.key not in open_now]
         if len(self._retiring) >= RETIRED_AT_ONCE:
             names, self._retiring = tuple(self._retiring), []
             self.scope.code.note(Note(f"retired:{names[0]}", e.NodesRetired(nodes=names)))

@@ -1,7 +1,8 @@
 """What becomes of what the code asked for: it is put into words, and its outcome is told to the code.
 
 Outcomes are told one at a time, in the order in which they stand in the log, so that a replay of the log takes the code the
-same way.
+same way. What nodes and timers bring is kept until the code has been told all that others wrote, and is then told right
+before the append that says so.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from outlast.runtime import children, pausing
 from outlast.runtime.asks import CANCELLED, Ask, ChildAsk, NodeAsk, Note, TimerAsk
 from outlast.runtime.endings import Ending
 from outlast.runtime.failures import kind_of
-from outlast.runtime.page import Page
+from outlast.runtime.page import Brought, Page
 
 LOOK = 60.0
 """Seconds after which the clock is looked at again, however far off a time is: it may have been set, or the machine have
@@ -52,7 +53,13 @@ class Outcomes(Page):
         ask.driver = self
         self._date()
         ask.close(self._pending, reason)
-        self._has_closed = True
+        self._closed.append((ask, reason))
+
+    def _stop_closed(self) -> None:
+        """That it was given up is durable now: until then a replay may still want it."""
+        closed, self._closed = self._closed, []
+        for ask, reason in closed:
+            ask.given_up(reason)
 
     def _close_all(self, reason: str) -> None:
         cut_short = e.Failure(decide.RUN_ENDED, reason, category="cancelled")
@@ -75,35 +82,54 @@ class Outcomes(Page):
 
     def completed(self, ask: NodeAsk, attempt: int, output: e.Value, value: Any, ms: float, adopted: int = 0) -> None:
         """An attempt brought a result, or it was found on another branch. What follows is to be written."""
-        code = self.code
-        if self.is_over or ask.attempt != attempt or code.open.pop(ask.key, None) is None:
-            return
-        self.in_flight -= 1
-        self._date()
-        self._pending.append(e.NodeCompleted(node=ask.name, attempt=attempt, output=output, ms=ms, adopted=adopted))
-        if self._held is None:  # also while it stops: a replay will tell, and look for what the code asked for then
-            code.tell(ask, value)
-            if code.fresh:
-                self._ask_aloud()
+        if not self.is_over and ask.attempt == attempt:
+            completed = e.NodeCompleted(node=ask.name, attempt=attempt, output=output, ms=ms, adopted=adopted)
+            self._brought.append((ask, completed, value))
 
     def failed(self, ask: NodeAsk, attempt: int, failure: e.Failure, ms: float) -> None:
         """An attempt failed: it is tried again as its policy says, or the code is told. What follows is to be written."""
-        if self.is_over or ask.attempt != attempt or ask.key not in self.code.open:
-            return
+        if not self.is_over and ask.attempt == attempt:
+            self._brought.append((ask, e.NodeFailed(node=ask.name, attempt=attempt, error=failure, ms=ms), None))
+
+    def _tell_brought(self) -> list[Brought]:
+        """Tell the code, one by one, what nodes and timers brought, if it still waits for it; returns what it was told."""
+        code = self.code
+        told: list[Brought] = []
+        brought, self._brought = self._brought, []
+        for each in brought:
+            ask, event, value = each
+            if code.open.get(ask.key) is not ask:
+                continue
+            self._date()
+            if type(event) is e.NodeFailed and self._has_another_chance(ask, event):
+                continue
+            told.append(each)
+            del code.open[ask.key]
+            self._pending.append(event)
+            if type(event) is e.NodeCompleted:
+                self.in_flight -= 1
+                code.tell(ask, value)
+            elif type(event) is e.NodeFailed:
+                code.tell_failure(ask, event.error)
+            else:
+                code.tell_fired(ask)  # type: ignore[arg-type]  # only a timer fires
+            if code.fresh:
+                self._ask_aloud()
+        return told
+
+    def _has_another_chance(self, ask: Ask, failed: e.NodeFailed) -> bool:
+        """Whether the policy of a node that failed has it tried again; then that is to be written."""
+        assert isinstance(ask, NodeAsk)
         self.in_flight -= 1
-        self._date()
-        chance = self.worker.chance()
-        said = decide.fail_node(self.pen.state, ask.name, failure, ask.spec.retry, now=self._time, chance=chance, ms=ms)
-        self._pending += said
+        state, now, chance = self.pen.state, self._time, self.worker.chance()
+        said = decide.fail_node(state, ask.name, failed.error, ask.spec.retry, now=now, chance=chance, ms=failed.ms)
         due = next((event.retry_at for event in said if isinstance(event, e.NodeFailed)), None)
-        if due is not None:
-            ask.is_waiting = True
-            self._then.append(lambda: ask.wait_for_retry(due) if self.wants(ask) else None)
-            return
-        del self.code.open[ask.key]
-        if self._held is None:
-            self.code.tell_failure(ask, failure)
-            self._ask_aloud()
+        if due is None:
+            return False
+        self._facts += said
+        ask.is_waiting = True
+        self._then.append(lambda: ask.wait_for_retry(due) if self.wants(ask) else None)
+        return True
 
     async def crashed(self, ask: NodeAsk, attempt: int, what: str) -> None:
         """The helper process of an attempt died: another attempt, or, after too many, a hold."""
@@ -118,19 +144,15 @@ class Outcomes(Page):
             return
         self._date()
         ask.attempt += 1
-        self._pending += (e.NodeScheduled(node=ask.name, attempt=ask.attempt, cause="crash"), ask.started())
+        self._facts += (e.NodeScheduled(node=ask.name, attempt=ask.attempt, cause="crash"), ask.started())
         self._begins.append(ask)
         await self.write()
 
     def fired(self, ask: TimerAsk) -> None:
         """The time of a timer has come."""
-        if self.is_over or self._is_stopping or self.code.open.pop(ask.key, None) is None:
-            return
-        self._date()
-        self._pending.append(e.TimerFired(timer=ask.name))
-        self.code.tell_fired(ask)
-        self._ask_aloud()
-        self._write_soon()
+        if not self._is_stopping and self.wants(ask):
+            self._brought.append((ask, e.TimerFired(timer=ask.name), None))
+            self._write_soon()
 
     async def record(self, event: e.AnyEvent) -> None:
         """Say something about a node under way, and return when it is durable. A task of its own writes it: the node may be
@@ -139,7 +161,7 @@ class Outcomes(Page):
         if self.is_over:
             raise Fenced(f"run {self.run} is no longer driven here")
         self._date()
-        self._pending.append(event)
+        self._facts.append(event)
         self._then.append(lambda: None if landed.done() else landed.set_result(None))
         self._write_soon()
         ended = self.ended()
@@ -156,7 +178,7 @@ class Outcomes(Page):
         if self.is_over or self._is_stopping:
             return
         self._date()
-        self._pending += events
+        self._facts += events
         self._begins.append(ask)
         self._write_soon()
 
@@ -185,8 +207,7 @@ class Outcomes(Page):
             await asyncio.sleep(0.002)
 
     def cancel_child(self, ask: ChildAsk) -> None:
-        """Once it is durable that the code gave it up: until then a replay may still want it."""
-        self._then.append(lambda: self.worker.spawn(children.cancel(self.worker, self, ask.child)))
+        self.worker.spawn(children.cancel(self.worker, self, ask.child))
 
     # --- the run
 

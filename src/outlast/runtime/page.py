@@ -6,8 +6,8 @@ Everything said until the next append has one date, and `now` is that date.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from outlast.history import events as e
 from outlast.history.ids import RunId
@@ -21,6 +21,9 @@ from outlast.runtime.endings import Ending
 if TYPE_CHECKING:
     from outlast.runtime.worker import Worker
 
+Brought: TypeAlias = tuple[Ask, e.NodeCompleted | e.NodeFailed | e.TimerFired, Any]
+"""What was asked for, its outcome, and the value of that, if it has one."""
+
 NOTHING: dict[str, Adoptable] = {}
 """Shared by all runs that have no branches: nobody puts anything into it."""
 
@@ -30,8 +33,10 @@ class Page:
 
     __slots__ = (
         "_begins",
+        "_brought",
         "_clock",
-        "_has_closed",
+        "_closed",
+        "_facts",
         "_has_news",
         "_held",
         "_is_stopping",
@@ -73,7 +78,12 @@ class Page:
         """How many nodes are being worked on."""
         self.starting = 0
         """How many children are about to be created."""
+        self._brought: list[Brought] = []
+        """Outcomes of nodes and timers that the code has not been given yet, in the order in which they came."""
+        self._facts: list[e.AnyEvent] = []
+        """Events about attempts, which hold whatever the code has been told; they come before what is pending."""
         self._pending: list[e.AnyEvent] = []
+        """What the code was told since the last append, and what it asked for because of that."""
         self._begins: list[Ask] = []
         self._then: list[Callable[[], object]] = []
         self._waiters: list[asyncio.Future[Ending | None]] = []
@@ -81,15 +91,15 @@ class Page:
         self._is_writing = False
         self._is_stopping = False
         self._has_news = False
-        self._has_closed = False
-        """Whether the code gave up something that others may have ended since."""
+        self._closed: list[tuple[Ask, e.Failure]] = []
+        """What the code gave up since the last append, and why: stopped only when that is durable."""
         self._held: e.RunFailed | None = None
         self._pause: e.RunPaused | e.RunFailed | None = None
 
     def _date(self) -> None:
         """Date what is about to be said. Everything said until the next append has this date."""
         code = self.code
-        if not self._pending:
+        if not self._pending and not self._facts:
             now, then = self._clock(), code.now_us
             self._time = max(now, then)
         code.now_us = self._time
@@ -106,6 +116,10 @@ class Page:
 
     def fall(self, error: Exception) -> None:
         """Give up over an error of ours; the run is taken up again from its log."""
+        raise NotImplementedError
+
+    async def _replay_again(self, told: Sequence[Brought]) -> None:
+        """Give the code, in the order of the log, what it was told in another order."""
         raise NotImplementedError
 
     async def _obey(self, request: Request) -> None:

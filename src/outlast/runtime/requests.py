@@ -61,5 +61,6 @@ class Requests(Outcomes):
     def wind_down(self) -> None:
         """Let nothing more begin. What was said of attempts that have not begun is taken back; after a resume they do."""
         self.is_winding_down = True
+        self._facts = pausing.without_starts(self._facts, self._begins)
         self._pending = pausing.without_starts(self._pending, self._begins)
         self._begins = []

@@ -9,20 +9,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from outlast.errors import Fenced, NotDurable, Overtaken, StoreError
 from outlast.history import events as e
+from outlast.history.ids import question_of
 from outlast.lifecycle import decide
+from outlast.lifecycle.state import NodeStatus
 from outlast.runtime.appending import Patience, decided_again, without_what_is_over
 from outlast.runtime.asks import Ask, ChildAsk, NodeAsk, TimerAsk
 from outlast.runtime.endings import Ending, checked_for_unawaited, concluded, has_duties, held
+from outlast.runtime.page import Brought
 from outlast.runtime.requests import Requests
 
 log = logging.getLogger("outlast.runtime")
 
 NEAR = 2_000_000
 """Microseconds: a run that waits for less than this keeps its place in memory."""
+_NONE: Sequence[Brought] = ()
 
 
 class Writing(Requests):
@@ -33,7 +38,9 @@ class Writing(Requests):
     def _has_more(self) -> bool:
         if self.is_over:
             return False
-        if self._pending or self._has_news or self._request() is not None or self._held is not None:
+        if self._brought or self._pending or self._facts or self._has_news:
+            return True
+        if self._request() is not None or self._held is not None:
             return True
         main = self.code.main
         if self.pen.arrived or self._pause is not None or (main is not None and main.done()):
@@ -62,7 +69,7 @@ class Writing(Requests):
                     await self._hear()
                 elif (request := self._request()) is not None:
                     await self._obey(request)
-                elif self._pause is not None and not self.code.is_done():
+                elif self._pause is not None and not (self._brought or self.code.is_done()):
                     await self._commit(self._pause)
                 else:
                     following = await self._commit(carrying=carrying)
@@ -87,9 +94,12 @@ class Writing(Requests):
     async def _commit(self, ending: Ending | None = None, *, carrying: bool = False) -> NodeAsk | None:
         """One append, and what follows from its having landed. If the caller is `carrying`, the first node that follows is
         not begun but returned."""
-        if self.in_flight > len(self._begins) and ending is None:
+        if self.in_flight - len(self._brought) > len(self._begins) and ending is None:
             await asyncio.sleep(0)  # nodes that run may be about to end: their outcomes can share the append
+            if self._has_news or self.pen.arrived:
+                return None  # the code is told of that first
         code = self.code
+        told = self._tell_brought() if self._brought else _NONE
         if code.fresh:
             self._ask_aloud()
         # Code that was stopped is not told what nodes still bring home: it has nothing open, and is not at its end.
@@ -97,13 +107,16 @@ class Writing(Requests):
             ending = await self._conclude()
         begins, then, time = self._begins, self._then, self._time
         events, self._pending, self._begins, self._then = self._pending, [], [], []
-        if self._has_closed:
-            self._has_closed = False
+        facts = self._facts
+        if facts:
+            events, self._facts = facts + events, []
+        if self._closed:
             events[:] = without_what_is_over(events, self.pen.state)
-            if not events and ending is None:  # others have ended all that the code no longer waits for
-                for call in then:
-                    call()
-                return None
+        if not events and ending is None:  # nothing is left: others have ended what the code no longer waits for
+            self._stop_closed()
+            for call in then:
+                call()
+            return None
         if ending is not None:
             events += [*decide.refusals(self.pen.state, ending), ending]
             release = not has_duties(ending, events, self.pen.state, self.created)
@@ -111,9 +124,14 @@ class Writing(Requests):
             is_busy = self.in_flight or self.starting or self.is_winding_down or self._is_stopping
             release = not is_busy and self._wants_to_rest(begins)
         try:
-            await self.pen.append(events, release=release, time=time)
+            await self.pen.append(events, release=release, time=time, in_place=bool(told))
         except (Overtaken, StoreError) as error:
-            release = await self._append_again(error, events, release, time)
+            if not await self._append_again(error, events, release, time, told):
+                await self._take_back(told, facts, begins, then)
+                return None
+            release = release and bool(events)
+        if self._closed:
+            self._stop_closed()
         following: NodeAsk | None = None
         if ending is not None:
             await self.worker.finish(self, ending, is_released=release)
@@ -134,27 +152,75 @@ class Writing(Requests):
             call()
         return following
 
-    async def _append_again(self, trouble: Exception, events: list[e.AnyEvent], release: bool, time: int) -> bool:
-        """Append after all, as long as the store is troubled: results that are there must not be lost to that. Returns
-        whether the run is given back: not if nothing was left to say."""
+    async def _append_again(
+        self, trouble: Exception, events: list[e.AnyEvent], release: bool, time: int, told: Sequence[Brought] = _NONE
+    ) -> bool:
+        """Append after all, as long as the store is troubled: results that are there must not be lost to that. Events that
+        end what others have ended are left out; if none is left, nothing is appended. False if what the code was `told` is
+        not in the order of the log any more."""
         patience = Patience(self.pen, partial(self.worker.in_trouble, self.run))
         while True:
             if isinstance(trouble, StoreError):
                 await patience.bear(trouble)
             else:
+                if told and self._is_out_of_order(told):
+                    return False
                 events[:] = decided_again(events, self.pen.state)
                 if not events:
-                    return False
+                    return True
             try:
-                await self.pen.append(events, release=release, time=time)
-                return release
+                await self.pen.append(events, release=release, time=time, in_place=bool(told))
+                return True
             except (Overtaken, StoreError) as error:
                 trouble = error
+
+    def _is_out_of_order(self, told: Sequence[Brought]) -> bool:
+        """Whether others have ended, before the outcomes that the code was told, something that it waited for then: an
+        answer, or the end of a child that it gave up because of them or that a timer competes with. The end of another child
+        is told later than it stands in the log, and NewsHeard says when."""
+        given_up = {ask.key for ask, _ in self._closed}
+        is_timed = any(isinstance(ask, TimerAsk) for ask, _, _ in told)
+        for entry in self.pen.arrived:
+            match entry.event:
+                case e.InteractionAnswered(interaction=name):
+                    key = f"interaction:{question_of(name)}"
+                    if key in given_up or key in self.code.open:
+                        return True
+                case e.ChildEnded(child=child):
+                    key = f"child:{child}"
+                    if key in given_up or (is_timed and key in self.code.open):
+                        return True
+                case _:
+                    pass
+        return False
+
+    async def _take_back(
+        self, told: Sequence[Brought], facts: list[e.AnyEvent], begins: list[Ask], then: Sequence[Callable[[], object]]
+    ) -> None:
+        """Others wrote before this append what the code should have been told before. Only the facts are appended; then the
+        code is replayed, and told in the order of the log."""
+        log.info("run %s: something was answered just before; its code is replayed", self.run)
+        if facts:
+            try:
+                await self.pen.append(facts, time=self._time)
+            except (Overtaken, StoreError) as error:
+                await self._append_again(error, facts, False, self._time)
+            for ask in begins:
+                if isinstance(ask, NodeAsk) and self._is_started(ask) and not self.is_winding_down:
+                    ask.begin()
+        for call in then:
+            call()
+        await self._replay_again(told)
+
+    def _is_started(self, ask: NodeAsk) -> bool:
+        node = self.pen.state.nodes.get(ask.name)
+        return node is not None and node.status is NodeStatus.STARTED and node.attempt == ask.attempt
 
     async def _turn(self) -> None:
         """Someone wants to go back. Write what nodes still brought home, and leave the run to whoever drives it next, which
         begins with opening the branch."""
-        events, self._pending = self._pending, []
+        self._tell_brought()
+        events, self._facts, self._pending = self._facts + self._pending, [], []
         if events:
             try:
                 await self.pen.append(events, time=self._time)
@@ -186,7 +252,7 @@ class Writing(Requests):
         await self.write()
 
     async def _hold(self, ending: e.RunFailed) -> None:
-        self._pending, self._begins, self._then = [], [], []
+        self._brought, self._facts, self._pending, self._begins, self._then = [], [], [], [], []
         self.code.fresh.clear()  # what code that diverged asks for is none of the log's business
         self._date()
         await self._commit(ending)
@@ -196,7 +262,7 @@ class Writing(Requests):
         if self.is_over:
             return
         self.is_over = True
-        for ask in self.code.open.values():
+        for ask in (*self.code.open.values(), *(ask for ask, _ in self._closed)):
             ask.let_go()
         self.code.dismiss()
         self.pen.news = None
