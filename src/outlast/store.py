@@ -22,13 +22,13 @@ S9  Lines lie beside the log and are no facts: the last of them may be lost in a
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from typing import Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Literal, Protocol, TypeAlias, get_args, runtime_checkable
 
 from msgspec import Struct
 
 from outlast.history.ids import RunId, WorkerId
 from outlast.history.record import Record
-from outlast.lifecycle.state import Wait
+from outlast.lifecycle.state import Wait, WaitKind
 from outlast.lifecycle.status import Status
 from outlast.lifecycle.summary import Summary
 
@@ -98,6 +98,11 @@ class Journal(Protocol):
         """The end of a run's log, or None if there is no such run."""
         ...
 
+    async def runs(self, *, unfinished: bool = False, after: str = "", limit: int = 1000) -> tuple[list[RunId], str]:
+        """A page of all runs, or of those whose head says that they are not over, in any order, and the cursor to the next,
+        empty at the end."""
+        ...
+
     async def read(self, run: RunId, first: int = 1, last: int | None = None, limit: int = 1000) -> list[Record]:
         """The records that hold events `first` to `last`, at most `limit`, in order. Fewer than `limit` means no more."""
         ...
@@ -128,6 +133,13 @@ class Listed(Struct, frozen=True):
     scratch: bytes = b""
 
 
+def unreadable(run: str, created: int, status: str = "", workflow: str = "") -> Summary:
+    """What lists show for a run whose summary does not read: what else is known of it, and why there is no more."""
+    known = Status(status) if status in tuple(Status) else Status.FAILED
+    why = "the record of this run in the catalogue does not read: `outlast doctor` writes it again from the log"
+    return Summary(RunId(run), 0, known, workflow, created=created, reason=why)
+
+
 class Page(Struct, frozen=True):
     """Some of the runs; `next` continues the list (as `Query.after`) and is empty at its end."""
 
@@ -152,9 +164,9 @@ class Catalog(Protocol):
         """Head, summary and waits of a run in one read. Damaged rows are reported, not raised."""
         ...
 
-    async def rewrite(self, head: Head, summary: Summary, waits: Sequence[Wait]) -> bool:
-        """Replace `closed`, the summary and the waits of a run by these, which follow from its log, if the log still ends at
-        `head.version`. The rest of the head stays as it is."""
+    async def rewrite(self, summary: Summary, waits: Sequence[Wait], *, closed: bool) -> bool:
+        """Replace the summary and the waits of a run, and whether its head says that it is over, by these, which follow from
+        its log, if the log still ends at `summary.at`. The rest of the head stays as it is."""
         ...
 
     async def summary(self, run: RunId) -> Summary | None:
@@ -245,10 +257,18 @@ class Claims(Protocol):
 
 
 class Due(Struct, frozen=True):
-    """A wait whose time has come."""
+    """A wait of a run. `fault` says that its row does not read; then `wait` is what its name and its time tell."""
 
     run: RunId
     wait: Wait
+    fault: str = ""
+
+
+def unreadable_wait(run: str, name: str, due: int | None) -> Due:
+    """What lists show for a wait whose row does not read."""
+    kind, _, id = name.partition(":")
+    known = kind if kind in get_args(WaitKind) else "trigger"
+    return Due(RunId(run), Wait(known, id, due=due), f"the row of the wait {name!r} does not read")  # type: ignore[arg-type]
 
 
 Notify: TypeAlias = Callable[[frozenset[RunId]], None]

@@ -193,3 +193,22 @@ async def doctor_unpaid(item: str) -> str:
         return await refused_payment(item)
     except ValueError:
         return await ol.ask("How else?")
+
+
+@ol.workflow
+async def doctor_guardian(item: str) -> str:
+    return await doctor_asking(item)
+
+
+@ol.workflow
+async def doctor_continuing(item: str, again: bool = True) -> str:
+    if again:
+        ol.continue_as(item, again=False)
+    is_wanted = await ol.approve("Send it?")
+    return await pack(f"{item} ({is_wanted})")
+
+
+@ol.workflow
+async def doctor_sleeping(item: str) -> str:
+    await ol.sleep(3600)
+    return await fetch(item)

@@ -7,13 +7,19 @@ import asyncio
 from contextlib import suppress
 from typing import Any
 
+import msgspec
 import pytest
 
 from outlast.errors import OutlastError
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger import Ledger
+from outlast.ledger.ledger import system_clock
+from outlast.lifecycle import decide
+from outlast.runtime.ends import successor_of
 from outlast.services.sweeper import Sweeper
+from outlast.store import Query
+from outlast.testing.engine import engine_over
 
 RUN = RunId("ill")
 LAMP = "lamp fetched packed shipped"
@@ -116,3 +122,318 @@ def test_a_run_whose_log_ends_in_doubt_is_left_alone_and_its_claim_released(
     told = ward.doctor(RUN)
     assert (told["exit"], [each["code"] for each in told["runs"][0]["findings"]]) == (1, [code])
     assert RUN in ward.shell("ps", "-a").stdout
+
+
+# --- what follows from the log, and is written again from it (G2) ------------------------------------------------------
+
+
+def asking(ward: Any) -> None:
+    ward.do(ward.left_after(ward.flows.doctor_asking, e.InteractionRequested))
+    ward.do(release(ward))
+
+
+def asking_twice(ward: Any) -> None:
+    """Two questions, of which one was answered."""
+    more = e.InteractionRequested(interaction="q2", node="", key="again", prompt="Really?")
+    ward.do(ward.left_after(ward.flows.doctor_asking, e.InteractionRequested, more))
+    ward.do(release(ward))
+
+
+def branched(ward: Any) -> None:
+    """A run that went back and waits again on its second branch."""
+
+    async def make() -> None:
+        async with ward.engine() as engine:
+            handle = await engine.start(ward.flows.doctor_asking.options(id=RUN, title="A lamp", tags=("new",)), "lamp")
+            await until(engine, lambda summary: summary.waiting)
+            await engine.answer(RUN, True)
+            await handle.result()
+            await engine.jump(RUN, "fetch")
+            await until(engine, lambda summary: summary.waiting)
+
+    ward.do(make())
+
+
+def over(ward: Any) -> None:
+    ward.do(ward.left_after(ward.flows.doctor_errand, e.RunCompleted))
+    ward.do(release(ward))
+
+
+def continued(ward: Any) -> None:
+    """A run that went on as another, which waits."""
+
+    async def make() -> None:
+        async with ward.engine() as engine:
+            await engine.start(ward.flows.doctor_continuing.options(id=RUN), "lamp")
+            while (await engine.get(RUN)).status != "completed":
+                await asyncio.sleep(0.005)
+            await until(engine, lambda summary: summary.waiting, successor_of(RUN))
+
+    ward.do(make())
+
+
+def parent(ward: Any) -> None:
+    """A run that waits for its child, which asks."""
+
+    async def make() -> None:
+        async with ward.engine() as engine:
+            await engine.start(ward.flows.doctor_guardian.options(id=RUN), "lamp")
+            await until(engine, lambda summary: summary.waiting)
+            while not ward.rows("select run from head where run != ?", RUN):
+                await asyncio.sleep(0.005)
+            await until(engine, lambda summary: summary.waiting, child(ward))
+
+    ward.do(make())
+
+
+def child(ward: Any) -> RunId:
+    ((run,),) = ward.rows("select run from head where run != ?", RUN)
+    return RunId(run)
+
+
+async def until(engine: Any, is_so: Any, run: RunId = RUN) -> None:
+    while not is_so(await engine.get(run)):
+        await asyncio.sleep(0.005)
+
+
+async def release(ward: Any) -> None:
+    """The worker left the run as it should."""
+    store = ward.open()
+    for holding in await store.holdings():
+        head = await store.head(holding.run)
+        await store.release(holding.run, holding.worker, head.version)
+    await store.close()
+
+
+BASES = {
+    "a run that asks": asking,
+    "a run with two questions": asking_twice,
+    "a run on its second branch": branched,
+    "a run that is over": over,
+    "a run that continued": continued,
+    "a parent": parent,
+}
+OF_RUN = "(select id from head where run = 'ill')"
+BODY = "update catalogue set body = cast(json_set(cast(body as text), {}) as blob) where run = 'ill'"
+EDITS = {
+    "the head says the opposite of whether it is over": "update head set closed = 1 - closed where run = 'ill'",
+    "the row in the catalogue is missing": "delete from catalogue where run = 'ill'",
+    "the row in the catalogue does not read": "update catalogue set body = '{' where run = 'ill'",
+    "the record in the catalogue is a number": "update catalogue set body = 7 where run = 'ill'",
+    "the catalogue has another workflow": BODY.format("'$.workflow', 'typo'"),
+    "the catalogue has another title": BODY.format("'$.title', 'typo'"),
+    "the catalogue has other tags": BODY.format("'$.tags', json('[\"typo\"]')"),
+    "the catalogue has another parent": BODY.format("'$.parent', 'typo'"),
+    "the catalogue has another reason": BODY.format("'$.reason', 'typo'"),
+    "a summary that is behind has another workflow": BODY.format("'$.at', 2, '$.workflow', 'typo'"),
+    "the column of the workflow is another": "update catalogue set workflow = 'typo' where run = 'ill'",
+    "the column of the status is another": "update catalogue set status = 'typo' where run = 'ill'",
+    "the column of the version has another type": "update catalogue set at = 'seven' where run = 'ill'",
+    "the column of the creation has another type": "update catalogue set created = 'today' where run = 'ill'",
+    "the table of tags has another one": f"insert into tag (tag, run) values ('typo', {OF_RUN})",
+    "a wait is stored that the log does not know": f"insert into wait values ({OF_RUN}, 'timer:no', 'timer', 1, "
+    'cast(\'{"kind":"timer","id":"no","due":1}\' as blob))',
+    "the rows of the waits are missing": f"delete from wait where run = {OF_RUN}",
+    "the rows of the waits do not read": f"update wait set body = '{{' where run = {OF_RUN}",
+    "the rows of the waits are due": f"update wait set due = 5 where run = {OF_RUN}",
+    "the rows of the waits have another type": f"update wait set due = 'soon', kind = 7 where run = {OF_RUN}",
+}
+WITHOUT_WAITS = ("a run that is over", "a run that continued")
+
+
+@pytest.mark.parametrize("edit", EDITS)
+@pytest.mark.parametrize("base", BASES)
+def test_what_was_edited_beside_the_log_is_found_shown_and_written_again(
+    sqlite_ward: Any, base: str, edit: str
+) -> None:
+    """G2: verify and doctor find it, `--fix` repairs it without an event, and no other run is hidden by it."""
+    if base in WITHOUT_WAITS and edit.startswith("the rows of the waits"):
+        return
+    ward = sqlite_ward
+    BASES[base](ward)
+    whole = beside(ward)
+    assert (ward.shell("verify", RUN).exit_code, ward.doctor(RUN)["exit"]) == (0, 0)
+    ward.do(ward.left_after(ward.flows.doctor_errand, completed("pack"), run="well"))
+    ward.sql(EDITS[edit])
+    assert ward.shell("verify", RUN).exit_code == 1
+    for arguments in ((RUN,), ("--all",)):
+        (shown,) = [each for each in ward.doctor(*arguments)["runs"] if each["run"] == RUN]
+        assert "G2" in [each["code"] for each in shown["findings"] if each["standing"] == "repairable"]
+    assert "well" in ward.shell("ps", "-a").stdout
+    dry = ward.doctor(RUN, "--fix", "--dry-run")
+    assert dry["runs"][0]["planned"][0] == {"code": "G2", "events": []}
+    assert ward.doctor(RUN, "--fix")["exit"] == 0
+    assert beside(ward) == whole
+    assert (ward.shell("verify", RUN).exit_code, ward.doctor(RUN)["exit"]) == (0, 0)
+
+
+def beside(ward: Any) -> Any:
+    return [
+        ward.rows("select version, digest, epoch, branch, branch_first, closed from head where run = 'ill'"),
+        ward.rows("select * from catalogue where run = 'ill'"),
+        ward.rows(f"select tag from tag where run = {OF_RUN}"),
+        ward.rows(f"select * from wait where run = {OF_RUN} order by name"),
+        ward.rows(f"select count(*) from log where run = {OF_RUN}"),
+    ]
+
+
+@pytest.mark.parametrize("cell", ["head.version", "head.digest", "head is gone"])
+def test_a_run_whose_head_is_lost_is_named_by_every_command_and_the_others_are_shown(
+    sqlite_ward: Any, cell: str
+) -> None:
+    """G3"""
+    ward = sqlite_ward
+    asking(ward)
+    if cell == "head is gone":
+        ward.sql("delete from head where run = 'ill'")
+    else:
+        ward.sql(f"update head set {cell.partition('.')[2]} = 'seven' where run = 'ill'")
+    ward.do(ward.left_after(ward.flows.doctor_errand, completed("pack"), run="well"))
+    told = ward.doctor()
+    (ill,) = [each for each in told["runs"] if each["run"] == RUN]
+    assert (told["exit"], told["seen"], [each["code"] for each in ill["findings"]]) == (1, 2, ["G3"])
+    assert ward.doctor(RUN)["exit"] == 1
+    for command in (("verify", "--all"), ("verify", RUN), ("ps", "-a")):
+        assert RUN in ward.shell(*command).stdout
+    assert ward.do(ward.complete(RunId("well"))) == LAMP
+
+
+def test_a_run_that_is_not_over_is_looked_at_whatever_its_status_says(sqlite_ward: Any) -> None:
+    """A3r: the doctor and the sweeper choose runs by the head."""
+    ward = sqlite_ward
+    ward.do(ward.left_after(ward.flows.doctor_errand, completed("ship")))
+    ward.do(release(ward))
+    ward.summary(RUN, status="completed")
+    assert [each["findings"][0]["code"] for each in ward.doctor()["runs"]] == ["A3r"]
+    report = ward.do(swept(ward))
+    assert [(seen.run, seen.reason) for seen in report.runs] == [(RUN, "no task")]
+
+
+async def swept(ward: Any) -> Any:
+    store = ward.open()
+    report = await Sweeper(Ledger(store), stale_after=0).sweep(dry_run=True)
+    await store.close()
+    return report
+
+
+@pytest.mark.parametrize("name", ["the row in the catalogue does not read", "the row in the catalogue is missing"])
+def test_a_run_without_a_summary_is_named_by_the_sweeper_and_the_others_are_swept(sqlite_ward: Any, name: str) -> None:
+    ward = sqlite_ward
+    asking(ward)
+    ward.sql(EDITS[name])
+    ward.do(ward.left_after(ward.flows.doctor_errand, completed("pack"), run="well"))
+    report = ward.do(swept(ward))
+    assert {seen.run: seen.reason for seen in report.runs} == {RUN: "unreadable", "well": "claim expired"}
+
+
+def test_a_timer_whose_row_does_not_read_stops_no_other(sqlite_ward: Any, caplog: pytest.LogCaptureFixture) -> None:
+    ward = sqlite_ward
+
+    async def scene() -> None:
+        async with ward.doomed() as engine:
+            for name in ("ill", "well", "blank"):
+                await engine.start(ward.flows.doctor_sleeping.options(id=name), "lamp")
+                await until(engine, lambda summary: summary.waiting, RunId(name))
+
+    ward.do(scene())
+    ward.sql(f"update wait set body = '{{' where run = {OF_RUN}")
+    ward.sql("update catalogue set body = '{' where run = 'blank'")
+    with caplog.at_level("ERROR", logger="outlast.services"):
+        assert ward.do(later(ward, RunId("well"))) == "lamp fetched"
+    assert "run ill, table of waits" in caplog.text
+    for run in ("ill", "blank"):
+        assert ward.doctor(run, "--fix")["exit"] in (0, 1)
+        assert ward.is_sound(RunId(run))
+
+
+async def later(ward: Any, run: RunId) -> Any:
+    """What the run returns, two hours from now."""
+    store = ward.open()
+    store.skew = 7_200_000_000
+    try:
+        async with engine_over(store, clock=lambda: system_clock() + store.skew) as engine:
+            return await engine.result(run)
+    finally:
+        await store.close()
+
+
+def test_a_plain_answer_is_no_fault(sqlite_ward: Any) -> None:
+    """A summary that is behind an answer is healthy: the next worker writes it."""
+    ward = sqlite_ward
+    asking_twice(ward)
+
+    async def answer() -> None:
+        async with ward.desk() as desk:
+            await desk.answer(RUN, True, interaction=(await desk.get(RUN)).waits[0].id)
+
+    ward.do(answer())
+    told = ward.doctor(RUN)
+    assert told["exit"] == 0
+    said = [each["sentence"] for each in told["runs"][0]["findings"] if each["code"] == "G2"]
+    assert "the summary says waiting 2, the log 1" in said[0]
+
+
+# --- the runs that a run depends on ------------------------------------------------------------------------------------
+
+
+def test_a_child_that_does_not_exist_is_created_by_the_next_worker(sqlite_ward: Any) -> None:
+    """G1"""
+    ward = sqlite_ward
+    parent(ward)
+    lost = child(ward)
+    for table in ("log", "wait"):
+        ward.sql(f"delete from {table} where run = (select id from head where run = ?)", lost)
+    ward.sql("delete from catalogue where run = ?", lost)
+    ward.sql("delete from head where run = ?", lost)
+    ward.sql("update head set ready = 0 where run = 'ill'")
+    told = ward.doctor(RUN)
+    assert told["exit"] == 1
+    assert f"the run waits for its child {lost}, which does not exist" in str(told["runs"])
+    assert ward.doctor(RUN, "--fix")["exit"] == 0
+
+    async def go_on() -> Any:
+        async with ward.engine() as engine:
+            while lost not in [listed.summary.run async for listed in engine.all(Query()) if listed.summary.waiting]:
+                await asyncio.sleep(0.005)
+            await engine.answer(lost, True)
+            return await engine.result(RUN)
+
+    assert ward.do(go_on()) == "lamp fetched (True) packed"
+
+
+def test_a_parent_that_was_not_told_of_the_end_of_its_child_is_told(sqlite_ward: Any) -> None:
+    """G1"""
+    ward = sqlite_ward
+    parent(ward)
+    ended = child(ward)
+
+    async def end() -> None:
+        """As its worker would have left it, had it died before it told anybody, and its claim been lost."""
+        store = ward.open()
+        ledger = Ledger(store)
+        worker = ledger.new_worker_id()
+        await store.enrol(worker, 30.0)
+        (claim,) = await store.claim(worker, runs=[ended])
+        pen = await ledger.take_over(claim)
+        await pen.append(decide.end(pen.state, e.RunCompleted(output=msgspec.Raw(b'"done"'))), release=True)
+        await ledger.close()
+        await store.close()
+
+    ward.do(end())
+    assert f"the run waits for its child {ended}, which has ended" in str(ward.doctor(RUN)["runs"])
+    assert ward.doctor(RUN, "--fix")["exit"] == 0
+    assert ward.do(ward.complete(RUN)) == "done"
+
+
+def test_a_successor_that_does_not_exist_is_created(sqlite_ward: Any) -> None:
+    """G1"""
+    ward = sqlite_ward
+    continued(ward)
+    lost = successor_of(RUN)
+    for table in ("log", "wait"):
+        ward.sql(f"delete from {table} where run = (select id from head where run = ?)", lost)
+    ward.sql("delete from catalogue where run = ?", lost)
+    ward.sql("delete from head where run = ?", lost)
+    assert f"the run goes on as run {lost}, which does not exist" in str(ward.doctor(RUN)["runs"])
+    assert ward.doctor(RUN, "--fix")["exit"] == 0
+    assert ward.do(ward._answered(lost, True)) == "lamp (True) packed"

@@ -223,7 +223,7 @@ def test_what_is_waited_for_is_named(address: Address) -> None:
     async def scene(made: Scene) -> None:
         await made.begin()
         await made.waiting()
-        seen = await Sweeper(made.ledger)._looked_at((await made.store.search(Query())).items[0].summary, None, 0)
+        seen = await Sweeper(made.ledger)._looked_at((await made.store.search(Query())).items[0].summary.run, None, 0)
         assert (seen[0].reason, seen[0].detail) == ("waiting", "for timer t")
 
     play(address, scene)

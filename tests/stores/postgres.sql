@@ -23,6 +23,7 @@ CREATE INDEX catalogue_workflow ON catalogue USING btree ("left"(workflow, 200),
 CREATE UNIQUE INDEX chunk_pkey ON chunk USING btree (blob, number)
 CREATE UNIQUE INDEX claim_pkey ON claim USING btree (run)
 CREATE INDEX claim_worker ON claim USING btree (worker)
+CREATE INDEX head_open ON head USING btree (id) WHERE (NOT closed)
 CREATE UNIQUE INDEX head_pkey ON head USING btree (id)
 CREATE INDEX head_ready ON head USING btree (id) WHERE (ready AND (NOT closed))
 CREATE UNIQUE INDEX head_run_key ON head USING btree (run)
@@ -376,4 +377,25 @@ begin
     update head h set ready = true from claim c where c.run = h.id and c.worker = leaver;
     delete from claim where worker = leaver;
     delete from worker where id = leaver;
+end $function$
+CREATE OR REPLACE FUNCTION rewrite(given text, now_closed boolean, now_at bigint, now_status text, now_workflow text, now_parent text, now_created bigint, now_updated bigint, now_text text, now_body bytea, now_tags text[], names text[], kinds text[], dues bigint[], bodies bytea[])
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+declare
+    found_id bigint;
+begin
+    update head h set closed = now_closed where h.run = given and h.version = now_at returning h.id into found_id;
+    if found_id is null then
+        return false;
+    end if;
+    delete from catalogue c where c.id = found_id;
+    insert into catalogue (id, run, at, status, workflow, parent, created, updated, text, body)
+    values (found_id, given, now_at, now_status, now_workflow, now_parent, now_created, now_updated, now_text, now_body);
+    delete from tag where run = found_id;
+    insert into tag (run, tag) select found_id, t.tag from unnest(now_tags) as t (tag);
+    delete from wait where run = found_id;
+    insert into wait (run, name, kind, due, body)
+    select found_id, w.name, w.kind, w.due, w.body from unnest(names, kinds, dues, bodies) as w (name, kind, due, body);
+    return true;
 end $function$

@@ -10,6 +10,8 @@ CREATE INDEX catalogue_workflow on catalogue (workflow, created, run);
 
 CREATE INDEX claim_worker on claim (worker);
 
+CREATE INDEX head_open on head (id) where closed = 0;
+
 CREATE INDEX head_ready on head (id) where ready = 1 and closed = 0;
 
 CREATE UNIQUE INDEX line_attempt on line (run, node, attempt, place);

@@ -16,11 +16,12 @@ from outlast.cli.options import AppOption, Form, FormOption, StoreOption, settin
 from outlast.cli.progress import Ticker
 from outlast.cli.screen import notice, screen, write_json
 from outlast.cli.words import COLOURS, counted, plain
-from outlast.client import Client, Diagnosis, Finding, Query
+from outlast.client import Client, Diagnosis, Finding
 from outlast.compose import open_desk
-from outlast.errors import BadInput, NotFound
+from outlast.errors import BadInput, NotFound, OutlastError
 from outlast.history.ids import RunId
-from outlast.lifecycle.status import UNFINISHED, Status, parse_status
+from outlast.ledger.proof import STRANGE
+from outlast.lifecycle.status import Status, parse_status
 from outlast.settings import Settings
 
 _STYLES = {"consistent": "green", "repairable": "yellow", "reported": "bold red"}
@@ -107,6 +108,9 @@ async def _visited(desk: Client, run: RunId, fix: bool, dry_run: bool) -> Visit 
         visit = Visit(await desk.diagnose(run))
     except NotFound:
         return None  # removed since it was listed
+    except (OutlastError, *STRANGE) as error:  # the others are looked at all the same
+        finding = Finding(code="G3", standing="reported", sentence=f"the run cannot be looked at: {error}")
+        return Visit(Diagnosis(run, "unreadable", (finding,)))
     if fix and dry_run:
         for finding in visit.diagnosis.remedies[:1]:
             events = await desk.planned(run, finding)
@@ -123,12 +127,11 @@ async def _runs(desk: Client, wanted: list[RunId], everything: bool) -> AsyncIte
             yield run
         return
     ticker, done = Ticker(), 0
-    statuses = () if everything else tuple(sorted(UNFINISHED))
     try:
-        async for listed in desk.all(Query(limit=1000, statuses=statuses)):
-            ticker.show(f"looking at run {done + 1}: {listed.summary.run}")
+        async for run in desk.runs(unfinished=not everything):
+            ticker.show(f"looking at run {done + 1}: {run}")
             done += 1
-            yield listed.summary.run
+            yield run
     finally:
         ticker.clear()
 

@@ -16,7 +16,7 @@ from outlast.cli.progress import Ticker
 from outlast.cli.screen import is_wide, notice, screen, write_bytes, write_json
 from outlast.cli.shapes import verification_shape
 from outlast.cli.words import counted, cropped, plain, short_ids
-from outlast.client import Client, Query, Verification
+from outlast.client import Client, Verification
 from outlast.compose import open_desk, read_key
 from outlast.errors import BadInput, NotFound
 from outlast.history.ids import RunId
@@ -89,8 +89,8 @@ async def _runs(desk: Client, wanted: list[RunId] | None) -> AsyncIterator[RunId
         for run in wanted:
             yield run
         return
-    async for listed in desk.all(Query(limit=1000)):
-        yield listed.summary.run
+    async for run in desk.runs():
+        yield run
 
 
 async def _report(verifications: AsyncIterator[Verification], output: Output) -> int:

@@ -77,6 +77,10 @@ class Blocking:
         """See `Client.all`."""
         return self._each(self._client.all(query or Query()))
 
+    def runs(self, *, unfinished: bool = False) -> Iterator[RunId]:
+        """See `Client.runs`."""
+        return self._each(self._client.runs(unfinished=unfinished))
+
     def find(self, prefix: str) -> RunId:
         """See `Client.find`."""
         return self._thread.do(self._client.find(prefix))

@@ -6,18 +6,19 @@ from typing import Any
 
 from msgspec import Struct
 
-from outlast.errors import Damaged, Illegal, NotFound, OutlastError
+from outlast.errors import Damaged, Illegal, NotFound
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.history.lineage import Interval, lineage
 from outlast.history.record import Entry
 from outlast.ledger.proof import STRANGE, verify
-from outlast.ledger.reading import branches_of, head_of, records
-from outlast.lifecycle.diagnosis import Evidence, Finding, Holder
+from outlast.ledger.reading import branches_of, records
+from outlast.lifecycle.diagnosis import Evidence, Finding, Holder, Stray
 from outlast.lifecycle.fold import apply
 from outlast.lifecycle.invariants import Violation
 from outlast.lifecycle.state import State
-from outlast.lifecycle.summary import Summary, summarise
+from outlast.lifecycle.summary import summarise
+from outlast.runtime.ends import newest_of, open_children
 from outlast.runtime.functions import Node, Workflow
 from outlast.runtime.values import blob_of, is_elsewhere
 from outlast.store import Head, Store
@@ -55,8 +56,10 @@ async def evidence_of(
     # What a live worker writes meanwhile must not look like a fault: the summary is read before the log, which then can only
     # be ahead of it, and whoever has held the run before or after that counts.
     held_before = None if claimed_by_us else await store.holding(run)
-    summary = await _summary(store, run)
-    head = await head_of(store, run)
+    stored = await store.derived(run)
+    if stored.head is None and stored.summary is None and not stored.faults:
+        raise NotFound(f"there is no run {run}")
+    head = stored.head or Head(run, 0, b"")
     seen = _Seen()
     await seen.look(store, head)
     holding = held_before
@@ -70,8 +73,12 @@ async def evidence_of(
         log=seen.log,
         state=seen.state,
         version=head.version,
-        summary=summary,
+        summary=stored.summary,
         true=summarise(run, seen.state),
+        is_closed=head.closed,
+        waits=stored.waits,
+        faults=stored.faults,
+        strays=[] if damage else await _strays(store, head, seen),
         holder=Holder(holding.worker, holding.is_live, holding.expires) if holding is not None else None,
         is_ready=head.ready,
         today=workflow.version if workflow is not None else "",
@@ -126,8 +133,9 @@ async def _damage(store: Store, run: RunId, key: bytes, seen: _Seen) -> list[Vio
 
 
 def _matters(violation: Violation, intervals: list[Interval]) -> bool:
-    ends = not intervals or violation.seq > intervals[-1][1]  # a log that goes on after its head
-    return ends or any(first <= violation.seq <= last for first, last in intervals)
+    if not violation.seq or not intervals or violation.seq > intervals[-1][1]:  # the head, or what is behind it
+        return True
+    return any(first <= violation.seq <= last for first, last in intervals)
 
 
 def _last_good(damage: list[Violation], head: Head, intervals: list[Interval]) -> int:
@@ -137,11 +145,22 @@ def _last_good(damage: list[Violation], head: Head, intervals: list[Interval]) -
     return 0 if seq > head.version else max((min(last, seq - 1) for first, last in intervals if first < seq), default=0)
 
 
-async def _summary(store: Store, run: RunId) -> Summary | None:
-    try:
-        return await store.summary(run)
-    except (OutlastError, *STRANGE):
-        return None
+async def _strays(store: Store, head: Head, seen: _Seen) -> list[Stray]:
+    """The runs that this one depends on and that are not as its log expects."""
+    found: list[Stray] = []
+    for child in open_children(seen.state):
+        newest = await newest_of(store, child)
+        at = await store.head(newest)
+        holding = await store.holding(newest)
+        if at is None:
+            found.append(Stray(child, "child"))
+        elif at.closed and (holding is None or not holding.is_live):  # else its worker is about to tell
+            found.append(Stray(newest, "child", has_ended=True))
+    successor = RunId(seen.state.outline.successor)
+    if successor and seen.state.is_closed and await store.head(successor) is None:
+        found.append(Stray(successor, "successor"))
+    again = await store.head(head.run) if found else None
+    return found if again is not None and again.version == head.version else []
 
 
 def _initial(log: list[Entry]) -> str:

@@ -19,11 +19,11 @@ from outlast.history.ids import RunId
 from outlast.ledger import Ledger, Pen
 from outlast.ledger.proof import STRANGE
 from outlast.lifecycle import decide
-from outlast.lifecycle.diagnosis import Evidence, Finding, HandOver, Open, Rewrite, Say, diagnose
+from outlast.lifecycle.diagnosis import Evidence, Finding, HandOver, Open, Rewrite, Say, Settle, diagnose
 from outlast.lifecycle.state import State
 from outlast.lifecycle.turning import Turn, must_lead_on, unmet
 from outlast.runtime import registry
-from outlast.runtime.ends import created_of
+from outlast.runtime.ends import created_of, ending_of, settle
 from outlast.runtime.functions import Workflow
 from outlast.runtime.worker import Worker
 from outlast.store import Claim
@@ -56,7 +56,7 @@ class Healer(Owner):
 
     async def planned(self, run: RunId, finding: Finding) -> list[e.AnyEvent]:
         """The events that recovering would append for this finding, on top of taking the run over."""
-        if finding.remedy is None or isinstance(finding.remedy, Rewrite):
+        if finding.remedy is None or isinstance(finding.remedy, Rewrite | Settle):
             return []
         state, taken = await self._state(run), await self._taken(run)
         if isinstance(finding.remedy, HandOver) or _is_left_to_a_person(state, taken, finding):
@@ -103,6 +103,8 @@ class Healer(Owner):
         """Carry one remedy out; False if there is nothing to be done any more, or somebody else is at it."""
         if isinstance(finding.remedy, Rewrite):
             return await self._rewrite(run)
+        if isinstance(finding.remedy, Settle):
+            return await self._settle(finding.remedy.run)
         try:
             claim = await self._claimed(run)
         except Claimed:
@@ -153,8 +155,16 @@ class Healer(Owner):
 
     async def _rewrite(self, run: RunId) -> bool:
         evidence = await self._evidence(run)
-        seen = evidence.summary.at if evidence.summary is not None else 0
-        return await self._store.correct(evidence.true, seen)
+        state = evidence.state
+        waits = [*state.waits.values(), *state.loose.values()]
+        return await self._store.rewrite(evidence.true, waits, closed=state.is_closed)
+
+    async def _settle(self, run: RunId) -> bool:
+        """See that everybody who has to know of the end of a run does."""
+        head = await self._head(run)
+        ending, created = await ending_of(self._store, head), await created_of(self._store, run)
+        await settle(self._ledger, run, created, ending, await self._state(run))
+        return True
 
     async def _must_be_sound(self, run: RunId) -> None:
         """What goes on with a run goes on from a sound one: what can be repaired is, and what cannot be is refused."""

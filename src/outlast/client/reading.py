@@ -13,7 +13,7 @@ from outlast.history.ids import RunId, checked_run
 from outlast.history.lineage import Branch, Interval, holder, lineage
 from outlast.history.record import Entry
 from outlast.ledger.proof import STRANGE, Verification, verify
-from outlast.ledger.reading import branches_of, head_of, lineage_of, state_of, told
+from outlast.ledger.reading import branches_of, head_of, lineage_of, runs_of, state_of, told
 from outlast.lifecycle.state import State
 from outlast.lifecycle.summary import Summary
 from outlast.store import Head, Line, Listed, Page, Query, Store
@@ -71,6 +71,10 @@ class Reader:
                 return
             query = msgspec.structs.replace(query, after=page.next)
 
+    def runs(self, *, unfinished: bool = False) -> AsyncIterator[RunId]:
+        """Every run, or every one that is not over, whether or not its row in the catalogue is right."""
+        return runs_of(self._store, unfinished=unfinished)
+
     async def get(self, run: RunId) -> Summary:
         """The stored summary of a run; it may be a little behind the log, and says so by `at`."""
         with _reading(run, 1, "the stored summary does not read"):
@@ -82,9 +86,11 @@ class Reader:
     async def find(self, prefix: str) -> RunId:
         """The one run whose id is `prefix` or begins with it."""
         wanted = checked_run(prefix)
-        with _reading(wanted, 1, "the head does not read"):
+        try:
             if await self._store.head(wanted) is not None:
                 return wanted
+        except Damaged:
+            return wanted  # it is there
         found = [run async for run in self._beginning_with(wanted)]
         if len(found) == 1 or wanted in found:
             return found[0] if len(found) == 1 else wanted

@@ -113,7 +113,7 @@ class Ledger:
         """A pen for a run whose log, head and summary agree."""
         run, told = claim.run, list[Told]()
         stored = await self.store.derived(run)
-        head = stored.head or await head_of(self.store, run)
+        head = stored.head or await head_of(self.store, run)  # says why there is none
         at = stored.summary.at if stored.summary is not None else 0
         intervals = await lineage_of(self.store, head)
         if upto is None:

@@ -15,12 +15,15 @@ from msgspec import Struct
 
 from outlast.errors import Damaged, NotFound
 from outlast.history.ids import RunId
+from outlast.history.lineage import Interval
 from outlast.history.record import Record, follows
-from outlast.ledger.reading import records
+from outlast.ledger.reading import fold_within, lineage_of, records
+from outlast.lifecycle.diagnosis.beside import differences
 from outlast.lifecycle.invariants import Violation, violations
+from outlast.lifecycle.state import State
 from outlast.lifecycle.status import Status
 from outlast.lifecycle.summary import Summary
-from outlast.store import Head, Query, Store
+from outlast.store import Derived, Head, Store
 
 STRANGE = (ValueError, LookupError, TypeError, AttributeError, OverflowError, struct.error)
 """What reading a damaged row ends in where nobody has called it damage yet."""
@@ -51,13 +54,23 @@ async def verify(store: Store, run: RunId, key: bytes = b"") -> Verification:
 
 
 async def _examined(store: Store, run: RunId, key: bytes) -> Verification:
-    summary, found = await _claimed(store, run)  # first: what is appended from here on leaves it merely behind
-    head = await store.head(run)
+    stored = await store.derived(run)
+    head, summary = stored.head, stored.summary
+    found = [Violation(0, "V10", fault) for fault in stored.faults]
     if head is None:
-        return await _headless(store, run)
+        if summary is None and not found:
+            raise NotFound(f"there is no run {run}")
+        return _lost(
+            run, *(stored.faults or ["lists show the run, but its head is gone and its log cannot be reached"])
+        )
+    if summary is None and not found:
+        found.append(Violation(0, "V10", "the run has no summary"))
     log, unread = await _log(store, run, head.version)
     found += [*unread, *_against_head(head, log), *await _beyond(store, head)]
     found += await asyncio.to_thread(_judged, run, log, summary, key)
+    if not found:  # else there is no state to compare with
+        intervals = await lineage_of(store, head)
+        found += await asyncio.to_thread(_beside, stored, head, log, intervals)
     return Verification(
         run=run,
         events=sum(record.count for record in log),
@@ -69,28 +82,8 @@ async def _examined(store: Store, run: RunId, key: bytes) -> Verification:
     )
 
 
-async def _headless(store: Store, run: RunId) -> Verification:
-    """A run that lists show and nothing else knows of has lost its log; otherwise there is no such run."""
-    after = ""
-    while True:
-        page = await store.search(Query(text=run, limit=1000, after=after))
-        if any(listed.summary.run == run for listed in page.items):
-            return _lost(run, "lists show the run, but its head is gone and its log cannot be reached")
-        if not page.next:
-            raise NotFound(f"there is no run {run}")
-        after = page.next
-
-
-def _lost(run: RunId, why: str) -> Verification:
-    return Verification(run, 0, 0, 0, None, "", (Violation(0, "V1", why),))
-
-
-async def _claimed(store: Store, run: RunId) -> tuple[Summary | None, list[Violation]]:
-    try:
-        summary = await store.summary(run)
-    except (Damaged, *STRANGE) as error:
-        return None, [Violation(0, "V10", f"the stored summary does not read: {error}")]
-    return summary, [] if summary else [Violation(0, "V10", "the run has no summary")]
+def _lost(run: RunId, *why: str) -> Verification:
+    return Verification(run, 0, 0, 0, None, "", tuple(Violation(0, "V1", each) for each in why))
 
 
 async def _log(store: Store, run: RunId, last: int) -> tuple[list[Record], list[Violation]]:
@@ -144,6 +137,17 @@ def _against_head(head: Head, log: Sequence[Record]) -> list[Violation]:
         for invariant, name, said, true in told_and_true
         if said != true
     ]
+
+
+def _beside(stored: Derived, head: Head, log: Sequence[Record], intervals: Sequence[Interval]) -> list[Violation]:
+    """Where the head's flag and the waits are not those of the fold."""
+    state = State()
+    for first, last in intervals:
+        for record in log:
+            if record.first <= last and record.last >= first:
+                fold_within(state, record, first, last)
+    told = differences(state, is_closed=head.closed, waits=stored.waits)
+    return [Violation(head.version, "V10", each) for each in told]
 
 
 def _judged(run: RunId, log: Sequence[Record], summary: Summary | None, key: bytes) -> list[Violation]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import TypeAlias
 
+from msgspec.structs import replace
+
 from outlast.errors import Damaged, NotFound
 from outlast.history import events as e
 from outlast.history.ids import RunId
@@ -12,7 +14,8 @@ from outlast.history.lineage import ROOT, Branch, Interval, lineage, opened
 from outlast.history.record import Entry, Record, entries, follows, genesis
 from outlast.lifecycle.fold import apply_all
 from outlast.lifecycle.state import State
-from outlast.store import Head, Journal
+from outlast.lifecycle.status import UNFINISHED
+from outlast.store import Head, Journal, Query, Store
 
 PAGE = 1000
 
@@ -23,6 +26,28 @@ async def head_of(store: Journal, run: RunId) -> Head:
     if head is None:
         raise NotFound(f"there is no run {run}")
     return head
+
+
+async def runs_of(store: Store, *, unfinished: bool = False) -> AsyncIterator[RunId]:
+    """Every run; with `unfinished`, those that are not over by their head or by their summary: one of them may be wrong."""
+    seen: set[RunId] = set()
+    query = Query(limit=PAGE, statuses=tuple(sorted(UNFINISHED)) if unfinished else ())
+    while True:
+        page = await store.search(query)
+        for listed in page.items:
+            seen.add(listed.summary.run)
+            yield listed.summary.run
+        if not page.next:
+            break
+        query = replace(query, after=page.next)
+    after = ""
+    while True:
+        found, after = await store.runs(unfinished=unfinished, after=after, limit=PAGE)
+        for run in found:
+            if run not in seen:
+                yield run
+        if not after:
+            return
 
 
 async def pages(store: Journal, run: RunId, first: int = 1, last: int | None = None) -> AsyncIterator[list[Record]]:

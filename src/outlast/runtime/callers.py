@@ -38,11 +38,10 @@ def short(file: str) -> str:
     return file if below.startswith(os.pardir) or file.startswith("<") else below
 
 
-def user_place(frame: FrameType | None = None) -> Where | None:
-    """The innermost line of the user's own code that is being executed, here or in that frame; else the innermost of an
-    installed library."""
+def user_place() -> Where | None:
+    """The innermost line of the user's own code that is being executed; else the innermost of an installed library."""
     installed: Where | None = None
-    frame = frame or sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         kind = kind_of_file(frame.f_code.co_filename)
         if kind == "user":

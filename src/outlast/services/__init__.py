@@ -13,6 +13,5 @@ from outlast.services.serving import serve
 from outlast.services.sweeper import Report, SharedSweeper, Sweeper
 from outlast.services.timekeeper import Timekeeper
 from outlast.services.usher import Usher
-from outlast.services.watchdog import watched
 
-__all__ = ["Claimer", "Renewer", "Report", "SharedSweeper", "Sweeper", "Timekeeper", "Usher", "serve", "watched"]
+__all__ = ["Claimer", "Renewer", "Report", "SharedSweeper", "Sweeper", "Timekeeper", "Usher", "serve"]

@@ -11,19 +11,21 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import suppress
 from typing import Literal, TypeAlias
 
 from msgspec import Struct, field
 
-from outlast.errors import Conflict, Damaged, OutlastError
+from outlast.errors import Conflict, Damaged, Illegal, OutlastError
 from outlast.history.ids import RunId, WorkerId
 from outlast.ledger import Ledger
-from outlast.ledger.reading import lineage_of, state_of
-from outlast.lifecycle.status import UNFINISHED, Status
+from outlast.ledger.proof import STRANGE
+from outlast.ledger.reading import lineage_of, runs_of, state_of
+from outlast.lifecycle.state import State
+from outlast.lifecycle.status import TERMINAL, Status
 from outlast.lifecycle.summary import Summary, summarise
-from outlast.store import Claim, Head, Holding, Query
+from outlast.store import Claim, Head, Holding
 
 log = logging.getLogger("outlast.services")
 
@@ -103,14 +105,12 @@ class Sweeper:
         report, now = Report(), await self._store.now()
         held = await self._holdings()
         try:
-            async for summaries in self._unfinished():
-                for at in range(0, len(summaries), AT_ONCE):
-                    some = summaries[at : at + AT_ONCE]
-                    looks = (self._seen(each, held.get(each.run), now, dry_run) for each in some)
-                    for seen in await asyncio.gather(*looks, return_exceptions=True):
-                        if isinstance(seen, BaseException):
-                            raise seen
-                        report.add(seen)
+            async for some in self._unfinished():
+                looks = (self._seen(run, held.get(run), now, dry_run) for run in some)
+                for seen in await asyncio.gather(*looks, return_exceptions=True):
+                    if isinstance(seen, BaseException):
+                        raise seen
+                    report.add(seen)
         finally:
             if not dry_run:
                 await self._leave()
@@ -136,28 +136,29 @@ class Sweeper:
                 return found
             after = page[-1].run
 
-    async def _unfinished(self) -> AsyncIterator[list[Summary]]:
-        after = ""
-        while True:
-            page = await self._store.search(Query(statuses=tuple(sorted(UNFINISHED)), after=after, limit=PAGE))
-            yield [listed.summary for listed in page.items]
-            if not page.next:
-                return
-            after = page.next
+    async def _unfinished(self) -> AsyncIterator[list[RunId]]:
+        some: list[RunId] = []
+        async for run in runs_of(self._store, unfinished=True):
+            some.append(run)
+            if len(some) == AT_ONCE:
+                yield some
+                some = []
+        yield some
 
     # --- one run
 
-    async def _seen(self, summary: Summary, holding: Holding | None, now: int, dry_run: bool) -> Seen:
+    async def _seen(self, run: RunId, holding: Holding | None, now: int, dry_run: bool) -> Seen:
         """How one run stands, and what came of it."""
         try:
-            seen, head = await self._looked_at(summary, holding, now)
+            seen, head = await self._looked_at(run, holding, now)
             if seen.reason not in STALLED or head is None:
                 return seen
-            state = await state_of(self._store, head.run, await lineage_of(self._store, head))
+            state = await self._state(head)
             if dry_run:
                 return seen
             if head.closed:  # what its end owes to others is done by the worker that claims it
-                if await self._store.correct(summarise(head.run, state), summary.at):
+                waits = [*state.waits.values(), *state.loose.values()]
+                if await self._store.rewrite(summarise(run, state), waits, closed=True):
                     return Seen(seen.run, seen.reason, seen.detail, is_recovered=True)
                 return Seen(seen.run, "healthy", "it has just ended")
             try:
@@ -167,13 +168,17 @@ class Sweeper:
             except OutlastError as error:
                 return Seen(seen.run, seen.reason, f"it could not be handed over: {error}")
         except Conflict:
-            return Seen(summary.run, "healthy", "somebody else has taken it over meanwhile")
-        except (Damaged, ValueError, TypeError) as error:
-            return Seen(summary.run, "unreadable", str(error))
+            return Seen(run, "healthy", "somebody else has taken it over meanwhile")
+        except (Damaged, Illegal, *STRANGE) as error:
+            return Seen(run, "unreadable", str(error))
 
-    async def _looked_at(self, summary: Summary, holding: Holding | None, now: int) -> tuple[Seen, Head | None]:
+    async def _state(self, head: Head) -> State:
+        return await state_of(
+            self._store, head.run, await lineage_of(self._store, head), key=self._ledger.key, head=head
+        )
+
+    async def _looked_at(self, run: RunId, holding: Holding | None, now: int) -> tuple[Seen, Head | None]:
         """How a run stands; what is stalled comes with its head."""
-        run = summary.run
         if holding is not None and holding.is_live and now - holding.expires >= self._stale:
             late = (now - holding.expires) // 1_000_000
             said = f"worker {holding.worker} is alive, but its claim expired {late} s ago and it has not renewed it"
@@ -182,9 +187,13 @@ class Sweeper:
             return Seen(run, "healthy", f"worker {holding.worker} advances it"), None
         if holding is not None and now - holding.expires < self._stale:
             return Seen(run, "healthy", f"worker {holding.worker} was lost a moment ago"), None
-        head = await self._store.head(run)
-        if head is None:
-            return Seen(run, "unreadable", "lists show it, and it has no log"), None
+        stored = await self._store.derived(run)
+        head, summary = stored.head, stored.summary
+        if head is None or summary is None:
+            lost = "its head is gone" if head is None else "it has no summary"
+            return Seen(run, "unreadable", f"{(*stored.faults, lost)[0]}; outlast doctor {run} says more"), None
+        if _is_wrong(head, summary, stored.waits):
+            summary = summarise(run, await self._state(head))
         if head.closed:
             if summary.at >= head.version or not self._is_old(summary, now):
                 return Seen(run, "healthy", "it has just ended"), None
@@ -195,7 +204,7 @@ class Sweeper:
             whom = f"a worker that knows {summary.workflow}"
             long = f"; for {(now - summary.updated) // 1_000_000} s nobody has" if self._is_old(summary, now) else ""
             return Seen(run, "ready", f"{whom} takes it{long}"), None
-        if summary.status in (Status.WAITING, Status.PAUSED, Status.CREATED):
+        if summary.held or summary.status in (Status.WAITING, Status.PAUSED, Status.CREATED):
             return Seen(run, "waiting", _awaited(summary)), None
         if not self._is_old(summary, now) or await self._store.holding(run) is not None:
             return Seen(run, "healthy", "it was given back or taken up a moment ago"), None
@@ -236,6 +245,12 @@ class Sweeper:
         while (head := await self._store.head(claim.run)) is not None:
             if await self._store.release(claim.run, claim.worker, head.version, ready=not head.closed):
                 return
+
+
+def _is_wrong(head: Head, summary: Summary, waits: Collection[str]) -> bool:
+    """Whether a summary cannot be right: then the log is asked."""
+    is_over = summary.status in TERMINAL and not summary.held
+    return not head.closed and (is_over or (summary.status is Status.WAITING and not waits))
 
 
 def _awaited(summary: Summary) -> str:

@@ -10,12 +10,16 @@ look begins behind the oldest of it; after a while, or when more is ours than wa
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 
+from outlast.errors import Damaged
 from outlast.history.ids import RunId
 from outlast.runtime import registry
 from outlast.runtime.worker import Worker
 from outlast.store import Due
+
+log = logging.getLogger("outlast.services")
 
 LONGEST, SHORTEST = 1.0, 0.005
 """Seconds between two looks: others may set timers at any moment, and those of other workers stay due until they act."""
@@ -80,12 +84,21 @@ class Timekeeper:
     async def _concerns_us(self, due: Due) -> bool | None:
         """Whether to claim a run for this; None if that cannot be told yet."""
         own = self._worker.own
+        if due.fault:
+            log.error(
+                "run %s, table of waits: %s; `outlast doctor %s --fix` writes it again", due.run, due.fault, due.run
+            )
+            return False
         if due.wait.kind != "timer":
             return False
         if own is not None and due.run not in own:
             self._strangers.add(due.run)
             return False
-        summary = await self._worker.store.summary(due.run)
+        try:
+            summary = await self._worker.store.summary(due.run)
+        except Damaged as damage:
+            log.error("%s; `outlast doctor %s --fix` writes it again", damage, due.run)
+            return False
         if summary is None:
             return None
         return summary.status in ("running", "waiting") and registry.known(summary.workflow) is not None

@@ -123,6 +123,11 @@ class MemoryStore:
     async def head(self, run: RunId) -> Head | None:
         return self.memory.heads.get(run)
 
+    async def runs(self, *, unfinished: bool = False, after: str = "", limit: int = 1000) -> tuple[list[RunId], str]:
+        heads = self.memory.heads
+        found = sorted(run for run, head in heads.items() if run > after and not (unfinished and head.closed))
+        return found[:limit], found[limit - 1] if len(found) > limit else ""
+
     async def read(self, run: RunId, first: int = 1, last: int | None = None, limit: int = 1000) -> list[Record]:
         return self._read(run, first, last, limit)
 
@@ -168,12 +173,12 @@ class MemoryStore:
         memory = self.memory
         return Derived(memory.heads.get(run), memory.summaries.get(run), dict(memory.waits.get(run, {})))
 
-    async def rewrite(self, head: Head, summary: Summary, waits: Sequence[Wait]) -> bool:
-        memory, run = self.memory, head.run
-        stored = memory.heads.get(run)
-        if stored is None or stored.version != head.version:
+    async def rewrite(self, summary: Summary, waits: Sequence[Wait], *, closed: bool) -> bool:
+        memory, run = self.memory, summary.run
+        head = memory.heads.get(run)
+        if head is None or head.version != summary.at:
             return False
-        memory.heads[run] = replace(stored, closed=head.closed)
+        memory.heads[run] = replace(head, closed=closed)
         memory.summaries[run] = summary
         memory.waits[run] = {wait.name: wait for wait in waits}
         return True

@@ -16,14 +16,38 @@ from typing import TypeAlias
 
 from msgspec import structs
 
+from outlast.lifecycle.diagnosis.beside import misstated, related
 from outlast.lifecycle.diagnosis.cached import contradicted, stale
 from outlast.lifecycle.diagnosis.course import failed_and_left, left_behind, unmet_jump
 from outlast.lifecycle.diagnosis.damage import damage, lost_tail, missing_blobs
-from outlast.lifecycle.diagnosis.evidence import Evidence, Finding, HandOver, Holder, Open, Remedy, Rewrite, Say
+from outlast.lifecycle.diagnosis.evidence import (
+    Evidence,
+    Finding,
+    HandOver,
+    Holder,
+    Open,
+    Remedy,
+    Rewrite,
+    Say,
+    Settle,
+    Stray,
+)
 from outlast.lifecycle.diagnosis.standing import stopped, unused_branches, unwatched, waiting
 from outlast.lifecycle.diagnosis.versions import versions
 
-__all__ = ["Evidence", "Finding", "HandOver", "Holder", "Open", "Remedy", "Rewrite", "Say", "diagnose"]
+__all__ = [
+    "Evidence",
+    "Finding",
+    "HandOver",
+    "Holder",
+    "Open",
+    "Remedy",
+    "Rewrite",
+    "Say",
+    "Settle",
+    "Stray",
+    "diagnose",
+]
 
 Rule: TypeAlias = Callable[[Evidence], Iterator[Finding]]
 
@@ -31,7 +55,9 @@ _GRAVE: tuple[Rule, ...] = (damage, lost_tail)
 _RULES: tuple[Rule, ...] = (
     unmet_jump,
     contradicted,
+    misstated,
     stale,
+    related,
     failed_and_left,
     versions,
     missing_blobs,

@@ -15,7 +15,7 @@ _KEPT = ("status", "branch", "version", "reason", "recoverable", "held", "waitin
 
 def stale(evidence: Evidence) -> Iterator[Finding]:
     told, true = evidence.summary, evidence.true
-    if told is None:
+    if told is None and not evidence.faults:
         yield Finding(
             code="G2",
             standing="repairable",
@@ -25,17 +25,18 @@ def stale(evidence: Evidence) -> Iterator[Finding]:
             actions=("outlast doctor --fix writes it from the log",),
             remedy=Rewrite(),
         )
-    elif told.at < true.at and _differs(told, true) and not evidence.is_held:
+    elif told is not None and told.at < true.at and _differs(told, true) and not evidence.is_held:
         like = _resembles(told, true)
+        is_next = evidence.is_ready and evidence.holder is None
         yield Finding(
             code="G2",
-            standing="repairable",
-            sentence=f"the summary is of event {told.at}, the log ends at {evidence.version}: it says {told.status}, "
-            f"the log {true.status}{f' (it resembles {like}, and is merely stale)' if like else ''}",
+            standing="consistent" if is_next else "repairable",
+            sentence=f"the summary is of event {told.at}, the log ends at {evidence.version}: {_otherwise(told, true)}"
+            f"{f' (it resembles {like}, and is merely stale)' if like else ''}",
             events=(told.at, evidence.version),
             cause="something was delivered to the run and no worker has taken it up yet, or one died in between",
-            actions=("outlast doctor --fix writes it from the log",),
-            remedy=Rewrite(),
+            actions=(f"{'the next worker' if is_next else 'outlast doctor --fix'} writes it from the log",),
+            remedy=None if is_next else Rewrite(),
         )
 
 

@@ -16,7 +16,7 @@ def damage(evidence: Evidence) -> Iterator[Finding]:
         code="G3",
         standing="reported",
         sentence=f"the log is damaged: {first}{and_more(len(evidence.damage) - 1)}",
-        events=tuple(sorted({each.seq for each in evidence.damage}))[:20],
+        events=tuple(sorted({each.seq for each in evidence.damage if each.seq}))[:20],
         cause="the store's bytes were changed outside of Outlast: a failing disk, an edit by hand, a bad copy",
         actions=(
             "restore the store from a backup, if there is one",
@@ -27,7 +27,7 @@ def damage(evidence: Evidence) -> Iterator[Finding]:
 
 def lost_tail(evidence: Evidence) -> Iterator[Finding]:
     summary = evidence.summary
-    if summary is not None and summary.at > evidence.version:
+    if summary is not None and summary.at > evidence.version and not evidence.damage:
         yield Finding(
             code="G5",
             standing="reported",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
@@ -11,7 +11,7 @@ from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.history.record import Entry
 from outlast.lifecycle.invariants import Violation
-from outlast.lifecycle.state import State
+from outlast.lifecycle.state import State, Wait
 from outlast.lifecycle.summary import Summary
 from outlast.lifecycle.turning import Turn
 
@@ -22,6 +22,15 @@ class Holder(Struct, frozen=True):
     worker: str
     is_live: bool
     expires: int
+
+
+class Stray(Struct, frozen=True):
+    """A run that this one depends on and that is not as its log expects: a child or successor that does not exist, or a
+    child that has ended without telling it."""
+
+    run: RunId
+    relation: Literal["child", "successor"]
+    has_ended: bool = False
 
 
 class Evidence(Struct, kw_only=True):
@@ -36,6 +45,13 @@ class Evidence(Struct, kw_only=True):
     summary: Summary | None
     true: Summary
     """The summary that the log would give."""
+    is_closed: bool = False
+    """Whether the head says that the run is over."""
+    waits: Mapping[str, Wait] = {}
+    """What the store shows that the run waits for."""
+    faults: Sequence[str] = ()
+    """What does not read of what the store keeps beside the log."""
+    strays: Sequence[Stray] = ()
     holder: Holder | None = None
     is_ready: bool = False
     today: str = ""
@@ -67,6 +83,12 @@ class Open(Struct, frozen=True):
     turn: Turn
 
 
+class Settle(Struct, frozen=True):
+    """Do what the end of a run owes to others: tell its parent, start its successor."""
+
+    run: RunId
+
+
 class Say(Struct, frozen=True):
     """Append these on the same branch."""
 
@@ -77,7 +99,7 @@ class HandOver(Struct, frozen=True):
     """Take it over, which counts what was interrupted, and let the next worker go on."""
 
 
-Remedy: TypeAlias = Rewrite | Open | Say | HandOver
+Remedy: TypeAlias = Rewrite | Settle | Open | Say | HandOver
 Standing: TypeAlias = Literal["consistent", "repairable", "reported"]
 
 

@@ -52,9 +52,15 @@ def _unknown_version(evidence: Evidence) -> Finding:
         cause="the definition was stored elsewhere, or its blob was removed",
         actions=(f"outlast doctor --fix goes back to the initial version {evidence.initial[:12]} and records that",)
         if has_initial
-        else ("bring the definition back (copy its blob); nothing is changed until then",),
+        else (_without_definition(evidence),),
         remedy=Say((word,)) if has_initial else None,
     )
+
+
+def _without_definition(evidence: Evidence) -> str:
+    if evidence.state.outline.kind == "graph":
+        return "bring the definition back (copy its blob); nothing is changed until then"
+    return "the next worker replays it on today's code, and holds it if that differs; or bring the definition back"
 
 
 def _changed_code(evidence: Evidence) -> Finding:

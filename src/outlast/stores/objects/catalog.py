@@ -17,7 +17,7 @@ from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
 from outlast.lifecycle.status import Status
 from outlast.lifecycle.summary import Summary
-from outlast.store import Derived, Head, Listed, Page, Query, search_text
+from outlast.store import Derived, Listed, Page, Query, search_text, unreadable
 from outlast.stores.objects import keys
 from outlast.stores.objects.runs import Ground
 from outlast.stores.objects.sheet import OPEN_SHELF, SHELVES, Sheet, shelf_of
@@ -43,18 +43,22 @@ class CatalogObjects(Ground):
             return Derived(None, faults=(str(damage),))
         return Derived(None) if sheet is None else Derived(sheet.head, sheet.summary, sheet.waits)
 
-    async def rewrite(self, head: Head, summary: Summary, waits: Sequence[Wait]) -> bool:
+    async def rewrite(self, summary: Summary, waits: Sequence[Wait], *, closed: bool) -> bool:
         self._must_be_writable()
 
         def rewritten(sheet: Sheet) -> Sheet | None:
-            if sheet.head.version != head.version:
+            if sheet.head.version != summary.at:
                 return None
-            right = replace(sheet.head, closed=head.closed)
-            return replace(sheet, head=right, summary=summary, waits={wait.name: wait for wait in waits})
+            return replace(
+                sheet,
+                head=replace(sheet.head, closed=closed),
+                summary=summary,
+                waits={wait.name: wait for wait in waits},
+            )
 
-        async with self._alone_with(head.run) as known:
-            await self._look(head.run, known)
-            return await self._change(head.run, known, rewritten)
+        async with self._alone_with(summary.run) as known:
+            await self._look(summary.run, known)
+            return await self._change(summary.run, known, rewritten)
 
     async def search(self, query: Query) -> Page:
         after = _cursor(query)
@@ -102,6 +106,16 @@ class CatalogObjects(Ground):
         async with self._alone_with(run) as known:
             return await self._look(run, known) is not None
 
+    async def runs(self, *, unfinished: bool = False, after: str = "", limit: int = 1000) -> tuple[list[RunId], str]:
+        folder = f"catalog/{OPEN_SHELF}" if unfinished else "sheet"
+        found: list[str] = []
+        async for listed in self._bucket.listing(folder, after=f"{folder}/{after}" if after else ""):
+            found.append(listed.name.removeprefix(f"{folder}/"))
+            if len(found) > limit:
+                break
+        runs = [RunId(name.rpartition(",")[0].rpartition(",")[2] if unfinished else name) for name in found[:limit]]
+        return list(dict.fromkeys(runs)), found[limit - 1] if len(found) > limit else ""
+
     async def _shelved(self, shelves: Sequence[str], after: str, upto: str) -> AsyncIterator[str]:
         """`age,run` of the runs on these shelves, in order."""
         heads: dict[str, str] = {}
@@ -127,7 +141,10 @@ class CatalogObjects(Ground):
 
         async def read(place: str) -> Summary | None:
             age, _, run = place.partition(",")
-            sheet = await self._stored(RunId(run))
+            try:
+                sheet = await self._stored(RunId(run))
+            except Damaged:
+                return unreadable(run, keys.LATEST - int(age))
             if sheet is None or sheet.summary is None:  # whoever put the mark did not come to write the sheet
                 async with self._alone_with(RunId(run)) as known:
                     sheet = await self._look(RunId(run), known)

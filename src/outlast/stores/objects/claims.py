@@ -8,6 +8,7 @@ asked for before.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Collection, Sequence
 from functools import partial
 
@@ -22,6 +23,8 @@ from outlast.stores.objects import keys
 from outlast.stores.objects.bucket import Bucket, Listed, Tag, Taken
 from outlast.stores.objects.runs import Ground
 from outlast.stores.objects.sheet import Held, Sheet, fresh
+
+log = logging.getLogger("outlast.stores")
 
 SHORTEST = 10.0
 """Seconds that a claim lasts at least where the clock is a server's: it is known to a second or two."""
@@ -136,9 +139,19 @@ class ClaimObjects(Ground):
         todo = list(dict.fromkeys(runs)) if runs is not None else await self._candidates(worker, workflows)
         while todo and len(granted) < limit:
             some, todo = todo[: limit - len(granted)], todo[limit - len(granted) :]
-            claims = await self._each(lambda run: self._claim(run, worker, named, workflows), some)
+            claims = await self._each(lambda run: self._claimed(run, worker, named, workflows), some)
             granted += [claim for claim in claims if claim is not None]
         return granted
+
+    async def _claimed(
+        self, run: RunId, worker: WorkerId, named: bool, workflows: Collection[str] | None
+    ) -> Claim | None:
+        """One whose sheet does not read is nobody's, and the others are claimed."""
+        try:
+            return await self._claim(run, worker, named, workflows)
+        except Damaged as damage:
+            log.error("%s", damage)
+            return None
 
     async def _candidates(self, worker: WorkerId, workflows: Collection[str] | None) -> list[RunId]:
         """Runs whose worker is gone, then runs that are marked ready: the cost follows those and the workers."""

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from outlast.errors import StoreReadOnly
+from outlast.errors import Damaged, StoreReadOnly
 from outlast.history.ids import RunId
 from outlast.stores.objects import keys
 from outlast.stores.objects.bucket import Bucket, Listed, Tag, Taken
@@ -213,8 +213,11 @@ class Ground:
         for listed in found:
             if not self._readonly and listed.time < now - GRACE:
                 mark = keys.mark(listed.name)
-                async with self._alone_with(RunId(mark.run)) as known:
-                    sheet = await self._look(RunId(mark.run), known)
+                try:
+                    async with self._alone_with(RunId(mark.run)) as known:
+                        sheet = await self._look(RunId(mark.run), known)
+                except Damaged:
+                    continue
                 if sheet is None or sheet.marks.get(mark.place) != mark.nonce:
                     await self._bucket.delete([listed.name])
 

@@ -126,6 +126,8 @@ def wanted(sheet: Sheet) -> set[str]:
         places.add(keys.READY)
     if sheet.summary is not None:
         places.add(keys.on_shelf(shelf_of(sheet.summary.status), sheet.summary.created))
+        if not sheet.head.closed:  # a run that is held is not over
+            places.add(keys.on_shelf(OPEN_SHELF, sheet.summary.created))
     return places
 
 

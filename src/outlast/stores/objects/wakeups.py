@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Sequence
 
-from outlast.errors import BadInput
+from outlast.errors import BadInput, Damaged
 from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
 from outlast.store import Due
 from outlast.stores.objects import keys
 from outlast.stores.objects.bucket import Listed
 from outlast.stores.objects.runs import Ground
+
+log = logging.getLogger("outlast.stores")
 
 AT_ONCE = 100
 """Sheets that are read together."""
@@ -62,7 +65,11 @@ class WakeupObjects(Ground):
         return found
 
     async def _of_sheet(self, run: RunId) -> dict[str, Wait]:
-        sheet = await self._stored(run)
+        try:
+            sheet = await self._stored(run)
+        except Damaged as damage:  # the waits of the other runs go on
+            log.error("%s", damage)
+            return {}
         return {} if sheet is None else sheet.waits
 
     # --- times

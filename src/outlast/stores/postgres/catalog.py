@@ -12,8 +12,8 @@ from outlast.errors import BadInput, Damaged
 from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
 from outlast.lifecycle.summary import Summary
-from outlast.store import Derived, Head, Listed, Page, Query, search_text
-from outlast.stores.postgres.rows import Rows, bounded, kept
+from outlast.store import Derived, Head, Listed, Page, Query, search_text, unreadable
+from outlast.stores.postgres.rows import Rows, bounded, kept, told
 from outlast.stores.postgres.wakeups import read_wait
 
 _SUMMARY = "select body from {s}.catalogue where id = (select id from {s}.head where run = $1)"
@@ -26,7 +26,7 @@ select h.version, h.digest, h.epoch, h.branch, h.branch_first, h.closed, h.ready
     array(select row(w.name, w.kind, w.due, w.body) from {s}.wait w where w.run = coalesce(h.id, c.id))
 from (select $1::text as run) given left join {s}.head h on h.run = given.run
 left join {s}.catalogue c on c.id = coalesce(h.id, (select o.id from {s}.catalogue o where o.run = given.run limit 1))"""
-_REWRITE = "select {s}.rewrite($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)"
+_REWRITE = "select {s}.rewrite($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)"
 _NOTE = """
 insert into {s}.scratch (run, body)
 select head.id, given.body from unnest($1::text[], $2::bytea[]) as given (run, body)
@@ -77,12 +77,11 @@ class CatalogRows(Rows):
             faults.append(f"the table of tags has {sorted(tags)!r}, the catalogue's record {sorted(summary.tags)!r}")
         return summary
 
-    async def rewrite(self, head: Head, summary: Summary, waits: Sequence[Wait]) -> bool:
+    async def rewrite(self, summary: Summary, waits: Sequence[Wait], *, closed: bool) -> bool:
         rows = await self._db.write(
             _REWRITE,
-            kept(head.run),
-            head.version,
-            head.closed,
+            kept(summary.run),
+            closed,
             *_row(summary),
             [kept(tag) for tag in dict.fromkeys(summary.tags)],
             [kept(wait.name) for wait in waits],
@@ -96,7 +95,7 @@ class CatalogRows(Rows):
     async def search(self, query: Query) -> Page:
         sql, values = _search(query)
         rows = await self._db.read(sql, *values)
-        shown = [Listed(_summary(run, body), scratch or b"") for run, body, scratch in rows[: query.limit]]
+        shown = [_listed(*row) for row in rows[: query.limit]]
         last = shown[-1].summary if len(rows) > query.limit else None
         return Page(tuple(shown), f"{last.created}:{last.run}" if last else "")
 
@@ -136,13 +135,21 @@ def _summary(run: str, body: Any) -> Summary:
         raise Damaged(f"the summary does not read: {error}", run=run) from error
 
 
+def _listed(run: str, created: int, status: str, workflow: str, body: bytes, scratch: bytes | None) -> Listed:
+    try:
+        return Listed(_summary(run, body), scratch or b"")
+    except Damaged:
+        return Listed(unreadable(told(run), created, status, told(workflow)))
+
+
 def _search(query: Query) -> tuple[str, list[Any]]:
     if query.limit < 1:
         raise BadInput(f"a page holds at least one run, not {query.limit}")
     terms, values = _terms(query)
     where = f"where {' and '.join(terms)}" if terms else ""
     sql = f"""
-    select c.run, c.body, s.body from {{s}}.catalogue c left join {{s}}.scratch s on s.run = c.id
+    select c.run, c.created, c.status, c.workflow, c.body, s.body
+    from {{s}}.catalogue c left join {{s}}.scratch s on s.run = c.id
     {where} order by c.created desc, c.run desc limit ${len(values) + 1}"""
     return sql, [*values, bounded(query.limit) + 1]
 

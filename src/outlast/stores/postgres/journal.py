@@ -10,7 +10,7 @@ from outlast.history.ids import AppendId, RunId
 from outlast.history.record import Kind, Record
 from outlast.store import LANDED, Append, Head, Lost, Outcome
 from outlast.stores.postgres.batches import APPEND, columns, parted
-from outlast.stores.postgres.rows import LARGEST, Rows, bounded, kept
+from outlast.stores.postgres.rows import LARGEST, Rows, bounded, kept, told
 
 _HEAD = """
 select run, version, digest, epoch, branch, branch_first, closed, ready from {s}.head where run = $1"""
@@ -20,6 +20,9 @@ from {s}.head h join {s}.log l on l.run = h.id
 where h.run = $1 and l.first <= $3 and l.first + l.count > $2
     and l.first >= coalesce((select max(o.first) from {s}.log o where o.run = h.id and o.first <= $2), $2)
 order by l.first limit $4"""
+
+_RUNS = "select id, run from {s}.head where id > $1 order by id limit $2"
+_OPEN_RUNS = "select id, run from {s}.head where not closed and id > $1 order by id limit $2"
 
 _KINDS = {int(kind): kind for kind in Kind}
 
@@ -44,6 +47,12 @@ class JournalRows(Rows):
     async def head(self, run: RunId) -> Head | None:
         rows = await self._db.read(_HEAD, kept(run))
         return _head(run, rows[0][1:]) if rows else None
+
+    async def runs(self, *, unfinished: bool = False, after: str = "", limit: int = 1000) -> tuple[list[RunId], str]:
+        sql = _OPEN_RUNS if unfinished else _RUNS
+        rows = await self._db.read(sql, int(after or 0), bounded(limit) + 1)
+        shown = rows[:limit]
+        return [RunId(told(run)) for _, run in shown], str(shown[-1][0]) if len(rows) > limit else ""
 
     async def read(self, run: RunId, first: int = 1, last: int | None = None, limit: int = 1000) -> list[Record]:
         until = bounded(LARGEST if last is None else last)

@@ -21,6 +21,7 @@ create table {s}.head (
     interrupted text not null default ''
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
 create index head_ready on {s}.head (id) where ready and not closed;
+create index head_open on {s}.head (id) where not closed;
 """
 
 LOG = """

@@ -21,7 +21,8 @@ TAIL = 256
 _NEW_HEAD = """
 insert into head (id, run, version, digest, epoch, branch, branch_first, closed, ready, granted)
 values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
-_NEXT_ID = "select coalesce(max(id), 0) + 1 from head"
+_NEXT_ID = "select max(ifnull((select max(id) from head), 0), ifnull((select max(run) from log), 0)) + 1"
+"""Not that of a log whose head was lost."""
 _MOVE = """
 update head set version = ?, digest = ?, epoch = ?, branch = ?, branch_first = ?, closed = ?, ready = ifnull(?, ready)
 where id = ? and version = ?"""

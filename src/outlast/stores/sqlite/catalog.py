@@ -13,7 +13,7 @@ from outlast.errors import BadInput, Damaged
 from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
 from outlast.lifecycle.summary import Summary
-from outlast.store import Derived, Head, Listed, Page, Query, search_text
+from outlast.store import Derived, Listed, Page, Query, search_text, unreadable
 from outlast.stores.sqlite.records import head_of
 from outlast.stores.sqlite.rows import Rows, bounded
 from outlast.stores.sqlite.wakeups import OPEN_WAIT, read_wait, wait_row
@@ -54,9 +54,9 @@ class CatalogRows(Rows):
             return derived_of(db, run)
         raise AssertionError("the context does not swallow errors")
 
-    async def rewrite(self, head: Head, summary: Summary, waits: Sequence[Wait]) -> bool:
+    async def rewrite(self, summary: Summary, waits: Sequence[Wait], *, closed: bool) -> bool:
         def write(db: apsw.Connection) -> bool:
-            id = db.execute(_CLOSE_OR_OPEN, (head.closed, head.run, head.version)).get
+            id = db.execute(_CLOSE_OR_OPEN, (closed, summary.run, summary.at)).get
             if id is None:
                 return False
             db.execute(_FORGET_SUMMARY, (id,))
@@ -70,7 +70,7 @@ class CatalogRows(Rows):
     async def search(self, query: Query) -> Page:
         sql, values = _search(query)
         rows = await self._db.scan(lambda db: list(db.execute(sql, values)))
-        shown = [Listed(_summary(run, body), scratch or b"") for run, body, scratch in rows[: query.limit]]
+        shown = [_listed(*row) for row in rows[: query.limit]]
         last = shown[-1].summary if len(rows) > query.limit else None
         return Page(tuple(shown), f"{last.created}:{last.run}" if last else "")
 
@@ -163,13 +163,20 @@ def _summary(run: str, body: Any) -> Summary:
         raise Damaged(f"the summary does not read: {error}", run=run) from error
 
 
+def _listed(run: Any, created: Any, status: Any, workflow: Any, body: Any, scratch: Any) -> Listed:
+    try:
+        return Listed(_summary(run, body), scratch if isinstance(scratch, bytes) else b"")
+    except Damaged:
+        return Listed(unreadable(str(run), created if isinstance(created, int) else 0, str(status), str(workflow)))
+
+
 def _search(query: Query) -> tuple[str, list[Any]]:
     if query.limit < 1:
         raise BadInput(f"a page holds at least one run, not {query.limit}")
     terms, values = _terms(query)
     where = f"where {' and '.join(terms)}" if terms else ""
     sql = f"""
-    select c.run, c.body, s.body from catalogue c left join scratch s on s.run = c.id
+    select c.run, c.created, c.status, c.workflow, c.body, s.body from catalogue c left join scratch s on s.run = c.id
     {where} order by c.created desc, c.run desc limit ?"""
     return sql, [*values, bounded(query.limit) + 1]
 

@@ -26,26 +26,29 @@ from outlast.stores.sqlite.rows import Rows
 
 fcntl: Any = importlib.import_module("fcntl") if os.name == "posix" else None
 
+# Cells of another type, in a file that was edited, must not stop the claims of other runs.
+_GRANTED = "cast(head.interrupted as text), cast(max(head.granted, head.epoch) as integer)"
+_EXPIRES = "cast(coalesce(worker.expires, 0) as integer)"
 _ENROL = "insert or replace into worker (id, expires) values (?, ?)"
 _RENEW = "update worker set expires = ? where id = ?"
 _FORGET = """
 delete from worker where expires < ? and not exists (select 1 from claim where claim.worker = worker.id) returning id"""
 _RETIRE = "update head set ready = 1 where id in (select run from claim where worker = ?)"
-_HOLDER = """
-select head.id, head.interrupted, max(head.granted, head.epoch), claim.worker, coalesce(worker.expires, 0)
+_HOLDER = f"""
+select head.id, {_GRANTED}, claim.worker, {_EXPIRES}
 from head left join claim on claim.run = head.id left join worker on worker.id = claim.worker
 where head.run = ?"""
-_WAITING_FOR_AN_OWNER = """
-select head.id, head.run, head.interrupted, max(head.granted, head.epoch), null, 'claimed' from head indexed by head_ready
+_WAITING_FOR_AN_OWNER = f"""
+select head.id, head.run, {_GRANTED}, null, 'claimed' from head indexed by head_ready
 where ready = 1 and closed = 0 and not exists (select 1 from claim where claim.run = head.id)"""
-_WORKERS = """
-select held.worker, coalesce(worker.expires, 0) from (select distinct worker from claim) held
+_WORKERS = f"""
+select held.worker, {_EXPIRES} from (select distinct worker from claim) held
 left join worker on worker.id = held.worker where held.worker != ?"""
-_HELD_BY = """
-select head.id, head.run, head.interrupted, max(head.granted, head.epoch), claim.worker, ?
+_HELD_BY = f"""
+select head.id, head.run, {_GRANTED}, claim.worker, ?
 from claim join head on head.id = claim.run where claim.worker = ?"""
-_HOLDINGS = """
-select head.run, claim.worker, coalesce(worker.expires, 0)
+_HOLDINGS = f"""
+select head.run, claim.worker, {_EXPIRES}
 from claim join head on head.id = claim.run left join worker on worker.id = claim.worker
 where head.run > ? and (? is null or claim.worker = ?) order by head.run limit ?"""
 _OF_WORKFLOW = " and exists (select 1 from catalogue c where c.id = head.id and c.workflow in ({}))"

@@ -9,7 +9,9 @@ from outlast.history.record import Record
 from outlast.store import LANDED, Append, Head, Outcome
 from outlast.stores.sqlite.appending import Batch, only_goes_on, written_row
 from outlast.stores.sqlite.records import head_of, records_of
-from outlast.stores.sqlite.rows import Rows
+from outlast.stores.sqlite.rows import Rows, bounded
+
+_RUNS = "select id, run from head where id > ? {} order by id limit ?"
 
 
 class JournalRows(Rows):
@@ -36,6 +38,14 @@ class JournalRows(Rows):
     async def head(self, run: RunId) -> Head | None:
         with self._db.reading() as db:
             return head_of(db, run)
+
+    async def runs(self, *, unfinished: bool = False, after: str = "", limit: int = 1000) -> tuple[list[RunId], str]:
+        sql = _RUNS.format("and closed = 0" if unfinished else "")
+        rows: list[tuple[int, str]] = await self._db.scan(
+            lambda db: list(db.execute(sql, (int(after or 0), bounded(limit) + 1)))
+        )
+        shown = rows[:limit]
+        return [RunId(run) for _, run in shown], str(shown[-1][0]) if len(rows) > limit else ""
 
     async def read(self, run: RunId, first: int = 1, last: int | None = None, limit: int = 1000) -> list[Record]:
         with self._db.reading() as db:

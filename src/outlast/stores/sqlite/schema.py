@@ -24,6 +24,7 @@ MIGRATIONS: tuple[str, ...] = (
         interrupted text not null default ''
     );
     create index head_ready on head (id) where ready = 1 and closed = 0;
+    create index head_open on head (id) where closed = 0;
 
     create table log (
         id integer primary key,

@@ -10,10 +10,10 @@ from typing import Any
 import apsw
 import msgspec
 
-from outlast.errors import BadInput, StoreError
+from outlast.errors import BadInput, Damaged, StoreError
 from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
-from outlast.store import Due, Notify
+from outlast.store import Due, Notify, unreadable_wait
 from outlast.stores.sqlite.database import Database
 from outlast.stores.sqlite.rows import Rows, bounded
 
@@ -26,7 +26,7 @@ _WAITS = """
 select head.run, wait.run, wait.name, wait.body from wait join head on head.id = wait.run
 where (wait.run, wait.name) > (?, ?) {} order by wait.run, wait.name limit ?"""
 _DUE = """
-select head.run, wait.body from wait join head on head.id = wait.run
+select head.run, wait.name, wait.due, wait.body from wait join head on head.id = wait.run
 where due <= ? {} order by due, wait.run, name limit ?"""
 _BEHIND = """
 and due >= ? and (due, wait.run, name) > (?, coalesce((select id from head where run = ?), 0), ?)"""
@@ -65,7 +65,12 @@ class WakeupRows(Rows):
     async def wait(self, run: RunId, name: str) -> Wait | None:
         with self._db.reading() as db:
             body = db.execute(_WAIT, (run, name)).get
-        return None if body is None else _decode(body)
+        if body is None:
+            return None
+        wait = read_wait(body)
+        if wait is None:
+            raise Damaged(f"the row of the wait {name!r} does not read", run=run)
+        return wait
 
     async def waits(self, *, kind: str = "", after: str = "", limit: int = 100) -> tuple[list[Due], str]:
         place, name = _cursor(after, limit)
@@ -74,14 +79,14 @@ class WakeupRows(Rows):
         rows = await self._db.scan(lambda db: list(db.execute(sql, values)))
         shown = rows[:limit]
         following = f"{shown[-1][1]}:{shown[-1][2]}" if len(rows) > limit else ""
-        return [Due(RunId(run), _decode(body)) for run, _, _, body in shown], following
+        return [_due(run, name, None, body) for run, _, name, body in shown], following
 
     async def due(self, limit: int = 100, *, after: Due | None = None) -> list[Due]:
         sql = _DUE.format("" if after is None else _BEHIND)
         place = () if after is None else (after.wait.due, after.wait.due, after.run, after.wait.name)
         with self._db.reading() as db:
             rows = list(db.execute(sql, (self._now(), *place, max(0, bounded(limit)))))
-        return [Due(RunId(run), _decode(body)) for run, body in rows]
+        return [_due(*row) for row in rows]
 
     async def next_due(self) -> int | None:
         with self._db.reading() as db:
@@ -143,6 +148,11 @@ class WakeupRows(Rows):
             self._seen = last
         elif landed and self._watcher is not None:
             self._own.append((last - landed, last))
+
+
+def _due(run: str, name: str, due: int | None, body: Any) -> Due:
+    wait = read_wait(body)
+    return Due(RunId(run), wait) if wait is not None else unreadable_wait(run, str(name), due)
 
 
 def _cursor(after: str, limit: int) -> tuple[int, str]:

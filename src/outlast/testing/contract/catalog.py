@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from outlast.lifecycle.state import Wait
 from outlast.lifecycle.status import Status
 from outlast.lifecycle.summary import Summary
-from outlast.store import LANDED, Derived, Head, Query
+from outlast.store import LANDED, Derived, Query
 from outlast.testing.contract.doors import Doors, with_doors
-from outlast.testing.contract.samples import A, B, all_waits, answer, begin, land, summary
+from outlast.testing.contract.samples import A, B, C, all_waits, answer, begin, land, summary
 from outlast.testing.contract.search import SearchContract, listed, names
 
 
@@ -142,9 +142,9 @@ class CatalogContract(SearchContract):
         old = summary(A, 1, workflow="typo", parent="typo", created=1, tags=("typo",))
         head = await land(store, begin(A, count=3, summary=old, opens=[stale]))
         right = summary(A, 3, workflow="right", parent="p", tags=("new",))
-        assert not await other.rewrite(replace(head, version=2), right, [due])
+        assert not await other.rewrite(replace(right, at=2), [due], closed=True)
         assert (await store.derived(A)).summary == old
-        assert await other.rewrite(replace(head, closed=True, epoch=9, digest=b"?", ready=True), right, [due])
+        assert await other.rewrite(right, [due], closed=True)
         assert await store.derived(A) == Derived(replace(head, closed=True), right, {due.name: due})
         assert [each.wait for each in await all_waits(store)] == [due]
         assert await names(store, tags=("new",), workflow="right", parent="p") == [A]
@@ -154,8 +154,23 @@ class CatalogContract(SearchContract):
     async def test_nothing_is_rewritten_of_a_run_that_is_not_there(self, doors: Doors) -> None:
         """S1"""
         store = await doors.open()
-        assert not await store.rewrite(Head(A, 1, bytes(32)), summary(A), [])
+        assert not await store.rewrite(summary(A), [], closed=False)
         assert await names(store) == []
+
+    @with_doors
+    async def test_all_runs_are_listed_by_their_heads_and_so_are_those_that_are_not_over(self, doors: Doors) -> None:
+        """S7"""
+        store = await doors.open()
+        assert await store.runs() == ([], "")
+        await land(store, begin(A, summary=summary(A, status=Status.FAILED, held=True)))
+        await land(store, begin(B, summary=summary(B, status=Status.COMPLETED), closed=True))
+        await land(store, begin(C, summary=summary(C)))
+        for unfinished, wanted in ((False, {A, B, C}), (True, {A, C})):
+            found, after = await store.runs(unfinished=unfinished, limit=1)
+            while after:
+                more, after = await store.runs(unfinished=unfinished, after=after, limit=1)
+                found += more
+            assert (set(found), len(found)) == (wanted, len(wanted))
 
     # --- scratch
 

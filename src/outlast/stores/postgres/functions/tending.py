@@ -28,14 +28,14 @@ end $$;
 
 -- Replace what follows from the log of a run, if that still ends at the same event.
 create function {s}.rewrite(
-    given text, now_version bigint, now_closed boolean,
+    given text, now_closed boolean,
     now_at bigint, now_status text, now_workflow text, now_parent text, now_created bigint, now_updated bigint,
     now_text text, now_body bytea, now_tags text[], names text[], kinds text[], dues bigint[], bodies bytea[]
 ) returns boolean language plpgsql as $$
 declare
     found_id bigint;
 begin
-    update {s}.head h set closed = now_closed where h.run = given and h.version = now_version returning h.id into found_id;
+    update {s}.head h set closed = now_closed where h.run = given and h.version = now_at returning h.id into found_id;
     if found_id is null then
         return false;
     end if;

@@ -1,0 +1,95 @@
+"""What is stored beside the log against what the log amounts to: the head's flag, the waits, the catalogue (G2); and the
+runs that this one depends on (G1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from outlast.lifecycle.diagnosis.evidence import Evidence, Finding, HandOver, Rewrite, Settle, Stray, and_more
+from outlast.lifecycle.state import State, Wait
+
+_BORN = ("workflow", "kind", "created", "parent", "title", "tags")
+"""What a summary has from the creation of its run: it is never behind."""
+
+
+def differences(state: State, *, is_closed: bool, waits: Mapping[str, Wait]) -> list[str]:
+    """In which way the head's flag and the stored waits are not those of the state."""
+    found: list[str] = []
+    if is_closed is not state.is_closed:
+        said = ("goes on", "is over")
+        found.append(f"the head says that the run {said[is_closed]}, the log that it {said[state.is_closed]}")
+    true = dict([*state.waits.items(), *state.loose.items()])
+    found += [f"the wait {name!r} is not stored" for name in true.keys() - waits.keys()]
+    found += [f"the wait {name!r} is stored and not in the log" for name in waits.keys() - true.keys()]
+    found += [
+        f"the stored wait {name!r} is another" for name in true.keys() & waits.keys() if waits[name] != true[name]
+    ]
+    return sorted(found)
+
+
+def misstated(evidence: Evidence) -> Iterator[Finding]:
+    told, true = evidence.summary, evidence.true
+    found = [*evidence.faults, *differences(evidence.state, is_closed=evidence.is_closed, waits=evidence.waits)]
+    found += [
+        f"the summary says {name} {getattr(told, name)!r}, the log {getattr(true, name)!r}"
+        for name in _BORN
+        if told is not None and getattr(told, name) != getattr(true, name)
+    ]
+    if found:
+        yield Finding(
+            code="G2",
+            standing="repairable",
+            sentence=f"what is stored beside the log differs from it: {found[0]}{and_more(len(found) - 1)}",
+            events=(evidence.version,),
+            cause="it was edited or damaged, or written by something else: the log is what counts",
+            actions=("outlast doctor --fix writes it from the log",),
+            remedy=Rewrite(),
+        )
+
+
+def related(evidence: Evidence) -> Iterator[Finding]:
+    """A child or a successor that does not exist, and a child that has ended without its parent knowing."""
+    if evidence.is_held:
+        return
+    for stray in evidence.strays:
+        if stray.has_ended or stray.relation == "successor":
+            yield _owed(evidence, stray)
+        else:
+            is_wanted = not evidence.is_ready
+            yield Finding(
+                code="G1",
+                standing="repairable" if is_wanted else "consistent",
+                sentence=f"the run waits for its child {stray.run}, which does not exist",
+                events=_places(evidence, stray),
+                cause="its process ended before it had created the child, or the child was removed",
+                actions=(
+                    "outlast doctor --fix leaves it to the next worker, which creates the child"
+                    if is_wanted
+                    else "the next worker that knows its workflow creates the child",
+                ),
+                remedy=HandOver() if is_wanted else None,
+            )
+
+
+def _owed(evidence: Evidence, stray: Stray) -> Finding:
+    if stray.has_ended:
+        sentence = f"the run waits for its child {stray.run}, which has ended"
+        remedy, action = Settle(stray.run), "outlast doctor --fix tells it"
+    else:
+        sentence = f"the run goes on as run {stray.run}, which does not exist"
+        remedy, action = Settle(evidence.run), "outlast doctor --fix creates it, for the next worker"
+    return Finding(
+        code="G1",
+        standing="repairable",
+        sentence=sentence,
+        events=_places(evidence, stray),
+        cause="the worker died between the end of a run and what follows from it, and its claim was lost",
+        actions=(action,),
+        remedy=remedy,
+    )
+
+
+def _places(evidence: Evidence, stray: Stray) -> tuple[int, ...]:
+    """The events that name the run."""
+    names = ("child", "successor")
+    return tuple(each.seq for each in evidence.log if stray.run in (getattr(each.event, name, "") for name in names))
