@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from pathlib import Path
+from typing import Any
 
 import outlast as ol
 
@@ -202,3 +203,13 @@ def stubborn() -> str:
 @ol.workflow
 async def stubbornly() -> str:
     return await stubborn()
+
+
+@ol.workflow
+async def returning(value: Any, text: str = "") -> Any:
+    return text or value
+
+
+@ol.workflow
+async def asking_for_counts() -> Any:
+    return await ol.ask("How many of each?", dict[str, int])

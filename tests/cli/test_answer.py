@@ -106,6 +106,28 @@ def test_an_answer_for_a_parent_says_which_run_took_it(project: Any) -> None:
     assert out == b"true\n"
 
 
+def test_an_answer_is_taken_exactly_or_refused(project: Any) -> None:
+    large = 123456789012345678901234567890
+    deep = "[" * 10_000 + "]" * 10_000
+    with project.begun("run", "flows:asking_for_counts", "--id", "q", "-o", "json") as process:
+        project.until(lambda: "How many" in project("ps").stdout)
+        for arguments, told in (
+            (("--json", '{"a": 1, "a": 2}'), "--json: the key 'a' stands twice in one JSON object"),
+            (('{"a": {"b": 1, "b": 2}}',), "the answer: the key 'b' stands twice in one JSON object"),
+            (("--json", deep), "--json: the JSON is nested too deeply"),
+            ((deep,), "the answer: the JSON is nested too deeply"),
+        ):
+            ran = project("answer", "q", *arguments)
+            assert (ran.returncode, told in ran.stderr, "Traceback" in ran.stderr) == (2, True, False), ran.stderr
+        said = project("answer", "q", "--json", f'{{"a": {large}}}', "-o", "json")
+        assert (said.returncode, json.loads(said.stdout)["answer"]) == (0, {"a": large}), said.stderr
+        out, _ = process.communicate(timeout=30)
+    assert json.loads(out)["result"] == {"a": large}
+    assert json.loads(project("show", "q", "-o", "json").stdout)["result"] == {"a": large}
+    assert str(large) in project("show", "q").stdout
+    assert str(large) in project("events", "q").stdout
+
+
 def test_a_run_that_is_over_takes_no_answer(project: Any) -> None:
     project("run", "flows:nothing", "--id", "n")
     ran = project("answer", "n", "yes")

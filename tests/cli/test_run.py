@@ -202,3 +202,20 @@ def test_an_empty_option_starts_nothing(option: str, project: Any) -> None:
     """A variable of a script that was not set must not mean another run every time."""
     ran = project("run", "flows:greet", "name=zoe", option, "")
     assert (ran.returncode, ran.stderr) == (2, f"outlast: {option} is empty: say what is meant, or leave it out\n")
+
+
+def test_parameters_are_taken_exactly_or_refused(project: Any) -> None:
+    deep = "[" * 10_000 + "]" * 10_000
+    for arguments, told in (
+        (("--json", f'{{"value": {deep}}}'), "--json: the JSON is nested too deeply"),
+        ((f"value={deep}",), "parameter value: the JSON is nested too deeply"),
+        (("--json", '{"value": 1, "value": 2}'), "--json: the key 'value' stands twice in one JSON object"),
+        (("--json", '{"value": [{"a": 1, "a": 2}]}'), "--json: the key 'a' stands twice"),
+        (('value={"a": 1, "a": 2}',), "parameter value: the key 'a' stands twice"),
+    ):
+        ran = project("run", "flows:returning", *arguments)
+        assert (ran.returncode, told in ran.stderr, "Traceback" in ran.stderr) == (2, True, False), ran.stderr
+    large = 123456789012345678901234567890
+    assert project("run", "flows:returning", f"value={large}").stdout == f"{large}\n"
+    for text in (deep, '{"a": 1, "a": 2}'):
+        assert project("run", "flows:returning", "value=1", f"text={text}").stdout == f"{text}\n"

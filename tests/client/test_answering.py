@@ -148,3 +148,16 @@ def test_an_answer_for_a_run_that_continued_goes_to_the_question_of_the_last_one
         engine.answer(handle.run, True, interaction="other")
     assert engine.answer(handle.run, True) != handle.run
     assert handle.result() is True
+
+
+@ol.workflow
+async def answering_number() -> int:
+    return await ol.ask("how many?", int)
+
+
+@pytest.mark.parametrize("number", [2**63, 2**64, 2**70, -(2**63) - 1])
+def test_an_answer_of_more_than_64_bits_is_exact(engine: ol.Blocking, number: int) -> None:
+    handle = engine.start(answering_number)
+    until(lambda: engine.questions(handle.run))
+    handle.answer(number)
+    assert handle.result() == number

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -223,5 +224,41 @@ def test_a_summary_that_does_not_read_is_damage(play: Any) -> None:
         with pytest.raises(Damaged) as damage:
             await house.desk.get(house.runs["digest"])
         assert damage.value.run == house.runs["digest"]
+
+    play(scene)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("statuses", "failed"),
+        ("statuses", ("lost",)),
+        ("workflow", 7),
+        ("tags", "red"),
+        ("tags", (1,)),
+        ("parent", b"x"),
+        ("text", ["x"]),
+        ("created_from", datetime(2027, 1, 1)),
+        ("created_until", "yesterday"),
+        ("after", 5),
+        ("limit", "ten"),
+        ("limit", None),
+    ],
+)
+def test_a_filter_of_a_wrong_type_is_refused_by_its_name(play: Any, field: str, value: Any) -> None:
+    async def scene(house: Any) -> None:
+        with pytest.raises(BadInput, match=rf"\bquery\.{field}\b"):
+            await house.desk.list(Query(**{field: value}))
+
+    play(scene)
+
+
+def test_a_filter_takes_lists_and_the_names_of_statuses(play: Any) -> None:
+    async def scene(house: Any) -> None:
+        named = await house.desk.list(Query(statuses=["failed"], tags=[]))  # type: ignore[list-item, arg-type]
+        assert named == await house.desk.list(Query(statuses=(Status.FAILED,)))
+        assert named.items
+        with pytest.raises(BadInput, match="a Query is needed"):
+            await house.desk.list("failed")
 
     play(scene)

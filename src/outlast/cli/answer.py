@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any
 
 import msgspec
@@ -10,6 +11,7 @@ import typer
 from outlast.cli import asking
 from outlast.cli.doorway import SOUND, carry_out
 from outlast.cli.options import ByOption, Reply, ReplyOption, RunArgument, StoreOption, settings_of, whoever
+from outlast.cli.parameters import read_json
 from outlast.cli.questions import how_to_answer, schema_of, understood, wanted
 from outlast.cli.screen import notice, write_bytes, write_json
 from outlast.cli.words import cropped
@@ -71,7 +73,8 @@ async def _answer(settings: Settings, name: str, given: Given, interaction: str 
     async with open_desk(settings) as desk:
         await desk.answer(run, answered, interaction=question.id, by=by)
     if reply is Reply.JSON:
-        write_json({"run": run, "interaction": question.id, "answer": answered})
+        exact = msgspec.Raw(json.dumps(answered).encode())  # integers of any size
+        write_json({"run": run, "interaction": question.id, "answer": exact})
     elif reply is Reply.IDS:
         write_bytes(f"{run}\n".encode())
     else:
@@ -83,10 +86,7 @@ async def _meant(run: RunId, question: Wait, given: Given) -> Any:
     if given.yes or given.no:
         return given.yes
     if given.document is not None:
-        try:
-            return msgspec.json.decode(given.document)
-        except (msgspec.DecodeError, UnicodeError) as error:
-            raise BadInput(f"--json is not JSON: {error}") from None
+        return read_json(given.document, "--json")
     if given.text is not None:
         return understood(given.text, schema_of(question))
     nobody = f"“{question.text or question.id}” wants {wanted(schema_of(question))}: {how_to_answer(run, question, '')}"

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from outlast.cli.files import File
-from outlast.cli.shapes import run_shape, wait_shape
+from outlast.cli.shapes import plain_numbers, run_shape, wait_shape
 from outlast.cli.tally import Tally, Work, status_in_words
 from outlast.cli.when import iso
 from outlast.client import Line, Summary
@@ -26,7 +26,7 @@ def detail_shape(summary: Summary, tally: Tally, files: Sequence[File] = ()) -> 
         "root": created.root if created else "",
         "key": (created.key if created else "") or None,
         "params": created.params if created else None,
-        "result": outline.output,
+        "result": plain_numbers(outline.output),
         "error": failure_shape(outline.error, outline.failed_node) if outline.error else None,
         "successor": outline.successor or None,
         "nodes": [node_shape(name, node, tally.work.get(name) or Work()) for name, node in tally.state.nodes.items()],

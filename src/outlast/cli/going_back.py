@@ -186,7 +186,7 @@ def _edits(edit: list[str], to: str) -> dict[str, Any]:
             raise BadInput(f"{each!r} is no edit: write output=VALUE, or NAME=VALUE for a parameter of the node")
         if name in told:
             raise BadInput(f"{name} is edited twice")
-        told[name] = json_or_text(text)
+        told[name] = json_or_text(text, f"--edit {name}")
     if "output" in told:
         if len(told) > 1:
             raise BadInput("with an output the node is not called, so there is nothing to edit about its inputs")

@@ -12,6 +12,7 @@ from outlast.cli.doorway import INTERRUPTED, RUN_CANCELLED, RUN_FAILED, RUN_HELD
 from outlast.cli.files import File, in_words
 from outlast.cli.options import Reply
 from outlast.cli.screen import notice, screen, show_text, write_bytes, write_json
+from outlast.cli.shapes import plain_numbers
 from outlast.cli.tally import Tally
 from outlast.cli.words import counted, cropped
 from outlast.history.events import NULL, Failure, Value
@@ -50,7 +51,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 def outcome(tally: Tally, workflow: Workflow[..., Any], value: Any) -> Outcome:
     """How a run ended that returned `value`."""
-    return Outcome(tally, workflow.arguments.returns.encode(value, "result"))
+    return Outcome(tally, plain_numbers(workflow.arguments.returns.encode(value, "result")))
 
 
 def report(ended: Outcome, reply: Reply, where: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -12,6 +13,7 @@ import msgspec
 from outlast.cli.words import cropped
 from outlast.errors import BadInput
 from outlast.history.events import Value
+from outlast.runtime.shape import DEEPEST
 
 if TYPE_CHECKING:
     from outlast.runtime.functions import Workflow
@@ -49,6 +51,7 @@ def _members(document: str | None) -> dict[str, Value]:
         return {}
     text = sys.stdin.read() if document == "-" else document
     try:
+        must_be_exact(text, "--json")
         return msgspec.json.decode(text, type=dict[str, msgspec.Raw])
     except (msgspec.DecodeError, UnicodeError) as error:
         raise BadInput(f"--json wants one JSON object, like '{{\"key\": 1}}': {error}") from None
@@ -66,6 +69,8 @@ def _known(workflow: Workflow[..., Any], name: str) -> str:
 def _understood(workflow: Workflow[..., Any], name: str, text: str) -> Value:
     """The value of a text: as JSON if that fits the annotation, else as the text it is, else as a word for yes or no."""
     codec = workflow.arguments.codec(_hint(workflow, name))
+    if codec.annotation is not str:
+        _is_json(text, f"parameter {name}")  # refuses JSON that would not be stored as it stands there
     forms = [text.encode(), msgspec.json.encode(text)]
     if codec.annotation is bool and text.lower() in WORDS:
         forms.append(msgspec.json.encode(WORDS[text.lower()]))
@@ -73,10 +78,10 @@ def _understood(workflow: Workflow[..., Any], name: str, text: str) -> Value:
         try:
             msgspec.json.decode(form)
             codec.decode(form)
-        except (BadInput, msgspec.DecodeError, UnicodeError):
+        except (BadInput, msgspec.DecodeError, UnicodeError, RecursionError):
             continue
         return msgspec.Raw(form)
-    return _checked(workflow, name, msgspec.Raw(forms[0] if _is_json(forms[0]) else forms[1]))
+    return _checked(workflow, name, msgspec.Raw(forms[0] if _is_json(text, f"parameter {name}") else forms[1]))
 
 
 def _checked(workflow: Workflow[..., Any], name: str, raw: Value) -> Value:
@@ -91,15 +96,47 @@ def _checked(workflow: Workflow[..., Any], name: str, raw: Value) -> Value:
     return raw
 
 
-def json_or_text(text: str) -> Any:
+def json_or_text(text: str, what: str) -> Any:
     """What a person typed for a value: JSON if it is some, else the text itself."""
-    form = text.encode()
-    return msgspec.json.decode(form) if _is_json(form) else text
+    return msgspec.json.decode(text) if _is_json(text, what) else text
 
 
-def _is_json(form: bytes) -> bool:
+def read_json(text: str, what: str) -> Any:
+    """The value that JSON typed by a person means; `BadInput` if it is none, or would not be stored as it stands there."""
     try:
-        msgspec.json.decode(form)
+        must_be_exact(text, what)
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise BadInput(f"{what} is not JSON: {error}") from None
+
+
+def must_be_exact(text: str, what: str) -> None:
+    """`BadInput` if JSON names a key twice, of which all but the last would be lost, or is too deep to be read."""
+    try:
+        msgspec.json.decode(text)
+        json.loads(text, object_pairs_hook=_distinct, parse_int=len, parse_float=len)
+    except RecursionError:
+        raise BadInput(f"{what}: the JSON is nested too deeply; a value can have up to {DEEPEST} levels") from None
+    except _Twice as twice:
+        raise BadInput(f"{what}: the key {cropped(str(twice), 80)!r} stands twice in one JSON object") from None
+
+
+class _Twice(Exception):
+    pass
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise _Twice(key)
+        found[key] = value
+    return found
+
+
+def _is_json(text: str, what: str) -> bool:
+    try:
+        must_be_exact(text, what)
     except (msgspec.DecodeError, UnicodeError):
         return False
     return True

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from outlast.cli.parameters import WORDS
+from outlast.cli.parameters import WORDS, json_or_text
 from outlast.cli.words import cropped
 from outlast.client.answers import FORMATS, must_fit
 from outlast.errors import BadInput
@@ -37,12 +37,14 @@ def understood(text: str, schema: Any) -> Any:
     plainly = _named(schema)
     if plainly.get("type") == "boolean" and text.strip().lower() in WORDS:
         return WORDS[text.strip().lower()]
+    is_text = plainly.get("type") == "string" or text in plainly.get("enum", ())
     forms: list[Any] = [text]
     try:
-        read = msgspec.json.decode(text)
-        forms = [text, read] if plainly.get("type") == "string" or text in plainly.get("enum", ()) else [read, text]
-    except (msgspec.DecodeError, UnicodeError):
-        pass
+        read = json_or_text(text, "the answer")
+        forms = [text, read] if is_text else [read, text]
+    except BadInput:
+        if not is_text:
+            raise
     refusal = None
     for form in forms:
         try:

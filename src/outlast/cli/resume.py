@@ -132,7 +132,7 @@ def retry(
     """
 
     async def reopen(desk: Client, found: RunId) -> None:
-        given = None if feedback is None else json_or_text(feedback)
+        given = None if feedback is None else json_or_text(feedback, "--feedback")
         await desk.retry(found, node, feedback=given, by=whoever(by), reason=reason)
 
     def begin() -> Coroutine[Any, Any, int]:

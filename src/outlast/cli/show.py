@@ -7,6 +7,7 @@ from typing import Annotated
 
 import msgspec
 import typer
+from msgspec import Raw
 from rich.console import Console
 from rich.text import Text
 
@@ -17,6 +18,7 @@ from outlast.cli.options import Reply, ReplyOption, RunArgument, StoreOption, se
 from outlast.cli.outcome import where_of
 from outlast.cli.questions import how_to_answer
 from outlast.cli.screen import columns, screen, show_columns, show_line, show_text, write_bytes, write_json
+from outlast.cli.shapes import plain_numbers
 from outlast.cli.tally import Tally, Work, status_in_words, tally_of
 from outlast.cli.when import local, span, took, until
 from outlast.cli.words import COLOURS, LONGEST_WAIT, counted, cropped, plain, wait_in_words
@@ -241,7 +243,7 @@ class Page:
         return cropped(failure(error), self._longest)
 
     def _value(self, raw: Value) -> str:
-        text = bytes(memoryview(raw)[: 4 * self._longest]).decode(errors="replace")
+        text = bytes(plain_numbers(Raw(memoryview(raw)[: 4 * self._longest]))).decode(errors="replace")
         if text == "null":
             return ""
         if text.startswith('{"$":"blob"'):

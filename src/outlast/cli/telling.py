@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from outlast.cli.shapes import plain_numbers
 from outlast.cli.when import span, took
 from outlast.cli.words import counted, cropped
 from outlast.history import events as e
@@ -175,7 +176,7 @@ def _by(who: str) -> str:
 
 def _value(value: e.Value) -> str:
     """A user's value as its own JSON; null says nothing."""
-    text = bytes(value)[:400].decode(errors="replace")
+    text = bytes(plain_numbers(value))[:400].decode(errors="replace")
     return "" if text == "null" else cropped(text, 100)
 
 

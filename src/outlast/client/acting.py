@@ -236,7 +236,6 @@ class Client(Versions):
         run, wait = await self.asked(run, interaction)
         schema = msgspec.json.decode(wait.detail)
         raw = _plain(value, schema)
-        must_fit(msgspec.json.decode(raw), schema)
         answered = e.InteractionAnswered(interaction=wait.id, answer=await stored(raw, self._store.blobs), by=by)
         try:
             await self._ledger.deliver(run, [answered])
@@ -263,15 +262,19 @@ class Client(Versions):
 
 
 def _plain(value: Any, schema: Any) -> e.Value:
-    """An answer as the JSON that the question's schema speaks of: a date is a text there, a dataclass an object. Where any
-    answer will do, it says itself what it is."""
+    """An answer as the JSON that the question's schema speaks of, once it fits: a date is a text there, a dataclass an
+    object. Where any answer will do, it says itself what it is."""
     if schema is None:
         return encode(value, where="answer")
     try:
-        tree = msgspec.to_builtins(value, str_keys=True, enc_hook=_dumped)
+        tree = _listed(msgspec.to_builtins(value, str_keys=True, enc_hook=_dumped))
     except (TypeError, ValueError, RecursionError):
-        return encode(value, where="answer")  # which says why it cannot be stored
-    return encode(_listed(tree), where="answer")
+        raw = encode(value, where="answer")  # which says why it cannot be stored
+        tree = msgspec.json.decode(raw)
+    else:
+        raw = encode(tree, where="answer")
+    must_fit(tree, schema)
+    return raw
 
 
 def _listed(tree: Any) -> Any:

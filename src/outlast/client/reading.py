@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # who only starts runs need not load what tells about them
 
 __all__ = ["Entry", "Interval", "Listed", "Page", "Query", "Reader", "Summary", "Verification"]
 
+_FILTERS = {field.name: field.type for field in msgspec.structs.fields(Query)}
 CANDIDATES = 5
 """How many runs an ambiguous beginning of an id is answered with."""
 
@@ -35,6 +36,18 @@ def _reading(run: RunId, seq: int, what: str) -> Iterator[None]:
         yield
     except STRANGE as error:
         raise Damaged(f"{what}: {error!r}", run=run, seq=seq) from error
+
+
+def _checked(query: Query) -> Query:
+    """The query, with tuples and statuses where lists and names were given; `BadInput` names a field of a wrong type."""
+    if not isinstance(query, Query):
+        raise BadInput(f"a Query is needed to list runs, not {type(query).__name__}")
+    for name, value in msgspec.structs.asdict(query).items():
+        try:
+            query = msgspec.structs.replace(query, **{name: msgspec.convert(value, _FILTERS[name])})
+        except msgspec.ValidationError as error:
+            raise BadInput(f"query.{name}: {error}") from None
+    return query
 
 
 class Reader:
@@ -52,6 +65,7 @@ class Reader:
 
     async def list(self, query: Query) -> Page:
         """One page of the runs that match, newest first."""
+        query = _checked(query)
         if query.limit < 1:
             raise BadInput(f"a page holds at least one run, not {query.limit}")
         try:
