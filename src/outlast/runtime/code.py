@@ -56,6 +56,13 @@ class Pending(PlacedFuture):
         return self
 
 
+class Continue(BaseException):
+    """Raised through workflow code that wants its successor to go on."""
+
+    def __init__(self, inputs: e.Value) -> None:
+        self.inputs = inputs
+
+
 class Code:
     """The code of one run. `close` is called with what it no longer waits for; without it, that gathers in `closing`.
     It runs in a copy of `context`, whoever starts or replays it: what they have set is not the same another time."""
@@ -69,6 +76,7 @@ class Code:
         "child_ids",
         "close",
         "closing",
+        "continued",
         "fresh",
         "generation",
         "made",
@@ -96,6 +104,8 @@ class Code:
         self.main: asyncio.Task[Any] | None = None
         self.broken: NotDurable | None = None
         """Why it cannot go on, if it runs in circles."""
+        self.continued: Continue | None = None
+        """That it called `continue_as`: its outcome, whatever it does afterwards."""
         self.now_us = 0
         self.generation = 0
         """The newest branch that a person opened: what is asked for on it is not what was asked for before."""

@@ -27,23 +27,15 @@ SHOWN = 10
 """How many calls a message names."""
 
 
-class Continue(BaseException):
-    """Raised through workflow code that wants its successor to go on."""
-
-    def __init__(self, inputs: e.Value) -> None:
-        self.inputs = inputs
-
-
 async def concluded(code: Code, blobs: Blobs, ms: float) -> Ended:
     """What to say of code that is done, `ms` after its run was created."""
+    if code.continued is not None:
+        carried = await stored(code.continued.inputs, blobs)
+        return e.RunContinued(successor=successor_of(code.run, code.generation), carried=carried)
     if code.broken is not None or code.main is None:
         return _failed(code, code.broken or NotDurable("the workflow never began"))
     try:
         value = code.main.result()
-    except Continue as wanted:
-        return e.RunContinued(
-            successor=successor_of(code.run, code.generation), carried=await stored(wanted.inputs, blobs)
-        )
     except BaseException as error:
         return _failed(code, error)
     if isinstance(value, Made):
@@ -58,12 +50,12 @@ async def concluded(code: Code, blobs: Blobs, ms: float) -> Ended:
 
 def checked_for_unawaited(ending: Ended, code: Code, action: str) -> Ended:
     """The same ending, or if code that raised no error left calls without awaiting them, a failure that names them. With
-    the `action` "warn" they are only logged."""
+    the `action` "warn", or if a successor goes on, they are only logged."""
     left = [] if isinstance(ending, e.RunFailed) else code.unawaited()
     if not left:
         return ending
     named = ", ".join(left[:SHOWN]) + (f" and {len(left) - SHOWN} more" if len(left) > SHOWN else "")
-    if action == "warn":
+    if action == "warn" or isinstance(ending, e.RunContinued):
         text = "run %s of workflow %s ended with calls that it never awaited, so that they were not executed: %s"
         log.warning(text, code.run, code.workflow.spec.name, named)
         return ending

@@ -19,8 +19,7 @@ from outlast.history.lineage import Branch, Interval, holder, lineage
 from outlast.history.record import Entry, Record
 from outlast.ledger.reading import Told, branches_of, fold_within, head_of, records
 from outlast.lifecycle.state import State
-from outlast.runtime.code import Code
-from outlast.runtime.endings import Continue
+from outlast.runtime.code import Code, Continue
 from outlast.runtime.ends import created_of
 from outlast.runtime.failures import kind_of
 from outlast.runtime.finding import find_workflow
@@ -200,6 +199,8 @@ async def _must_end(code: Code, seq: int, ending: e.AnyEvent, blobs: Blobs) -> N
 
 def _outcome(code: Code) -> e.Value | BaseException:
     """What it returned, as it would be stored, or raised."""
+    if code.continued is not None:
+        return code.continued
     if code.broken is not None or code.main is None:
         return code.broken or RuntimeError("it never began")
     try:

@@ -17,7 +17,7 @@ from outlast.errors import BadInput
 from outlast.history import events as e
 from outlast.runtime.asks import Note, QuestionAsk, TimerAsk, value_of
 from outlast.runtime.call import Awaited, Call, Joint, begun
-from outlast.runtime.endings import Continue
+from outlast.runtime.code import Continue
 from outlast.runtime.schemas import schema_of
 from outlast.runtime.scope import Scope, current, here
 from outlast.runtime.values import codec_for
@@ -213,11 +213,15 @@ def _checked_prompt(prompt: Any) -> str:
 def continue_as(*args: Any, **params: Any) -> Awaited[NoReturn]:
     """End this run; its successor, a new run of the same workflow with these parameters, goes on with a log of its own.
 
-    `await` it, or in a plain workflow `.wait()` for it, as for any call. Unlike others it does not depend on that: the run
-    ends where this is called."""
+    `await` it, or in a plain workflow `.wait()` for it, as for any call. Unlike others it does not depend on that. It raises
+    an exception that unwinds the workflow. From then on the successor is the outcome of this run, also if the code catches
+    that exception, returns in a `finally` block, raises another error or calls this again."""
     scope = here("continue_as()")
     try:
         packed = scope.code.workflow.arguments.pack(args, params)
     except TypeError as error:
         raise BadInput(f"{scope.code.workflow.spec.name} cannot go on with these parameters: {error}") from error
-    raise Continue(packed.inputs)
+    wanted = Continue(packed.inputs)
+    if scope.code.continued is None:
+        scope.code.continued = wanted
+    raise wanted
