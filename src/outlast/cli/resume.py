@@ -148,12 +148,12 @@ async def resumed(desk: Client, run: RunId, by: str, *, force: bool = False) -> 
     worker goes on with it anyhow, stand by."""
     run = await desk.goes_on_as(run)
     summary = await desk.get(run)
-    if summary.status in (Status.COMPLETED, Status.CANCELLED):
-        raise Refused(f"run {run} is {summary.status}: there is nothing to resume")
     try:
         await desk.resume(run, by=by, force=force)
     except Refused as refusal:
-        if summary.status in (Status.FAILED, Status.PAUSED) or not isinstance(refusal.__cause__, Claimed):
+        if summary.status in (Status.CREATED, Status.WAITING):
+            notice(str(refusal))
+        elif summary.status in (Status.FAILED, Status.PAUSED) or not isinstance(refusal.__cause__, Claimed):
             raise
         other = await desk.stand_by(run)
         if other and desk.worker_id:

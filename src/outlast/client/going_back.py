@@ -24,6 +24,7 @@ from outlast.ledger import Pen
 from outlast.ledger.proof import STRANGE
 from outlast.ledger.reading import branches_of, lineage_of, state_of, told
 from outlast.lifecycle import decide, turning
+from outlast.lifecycle.actions import Verb
 from outlast.lifecycle.forking import forked
 from outlast.lifecycle.status import Status
 from outlast.lifecycle.turning import Turn
@@ -62,17 +63,19 @@ class GoingBack(Healer):
             raise BadInput("either other inputs or another output: with an output, the node is not done again")
         if output is not msgspec.UNSET:
             given = given_by_hand(output, "output")
-            return await self._turn(run, lambda log: turning.instead(log, place, given, by=by, reason=reason))
+            return await self._turn(run, "jump", lambda log: turning.instead(log, place, given, by=by, reason=reason))
         if inputs is not None:
             return await self._turn(
-                run, lambda log: turning.again(log, place, inputs=_changed(inputs), cause="jump", by=by, reason=reason)
+                run,
+                "jump",
+                lambda log: turning.again(log, place, inputs=_changed(inputs), cause="jump", by=by, reason=reason),
             )
-        return await self._turn(run, lambda log: turning.to_place(log, place, by=by, reason=reason))
+        return await self._turn(run, "jump", lambda log: turning.to_place(log, place, by=by, reason=reason))
 
     async def rewind(self, run: RunId, nodes: int = 1, *, by: str = "", reason: str = "") -> Handle[Any]:
         """Go back over the last completed nodes and do them again, as a new branch."""
         by, reason = signed(by, reason)
-        return await self._turn(run, lambda log: turning.back(log, nodes, by=by, reason=reason))
+        return await self._turn(run, "rewind", lambda log: turning.back(log, nodes, by=by, reason=reason))
 
     async def activate(self, run: RunId, branch: int, *, by: str = "", reason: str = "") -> Handle[Any]:
         """Go on from the end of an older branch, as a new one."""
@@ -83,7 +86,7 @@ class GoingBack(Healer):
         if branch < 0 or following is None:
             raise NotFound(f"run {run} has no branch {branch}; its newest is {head.branch}")
         turn = Turn(cutoff=following.first - 1, cause="activate", by=by, reason=reason or f"branch {branch}")
-        return await self._turn(run, lambda _: turn)
+        return await self._turn(run, "activate", lambda _: turn)
 
     async def fork(
         self, run: RunId, at: str | int | None = None, *, id: str | None = None, title: str = "", by: str = ""
@@ -110,7 +113,7 @@ class GoingBack(Healer):
 
     # --- how
 
-    async def _turn(self, run: RunId, plan: Plan) -> Handle[Any]:
+    async def _turn(self, run: RunId, verb: Verb, plan: Plan) -> Handle[Any]:
         """Open a branch, or have the owner of the run open it; returns when it is open."""
         created = await created_of(self._store, run)
         workflow = find_workflow(created, self._apps) if self._worker is not None else None
@@ -121,6 +124,7 @@ class GoingBack(Healer):
             raise Refused(f"the log of run {run} reads only up to event {upto}: go back to there or further")
         if upto is None:
             await self._must_be_possible(run, turn)
+            await self._must_allow(run, verb)
         if created.exclusive:
             await self._must_be_free(created.exclusive, run)
         try:
@@ -142,7 +146,7 @@ class GoingBack(Healer):
 
     async def _turn_here(self, run: RunId, turn: Turn, exclusive: str, upto: int | None = None) -> None:
         """Open a branch of a run that nobody advances."""
-        async with self._owning(run, ready=True, upto=upto) as pen:
+        async with self._owning(run, "jump", ready=True, upto=upto) as pen:
             await self._must_not_be_ending(pen)
             try:
                 await pen.turn(turn)

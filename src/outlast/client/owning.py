@@ -13,11 +13,13 @@ from outlast.client.exclusion import must_be_free
 from outlast.client.handle import Handle
 from outlast.client.news import News
 from outlast.client.reading import Reader
-from outlast.errors import Claimed
+from outlast.errors import Claimed, Gone, Refused
 from outlast.history import events as e
 from outlast.history.ids import RunId, WorkerId
 from outlast.ledger import Ledger, Pen
+from outlast.lifecycle.actions import Verb, refusal
 from outlast.lifecycle.decide import next_request
+from outlast.lifecycle.state import State
 from outlast.runtime.definitions import Definitions
 from outlast.runtime.ends import end_as_asked
 from outlast.runtime.worker import Worker
@@ -54,13 +56,18 @@ class Owner(Reader):
         self._lent: set[RunId] = worker.lent if worker is not None else set()
 
     @asynccontextmanager
-    async def _owning(self, run: RunId, *, ready: bool = False, upto: int | None = None) -> AsyncIterator[Pen]:
-        """Own a run that nobody advances, for as long as it takes; `Claimed` if somebody does. Here, one at a time."""
+    async def _owning(
+        self, run: RunId, verb: Verb, *, ready: bool = False, upto: int | None = None
+    ) -> AsyncIterator[Pen]:
+        """Own a run that nobody advances, for as long as it takes; `Claimed` if somebody does. Here, one at a time. If the
+        verb is refused by then, nothing is appended."""
         while run in self._lent:  # noqa: ASYNC110 - rarely, and never for long
             await asyncio.sleep(SOON)
         self._lent.add(run)
         try:
-            pen = await self._ledger.take_over(await self._claimed(run), upto=upto)
+            pen = await self._ledger.take_over(
+                await self._claimed(run), upto=upto, check=lambda state: _must_be_allowed(state, run, verb)
+            )
             async with self._holding(pen, ready=ready):
                 yield pen
         finally:
@@ -80,6 +87,13 @@ class Owner(Reader):
         while not await pen.let_go(ready=ready and not pen.state.is_closed):
             if isinstance(next_request(pen.state), e.CancelRequested):  # and there may be no worker to obey it
                 await end_as_asked(self._ledger, pen)
+
+    async def _must_allow(self, run: RunId, verb: Verb) -> State:
+        """Refuse a verb that the state of a run does not allow, before anything is claimed or written; returns the state."""
+        await self._head(run)
+        state = await self._state(run)
+        _must_be_allowed(state, run, verb)
+        return state
 
     async def _claimed(self, run: RunId) -> Claim:
         """A claim on a run. Whoever brought it to its end is about to let go of it, and is waited for."""
@@ -129,3 +143,10 @@ class Owner(Reader):
 
     async def _must_be_free(self, exclusive: str, run: RunId) -> None:
         await must_be_free(self._store, exclusive, run)
+
+
+def _must_be_allowed(state: State, run: RunId, verb: Verb) -> None:
+    refused = refusal(state, verb)
+    if refused is not None:
+        kind = Gone if refused.code == "over" else Refused
+        raise kind(f"run {run} {refused.reason}")

@@ -18,6 +18,7 @@ from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger import Pen
 from outlast.lifecycle import decide, reviving, turning
+from outlast.lifecycle.actions import Verb
 from outlast.lifecycle.reviving import Revival
 from outlast.lifecycle.state import NodeStatus, State
 from outlast.lifecycle.status import Status
@@ -51,14 +52,13 @@ class Steering(GoingBack):
 
     async def _is_cancelled(self, run: RunId, by: str, reason: str) -> bool:
         """Stop a run, or ask whoever advances it; False if it is over."""
-        if (await self._head(run)).closed:
-            return False
         try:
-            async with self._owning(run) as pen:
-                if pen.state.is_closed:  # a moment ago
-                    return False
+            await self._must_allow(run, "cancel")
+            async with self._owning(run, "cancel") as pen:
                 children = open_children(pen.state)
                 await end_now(self._ledger, pen, e.RunCancelled(by=by, reason=reason))
+        except Gone:
+            return False
         except Claimed:
             with suppress(Gone):
                 await self._ledger.deliver(run, [e.CancelRequested(by=by, reason=reason)])
@@ -74,14 +74,8 @@ class Steering(GoingBack):
         paused when this returns. Otherwise its nodes have the grace time to reach a checkpoint or their end first. `resume`
         goes on with it; its children go on meanwhile. Returns which run that is."""
         by, reason = signed(by, reason)
-        named, run = run, await self.goes_on_as(run)
-        head, summary = await self._head(run), await self.get(run)
-        if head.closed:
-            raise Gone(f"run {named} is over and cannot be paused")
-        if summary.status is Status.PAUSED:
-            raise Refused(f"run {run} is paused already")
-        if summary.held:
-            raise Refused(f"run {run} is held and cannot be paused: a person has to decide; resume it, or cancel it")
+        run = await self.goes_on_as(run)
+        await self._must_allow(run, "pause")
         if not await self._paused_as_nobodys(run, by, reason):
             await self._ledger.deliver(run, [e.PauseRequested(by=by, reason=reason)])
         return run
@@ -89,7 +83,7 @@ class Steering(GoingBack):
     async def _paused_as_nobodys(self, run: RunId, by: str, reason: str) -> bool:
         """Pause a run that nobody advances; False if somebody does."""
         try:
-            async with self._owning(run) as pen:
+            async with self._owning(run, "pause") as pen:
                 await self._said(pen, lambda state: decide.pause(state, reason, by))
         except Claimed:
             return False
@@ -143,7 +137,7 @@ class Steering(GoingBack):
         given = e.NULL if feedback is None else given_by_hand(feedback, "feedback")
         if node is None or await self._is_failed(run, node):
             return await self._reopen(run, node, by, given, force=True)
-        return await self._turn(run, lambda log: turning.again(log, node, feedback=given, by=by, reason=reason))
+        return await self._turn(run, "jump", lambda log: turning.again(log, node, feedback=given, by=by, reason=reason))
 
     async def _is_failed(self, run: RunId, node: str) -> bool:
         """Whether a node failed and its run stands still because something did."""
@@ -158,6 +152,8 @@ class Steering(GoingBack):
         by, created = words("by", by), await created_of(self._store, run)
         workflow = find_workflow(created, self._apps) if self._worker is not None else None
         await self._must_be_sound(run)
+        verb: Verb = "resume" if node is None else "retry"
+        await self._must_allow(run, verb)
         if created.exclusive:
             await self._must_be_free(created.exclusive, run)
         summary = await self.get(run)
@@ -168,7 +164,7 @@ class Steering(GoingBack):
             return await self._revived(run, revival, by)
         had_stopped = summary.status in (Status.FAILED, Status.PAUSED)
         try:
-            async with self._owning(run, ready=True) as pen:
+            async with self._owning(run, verb, ready=True) as pen:
                 await self._must_not_be_ending(pen)
                 pause = decide.next_request(pen.state)
                 if isinstance(pause, e.PauseRequested):  # or the next owner would, after this resume
@@ -206,7 +202,7 @@ class Steering(GoingBack):
         children whose end is found when somebody goes on with the parent."""
         for child in revival.children:
             await self._set_going(RunId(child), by)
-        return await self._turn(run, lambda _: revival.turn)
+        return await self._turn(run, "jump", lambda _: revival.turn)
 
     async def _set_going(self, child: RunId, by: str) -> None:
         """Have a child go on that failed, or was cancelled when its parent ended, or what it goes on as by now."""

@@ -11,10 +11,9 @@ from msgspec import Struct
 
 from outlast.client.going_back import signed
 from outlast.client.steering import Steering
-from outlast.errors import NotFound, Refused
+from outlast.errors import NotFound
 from outlast.history import events as e
 from outlast.history.ids import RunId
-from outlast.lifecycle.status import Status
 from outlast.lifecycle.turning import Turn
 from outlast.runtime import registry
 from outlast.runtime.definitions import definition_of
@@ -105,13 +104,12 @@ class Versions(Steering):
         word = e.VersionChanged(version=version, previous=previous, reason=reason or "migrated")
         why = reason or f"today's code agrees with the log up to event {rehearsal.upto}"
         turn = Turn(cutoff=rehearsal.upto, cause="migrate", by=by, reason=why, then=(word,))
-        await self._turn(run, lambda _: turn)
+        await self._turn(run, "migrate", lambda _: turn)
         return rehearsal
 
     async def must_be_migratable(self, run: RunId) -> None:
         """Refuse to move a run that is over."""
-        if (await self._head(run)).closed and (await self.get(run)).status is not Status.FAILED:
-            raise Refused(f"run {run} is over: there is nothing to migrate. A fork of it goes on with today's code.")
+        await self._must_allow(run, "migrate")
 
     def _today(self, workflow: str) -> str:
         known = registry.known(workflow)

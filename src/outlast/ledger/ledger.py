@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
 
-from outlast.errors import AlreadyExists, BadInput, Damaged, Gone, Illegal, NotFound, StoreError
+from outlast.errors import AlreadyExists, BadInput, Damaged, Gone, Illegal, NotFound, Refused, StoreError
 from outlast.history import events as e
 from outlast.history.codec import encode
 from outlast.history.ids import AppendId, RunId, WorkerId, checked_run, uuid7
@@ -88,19 +88,32 @@ class Ledger:
         """The pen owns its run: news of it go to this pen."""
         self._pens[pen.run] = pen
 
-    async def take_over(self, claim: Claim, *, hold: bool = False, upto: int | None = None) -> Pen:
+    async def take_over(
+        self,
+        claim: Claim,
+        *,
+        hold: bool = False,
+        upto: int | None = None,
+        check: Callable[[State], object] = lambda _: None,
+    ) -> Pen:
         """Become the owner of a claimed run: ownership begins when the takeover is in the log. A log that is damaged reads
         only `upto` an event: then the one thing to do with it is to open a branch there.
 
         Raises `Damaged` if the log does not read, its head differs from its end (G3) or its summary is ahead of it (G5).
-        Then nothing was appended, and the claim is released."""
+        Then nothing was appended, and the claim is released. So it is if `check` raises `Refused`."""
+
+        def decided(known: State) -> Sequence[e.AnyEvent]:
+            check(known)
+            return decide.take_over(
+                known, claim.epoch, claim.worker, previous=claim.previous, cause=claim.cause, hold=hold
+            )
+
         try:
             pen = await self._open(claim, upto)
-            await pen.take_over(
-                lambda known: decide.take_over(
-                    known, claim.epoch, claim.worker, previous=claim.previous, cause=claim.cause, hold=hold
-                )
-            )
+            await pen.take_over(decided)
+        except Refused:
+            await self._release(claim, as_found=True)
+            raise
         except (Damaged, Illegal, *STRANGE) as error:
             await self._release(claim)
             if isinstance(error, Damaged):
@@ -132,11 +145,11 @@ class Ledger:
         pen.remembered = told
         return pen
 
-    async def _release(self, claim: Claim) -> None:
-        """Release a run that nobody can advance: not ready, so that no worker claims it again by itself."""
+    async def _release(self, claim: Claim, *, as_found: bool = False) -> None:
+        """Release a run that nobody can advance: not ready, so that no worker claims it again by itself; or `as_found`."""
         with suppress(StoreError, Damaged):
             while (head := await self.store.head(claim.run)) is not None:
-                if await self.store.release(claim.run, claim.worker, head.version):
+                if await self.store.release(claim.run, claim.worker, head.version, ready=as_found and head.ready):
                     return
 
     def forget(self, pen: Follower) -> None:

@@ -10,6 +10,7 @@ import msgspec
 
 from outlast.history import events as e
 from outlast.history.ids import RunId, question_of
+from outlast.lifecycle.actions import allowed
 from outlast.lifecycle.decide import next_request
 from outlast.lifecycle.narrative import phrases as say
 from outlast.lifecycle.narrative.story import Suggestion
@@ -170,7 +171,8 @@ def suggestions(state: State, newest: int, revival: Revival | None = None) -> li
 def _to_act(state: State, revival: Revival | None) -> Iterator[Suggestion]:
     outline = state.outline
     questions = [wait for wait in state.waits.values() if wait.kind == "interaction"]
-    if not state.is_closed:
+    can = allowed(state)
+    if "answer" in can:
         for wait in questions[:SHOWN]:
             value = "--yes|--no" if _wants_yes_or_no(wait) else "VALUE"
             yield Suggestion("answer", f"answers {say.quoted(wait.text or wait.id)}", (wait.id, value))
@@ -178,17 +180,16 @@ def _to_act(state: State, revival: Revival | None) -> Iterator[Suggestion]:
     if outline.held:
         yield Suggestion("resume", again)
         yield Suggestion("cancel", "ends it")
-    elif state.status is Status.PAUSED:
-        yield Suggestion("resume", "goes on")
     elif state.status is Status.FAILED and outline.recoverable and revival is not None and revival.since:
         since = say.names(revival.since)
         yield Suggestion("jump", f"goes back to before what {since} undid, and on", ("--to", revival.undone or START))
-    elif state.status is Status.FAILED and outline.recoverable:
-        yield Suggestion("resume", f"{again}, once the cause is gone")
+    elif "resume" in can:
+        yield Suggestion("resume", _RESUMES.get(state.status, "takes it over, if its worker is gone").format(again))
     elif state.status is Status.FAILED and (place := _decided_at(state)):
         yield Suggestion("jump", "goes back to there, to decide otherwise", ("--to", place))
-    elif state.status is Status.RUNNING and outline.open_nodes:
-        yield Suggestion("resume", "takes it over, if its worker is gone")
+
+
+_RESUMES = {Status.PAUSED: "goes on", Status.FAILED: "{}, once the cause is gone"}
 
 
 def _decided_at(state: State) -> str:

@@ -1,0 +1,96 @@
+"""Which actions a person may take on a run: one decision for the control verbs, `explain` and everything that offers them.
+
+A verb asks before it claims the run and again in the takeover, so that a refused verb appends nothing. What depends on more
+than the state of the run (an event that does not exist, code that is not importable) is refused by the verb itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, TypeAlias, get_args
+
+from msgspec import Struct
+
+from outlast.lifecycle.state import State
+from outlast.lifecycle.status import Status
+
+Verb: TypeAlias = Literal["answer", "resume", "retry", "pause", "cancel", "rewind", "jump", "activate", "migrate"]
+VERBS: tuple[Verb, ...] = get_args(Verb)
+"""The most useful first."""
+
+
+class Refusal(Struct, frozen=True):
+    """Why a verb is refused. `code` is for programs; `reason` continues a sentence that begins with the run."""
+
+    code: Literal["over", "paused", "held", "final", "created", "waiting", "not-asked", "nothing-done", "one-branch"]
+    reason: str
+
+
+def refusal(state: State, verb: Verb) -> Refusal | None:
+    """Why this verb is refused in this state, or None if it is allowed."""
+    return _RULES[verb](state)
+
+
+def allowed(state: State) -> list[Verb]:
+    """The verbs that are allowed in this state, the most useful first."""
+    return [verb for verb in VERBS if refusal(state, verb) is None]
+
+
+def _answer(state: State) -> Refusal | None:
+    if state.is_closed:
+        return Refusal("over", "is over: it takes no more answers")
+    is_asking = any(wait.kind == "interaction" for wait in state.waits.values())
+    return None if is_asking else Refusal("not-asked", "asks nothing now")
+
+
+def _resume(state: State) -> Refusal | None:
+    outline, status = state.outline, state.status
+    if status in (Status.COMPLETED, Status.CANCELLED):
+        return Refusal("over", f"is {status}: there is nothing to resume")
+    if status is Status.FAILED and not outline.recoverable:
+        return Refusal("final", "failed for good: retry a node of it, or jump back to an earlier event")
+    if status is Status.CREATED:
+        return Refusal("created", "was created and has not started: there is nothing to resume; a worker starts it")
+    if status is Status.WAITING:
+        names = ", ".join(wait.text or wait.id for wait in list(state.waits.values())[:3])
+        return Refusal("waiting", f"is waiting ({names}): there is nothing to resume")
+    return None
+
+
+def _pause(state: State) -> Refusal | None:
+    if state.is_closed:
+        return Refusal("over", "is over and cannot be paused")
+    if state.outline.held:
+        return Refusal("held", "is held and cannot be paused: a person has to decide; resume it, or cancel it")
+    return Refusal("paused", "is paused already") if state.status is Status.PAUSED else None
+
+
+def _cancel(state: State) -> Refusal | None:
+    return Refusal("over", "is over and cannot be cancelled") if state.is_closed else None
+
+
+def _rewind(state: State) -> Refusal | None:
+    return None if state.outline.done_nodes else Refusal("nothing-done", "has completed no node: it cannot be rewound")
+
+
+def _activate(state: State) -> Refusal | None:
+    return None if state.outline.branch else Refusal("one-branch", "has one branch only")
+
+
+def _migrate(state: State) -> Refusal | None:
+    if state.is_closed and state.status is not Status.FAILED:
+        return Refusal("over", "is over: there is nothing to migrate. A fork of it goes on with today's code.")
+    return None
+
+
+_RULES: dict[Verb, Callable[[State], Refusal | None]] = {
+    "answer": _answer,
+    "resume": _resume,
+    "retry": _resume,
+    "pause": _pause,
+    "cancel": _cancel,
+    "rewind": _rewind,
+    "jump": lambda _: None,
+    "activate": _activate,
+    "migrate": _migrate,
+}
