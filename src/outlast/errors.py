@@ -22,6 +22,7 @@
     ├── Held                   the run waits for a person's decision
     │   └── Diverged           the code no longer asks for what the log holds
     ├── Cancelled              the run was cancelled
+    ├── StillRunning           the run had not ended within the timeout (a TimeoutError)
     ├── Damaged                the log does not say what it said when it was written
     │   └── UnknownEvent       an event type this version does not know
     └── StoreError             the cupboard itself failed
@@ -140,6 +141,10 @@ class Diverged(Held):
 
 class Cancelled(OutlastError):
     """The run was cancelled."""
+
+
+class StillRunning(OutlastError, TimeoutError):
+    """The run that was waited for had not ended within the timeout. It goes on; wait again, or cancel it."""
 
 
 class Damaged(OutlastError):

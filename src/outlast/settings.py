@@ -3,7 +3,7 @@
 A setting is looked for in five places, and the nearest that names it wins: an argument in Python, a flag of the command
 line, a variable of the environment (`OUTLAST_STORE`), the project's file (`outlast.toml`, or `[tool.outlast]` in a
 `pyproject.toml`), the default. The project is the nearest folder upward with such a file; if it has both, outlast.toml
-counts.
+counts. Without any, it is the nearest folder upward that holds the default store, else the current one.
 
 What holds here:
 
@@ -212,7 +212,8 @@ def _project(start: Path) -> _Project:
             return _Project(folder, own, _toml(own, _read(own)))
         if os.path.isfile(shared := folder / SHARED_FILE) and (table := _ours_in(shared)) is not None:
             return _Project(folder, shared, table)
-    return _Project(start)
+    holders = (folder for folder in (start, *start.parents) if os.path.isfile(folder / DEFAULT))
+    return _Project(next(holders, start))
 
 
 _TOOLS = (b"tool.outlast", b"[tool]", b"tool={")

@@ -256,6 +256,18 @@ def test_the_project_is_the_nearest_folder_that_is_set_up(tmp_path: Path) -> Non
     assert project_root(deep) == tmp_path / "a" / "b"
 
 
+def test_without_a_file_the_project_is_the_nearest_folder_with_runs(tmp_path: Path) -> None:
+    inner = tmp_path / "outer" / "inner"
+    inner.mkdir(parents=True)
+    (tmp_path / "outer" / ".outlast").mkdir()
+    assert read_settings(start=inner, environment={}).root == inner, "a folder of that name without runs does not count"
+    (tmp_path / "outer" / ".outlast" / "runs.db").touch()
+    found = read_settings(start=inner, environment={})
+    assert (found.root, found.store) == (tmp_path / "outer", str(tmp_path / "outer" / ".outlast" / "runs.db"))
+    (tmp_path / "outlast.toml").touch()
+    assert read_settings(start=inner, environment={}).root == tmp_path, "the project's file says where the project is"
+
+
 def test_a_project_file_that_does_not_read_is_named_if_it_may_be_ours(tmp_path: Path) -> None:
     broken = tmp_path / "pyproject.toml"
     broken.write_text("[tool.outlast\n")

@@ -55,6 +55,9 @@ def compare(
     everything: Annotated[
         bool, typer.Option("--all", "-a", help="Every event and whole values, also where both are the same.")
     ] = False,
+    exit_code: Annotated[
+        bool, typer.Option("--exit-code", help="Exit with 1 if the two differ, as diff does, and with 0 if not.")
+    ] = False,
     store: StoreOption = None,
     output: FormOption = Form.TEXT,
 ) -> None:
@@ -63,17 +66,21 @@ def compare(
     Events are matched by what they are about. A line begins with = if both sides have the same,
     with ≠ if both have it and it differs, with < or > if only the left or the right has it.
     Times, durations, epochs and workers are no difference.
-    The exit code is as of diff: 0 if both are the same, 1 if not.
 
     \b
     [dim]outlast compare 01a1e436-2c39
     outlast compare 01a1e436-2c39@1 01a1e436-2c39@3
     outlast compare monday tuesday -o json | jq '.rows[] | select(.verdict != "same")'[/dim]
     """
-    carry_out(lambda: _compare(settings_of(ctx, store), left, right, everything, output), damaged=FAILED)
+
+    async def compared() -> int:
+        is_same = await _compare(settings_of(ctx, store), left, right, everything, output)
+        return DIFFERS if exit_code and not is_same else SOUND
+
+    carry_out(compared, damaged=FAILED)
 
 
-async def _compare(settings: Settings, left: str, right: str | None, everything: bool, form: Form) -> int:
+async def _compare(settings: Settings, left: str, right: str | None, everything: bool, form: Form) -> bool:
     async with open_desk(settings, readonly=True) as desk:
         run, branch = await found(desk, left)
         if right is None:
@@ -85,7 +92,7 @@ async def _compare(settings: Settings, left: str, right: str | None, everything:
         write_json(comparison_shape(comparison), pretty=True)
     else:
         Page(screen(), comparison, everything=everything).show()
-    return SOUND if comparison.is_same else DIFFERS
+    return comparison.is_same
 
 
 # --- for people

@@ -19,7 +19,7 @@ DIFFERS = VIOLATED
 
 EXIT_CODES = {
     SOUND: "all is well",
-    VIOLATED: "a log is damaged or breaks an invariant; the doctor found something; what is compared differs",
+    VIOLATED: "a log is damaged or breaks an invariant; the doctor found something; `--exit-code` found a difference",
     MISUSED: "a mistake in the command, or no such run",
     FAILED: "the store could not be opened or read, or the output not written",
     RUN_FAILED: "the run that was waited for failed",

@@ -17,7 +17,17 @@ from outlast.client.handle import Handle
 from outlast.client.questions import not_open, open_question, questions_of
 from outlast.client.sameness import mean_the_same
 from outlast.client.versions import Versions
-from outlast.errors import AlreadyExists, BadInput, Cancelled, Gone, Held, NotDurable, OutlastError, Refused
+from outlast.errors import (
+    AlreadyExists,
+    BadInput,
+    Cancelled,
+    Gone,
+    Held,
+    NotDurable,
+    OutlastError,
+    Refused,
+    StillRunning,
+)
 from outlast.history import events as e
 from outlast.history.ids import RunId, checked_run, derived_run
 from outlast.history.record import Entry
@@ -142,15 +152,34 @@ class Client(Versions):
 
     # --- waiting for it
 
-    async def result(self, run: RunId, *, workflow: Workflow[..., Any] | None = None) -> Any:
-        """What the run returned, once it has. What it raised is raised; `Held` if a person has to decide first."""
+    async def result(
+        self, run: RunId, *, workflow: Workflow[..., Any] | None = None, timeout: float | None = None
+    ) -> Any:
+        """What the run returned, once it has. What it raised is raised; `Held` if a person has to decide first. After
+        `timeout` seconds without an end it raises `StillRunning`, a `TimeoutError`; the run goes on."""
         codec = workflow.arguments.returns if workflow is not None else _ANY
+        waiting = asyncio.timeout(timeout)
+        try:
+            async with waiting:
+                last, ending = await self._ending(run)
+        except TimeoutError:
+            if not waiting.expired():
+                raise
+            last = await self.goes_on_as(run)
+            over = await self._ending_there(last)  # also with a timeout of 0, the end of a run that is over is seen
+            if over is None or isinstance(over, e.RunContinued):
+                raise StillRunning(f"run {run} has not ended within {timeout:g} s; it goes on") from None
+            ending = over
+        return await self._outcome(last, ending, codec, "" if workflow is None else workflow.fn.__module__)
+
+    async def _ending(self, run: RunId) -> tuple[RunId, Ended]:
+        """How a run ends, or the last one that it goes on as, and which that is."""
         if self._worker is None or run not in self._worker.drivers:
             await self._head(run)
         while True:
             ending = await self._ending_here(run) or await self._ending_anywhere(run)
             if not isinstance(ending, e.RunContinued):
-                return await self._outcome(run, ending, codec, "" if workflow is None else workflow.fn.__module__)
+                return run, ending
             run = RunId(ending.successor)  # it may not be there yet, but it will be
 
     async def _ending_here(self, run: RunId) -> Ended | None:

@@ -61,9 +61,9 @@ class Blocking:
         """See `Client.handle`."""
         return BlockingHandle(self, self._thread.do(self._client.handle(run)))
 
-    def result(self, run: RunId, *, workflow: Workflow[..., Any] | None = None) -> Any:
+    def result(self, run: RunId, *, workflow: Workflow[..., Any] | None = None, timeout: float | None = None) -> Any:
         """See `Client.result`."""
-        return self._thread.do(self._client.result(run, workflow=workflow))
+        return self._thread.do(self._client.result(run, workflow=workflow, timeout=timeout))
 
     def get(self, run: RunId) -> Summary:
         """See `Client.get`."""
@@ -285,9 +285,9 @@ class BlockingHandle(Generic[R]):
         self._engine = engine
         self._handle = handle
 
-    def result(self) -> R:
+    def result(self, *, timeout: float | None = None) -> R:
         """See `Handle.result`."""
-        return self._engine.do(self._handle.result())
+        return self._engine.do(self._handle.result(timeout=timeout))
 
     def get(self) -> Summary:
         """See `Handle.get`."""

@@ -27,9 +27,9 @@ class Handle(Generic[R]):
         self._workflow = workflow
         self._seen: Summary | None = None
 
-    async def result(self) -> R:
-        """What the workflow returned, once it has. What it raised is raised; `Held` if a person has to decide first."""
-        return await self._client.result(self.run, workflow=self._workflow)  # type: ignore[no-any-return]
+    async def result(self, *, timeout: float | None = None) -> R:
+        """What the workflow returned, once it has; see `Client.result`."""
+        return await self._client.result(self.run, workflow=self._workflow, timeout=timeout)  # type: ignore[no-any-return]
 
     async def get(self) -> Summary:
         """Its summary now."""

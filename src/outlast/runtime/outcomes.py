@@ -217,5 +217,7 @@ class Outcomes(Page):
         if self.is_over:
             waiter.set_result(None)
         else:
+            while self._waiters and self._waiters[-1].cancelled():  # who waits again and again, each time for a while
+                self._waiters.pop()
             self._waiters.append(waiter)
         return waiter
