@@ -145,3 +145,15 @@ def test_what_is_allowed_begins_with_what_is_most_useful() -> None:
     assert asyncio.run(allowed_at("waiting"))[0] == "answer"
     assert asyncio.run(allowed_at("failed, held"))[0] == "resume"
     assert asyncio.run(allowed_at("completed")) == ["rewind", "jump"]
+
+
+@pytest.mark.parametrize(("age", "expected"), [(1, "consistent"), (120, "reported")])
+def test_a_run_that_no_live_worker_starts_is_not_well_for_long(age: int, expected: str) -> None:
+    async def scene() -> None:
+        store = MemoryStore()
+        born = await store.now() - age * 1_000_000
+        await Ledger(store, clock=lambda: born).create_ready(RUN, e.RunCreated(workflow="flow"))
+        findings = (await Client(Ledger(store), None).diagnose(RUN)).findings
+        assert [each.standing for each in findings if each.code == "G1"] == [expected]
+
+    asyncio.run(scene())

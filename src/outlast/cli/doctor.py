@@ -190,15 +190,6 @@ def _show(console: Console, visit: Visit) -> None:
         for finding in visit.after.findings:
             if finding.standing != "consistent":
                 _show_finding(console, finding)
-    if visit.now.held:
-        _show_hold(console, visit.now, is_new=not found.held)
-
-
-def _show_hold(console: Console, found: Diagnosis, *, is_new: bool) -> None:
-    told = f"  the run is {'now ' if is_new else ''}held, a person has to decide: {plain(found.held)}"
-    console.print(Text(told, style="bold yellow"), soft_wrap=True)
-    actions = f"outlast resume {found.run} goes on with it; outlast cancel {found.run} ends it"
-    console.print(Text(f"        → {plain(actions)}"), soft_wrap=True)
 
 
 def _show_finding(console: Console, finding: Finding) -> None:

@@ -140,13 +140,13 @@ class Steering(GoingBack):
         return await self._turn(run, "jump", lambda log: turning.again(log, node, feedback=given, by=by, reason=reason))
 
     async def _is_failed(self, run: RunId, node: str) -> bool:
-        """Whether a node failed and its run stands still because something did."""
+        """Whether a node failed, or its run stopped inside it, and the run stands still because something did."""
         state = await self._state(run)
         known = state.nodes.get(node)
         has_stopped = state.outline.base is Status.PAUSED or state.outline.recoverable
         if known is None:  # or a child, by the name it was called by
             return has_stopped and node == state.outline.failed_node
-        return has_stopped and known.status in (NodeStatus.FAILED, NodeStatus.RETRYING)
+        return has_stopped and known.status in (NodeStatus.FAILED, NodeStatus.RETRYING, NodeStatus.STARTED)
 
     async def _reopen(self, run: RunId, node: str | None, by: str, feedback: e.Value, *, force: bool) -> Handle[Any]:
         by, created = words("by", by), await created_of(self._store, run)

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias, get_args
 
 from msgspec import Struct
 
-from outlast.lifecycle.state import State
+from outlast.lifecycle.state import NodeStatus, State
 from outlast.lifecycle.status import Status
 
 Verb: TypeAlias = Literal["answer", "resume", "retry", "pause", "cancel", "rewind", "jump", "activate", "migrate"]
@@ -24,6 +24,19 @@ class Refusal(Struct, frozen=True):
 
     code: Literal["over", "paused", "held", "final", "created", "waiting", "not-asked", "nothing-done", "one-branch"]
     reason: str
+
+
+def inside(state: State) -> str:
+    """The node that a held run was stopped inside of, so that a person has to say whether it was done."""
+    name = state.outline.failed_node
+    node = state.nodes.get(name) if state.outline.held else None
+    return name if node is not None and node.status is NodeStatus.STARTED else ""
+
+
+def has_diverged(state: State) -> bool:
+    """Whether a run is held because its code does not ask for what its log holds."""
+    error = state.outline.error
+    return state.outline.held and error is not None and error.kind.endswith("Diverged")
 
 
 def refusal(state: State, verb: Verb) -> Refusal | None:

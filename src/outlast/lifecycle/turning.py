@@ -134,10 +134,33 @@ def again(
 
 
 def instead(log: Sequence[Entry], node: str, output: e.Value, *, by: str = "", reason: str = "") -> Turn:
-    """Go on as if a node had returned something else."""
+    """Go on as if a node had returned something else. A run that stopped inside the node goes on as if it had returned."""
+    stopped = stopped_inside(log, node)
+    if stopped is not None:
+        place, attempt = stopped
+        word = e.NodeCompleted(node=node, attempt=attempt, output=output, by=by or "someone")
+        return Turn(cutoff=place - 1, by=by, reason=reason, redo=(node,), then=(word,))
     outcome = outcome_of(log, node)
     word = e.NodeCompleted(node=node, attempt=_attempt(outcome.event), output=output, by=by or "someone")
     return Turn(cutoff=outcome.seq - 1, by=by, reason=reason, redo=(node,), then=(word,))
+
+
+def stopped_inside(log: Sequence[Entry], node: str) -> tuple[int, int] | None:
+    """Where a run was held or paused inside a node that had started, and which attempt that was."""
+    place = 0
+    for entry in reversed(log):
+        match entry.event:
+            case e.RunFailed(held=True) | e.RunPaused():
+                place = entry.seq
+            case e.RunStarted() | e.BranchOpened():
+                return None
+            case e.NodeStarted(node=name, attempt=attempt) if name == node:
+                return (place, attempt) if place else None
+            case e.NodeScheduled(node=name) | e.NodeCompleted(node=name) | e.NodeFailed(node=name) if name == node:
+                return None
+            case _:
+                pass
+    return None
 
 
 def outcome_of(log: Sequence[Entry], node: str) -> Entry:

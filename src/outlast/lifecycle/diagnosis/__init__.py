@@ -32,7 +32,7 @@ from outlast.lifecycle.diagnosis.evidence import (
     Settle,
     Stray,
 )
-from outlast.lifecycle.diagnosis.standing import stopped, unused_branches, unwatched, waiting
+from outlast.lifecycle.diagnosis.standing import held, stopped, unused_branches, unwatched, waiting
 from outlast.lifecycle.diagnosis.versions import versions
 
 __all__ = [
@@ -62,6 +62,7 @@ _RULES: tuple[Rule, ...] = (
     versions,
     missing_blobs,
     left_behind,
+    held,
     stopped,
     waiting,
     unused_branches,

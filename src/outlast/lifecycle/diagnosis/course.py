@@ -16,6 +16,9 @@ from outlast.lifecycle.state import OPEN, NodeStatus
 from outlast.lifecycle.status import Status
 from outlast.lifecycle.turning import Turn, turn_of, unmet
 
+LATE = 60 * 1_000_000
+"""Microseconds after which a run that is ready and that nobody claims counts as one that no live worker can start."""
+
 
 def unmet_jump(evidence: Evidence) -> Iterator[Finding]:
     request = decide.next_request(evidence.state)
@@ -98,14 +101,19 @@ def _is_idle(evidence: Evidence) -> bool:
 def left_behind(evidence: Evidence) -> Iterator[Finding]:
     """C1, C2, C3, A3 and G1: a run that goes on in its log and that nobody advances."""
     state = evidence.state
-    if state.status not in (Status.RUNNING, Status.COMPENSATING) or evidence.is_held:
+    if state.status not in (Status.CREATED, Status.RUNNING, Status.COMPENSATING) or evidence.is_held:
         return
     if evidence.is_ready and evidence.holder is None:
+        is_late = evidence.now - state.outline.time > LATE
         yield Finding(
             code="G1",
+            standing="reported" if is_late else "consistent",
+            cause="no worker that is alive can start it: none is running, or none has its workflow" if is_late else "",
             sentence="nobody advances the run; it is ready, and the next worker that knows its workflow takes it",
             actions=(f"outlast resume {evidence.run} goes on here and now; so does any engine that is open",),
         )
+        return
+    if state.status is Status.CREATED:
         return
     code, sentence, events = _what_is_left(evidence)
     if code == "A3" and state.outline.kind == "graph":  # for functions, replay decides

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from outlast.history import events as e
+from outlast.lifecycle.actions import has_diverged, inside
 from outlast.lifecycle.diagnosis.evidence import Evidence, Finding
 from outlast.lifecycle.status import Status
 
@@ -29,6 +31,41 @@ def stopped(evidence: Evidence) -> Iterator[Finding]:
             "let the process go on (SIGCONT), or end it (SIGKILL): then the next worker takes the run at once",
             "the process holds the worker's lock file, in the folder named .workers beside the database",
         ),
+    )
+
+
+def held(evidence: Evidence) -> Iterator[Finding]:
+    """A run that waits for the decision of a person is never well."""
+    outline, run = evidence.state.outline, evidence.run
+    if not outline.held:
+        return
+    place = next((each.seq for each in reversed(evidence.log) if isinstance(each.event, e.RunFailed)), 0)
+    actions: tuple[str, ...]
+    ends = f"outlast cancel {run} ends it"
+    if has_diverged(evidence.state):
+        actions = (
+            f"outlast diff {run} shows what changed in the code",
+            f"to be safe, put the old code back, then outlast resume {run} goes on as if nothing had changed",
+            f"outlast migrate {run} goes on with today's code from where the two differ, as a new branch",
+            ends,
+        )
+        cause = "the code of the workflow was changed while the run was under way"
+    elif node := inside(evidence.state):
+        actions = (
+            f"if it was done: outlast jump {run} --to {node} --edit output=VALUE goes on with that result",
+            f"if it was not done: outlast retry {run} {node} does it again",
+            ends,
+        )
+        cause = f"only a person can find out whether {node} was done"
+    else:
+        actions, cause = (f"outlast resume {run} goes on with it", ends), ""
+    yield Finding(
+        code="E3" if has_diverged(evidence.state) else "C1",
+        standing="reported",
+        sentence=f"the run is held, a person has to decide: {outline.reason or 'no reason was given'}",
+        events=(place,),
+        cause=cause,
+        actions=actions,
     )
 
 

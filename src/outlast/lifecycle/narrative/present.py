@@ -10,7 +10,7 @@ import msgspec
 
 from outlast.history import events as e
 from outlast.history.ids import RunId, question_of
-from outlast.lifecycle.actions import allowed
+from outlast.lifecycle.actions import allowed, has_diverged, inside
 from outlast.lifecycle.decide import next_request
 from outlast.lifecycle.narrative import phrases as say
 from outlast.lifecycle.narrative.story import Suggestion
@@ -178,7 +178,7 @@ def _to_act(state: State, revival: Revival | None) -> Iterator[Suggestion]:
             yield Suggestion("answer", f"answers {say.quoted(wait.text or wait.id)}", (wait.id, value))
     again = f"does {say.cropped(outline.failed_node, 60)} again and goes on" if outline.failed_node else "goes on"
     if outline.held:
-        yield Suggestion("resume", again)
+        yield from _to_decide(state, again)
         yield Suggestion("cancel", "ends it")
     elif state.status is Status.FAILED and outline.recoverable and revival is not None and revival.since:
         since = say.names(revival.since)
@@ -187,6 +187,17 @@ def _to_act(state: State, revival: Revival | None) -> Iterator[Suggestion]:
         yield Suggestion("resume", _RESUMES.get(state.status, "takes it over, if its worker is gone").format(again))
     elif state.status is Status.FAILED and (place := _decided_at(state)):
         yield Suggestion("jump", "goes back to there, to decide otherwise", ("--to", place))
+
+
+def _to_decide(state: State, again: str) -> Iterator[Suggestion]:
+    """What a person may say of a run that is held."""
+    if has_diverged(state):
+        yield Suggestion("diff", "shows what changed in its code; with the old code back, resume goes on")
+        yield Suggestion("migrate", "goes on with today's code from where it differs, as a new branch")
+        return
+    if node := inside(state):
+        yield Suggestion("jump", f"goes on as if {node} had returned VALUE", ("--to", node, "--edit", "output=VALUE"))
+    yield Suggestion("resume", again)
 
 
 _RESUMES = {Status.PAUSED: "goes on", Status.FAILED: "{}, once the cause is gone"}
