@@ -385,3 +385,40 @@ def lose_tail(ward: Any, run: RunId, records: int) -> None:
     ward.sql("delete from log where id in (select id from log order by first desc limit ?)", records)
     ((first, count, digest),) = ward.rows("select first, count, digest from log order by first desc limit 1")
     ward.sql("update head set version = ?, digest = ?, closed = 0", first + count - 1, digest)
+
+
+BLOBS = {
+    "changed": lambda path: path.write_bytes(b"y" + path.read_bytes()[1:]),
+    "emptied": lambda path: path.write_bytes(b""),
+    "removed": lambda path: path.unlink(),
+}
+
+
+@pytest.mark.parametrize("how", BLOBS)
+def test_a_blob_that_was_damaged_is_found_by_verify_doctor_and_backup_and_its_node_is_done_again_on_request(
+    sqlite_ward: Any, how: str, tmp_path: Path
+) -> None:
+    """G4: content against hash, unless it is left out."""
+    ward = sqlite_ward
+    run = ward.do(ward.killed_in("ship", ward.flows.doctor_large, "lamp"))
+    (blob,) = [path for path in ward.file.parent.rglob("*") if path.is_file() and path.stat().st_size == 1_100_006]
+    assert ward.shell("verify", run).exit_code == 0
+    BLOBS[how](blob)
+    name = blob.parent.name + blob.name
+    why = "is not there" if how == "removed" else "is damaged"
+    verified = ward.shell("verify", run)
+    assert (verified.exit_code, "G4" in verified.stdout, why in verified.stdout) == (1, True, True)
+    (found,) = [each for each in ward.diagnose(run) if each.code == "G4"]
+    assert (why in found.sentence, ward.names(run, found.events)) == (True, ["NodeCompleted"])
+    assert ward.shell("verify", run, "--no-blobs").exit_code == 0
+    codes = [each["code"] for each in ward.doctor(run, "--no-blobs")["runs"][0]["findings"]]
+    assert ("G4" in codes) is (how == "removed")
+    copied = ward.shell("db", "backup", str(tmp_path / "copy.db"))
+    assert (copied.exit_code, name in copied.stderr) == (1, True)
+
+    async def again() -> Any:
+        async with ward.engine() as engine:
+            return await (await engine.retry(run, "large")).result()
+
+    assert ward.do(again()) == len("lamp shipped") + 1_100_000
+    assert ward.shell("verify", run).exit_code == 0

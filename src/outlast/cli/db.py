@@ -135,7 +135,9 @@ async def _backup(settings: Settings, dest: str, output: Form) -> int:
         _show_copy(copied)
     for blob in copied.damaged:
         notice(f"blob {blob} was damaged before, and was copied as it is", style="red")
-    return VIOLATED if copied.damaged else SOUND
+    for blob in copied.missing:
+        notice(f"blob {blob} is named by a log and is not there", style="red")
+    return VIOLATED if copied.damaged or copied.missing else SOUND
 
 
 def _progress(what: str, done: int, of: int) -> str:

@@ -51,6 +51,9 @@ def doctor(
     everything: Annotated[bool, typer.Option("--all", "-a", help="Every run, those that are over too.")] = False,
     fix: Annotated[bool, typer.Option("--fix", help="Repair what can be repaired without losing anything.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="With --fix: only show what would be appended.")] = False,
+    blobs: Annotated[
+        bool, typer.Option("--blobs/--no-blobs", help="Whether to hold the content of blobs against their hashes.")
+    ] = True,
     app: AppOption = None,
     store: StoreOption = None,
     output: FormOption = Form.TEXT,
@@ -76,18 +79,21 @@ def doctor(
             raise BadInput("--dry-run shows what --fix would do: say both")
         settings = settings_of(ctx, store)
         load_here(app or (), settings)
-        return _visits(settings, runs or [], everything, fix, dry_run, output)
+        return _visits(settings, runs or [], everything, (fix, dry_run, blobs), output)
 
     carry_out(begin)
 
 
-async def _visits(settings: Settings, names: list[str], everything: bool, fix: bool, dry_run: bool, form: Form) -> int:
+async def _visits(
+    settings: Settings, names: list[str], everything: bool, wishes: tuple[bool, bool, bool], form: Form
+) -> int:
+    fix, dry_run, _ = wishes
     is_changing = fix and not dry_run
     async with open_desk(settings, readonly=not is_changing) as desk:
         wanted = [await desk.find(name) for name in names]
         console, shapes, ill, seen = screen(), list[Any](), 0, 0
         async for run in _runs(desk, wanted, everything):
-            visit = await _visited(desk, run, fix, dry_run)
+            visit = await _visited(desk, run, *wishes)
             if visit is None:
                 continue
             seen, ill = seen + 1, ill + (not visit.is_well)
@@ -103,9 +109,9 @@ async def _visits(settings: Settings, names: list[str], everything: bool, fix: b
     return VIOLATED if ill else SOUND
 
 
-async def _visited(desk: Client, run: RunId, fix: bool, dry_run: bool) -> Visit | None:
+async def _visited(desk: Client, run: RunId, fix: bool, dry_run: bool, blobs: bool) -> Visit | None:
     try:
-        visit = Visit(await desk.diagnose(run))
+        visit = Visit(await desk.diagnose(run, blobs=blobs))
     except NotFound:
         return None  # removed since it was listed
     except (OutlastError, *STRANGE) as error:  # the others are looked at all the same
@@ -117,7 +123,7 @@ async def _visited(desk: Client, run: RunId, fix: bool, dry_run: bool) -> Visit 
             visit.planned.append((finding.code, [_said(event) for event in events]))
     elif fix and visit.diagnosis.remedies:
         visit.repaired = await desk.recover(run)
-        visit.after = await desk.diagnose(run)
+        visit.after = await desk.diagnose(run, blobs=blobs)
     return visit
 
 

@@ -113,4 +113,5 @@ def copy_shape(copied: Copied) -> dict[str, Any]:
         "runs": copied.runs,
         "blobs": {"path": str(copied.blobs), "count": copied.blob_count, "bytes": copied.blob_bytes},
         "damaged": copied.damaged,
+        "missing": copied.missing,
     }

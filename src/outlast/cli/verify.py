@@ -33,6 +33,9 @@ def verify(
     key_file: Annotated[
         Path | None, typer.Option(help="The key the log was written with: all bytes of this file.", metavar="FILE")
     ] = None,
+    blobs: Annotated[
+        bool, typer.Option("--blobs/--no-blobs", help="Whether to hold the content of blobs against their hashes.")
+    ] = True,
     store: StoreOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
@@ -52,18 +55,18 @@ def verify(
         if bool(runs) == everything:
             raise BadInput("name the runs to verify, or say --all")
         key = read_key(key_file) if key_file is not None else b""
-        return _verify(settings_of(ctx, store), runs or [], key, output)
+        return _verify(settings_of(ctx, store), runs or [], key, blobs, output)
 
     carry_out(begin)
 
 
-async def _verify(settings: Settings, names: list[str], key: bytes, output: Output) -> int:
+async def _verify(settings: Settings, names: list[str], key: bytes, blobs: bool, output: Output) -> int:
     async with open_desk(settings, key=key, readonly=True) as desk:
         wanted = [await desk.find(name) for name in names]
-        return await _report(_verifications(desk, wanted or None), output)
+        return await _report(_verifications(desk, wanted or None, blobs), output)
 
 
-async def _verifications(desk: Client, wanted: list[RunId] | None) -> AsyncIterator[Verification]:
+async def _verifications(desk: Client, wanted: list[RunId] | None, blobs: bool) -> AsyncIterator[Verification]:
     """One after the other, with a line that says how far we are."""
     ticker = Ticker()
     done = 0
@@ -72,7 +75,7 @@ async def _verifications(desk: Client, wanted: list[RunId] | None) -> AsyncItera
             total = f" of {len(wanted)}" if wanted else ""
             ticker.show(f"verifying run {done + 1}{total}: {run}")
             try:
-                found = await desk.verify(run)
+                found = await desk.verify(run, blobs=blobs)
             except NotFound:
                 if wanted is not None:
                     raise

@@ -214,13 +214,13 @@ class Blocking:
         """See `Client.newest`."""
         return self._thread.do(self._client.newest(run))
 
-    def verify(self, run: RunId) -> Verification:
+    def verify(self, run: RunId, *, blobs: bool = True) -> Verification:
         """See `Client.verify`."""
-        return self._thread.do(self._client.verify(run))
+        return self._thread.do(self._client.verify(run, blobs=blobs))
 
-    def diagnose(self, run: RunId) -> Diagnosis:
+    def diagnose(self, run: RunId, *, blobs: bool = True) -> Diagnosis:
         """See `Client.diagnose`."""
-        return self._thread.do(self._client.diagnose(run))
+        return self._thread.do(self._client.diagnose(run, blobs=blobs))
 
     def planned(self, run: RunId, finding: Finding) -> builtins.list[AnyEvent]:
         """See `Client.planned`."""

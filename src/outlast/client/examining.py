@@ -20,7 +20,7 @@ from outlast.lifecycle.state import State
 from outlast.lifecycle.summary import summarise
 from outlast.runtime.ends import newest_of, open_children
 from outlast.runtime.functions import Node, Workflow
-from outlast.runtime.values import blob_of, is_elsewhere
+from outlast.runtime.values import damaged_blobs
 from outlast.store import Head, Store
 
 
@@ -51,8 +51,10 @@ async def evidence_of(
     workflow: Workflow[..., Any] | None = None,
     watchers: int | None = None,
     claimed_by_us: bool = False,
+    blobs: bool = False,
 ) -> Evidence:
-    """Everything the doctor looks at. `claimed_by_us` if the asker has just claimed the run: then nobody else has."""
+    """Everything the doctor looks at. `claimed_by_us` if the asker has just claimed the run: then nobody else has. With
+    `blobs`, what is in the blobs is read too, and not only whether they are there."""
     # What a live worker writes meanwhile must not look like a fault: the summary is read before the log, which then can only
     # be ahead of it, and whoever has held the run before or after that counts.
     held_before = None if claimed_by_us else await store.holding(run)
@@ -87,7 +89,10 @@ async def evidence_of(
         attempts=_attempts(workflow),
         damage=damage,
         last_good=_last_good(damage, head, seen.intervals),
-        missing=await _missing(store, seen.log),
+        missing=[
+            (entry.seq, entry.event.node if isinstance(entry.event, e.NodeCompleted) else "", why)
+            async for entry, _, why in damaged_blobs(store.blobs, seen.log, content=blobs)
+        ],
         watchers=watchers,
         unused=head.branch + 1 - len(seen.intervals),
     )
@@ -181,14 +186,3 @@ def _attempts(workflow: Workflow[..., Any] | None) -> dict[str, int]:
     """How often the nodes that the workflow's module knows would be tried."""
     around = getattr(workflow.fn, "__globals__", {}) if workflow is not None else {}
     return {each.spec.name: each.spec.retry.attempts for each in around.values() if isinstance(each, Node)}
-
-
-async def _missing(store: Store, log: list[Entry]) -> list[tuple[int, str]]:
-    """The places in the log whose blobs are not there, and the node whose output each was."""
-    found: list[tuple[int, str]] = []
-    for entry in log:
-        for value in (getattr(entry.event, name, e.NULL) for name in ("output", "params", "answer", "data", "carried")):
-            if isinstance(value, e.Value) and is_elsewhere(value) and not await store.blobs.has(blob_of(value).hash):
-                node = entry.event.node if isinstance(entry.event, e.NodeCompleted) else ""
-                found.append((entry.seq, node))
-    return found

@@ -39,9 +39,10 @@ class Healer(Owner):
         super().__init__(ledger, worker, apps)
         self._treating = asyncio.Lock()
 
-    async def diagnose(self, run: RunId) -> Diagnosis:
-        """What is the matter with a run, or that nothing is; it is not touched."""
-        return _diagnosis(await self._evidence(run))
+    async def diagnose(self, run: RunId, *, blobs: bool = True) -> Diagnosis:
+        """What is the matter with a run, or that nothing is; it is not touched. Without `blobs` it is only looked whether
+        they are there, not what is in them."""
+        return _diagnosis(await self._evidence(run, blobs=blobs))
 
     async def recover(self, run: RunId) -> list[Finding]:
         """Repair what can be repaired without losing anything; returns what was found and repaired, in order."""
@@ -82,7 +83,7 @@ class Healer(Owner):
             then = await self._state_at(run, turn.cutoff)
         return list(decide.open_branch(state, then, branches.values(), turn))
 
-    async def _evidence(self, run: RunId, *, claimed_by_us: bool = False) -> Evidence:
+    async def _evidence(self, run: RunId, *, claimed_by_us: bool = False, blobs: bool = False) -> Evidence:
         return await evidence_of(
             self._store,
             run,
@@ -90,6 +91,7 @@ class Healer(Owner):
             workflow=await self._workflow_of(run),
             watchers=self._news.count(run),
             claimed_by_us=claimed_by_us,
+            blobs=blobs,
         )
 
     async def _workflow_of(self, run: RunId) -> Workflow[..., Any] | None:

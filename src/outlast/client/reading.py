@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -11,9 +11,10 @@ import msgspec
 from outlast.errors import BadInput, Damaged, Illegal, NotFound
 from outlast.history.ids import RunId, checked_run
 from outlast.history.lineage import Branch, Interval, holder, lineage
-from outlast.history.record import Entry
+from outlast.history.record import Entry, entries
 from outlast.ledger.proof import STRANGE, Verification, verify
-from outlast.ledger.reading import branches_of, head_of, lineage_of, runs_of, state_of, told
+from outlast.ledger.reading import branches_of, head_of, lineage_of, records, runs_of, state_of, told
+from outlast.lifecycle.invariants import Violation
 from outlast.lifecycle.state import State
 from outlast.lifecycle.summary import Summary
 from outlast.store import Head, Line, Listed, Page, Query, Store
@@ -234,6 +235,20 @@ class Reader:
 
     # --- whether it can be believed
 
-    async def verify(self, run: RunId) -> Verification:
-        """Judge V1 to V12 over the whole log, its head and its summary; damage is reported, not raised."""
-        return await verify(self._store, run, self._key)
+    async def verify(self, run: RunId, *, blobs: bool = True) -> Verification:
+        """Judge V1 to V12 over the whole log, its head and its summary; damage is reported, not raised. With `blobs`,
+        the content of every blob that the log names is held against its hash (G4)."""
+        found = await verify(self._store, run, self._key)
+        if not blobs or not found.appends:
+            return found
+        from outlast.runtime.values import damaged_blobs
+
+        log: list[Entry] = []
+        with suppress(Damaged, *STRANGE):  # what does not read has been told
+            async for record in records(self._store, run, 1, (await self._head(run)).version):
+                log += entries(record)
+        faults = [
+            Violation(entry.seq, "G4", f"blob {ref.hash} {why}")
+            async for entry, ref, why in damaged_blobs(self._store.blobs, log)
+        ]
+        return msgspec.structs.replace(found, violations=(*found.violations, *faults))

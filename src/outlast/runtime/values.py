@@ -6,14 +6,16 @@ itself what it is (`selfdescribing`). Beyond `INLINE_LIMIT` bytes a value lies i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
+from msgspec.structs import astuple
 
-from outlast.errors import BadInput, NotFound, NotStorable
+from outlast.errors import BadInput, Damaged, NotFound, NotStorable
 from outlast.history.events import Value
+from outlast.history.record import Entry
 from outlast.runtime import disguises
 from outlast.runtime.annotations import shape_of
 from outlast.runtime.giveaway import giveaway
@@ -29,6 +31,7 @@ __all__ = [
     "Codec",
     "blob_of",
     "codec_for",
+    "damaged_blobs",
     "decode",
     "encode",
     "fetched",
@@ -36,6 +39,7 @@ __all__ = [
     "is_elsewhere",
     "reference_to",
     "stored",
+    "values_in",
 ]
 
 INLINE_LIMIT = 1_000_000
@@ -178,6 +182,43 @@ def blob_of(raw: Value) -> BlobRef:
     """The blob that a reference names."""
     reference = _decode_any(raw)
     return BlobRef(reference["hash"], reference["size"])
+
+
+def values_in(part: Any) -> Iterator[Raw]:
+    """All values in an event, however deep: those of an error in it too."""
+    if isinstance(part, Raw):
+        yield part
+    elif isinstance(part, Struct):
+        for inner in astuple(part):
+            yield from values_in(inner)
+    elif isinstance(part, dict | tuple | list):
+        for inner in part.values() if isinstance(part, dict) else part:
+            yield from values_in(inner)
+
+
+async def damaged_blobs(
+    blobs: Blobs, log: Iterable[Entry], *, content: bool = True
+) -> AsyncIterator[tuple[Entry, BlobRef, str]]:
+    """The events that refer to a blob that is not there or, by its `content`, is not what was written; and which it is."""
+    known: dict[str, str] = {}
+    for entry in log:
+        for ref in [blob_of(value) for value in values_in(entry.event) if is_elsewhere(value)]:
+            if ref.hash not in known:
+                known[ref.hash] = await _fault_of(blobs, ref, content)
+            if known[ref.hash]:
+                yield entry, ref, known[ref.hash]
+
+
+async def _fault_of(blobs: Blobs, ref: BlobRef, content: bool) -> str:
+    try:
+        if content and await blobs.has(ref.hash):
+            size = sum([len(chunk) async for chunk in blobs.open(ref)])
+            return "" if size == ref.size else "is damaged"
+        return "" if await blobs.has(ref.hash) else "is not there"
+    except NotFound:
+        return "is not there"
+    except Damaged:
+        return "is damaged"
 
 
 async def fetched(raw: Value, blobs: Blobs) -> Value:

@@ -138,7 +138,7 @@ class _Part:
     def keep(self, place: Callable[[str], Path], durable: bool) -> BlobRef:
         ref = BlobRef(self._hasher.hexdigest(), self._size)
         target = place(ref.hash)
-        if target.exists() and target.stat().st_size == self._size:
+        if _holds(target, ref):
             os.utime(target)
         else:
             self.flush(durable)
@@ -159,6 +159,14 @@ class _Part:
             self._file.close()
         with suppress(OSError):
             self._path.unlink()
+
+
+def _holds(path: Path, ref: BlobRef) -> bool:
+    """Whether the blob is there as it was written: one that was damaged is written anew."""
+    if not path.exists() or path.stat().st_size != ref.size:
+        return False
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=32)).hexdigest() == ref.hash
 
 
 class Begun:

@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
@@ -14,7 +15,8 @@ from msgspec import Struct
 
 from outlast.address import blobs_beside, bucket_at, file_at, real_file, server_at
 from outlast.atomic_file import flush
-from outlast.errors import BadInput, StoreError
+from outlast.errors import BadInput, Damaged, StoreError
+from outlast.history.record import entries
 from outlast.settings import Settings
 from outlast.upkeep.standing import blobs_of, file_of, size_of
 
@@ -25,7 +27,8 @@ Result = TypeVar("Result")
 
 
 class Copied(Struct, frozen=True, kw_only=True):
-    """A copy that is there. In `damaged` are the hashes of blobs that do not hold what they did when they were written."""
+    """A copy that is there. In `damaged` are the hashes of blobs that do not hold what they did when they were written,
+    in `missing` those of blobs that a log names and that are not there."""
 
     path: Path
     bytes: int
@@ -34,6 +37,7 @@ class Copied(Struct, frozen=True, kw_only=True):
     blob_count: int
     blob_bytes: int
     damaged: tuple[str, ...]
+    missing: tuple[str, ...]
 
 
 async def back_up(settings: Settings, target: str, tell: Tell = lambda _what, _done, _of: None) -> Copied:
@@ -85,6 +89,7 @@ async def _copy(path: Path, blobs: Path, staging: Path, place: Path, tell: Tell)
     flush(database)
     count, size, damaged = await _copy_blobs(blobs, staging / "blobs", tell)
     check(database)
+    missing = await _missing(database, staging / "blobs")
     return Copied(
         path=place,
         bytes=size_of(database),
@@ -93,7 +98,27 @@ async def _copy(path: Path, blobs: Path, staging: Path, place: Path, tell: Tell)
         blob_count=count,
         blob_bytes=size,
         damaged=damaged,
+        missing=missing,
     )
+
+
+async def _missing(database: Path, blobs: Path) -> tuple[str, ...]:
+    """The blobs that the logs of a copy name and that are not in its folder."""
+    from outlast.ledger.reading import records, runs_of
+    from outlast.runtime.values import damaged_blobs
+    from outlast.stores.sqlite import SqliteStore
+
+    found: dict[str, None] = {}
+    store = SqliteStore(database, blobs=blobs, readonly=True)
+    try:
+        async for run in runs_of(store):
+            with suppress(Damaged):  # of a log that does not read, `verify` tells more
+                async for record in records(store, run):
+                    faults = damaged_blobs(store.blobs, entries(record), content=False)
+                    found |= {ref.hash: None async for _, ref, _ in faults}
+    finally:
+        await store.close()
+    return tuple(found)
 
 
 async def _copy_blobs(blobs: Path, target: Path, tell: Tell) -> tuple[int, int, tuple[str, ...]]:

@@ -10,12 +10,11 @@ was: nothing is copied twice.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import suppress
-from typing import Any, Literal
+from typing import Literal
 
-from msgspec import Raw, Struct
-from msgspec.structs import astuple
+from msgspec import Struct
 
 from outlast.client import Client, Query
 from outlast.errors import Conflict, Damaged, NotFound, Refused
@@ -25,7 +24,7 @@ from outlast.ledger.moving import copy_log
 from outlast.ledger.reading import head_of, lineage_of, records, state_of
 from outlast.lifecycle.status import TERMINAL, Status
 from outlast.runtime.ends import child_of, created_of, ending_of, open_children
-from outlast.runtime.values import blob_of, is_elsewhere
+from outlast.runtime.values import blob_of, is_elsewhere, values_in
 from outlast.store import BlobRef, Store
 
 MOVED = "it is copied to another store, and goes on there: "
@@ -230,21 +229,9 @@ async def _bring_blobs(here: Store, there: Store, run: RunId) -> int:
 
 
 def _named(event: e.AnyEvent) -> list[BlobRef]:
-    found = [blob_of(value) for value in _values(event) if is_elsewhere(value)]
+    found = [blob_of(value) for value in values_in(event) if is_elsewhere(value)]
     version = event.version if isinstance(event, e.RunCreated | e.VersionChanged) else ""
     return [*found, BlobRef(version, 0)] if version else found
-
-
-def _values(part: Any) -> Iterator[Raw]:
-    """All values in an event, however deep: those of an error in it too."""
-    if isinstance(part, Raw):
-        yield part
-    elif isinstance(part, Struct):
-        for inner in astuple(part):
-            yield from _values(inner)
-    elif isinstance(part, dict | tuple | list):
-        for inner in part.values() if isinstance(part, dict) else part:
-            yield from _values(inner)
 
 
 async def _bring(here: Store, there: Store, ref: BlobRef) -> bool:

@@ -44,14 +44,14 @@ def lost_tail(evidence: Evidence) -> Iterator[Finding]:
 
 def missing_blobs(evidence: Evidence) -> Iterator[Finding]:
     if evidence.missing:
-        seq, node = evidence.missing[0]
+        seq, node, why = evidence.missing[0]
         what = f"the output of node {node}" if node else "a value"
         yield Finding(
             code="G4",
             standing="reported",
-            sentence=f"{what} at event {seq} lies in a blob that is not there{and_more(len(evidence.missing) - 1)}",
-            events=tuple(seq for seq, _ in evidence.missing)[:20],
-            cause="the folder of blobs was not copied or restored with the database",
+            sentence=f"{what} at event {seq} lies in a blob that {why}{and_more(len(evidence.missing) - 1)}",
+            events=tuple(seq for seq, _, _ in evidence.missing)[:20],
+            cause="the folder of blobs was not copied or restored with the database, or a file in it was changed",
             actions=(
                 "restore the blobs beside the store",
                 *((f"outlast retry {evidence.run} {node}  (does it again, on a new branch)",) if node else ()),

@@ -61,8 +61,8 @@ class Evidence(Struct, kw_only=True):
     """How often today's code would try each of its nodes."""
     damage: Sequence[Violation] = ()
     last_good: int = 0
-    missing: Sequence[tuple[int, str]] = ()
-    """Places whose blobs are not there, and the nodes that made them."""
+    missing: Sequence[tuple[int, str, str]] = ()
+    """Places whose blobs are not there or damaged, the nodes that made them, and which it is."""
     watchers: int | None = None
     unused: int = 0
     """Branches that the current one does not descend from."""
