@@ -67,6 +67,7 @@ def test_programs_read_what_was_copied_as_json(shell: Any) -> None:
         "runs": len(shell.runs),
         "blobs": {"path": str(shell.folder / "copy.db.blobs"), "count": 0, "bytes": 0},
         "damaged": [],
+        "missing": [],
     }
 
 

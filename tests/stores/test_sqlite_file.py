@@ -700,3 +700,27 @@ def test_what_a_process_writes_itself_is_no_news_to_it(
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         SCHEMA.write_text(fresh_dump(Path(folder)))
+
+
+def test_a_file_whose_creation_was_killed_is_completed_by_whoever_reads_it(tmp_path: Path) -> None:
+    """A journal that is to be rolled back is left beside it, which a reader may not touch."""
+    made, file = tmp_path / "made.db", tmp_path / "runs.db"
+    connection = apsw.Connection(str(made))
+    for statement in ("pragma cache_size = 1", "begin", "create table t (x)"):
+        connection.execute(statement)
+    connection.execute(
+        "with n (i) as (select 1 union all select i + 1 from n where i < 500) "
+        "insert into t select randomblob(4000) from n"
+    )
+    shutil.copy(made, file)
+    shutil.copy(f"{made}-journal", f"{file}-journal")
+    connection.close()
+
+    async def read() -> list[str]:
+        store = SqliteStore(file, readonly=True)
+        try:
+            return [listed.summary.run for listed in (await store.search(Query())).items]
+        finally:
+            await store.close()
+
+    assert asyncio.run(read()) == []

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from outlast.address import blobs_beside, bucket_at, file_at, real_file, server_at
 from outlast.atomic_file import flush
-from outlast.errors import BadInput, Damaged, StoreError
+from outlast.errors import BadInput, Damaged, StoreError, StoreUnusable
 from outlast.history.record import entries
 from outlast.settings import Settings
 from outlast.upkeep.standing import blobs_of, file_of, size_of
@@ -109,7 +109,10 @@ async def _missing(database: Path, blobs: Path) -> tuple[str, ...]:
     from outlast.stores.sqlite import SqliteStore
 
     found: dict[str, None] = {}
-    store = SqliteStore(database, blobs=blobs, readonly=True)
+    try:
+        store = SqliteStore(database, blobs=blobs, readonly=True)
+    except StoreUnusable:  # an older file is copied as it is
+        return ()
     try:
         async for run in runs_of(store):
             with suppress(Damaged):  # of a log that does not read, `verify` tells more

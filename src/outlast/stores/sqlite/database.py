@@ -75,8 +75,11 @@ class Database:
         if self.readonly:
             if not self.path.is_file():
                 raise StoreUnusable(f"there is no store at {self.path}")
-            connection = self._patiently(lambda: self._connect(writable=False))
-            version = self._patiently(lambda: version_of(connection))
+            try:
+                connection, version = self._patiently(self._open_reader)
+            except (apsw.ReadOnlyError, apsw.CantOpenError):
+                self._patiently(self._complete_creation)
+                connection, version = self._patiently(self._open_reader)
             if not version:
                 raise StoreUnusable(f"{self.path} is an empty file, and no store yet; the first run in it makes it one")
             if version != VERSION:
@@ -93,6 +96,19 @@ class Database:
         connection = self._patiently(lambda: self._connect(writable=True))
         self._patiently(lambda: _prepare(connection))
         return connection
+
+    def _open_reader(self) -> tuple[apsw.Connection, int]:
+        connection = self._connect(writable=False)
+        return connection, version_of(connection)
+
+    def _complete_creation(self) -> None:
+        """Do what the next writer would: a process that was killed while it made the file left a journal to roll back."""
+        connection = self._connect(writable=True)
+        try:
+            if not version_of(connection):
+                _prepare(connection)
+        finally:
+            connection.close()
 
     def _must_be_ours(self) -> None:
         """Look through a connection that cannot change the file: closing any other one would tidy up a stranger's WAL."""
