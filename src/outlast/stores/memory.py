@@ -10,7 +10,6 @@ import hashlib
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
-from typing import Literal
 
 from msgspec.structs import replace
 
@@ -36,8 +35,8 @@ from outlast.store import (
     Outcome,
     Page,
     Query,
-    search_text,
 )
+from outlast.stores.shared import cursor, matches, must_hold_some, page_of, refusal
 
 TAIL = 256
 """How many records a `Lost` brings along at most."""
@@ -98,10 +97,10 @@ class MemoryStore:
         memory, record = self.memory, append.record
         run = record.run
         head = memory.heads.get(run)
-        refusal = _refusal(append, head, memory.waits.get(run, {}))
-        if refusal is not None:
-            tail = self._read(run, record.first, None, TAIL) if refusal == "version" else []
-            return Lost(refusal, head, tuple(tail))
+        why = refusal(append, head, memory.waits.get(run, {}))
+        if why is not None:
+            tail = self._read(run, record.first, None, TAIL) if why == "version" else []
+            return Lost(why, head, tuple(tail))
         memory.logs.setdefault(run, []).append(record)
         memory.heads[run] = _moved(head, append)
         memory.granted[run] = max(memory.granted.get(run, 0), append.head.epoch)
@@ -150,17 +149,16 @@ class MemoryStore:
         return self.memory.summaries.get(run)
 
     async def search(self, query: Query) -> Page:
-        _must_hold_some(query.limit)
+        must_hold_some(query.limit)
         found = sorted(
-            (summary for summary in self.memory.summaries.values() if _matches(summary, query)),
+            (summary for summary in self.memory.summaries.values() if matches(summary, query)),
             key=_place,
             reverse=True,
         )
         if query.after:
-            found = [summary for summary in found if _place(summary) < _cursor(query.after)]
-        shown = found[: query.limit]
-        following = f"{shown[-1].created}:{shown[-1].run}" if len(found) > len(shown) else ""
-        return Page(tuple(Listed(each, self.memory.scratch.get(each.run, b"")) for each in shown), following)
+            found = [summary for summary in found if _place(summary) < cursor(query.after)]
+        shown = (Listed(each, self.memory.scratch.get(each.run, b"")) for each in found[: query.limit])
+        return page_of(shown, is_last=len(found) <= query.limit)
 
     async def correct(self, summary: Summary, seen: int) -> bool:
         stored = self.memory.summaries.get(summary.run)
@@ -276,7 +274,7 @@ class MemoryStore:
         return self.memory.waits.get(run, {}).get(name)
 
     async def waits(self, *, kind: str = "", after: str = "", limit: int = 100) -> tuple[list[Due], str]:
-        _must_hold_some(limit)
+        must_hold_some(limit)
         found = sorted((due for due in self._all_waits() if not kind or due.wait.kind == kind), key=_wait_place)
         if after and "\n" not in after:
             raise BadInput(f"{after!r} is not a cursor of a list; use the one a page came with")
@@ -320,7 +318,7 @@ class MemoryStore:
     async def lines(
         self, run: RunId, *, node: str = "", attempt: int | None = None, after: int = 0, limit: int = 1000
     ) -> list[Line]:
-        _must_hold_some(limit)
+        must_hold_some(limit)
         found = [
             line
             for (name, number), kept in self.memory.lines.get(run, {}).items()
@@ -355,20 +353,6 @@ class MemoryBlobs:
         self._kept.pop(hash, None)
 
 
-def _refusal(append: Append, head: Head | None, waits: dict[str, Wait]) -> Literal["version", "epoch", "wait"] | None:
-    record = append.record
-    if (head.version if head else 0) != record.first - 1:
-        return "version"
-    epoch = head.epoch if head else record.epoch
-    if record.kind is Kind.OWNER and record.epoch != epoch:
-        return "epoch"
-    if record.kind is Kind.TAKEOVER and record.epoch <= epoch:
-        return "epoch"
-    if any(name not in waits for name in append.needs):
-        return "wait"
-    return None
-
-
 def _moved(old: Head | None, append: Append) -> Head:
     """The head after an append; only guests and those who give the run back say whether it is ready."""
     keeps = old is not None and append.record.kind in (Kind.OWNER, Kind.TAKEOVER) and not append.release
@@ -377,31 +361,6 @@ def _moved(old: Head | None, append: Append) -> Head:
 
 def _ready(head: Head, ready: bool) -> Head:
     return Head(head.run, head.version, head.digest, head.epoch, head.branch, head.branch_first, head.closed, ready)
-
-
-def _matches(summary: Summary, query: Query) -> bool:
-    return (
-        (not query.statuses or summary.status in query.statuses)
-        and (not query.workflow or summary.workflow == query.workflow)
-        and (not query.parent or summary.parent == query.parent)
-        and set(query.tags) <= set(summary.tags)
-        and (query.created_from is None or summary.created >= query.created_from)
-        and (query.created_until is None or summary.created < query.created_until)
-        and query.text.casefold() in search_text(summary)
-    )
-
-
-def _must_hold_some(limit: int) -> None:
-    if limit < 1:
-        raise BadInput(f"a page holds at least one, not {limit}")
-
-
-def _cursor(after: str) -> tuple[int, str]:
-    created, separator, run = after.partition(":")
-    try:
-        return int(created if separator else "none"), run
-    except ValueError:
-        raise BadInput(f"{after!r} is not a cursor of a list; use the one a page came with") from None
 
 
 def _place(summary: Summary) -> tuple[int, str]:

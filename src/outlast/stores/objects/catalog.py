@@ -17,12 +17,13 @@ from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
 from outlast.lifecycle.status import Status
 from outlast.lifecycle.summary import Summary
-from outlast.store import Derived, Listed, Page, Query, search_text, unreadable
+from outlast.store import Derived, Listed, Page, Query, unreadable
 from outlast.stores.objects import keys
 from outlast.stores.objects.runs import Ground
 from outlast.stores.objects.sheet import OPEN_SHELF, SHELVES, Sheet, shelf_of
+from outlast.stores.shared import cursor, matches, must_hold_some
 
-_CURSOR = re.compile(r"-?[0-9]{1,18}:[A-Za-z0-9._:@=+-]{0,200}")
+_RUN = re.compile(r"[A-Za-z0-9._:@=+-]{0,200}")
 AT_ONCE = 100
 """Sheets that are read together while a page is filled."""
 
@@ -150,7 +151,7 @@ class CatalogObjects(Ground):
                     sheet = await self._look(RunId(run), known)
             summary = sheet.summary if sheet else None
             is_here = summary is not None and keys.on_shelf("", summary.created) == f"catalog//{age},"
-            return summary if summary is not None and is_here and _matches(summary, query) else None
+            return summary if summary is not None and is_here and matches(summary, query) else None
 
         return [summary for summary in await self._each(read, places) if summary is not None]
 
@@ -174,14 +175,13 @@ def _age(created: int) -> str:
 
 def _cursor(query: Query) -> str:
     """`age,run` after which the list goes on, empty at its beginning."""
-    if query.limit < 1:
-        raise BadInput(f"a page holds at least one run, not {query.limit}")
+    must_hold_some(query.limit)
     if not query.after:
         return ""
-    created, separator, run = query.after.partition(":")
-    if not separator or not _CURSOR.fullmatch(query.after):
+    created, run = cursor(query.after)
+    if not _RUN.fullmatch(run):
         raise BadInput(f"{query.after[:80]!r} is not a cursor of a list; use the one a page came with")
-    return f"{_age(int(created))},{run}"
+    return f"{_age(created)},{run}"
 
 
 def _since(query: Query, after: str) -> str:
@@ -192,15 +192,3 @@ def _since(query: Query, after: str) -> str:
 
 def _upto(query: Query) -> str:
     return "~" if query.created_from is None else f"{_age(query.created_from)}-"
-
-
-def _matches(summary: Summary, query: Query) -> bool:
-    return (
-        (not query.statuses or summary.status in query.statuses)
-        and (not query.workflow or summary.workflow == query.workflow)
-        and (not query.parent or summary.parent == query.parent)
-        and set(query.tags) <= set(summary.tags)
-        and (query.created_from is None or summary.created >= query.created_from)
-        and (query.created_until is None or summary.created < query.created_until)
-        and query.text.casefold() in search_text(summary)
-    )

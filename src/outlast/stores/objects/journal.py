@@ -15,7 +15,8 @@ from outlast.stores.objects.bucket import Taken
 from outlast.stores.objects.envelope import Landed, sealed
 from outlast.stores.objects.reading import Reading
 from outlast.stores.objects.runs import Known
-from outlast.stores.objects.sheet import Sheet, record_matches, refusal, turned, wanted
+from outlast.stores.objects.sheet import Sheet, record_matches, turned, wanted
+from outlast.stores.shared import Refusal, refusal
 
 log = logging.getLogger("outlast.stores")
 
@@ -64,9 +65,9 @@ class JournalObjects(Reading):
     async def _append(self, append: Append) -> Outcome:
         record = append.record
         async with self._alone_with(record.run) as known:
-            if refusal(known.sheet, append) is not None:  # by what we know, which may be behind
+            if _refusal(known.sheet, append) is not None:  # by what we know, which may be behind
                 await self._look(record.run, known)
-                if refusal(known.sheet, append) is not None:
+                if _refusal(known.sheet, append) is not None:
                     return await self._lost(append, known)
             marks = await self._mark(record.run, _to_mark(known.sheet, append))
             if await self._commit(append, marks):
@@ -114,7 +115,7 @@ class JournalObjects(Reading):
     async def _lost(self, append: Append, known: Known) -> Lost:
         """Say why; a stale version brings what is there."""
         record, head = append.record, known.sheet.head if known.sheet else None
-        why = refusal(known.sheet, append) or "version"
+        why = _refusal(known.sheet, append) or "version"
         if why != "version" or head is None or head.version < record.first:
             return Lost(why, head)
         tail = await self.read(record.run, record.first, None, TAIL)
@@ -182,3 +183,8 @@ def _certain(outcomes: list[Outcome | StoreError]) -> list[Outcome]:
     if len(errors) == len(outcomes) or all(outcome is not LANDED for outcome in outcomes):
         raise errors[0]
     raise OutcomeUnknown(f"some of {len(outcomes)} appends landed, {len(errors)} were refused: {errors[0]}")
+
+
+def _refusal(sheet: Sheet | None, append: Append) -> Refusal | None:
+    """Why the append may not land on this sheet, which is exact for its version."""
+    return refusal(append, sheet.head, sheet.waits) if sheet else refusal(append, None, ())

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Literal
 
 import msgspec
 from msgspec import Struct
@@ -88,21 +87,6 @@ def _waits(old: dict[str, Wait], append: Append) -> dict[str, Wait]:
         return old
     waits = {name: wait for name, wait in old.items() if name not in append.closes}
     return waits | {wait.name: wait for wait in append.opens}
-
-
-def refusal(sheet: Sheet | None, append: Append) -> Literal["version", "epoch", "wait"] | None:
-    """Why the append may not land on this sheet, which is exact for its version. The version goes first: what is in its
-    place may be this very append."""
-    record = append.record
-    if (sheet.head.version if sheet else 0) != record.first - 1:
-        return "version"
-    epoch = sheet.head.epoch if sheet else record.epoch
-    if record.kind is Kind.OWNER and record.epoch != epoch:
-        return "epoch"
-    if record.kind is Kind.TAKEOVER and record.epoch <= epoch:
-        return "epoch"
-    waits = sheet.waits if sheet else {}
-    return "wait" if any(name not in waits for name in append.needs) else None
 
 
 # --- marks

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from outlast.errors import BadInput, Damaged
+from outlast.errors import Damaged
 from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
 from outlast.lifecycle.summary import Summary
 from outlast.store import Derived, Head, Listed, Page, Query, search_text, unreadable
 from outlast.stores.postgres.rows import Rows, bounded, kept, told
 from outlast.stores.postgres.wakeups import read_wait
+from outlast.stores.shared import catalogue_faults, cursor, encode_summary, must_hold_some, page_of, summary_of
 
 _SUMMARY = "select body from {s}.catalogue where id = (select id from {s}.head where run = $1)"
 _CORRECT = "select {s}.correct($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
@@ -34,7 +34,6 @@ join {s}.head on head.run = given.run order by head.id
 on conflict (run) do update set body = excluded.body"""
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Summary).decode
 
 
 class CatalogRows(Rows):
@@ -42,7 +41,7 @@ class CatalogRows(Rows):
 
     async def summary(self, run: RunId) -> Summary | None:
         rows = await self._db.read(_SUMMARY, kept(run))
-        return _summary(run, rows[0][0]) if rows else None
+        return summary_of(run, rows[0][0]) if rows else None
 
     async def derived(self, run: RunId) -> Derived:
         rows = await self._db.read(_DERIVED, kept(run))
@@ -64,17 +63,11 @@ class CatalogRows(Rows):
         if row[0] is None:
             return None
         try:
-            summary = _summary(run, row[-1])
+            summary = summary_of(run, row[-1])
         except Damaged as damage:
             faults.append(str(damage))
             return None
-        faults += [
-            f"the catalogue's column {name} is {stored!r}, its record says {made!r}"
-            for name, stored, made in zip(_COLUMNS, row, _row(summary), strict=True)
-            if stored != made and name != "body"
-        ]
-        if sorted(tags) != sorted({kept(tag) for tag in summary.tags}):
-            faults.append(f"the table of tags has {sorted(tags)!r}, the catalogue's record {sorted(summary.tags)!r}")
+        faults += catalogue_faults(_COLUMNS, row, _row(summary), tags, [kept(tag) for tag in summary.tags])
         return summary
 
     async def rewrite(self, summary: Summary, waits: Sequence[Wait], *, closed: bool) -> bool:
@@ -95,9 +88,7 @@ class CatalogRows(Rows):
     async def search(self, query: Query) -> Page:
         sql, values = _search(query)
         rows = await self._db.read(sql, *values)
-        shown = [_listed(*row) for row in rows[: query.limit]]
-        last = shown[-1].summary if len(rows) > query.limit else None
-        return Page(tuple(shown), f"{last.created}:{last.run}" if last else "")
+        return page_of((_listed(*row) for row in rows[: query.limit]), is_last=len(rows) <= query.limit)
 
     async def correct(self, summary: Summary, seen: int) -> bool:
         rows = await self._db.write(
@@ -124,27 +115,19 @@ def _row(summary: Summary) -> tuple[Any, ...]:
         summary.created,
         summary.updated,
         kept(search_text(summary)),
-        _encode(summary),
+        encode_summary(summary),
     )
-
-
-def _summary(run: str, body: Any) -> Summary:
-    try:
-        return _decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, TypeError) as error:
-        raise Damaged(f"the summary does not read: {error}", run=run) from error
 
 
 def _listed(run: str, created: int, status: str, workflow: str, body: bytes, scratch: bytes | None) -> Listed:
     try:
-        return Listed(_summary(run, body), scratch or b"")
+        return Listed(summary_of(run, body), scratch or b"")
     except Damaged:
         return Listed(unreadable(told(run), created, status, told(workflow)))
 
 
 def _search(query: Query) -> tuple[str, list[Any]]:
-    if query.limit < 1:
-        raise BadInput(f"a page holds at least one run, not {query.limit}")
+    must_hold_some(query.limit)
     terms, values = _terms(query)
     where = f"where {' and '.join(terms)}" if terms else ""
     sql = f"""
@@ -178,13 +161,6 @@ def _terms(query: Query) -> tuple[list[str], list[Any]]:
     if query.created_until is not None:
         term("c.created < {0}", bounded(query.created_until))
     if query.after:
-        created, run = _cursor(query.after)
+        created, run = cursor(query.after)
         term("(c.created, c.run) < ({0}::bigint, {1}::text)", created, kept(run))
     return terms, values
-
-
-def _cursor(after: str) -> tuple[int, str]:
-    created, separator, run = after.partition(":")
-    if not separator or not re.fullmatch(r"-?[0-9]{1,18}", created):
-        raise BadInput(f"{after!r} is not a cursor of a list; use the one a page came with")
-    return int(created), run

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import apsw
-import msgspec
 
-from outlast.errors import BadInput, Damaged
+from outlast.errors import Damaged
 from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
 from outlast.lifecycle.summary import Summary
 from outlast.store import Derived, Listed, Page, Query, search_text, unreadable
+from outlast.stores.shared import catalogue_faults, cursor, encode_summary, must_hold_some, page_of, summary_of
 from outlast.stores.sqlite.records import head_of
 from outlast.stores.sqlite.rows import Rows, bounded
 from outlast.stores.sqlite.wakeups import OPEN_WAIT, read_wait, wait_row
@@ -37,9 +36,6 @@ _CLOSE_OR_OPEN = "update head set closed = ? where run = ? and version = ? retur
 _FORGET_SUMMARY = "delete from catalogue where id = ?"
 _FORGET_WAITS = "delete from wait where run = ?"
 
-_encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Summary).decode
-
 
 class CatalogRows(Rows):
     """The catalog's part of the store."""
@@ -47,7 +43,7 @@ class CatalogRows(Rows):
     async def summary(self, run: RunId) -> Summary | None:
         with self._db.reading() as db:
             body = db.execute(_SUMMARY, (run,)).get
-        return None if body is None else _summary(run, body)
+        return None if body is None else summary_of(run, body)
 
     async def derived(self, run: RunId) -> Derived:
         with self._db.reading() as db, db:  # one snapshot for all reads
@@ -70,9 +66,7 @@ class CatalogRows(Rows):
     async def search(self, query: Query) -> Page:
         sql, values = _search(query)
         rows = await self._db.scan(lambda db: list(db.execute(sql, values)))
-        shown = [_listed(*row) for row in rows[: query.limit]]
-        last = shown[-1].summary if len(rows) > query.limit else None
-        return Page(tuple(shown), f"{last.created}:{last.run}" if last else "")
+        return page_of((_listed(*row) for row in rows[: query.limit]), is_last=len(rows) <= query.limit)
 
     async def correct(self, summary: Summary, seen: int) -> bool:
         def write(db: apsw.Connection) -> bool:
@@ -113,18 +107,12 @@ def _derived_summary(db: apsw.Connection, run: RunId, id: int, faults: list[str]
     if row is None:
         return None
     try:
-        summary = _summary(run, row[-1])
+        summary = summary_of(run, row[-1])
     except Damaged as damage:
         faults.append(str(damage))
         return None
-    faults += [
-        f"the catalogue's column {name} is {stored!r}, its record says {made!r}"
-        for name, stored, made in zip(_COLUMNS, row, _row(id, summary), strict=True)
-        if stored != made and name != "body"
-    ]
-    tags = sorted(tag for (tag,) in db.execute("select tag from tag where run = ?", (id,)))
-    if tags != sorted(set(summary.tags)):
-        faults.append(f"the table of tags has {tags!r}, the catalogue's record {sorted(summary.tags)!r}")
+    tags = [tag for (tag,) in db.execute("select tag from tag where run = ?", (id,))]
+    faults += catalogue_faults(_COLUMNS, row, _row(id, summary), tags, summary.tags)
     return summary
 
 
@@ -152,27 +140,19 @@ def _row(id: int, summary: Summary) -> tuple[Any, ...]:
         summary.parent,
         summary.created,
         search_text(summary),
-        _encode(summary),
+        encode_summary(summary),
     )
-
-
-def _summary(run: str, body: Any) -> Summary:
-    try:
-        return _decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, TypeError) as error:
-        raise Damaged(f"the summary does not read: {error}", run=run) from error
 
 
 def _listed(run: Any, created: Any, status: Any, workflow: Any, body: Any, scratch: Any) -> Listed:
     try:
-        return Listed(_summary(run, body), scratch if isinstance(scratch, bytes) else b"")
+        return Listed(summary_of(run, body), scratch if isinstance(scratch, bytes) else b"")
     except Damaged:
         return Listed(unreadable(str(run), created if isinstance(created, int) else 0, str(status), str(workflow)))
 
 
 def _search(query: Query) -> tuple[str, list[Any]]:
-    if query.limit < 1:
-        raise BadInput(f"a page holds at least one run, not {query.limit}")
+    must_hold_some(query.limit)
     terms, values = _terms(query)
     where = f"where {' and '.join(terms)}" if terms else ""
     sql = f"""
@@ -204,12 +184,5 @@ def _terms(query: Query) -> tuple[list[str], list[Any]]:
     if query.created_until is not None:
         term("c.created < ?", bounded(query.created_until))
     if query.after:
-        term("(c.created, c.run) < (?, ?)", *_cursor(query.after))
+        term("(c.created, c.run) < (?, ?)", *cursor(query.after))
     return terms, values
-
-
-def _cursor(after: str) -> tuple[int, str]:
-    created, separator, run = after.partition(":")
-    if not separator or not re.fullmatch(r"-?[0-9]{1,18}", created):
-        raise BadInput(f"{after!r} is not a cursor of a list; use the one a page came with")
-    return int(created), run
