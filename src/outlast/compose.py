@@ -22,7 +22,7 @@ from outlast.runtime.executors import Executor
 from outlast.runtime.finding import load_apps, look_beside_the_script
 from outlast.runtime.functions import Workflow
 from outlast.runtime.worker import Worker
-from outlast.services import Claimer, Renewer, SharedSweeper, Sweeper, Timekeeper, Usher, serve
+from outlast.services import Claimer, Renewer, Sweeper, Timekeeper, Usher, serve
 from outlast.settings import Durability, Settings, read_settings
 from outlast.store import Store
 
@@ -290,7 +290,7 @@ async def working(ledger: Ledger, settings: Settings, *, adopts: bool = True) ->
         "timekeeper": Timekeeper(worker).run,
         "renewer": Renewer(worker).run,
         "usher": Usher(worker).run,
-        "sweeper": SharedSweeper(ledger, lambda: worker.id, hold=settings.on_restart == "hold").run,
+        "sweeper": Sweeper(ledger, hold=settings.on_restart == "hold").run,
     }
     tasks = [asyncio.create_task(serve(name, service), name=f"outlast-{name}") for name, service in staff.items()]
     try:

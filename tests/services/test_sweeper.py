@@ -26,7 +26,7 @@ from outlast.lifecycle.fold import apply
 from outlast.lifecycle.state import State
 from outlast.lifecycle.status import Status
 from outlast.lifecycle.summary import summarise
-from outlast.services.sweeper import Report, SharedSweeper, Sweeper
+from outlast.services.sweeper import Report, Sweeper
 from outlast.store import Append, Head, Query, Store
 from outlast.stores.memory import Memory, MemoryStore
 from outlast.stores.objects import ObjectStore
@@ -352,42 +352,6 @@ def test_a_run_whose_worker_is_alive_and_does_not_renew_is_reported_and_left(tmp
         assert await takeovers(made.store, "healthy") == []
 
     play(str(tmp_path / "runs.db"), scene)
-
-
-def test_one_of_the_workers_that_hold_runs_sweeps(address: Address) -> None:
-    async def scene(made: Scene) -> None:
-        workers = sorted(made.ledger.new_worker_id() for _ in range(4))
-        shared = [SharedSweeper(made.ledger, lambda each=each: each) for each in workers]  # type: ignore[misc]
-
-        async def elected() -> list[int]:
-            return [place for place, each in enumerate(shared) if await each.is_elected()]
-
-        assert await elected() == [0, 1, 2, 3], "nobody holds anything: any may look"
-        for worker in (workers[1], workers[2]):
-            await made.store.enrol(worker, 30)
-            await made.running(f"of-{worker}", worker)
-        assert await elected() == [1]
-        made.store.skew += 20_000_000
-        await made.store.renew(workers[2], 30)
-        made.store.skew += 20_000_000
-        assert await elected() == [2], "the first is gone"
-
-    play(address, scene)
-
-
-def test_a_worker_that_began_anew_stands_for_election_by_its_new_name() -> None:
-    async def scene(made: Scene) -> None:
-        names = sorted(made.ledger.new_worker_id() for _ in range(3))
-        own = [names[0]]
-        shared = SharedSweeper(made.ledger, lambda: own[0])
-        await made.store.enrol(names[1], 30)
-        await made.running("one", names[1])
-        own[0] = names[2]
-        await made.store.enrol(names[2], 30)
-        await made.running("two", names[2])
-        assert not await shared.is_elected()
-
-    play(Memory(), scene)
 
 
 # --- as a command

@@ -151,7 +151,7 @@ def sweeper(
 ) -> None:
     """Find runs that should go on and that nobody advances, and hand them to the next worker.
 
-    Workers do this by themselves as well, one of them for all.
+    Each worker does this as well, every five minutes.
 
     \b
     [dim]outlast sweeper --once --dry-run

@@ -10,8 +10,8 @@ refuse to decide anything about a run: that is done by whoever owns it. Each may
 from outlast.services.claimer import Claimer
 from outlast.services.renewer import Renewer
 from outlast.services.serving import serve
-from outlast.services.sweeper import Report, SharedSweeper, Sweeper
+from outlast.services.sweeper import Report, Sweeper
 from outlast.services.timekeeper import Timekeeper
 from outlast.services.usher import Usher
 
-__all__ = ["Claimer", "Renewer", "Report", "SharedSweeper", "Sweeper", "Timekeeper", "Usher", "serve"]
+__all__ = ["Claimer", "Renewer", "Report", "Sweeper", "Timekeeper", "Usher", "serve"]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Collection
 from contextlib import suppress
 from typing import Literal, TypeAlias
 
@@ -95,10 +95,10 @@ class Sweeper:
         self._is_enrolled = False
 
     async def run(self) -> None:
-        """Sweep forever; meant for a process of its own."""
+        """Sweep once per interval until cancelled."""
         while True:
-            await self.sweep()
             await asyncio.sleep(self._interval)
+            await self.sweep()
 
     async def sweep(self, *, dry_run: bool = False) -> Report:
         """Look at every unfinished run once, and hand over what is stalled."""
@@ -260,28 +260,3 @@ def _awaited(summary: Summary) -> str:
     if named:
         return f"for {named}{f' and {more} more' if more > 0 else ''}"
     return f"{summary.status}: {summary.reason}" if summary.reason else str(summary.status)
-
-
-class SharedSweeper(Sweeper):
-    """The sweeper inside a worker. Of the workers that hold runs, the one whose id sorts first sweeps, and if none does,
-    each: two at once would be safe, and are a waste. `worker` tells the id, which is another one after a worker was taken
-    for dead."""
-
-    def __init__(
-        self, ledger: Ledger, worker: Callable[[], WorkerId], *, interval: float = INTERVAL, hold: bool = False
-    ) -> None:
-        super().__init__(ledger, interval=interval, hold=hold)
-        self._worker = worker
-
-    async def run(self) -> None:
-        """Sweep whenever it is this worker's turn."""
-        while True:
-            await asyncio.sleep(self._interval)
-            if await self.is_elected():
-                await self.sweep()
-
-    async def is_elected(self) -> bool:
-        """Whether no worker that holds runs and renews its claims comes before this one."""
-        now = await self._store.now()
-        live = {each.worker for each in (await self._holdings()).values() if each.is_live and each.expires > now}
-        return not live or min(live) == self._worker()
