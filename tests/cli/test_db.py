@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from outlast.stores.sqlite.schema import VERSION
+from outlast.stores.shared import VERSION
 
 
 def test_info_tells_how_the_store_stands(shell: Any) -> None:
@@ -29,26 +29,11 @@ def test_info_tells_how_the_store_stands(shell: Any) -> None:
 
 def test_programs_read_info_as_json(shell: Any) -> None:
     told = json.loads(shell("db", "info", "-o", "json").stdout)
-    assert (told["path"], told["schema"], told["newest_schema"]) == (str(shell.store), VERSION, VERSION)
+    assert (told["path"], told["schema"]) == (str(shell.store), VERSION)
     assert told["bytes"] == shell.store.stat().st_size
     assert sum(told["runs"].values()) == len(shell.runs)
     assert told["blobs"] == {"path": str(shell.folder / "runs.db.blobs"), "count": 0, "bytes": 0}
     assert all(set(worker) == {"worker", "live", "expires", "runs"} for worker in told["workers"])
-
-
-def test_migrate_with_nothing_to_do_says_so(shell: Any) -> None:
-    answer = shell("db", "migrate")
-    assert (answer.exit_code, answer.stdout) == (0, f"{shell.store} has schema version {VERSION}: nothing to do\n")
-    told = json.loads(shell("db", "migrate", "-o", "json").stdout)
-    assert told == {"path": str(shell.store), "before": VERSION, "after": VERSION}
-
-
-def test_migrate_says_what_it_did(shell: Any) -> None:
-    (shell.folder / "fresh.db").touch()
-    answer = shell("db", "migrate", "--store", "fresh.db")
-    assert answer.exit_code == 0
-    assert f"was brought from schema version 0 to {VERSION}" in answer.stdout
-    assert shell("ps", "--store", "fresh.db").exit_code == 0
 
 
 def test_a_copy_can_be_proved_by_itself(shell: Any) -> None:
@@ -97,7 +82,7 @@ def test_a_store_is_not_copied_onto_itself(shell: Any) -> None:
     assert shell.store.read_bytes() == before
 
 
-@pytest.mark.parametrize("command", [("info",), ("migrate",), ("backup", "copy.db")])
+@pytest.mark.parametrize("command", [("info",), ("backup", "copy.db")])
 def test_a_missing_store_is_not_made(command: tuple[str, ...], shell: Any) -> None:
     """C3"""
     before = sorted(shell.folder.rglob("*"))
@@ -107,7 +92,7 @@ def test_a_missing_store_is_not_made(command: tuple[str, ...], shell: Any) -> No
     assert sorted(shell.folder.rglob("*")) == before
 
 
-@pytest.mark.parametrize("command", [("info",), ("migrate",), ("backup", "copy.db")])
+@pytest.mark.parametrize("command", [("info",), ("backup", "copy.db")])
 @pytest.mark.parametrize(
     ("store", "code", "told"),
     [("memory:", 2, "in memory"), ("notes.txt", 3, "not an SQLite file"), ("other.db", 3, "not one of Outlast's")],
@@ -149,7 +134,7 @@ def test_a_person_at_a_terminal_sees_how_far_it_is(shell: Any) -> None:
     assert Path(shell.folder / "copy.db").exists()
 
 
-@pytest.mark.parametrize("command", ["info", "migrate", "backup"])
+@pytest.mark.parametrize("command", ["info", "backup"])
 def test_every_command_has_help_with_an_example(command: str, shell: Any) -> None:
     answer = shell("db", command, "--help", COLUMNS="100")
     assert answer.exit_code == 0

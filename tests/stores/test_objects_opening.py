@@ -136,7 +136,14 @@ def test_who_only_reads_writes_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"), [('{"format": 99}', "upgrade"), ("[]", "not Outlast's"), ("{}", "not Outlast's"), ("x", "not")]
+    ("content", "said"),
+    [
+        ('{"format": 99}', "upgrade"),
+        ('{"format": 1}', "create a new store"),
+        ("[]", "not Outlast's"),
+        ("{}", "not Outlast's"),
+        ("x", "not"),
+    ],
 )
 def test_a_foreign_or_newer_format_is_refused(content: str, said: str) -> None:
     objects = MemoryStore()

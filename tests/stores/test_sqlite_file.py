@@ -1,8 +1,4 @@
-"""What is special about a store in an SQLite file. What it shares with all others is in `tests/contract`.
-
-`schema.sql` beside this file is what the migrations make of an empty file. After a new migration, renew it by
-`python tests/stores/test_sqlite_file.py` and read the difference: whatever a released migration made must not change.
-"""
+"""What is special about a store in an SQLite file. What it shares with all others is in `tests/contract`."""
 
 from __future__ import annotations
 
@@ -15,7 +11,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -32,12 +27,10 @@ from outlast.history.ids import RunId
 from outlast.history.record import Kind
 from outlast.lifecycle.state import Wait
 from outlast.store import LANDED, Holding, Line, Lost, Query
+from outlast.stores.shared import VERSION
 from outlast.stores.sqlite import SqliteStore
-from outlast.stores.sqlite.schema import VERSION
 from outlast.testing.contract.samples import ANN, BEN, A, B, begin, begin_ready, events, follow, land, summary, trace
 from outlast.testing.contract.wakeups import News
-
-SCHEMA = Path(__file__).with_name("schema.sql")
 
 
 @pytest.fixture
@@ -162,11 +155,14 @@ def test_a_path_below_a_file_is_refused(path: Path) -> None:
 
 
 @pytest.mark.parametrize("readonly", [False, True])
-def test_a_file_of_a_newer_version_is_refused_and_left_as_it_is(path: Path, readonly: bool) -> None:
+@pytest.mark.parametrize(("version", "advice"), [(VERSION + 1, "upgrade Outlast"), (VERSION - 1, "create a new store")])
+def test_a_file_of_another_version_is_refused_and_left_as_it_is(
+    path: Path, readonly: bool, version: int, advice: str
+) -> None:
     use(SqliteStore(path), nothing)
-    write_foreign(path, f"pragma user_version = {VERSION + 1}")
+    write_foreign(path, f"pragma user_version = {version}")
     before = contents(path.parent)
-    with pytest.raises(StoreUnusable, match="upgrade Outlast"):
+    with pytest.raises(StoreUnusable, match=f"{path} has version {version}.*{advice}"):
         SqliteStore(path, readonly=readonly)
     assert contents(path.parent) == before
 
@@ -187,10 +183,6 @@ def dump(path: Path) -> str:
 def fresh_dump(folder: Path) -> str:
     use(SqliteStore(folder / "fresh.db"), nothing)
     return dump(folder / "fresh.db")
-
-
-def test_the_migrations_make_the_schema_that_is_written_down(tmp_path: Path) -> None:
-    assert fresh_dump(tmp_path) == SCHEMA.read_text(), f"if it is meant: python {__file__} writes it down anew"
 
 
 def test_opening_a_file_again_changes_nothing(path: Path) -> None:
@@ -219,7 +211,7 @@ def test_eight_that_open_a_fresh_file_at_once_all_succeed(path: Path, round: int
             await store.close()
 
     asyncio.run(write_and_close())
-    assert dump(path) == SCHEMA.read_text()
+    assert dump(path) == fresh_dump(path.parent)
 
 
 def test_a_file_that_another_prepares_while_we_look_at_it_is_ours(path: Path) -> None:
@@ -240,7 +232,7 @@ def test_a_file_that_another_prepares_while_we_look_at_it_is_ours(path: Path) ->
     apsw.connection_hooks.append(trace_first)
     use(SqliteStore(path), lambda store: land(store, begin(A)))
     assert looks
-    assert dump(path) == SCHEMA.read_text()
+    assert dump(path) == fresh_dump(path.parent)
 
 
 # --- settings
@@ -695,11 +687,6 @@ def test_what_a_process_writes_itself_is_no_news_to_it(
         await other.close()
 
     asyncio.run(scene())
-
-
-if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as folder:
-        SCHEMA.write_text(fresh_dump(Path(folder)))
 
 
 def test_a_file_whose_creation_was_killed_is_completed_by_whoever_reads_it(tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from outlast.history.ids import RunId
 from outlast.history.record import Record
 from outlast.store import Line
 from outlast.stores.sqlite import SqliteStore
-from outlast.stores.sqlite.schema import APPLICATION_ID, MIGRATIONS
 from outlast.testing.contract.samples import A, begin, follow, land
 from outlast.testing.disk import Disk
 
@@ -129,24 +128,4 @@ def test_what_was_acknowledged_between_lines_survives_a_power_cut(path: Path, se
         assert [line.number for line in lines] == list(range(1, len(lines) + 1)), "only the last of them are lost"
 
     use(SqliteStore(path, vfs=disk.name), work_until_the_cut)
-    use(SqliteStore(path), look)
-
-
-def test_a_file_from_before_there_were_lines_is_brought_up_to_date(path: Path) -> None:
-    connection = apsw.Connection(str(path))
-    connection.execute(MIGRATIONS[0])
-    connection.pragma("application_id", APPLICATION_ID)
-    connection.pragma("user_version", 1)
-    connection.execute("""
-    insert into head (run, version, digest, epoch, branch, branch_first, closed, ready, granted)
-    values ('run-a', 3, x'00', 1, 0, 1, 0, 0, 1)""")
-    connection.close()
-
-    async def look(store: SqliteStore) -> None:
-        head = await store.head(A)
-        assert head is not None
-        assert head.version == 3
-        await store.keep([said("hello")])
-        assert [line.text for line in await store.lines(A)] == ["hello"]
-
     use(SqliteStore(path), look)

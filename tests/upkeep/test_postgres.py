@@ -18,10 +18,10 @@ from outlast.settings import Settings, read_settings
 from outlast.stores.folder import FolderBlobs
 from outlast.stores.postgres import PostgresStore
 from outlast.stores.postgres.blobs import DatabaseBlobs
-from outlast.stores.postgres.schema import VERSION
+from outlast.stores.shared import VERSION
 from outlast.testing.contract.samples import ANN, A, begin, land, summary
 from outlast.testing.servers.deeds import carry_out
-from outlast.upkeep import back_up, inspect, migrate
+from outlast.upkeep import back_up, inspect
 
 FLOWS = """
 import outlast as ol
@@ -56,7 +56,7 @@ def test_it_tells_runs_workers_and_blobs(postgres_url: str) -> None:
         await land(store, begin(A, claim=ANN, summary=summary(A)))
         await store.blobs.put(b"four")
         found = await inspect(settings)
-        assert (found.schema, found.newest, found.runs) == (VERSION, VERSION, {"running": 1})
+        assert (found.schema, found.runs) == (VERSION, {"running": 1})
         assert [(worker.id, worker.is_live, worker.runs) for worker in found.workers] == [(ANN, True, 1)]
         assert (found.blob_count, found.blob_bytes, found.blobs) == (1, 4, "the database")
         assert found.library.startswith("PostgreSQL ")
@@ -66,16 +66,12 @@ def test_it_tells_runs_workers_and_blobs(postgres_url: str) -> None:
     asyncio.run(scene())
 
 
-def test_looking_makes_no_store_and_migrating_does(postgres_url: str) -> None:
+def test_looking_makes_no_store(postgres_url: str) -> None:
     async def scene() -> None:
         settings = Settings(store=postgres_url)
         with pytest.raises(StoreUnusable, match="there is no store at"):
             await inspect(settings)
         assert await carry_out(postgres_url, "select 1 from pg_namespace where nspname = '{s}'") == []
-        assert [(done.before, done.after) for done in (await migrate(settings), await migrate(settings))] == [
-            (0, VERSION),
-            (VERSION, VERSION),
-        ]
 
     asyncio.run(scene())
 

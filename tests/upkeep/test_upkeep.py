@@ -1,4 +1,4 @@
-"""The caretaker: how a store stands, its version, and a copy of it (U1 to U3)."""
+"""The caretaker: how a store stands, and a copy of it (U1 to U3)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from outlast.errors import BadInput, Damaged, StoreError, StoreUnusable
 from outlast.history.ids import RunId
 from outlast.settings import Settings
 from outlast.store import BlobRef
-from outlast.stores.sqlite import SqliteStore, database, schema
+from outlast.stores.shared import VERSION
+from outlast.stores.sqlite import SqliteStore
 from outlast.stores.sqlite import upkeep as sqlite_upkeep
 from outlast.testing.contract.samples import ANN, A, B, begin, events, follow, land, summary
-from outlast.upkeep import back_up, inspect, migrate
+from outlast.upkeep import back_up, inspect
 
 LATER = RunId("written-while-it-is-copied")
 LARGE = b"large value " * 300_000
@@ -56,11 +57,7 @@ def test_it_tells_runs_blobs_and_workers(settings: Settings, tmp_path: Path) -> 
     async def scene(store: SqliteStore) -> None:
         await two_runs(store)
         found = await inspect(settings)
-        assert (found.path, found.schema, found.newest) == (
-            tmp_path / "home" / "runs.db",
-            schema.VERSION,
-            schema.VERSION,
-        )
+        assert (found.path, found.schema) == (tmp_path / "home" / "runs.db", VERSION)
         assert sum(found.runs.values()) == 2
         assert (found.blob_count, found.blob_bytes) == (2, len(LARGE) + 5)
         assert [(worker.id, worker.is_live, worker.runs) for worker in found.workers] == [(ANN, True, 1)]
@@ -77,7 +74,7 @@ def test_a_worker_whose_process_is_gone_is_not_alive(settings: Settings) -> None
 
 def test_nothing_is_made_where_no_store_was(settings: Settings, tmp_path: Path) -> None:
     """U1"""
-    for act in (inspect, migrate, lambda settings: back_up(settings, str(tmp_path / "copy.db"))):
+    for act in (inspect, lambda settings: back_up(settings, str(tmp_path / "copy.db"))):
         with pytest.raises(StoreUnusable, match="there is no store at"):
             asyncio.run(act(settings))
     assert list(tmp_path.iterdir()) == []
@@ -85,48 +82,9 @@ def test_nothing_is_made_where_no_store_was(settings: Settings, tmp_path: Path) 
 
 def test_a_store_in_memory_needs_no_care(tmp_path: Path) -> None:
     memory = Settings(store="memory:")
-    for act in (inspect, migrate, lambda settings: back_up(settings, str(tmp_path / "copy.db"))):
+    for act in (inspect, lambda settings: back_up(settings, str(tmp_path / "copy.db"))):
         with pytest.raises(BadInput, match="in memory"):
             asyncio.run(act(memory))
-
-
-# --- its version
-
-
-@pytest.fixture
-def newer(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
-    """From here on this version of Outlast has one more table."""
-
-    def upgrade() -> int:
-        monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, "create table later (x)"))
-        newest = schema.VERSION + 1
-        for module in (schema, database, sqlite_upkeep):
-            monkeypatch.setattr(module, "VERSION", newest)
-        return newest
-
-    return upgrade
-
-
-def test_an_older_file_is_brought_up_to_date_once(settings: Settings, newer: Callable[[], int]) -> None:
-    play(settings, two_runs)
-    newest = newer()
-    done = asyncio.run(migrate(settings))
-    assert (done.before, done.after) == (newest - 1, newest)
-    again = asyncio.run(migrate(settings))
-    assert (again.before, again.after) == (newest, newest)
-    assert sum(asyncio.run(inspect(settings)).runs.values()) == 2
-
-
-def test_an_older_file_can_be_looked_at_and_copied_as_it_is(
-    settings: Settings, newer: Callable[[], int], tmp_path: Path
-) -> None:
-    """One copies before one migrates."""
-    play(settings, two_runs)
-    newest = newer()
-    found = asyncio.run(inspect(settings))
-    assert (found.schema, found.newest, found.runs) == (newest - 1, newest, {})
-    asyncio.run(back_up(settings, str(tmp_path / "copy.db")))
-    assert asyncio.run(inspect(Settings(store=str(tmp_path / "copy.db")))).schema == newest - 1
 
 
 # --- a copy

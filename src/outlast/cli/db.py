@@ -1,4 +1,4 @@
-"""`outlast db`: the store as a whole: how it stands, its version, a copy of it."""
+"""`outlast db`: the store as a whole: how it stands, a copy of it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,8 @@ from outlast.cli.shapes import copy_shape, info_shape
 from outlast.cli.words import counted, plain
 from outlast.settings import Settings
 from outlast.upkeep import Copied, Info, back_up, inspect
-from outlast.upkeep import migrate as bring_up_to_date
 
-app = typer.Typer(
-    cls=Group, no_args_is_help=True, help="Look after the store: how it stands, its version, a copy of it."
-)
+app = typer.Typer(cls=Group, no_args_is_help=True, help="Look after the store: how it stands, a copy of it.")
 
 
 @app.command(cls=Command)
@@ -32,19 +29,6 @@ def info(ctx: typer.Context, store: StoreOption = None, output: FormOption = For
     outlast db info -o json | jq .runs.failed[/dim]
     """
     carry_out(lambda: _info(settings_of(ctx, store), output))
-
-
-@app.command(cls=Command)
-def migrate(ctx: typer.Context, store: StoreOption = None, output: FormOption = Form.TEXT) -> None:
-    """Bring the file of an older version of Outlast to this one.
-
-    Older versions cannot open it afterwards: make a copy first.
-
-    \b
-    [dim]outlast db backup before.db
-    outlast db migrate[/dim]
-    """
-    carry_out(lambda: _migrate(settings_of(ctx, store), output))
 
 
 @app.command(cls=Command)
@@ -80,18 +64,17 @@ async def _info(settings: Settings, output: Form) -> int:
 
 def show_info(found: Info) -> None:
     """One line per question."""
-    is_newest = found.schema == found.newest
     runs = ", ".join(f"{count} {plain(status)}" for status, count in found.runs.items())
     live = sum(worker.is_live for worker in found.workers)
     gone = len(found.workers) - live
     lines = {
         "path": plain(str(found.path)),
         "size": size(found.bytes) + (f", and {size(found.wal_bytes)} of WAL" if found.wal_bytes else ""),
-        "schema": f"{found.schema}" + ("" if is_newest else f", older than {found.newest}: `outlast db migrate`"),
+        "schema": str(found.schema),
         found.kind: found.library,
-        "runs": f"{sum(found.runs.values())}" + (f": {runs}" if runs else "") if is_newest else "unknown",
+        "runs": f"{sum(found.runs.values())}" + (f": {runs}" if runs else ""),
         "blobs": f"{found.blob_count}, {size(found.blob_bytes)} in {plain(str(found.blobs))}",
-        "workers": f"{live} alive" + (f", {gone} gone" if gone else "") if is_newest else "unknown",
+        "workers": f"{live} alive" + (f", {gone} gone" if gone else ""),
     }
     show_columns(screen(), [(Text(name, style="cyan"), Text(line)) for name, line in lines.items()])
 
@@ -104,20 +87,6 @@ def size(count: int) -> str:
             return f"{amount:.3g} {unit}" if unit != "bytes" else counted(count, "byte")
         amount /= 1000
     return f"{amount:,.1f} TB"
-
-
-# --- its version
-
-
-async def _migrate(settings: Settings, output: Form) -> int:
-    done = await bring_up_to_date(settings)
-    if output is Form.JSON:
-        write_json({"path": str(done.path), "before": done.before, "after": done.after}, pretty=True)
-    elif done.before == done.after:
-        _say(f"{done.path} has schema version {done.after}: nothing to do")
-    else:
-        _say(f"{done.path} was brought from schema version {done.before} to {done.after}")
-    return SOUND
 
 
 # --- a copy

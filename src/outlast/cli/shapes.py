@@ -95,7 +95,6 @@ def info_shape(info: Info) -> dict[str, Any]:
         "bytes": info.bytes,
         "wal_bytes": info.wal_bytes,
         "schema": info.schema,
-        "newest_schema": info.newest,
         info.kind: info.library,
         "runs": info.runs,
         "blobs": {"path": str(info.blobs), "count": info.blob_count, "bytes": info.blob_bytes},

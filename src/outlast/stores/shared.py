@@ -8,15 +8,31 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from outlast.errors import BadInput, Damaged
+from outlast.errors import BadInput, Damaged, StoreUnusable
 from outlast.history.record import Kind
 from outlast.lifecycle.summary import Summary
 from outlast.store import Append, Head, Listed, Page, Query, search_text
 
 Refusal: TypeAlias = Literal["version", "epoch", "wait"]
 
+VERSION = 3
+"""The version of what every store holds."""
+
 encode_summary = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Summary).decode
+
+
+def must_be_current(where: str, version: int) -> None:
+    """Refuse a store of another version."""
+    if version > VERSION:
+        raise StoreUnusable(
+            f"{where} has version {version}, this Outlast knows version {VERSION}: upgrade Outlast to open it"
+        )
+    if version < VERSION:
+        raise StoreUnusable(
+            f"{where} has version {version}, of a development version of Outlast that was never released; this one knows "
+            f"version {VERSION} and cannot open it: create a new store"
+        )
 
 
 def refusal(append: Append, head: Head | None, waits: Collection[str]) -> Refusal | None:

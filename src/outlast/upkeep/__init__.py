@@ -1,6 +1,6 @@
 """THE CARETAKER: what is done for a store as a whole, whatever the runs in it do meanwhile.
 
-It tells how a store stands, brings it to this version's tables, makes a copy, and writes runs out as text. It knows stores
+It tells how a store stands, makes a copy, and writes runs out as text. It knows stores
 in an SQLite file and in PostgreSQL, which brings its own program for copies; a store in memory ends with its process and
 needs no care.
 
@@ -17,6 +17,6 @@ from __future__ import annotations
 
 from outlast.upkeep.copying import Copied, Tell, back_up
 from outlast.upkeep.exporting import exported
-from outlast.upkeep.standing import Info, Migrated, Worker, inspect, migrate
+from outlast.upkeep.standing import Info, Worker, inspect
 
-__all__ = ["Copied", "Info", "Migrated", "Tell", "Worker", "back_up", "exported", "inspect", "migrate"]
+__all__ = ["Copied", "Info", "Tell", "Worker", "back_up", "exported", "inspect"]

@@ -1,4 +1,4 @@
-"""How a store on a server stands, and which version its tables are of."""
+"""How a store on a server stands."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from outlast.errors import StoreUnusable
 from outlast.settings import Settings
-from outlast.upkeep.standing import Info, Migrated, Worker, folder_of
+from outlast.upkeep.standing import Info, Worker, folder_of
 
 if TYPE_CHECKING:
     from outlast.stores.postgres.upkeep import Contents
@@ -29,7 +29,6 @@ async def inspect_server(settings: Settings) -> Info:
         bytes=contents.bytes,
         wal_bytes=0,
         schema=contents.version,
-        newest=contents.newest,
         library=contents.library,
         runs=contents.runs,
         workers=tuple(Worker(*each) for each in contents.workers),
@@ -37,19 +36,6 @@ async def inspect_server(settings: Settings) -> Info:
         blob_count=count,
         blob_bytes=size,
     )
-
-
-async def migrate_server(settings: Settings) -> Migrated:
-    """Bring the schema to this version's tables, or make it."""
-    from outlast.stores.postgres import PostgresStore
-
-    before = await _look(settings)
-    store = PostgresStore(settings.store)
-    try:
-        await store.open()
-    finally:
-        await store.close()
-    return Migrated(before.shown, before.version, before.newest)
 
 
 async def _look(settings: Settings) -> Contents:

@@ -1,4 +1,4 @@
-"""How a store stands, and which version its tables are of."""
+"""How a store stands."""
 
 from __future__ import annotations
 
@@ -27,29 +27,19 @@ class Worker(Struct, frozen=True):
 
 
 class Info(Struct, frozen=True, kw_only=True):
-    """How a store stands. While `schema` is older than `newest` it does not tell its runs and workers. A store on a server
-    has no path but a place in words; `kind` is of what made `library`."""
+    """How a store stands. A store on a server has no path but a place in words; `kind` is of what made `library`."""
 
     kind: str = "sqlite"
     path: Path | str
     bytes: int
     wal_bytes: int
     schema: int
-    newest: int
     library: str
     runs: dict[str, int]
     workers: tuple[Worker, ...]
     blobs: Path | str
     blob_count: int
     blob_bytes: int
-
-
-class Migrated(Struct, frozen=True):
-    """From which version of the tables a file was brought to which; the same if there was nothing to do."""
-
-    path: Path | str
-    before: int
-    after: int
 
 
 def file_of(settings: Settings) -> Path:
@@ -60,7 +50,7 @@ def file_of(settings: Settings) -> Path:
     if bucket_at(settings.store) is not None:
         raise BadInput(
             "objects are looked after where they are kept: turn on versioning or replication there, or copy the whole "
-            "prefix with the server's own tools while no worker runs; its format needs no migration"
+            "prefix with the server's own tools while no worker runs"
         )
     if path is None:
         raise BadInput("a store in memory ends with its process; there is no file to look after")
@@ -100,7 +90,6 @@ async def inspect(settings: Settings) -> Info:
         bytes=size_of(path),
         wal_bytes=size_of(path.with_name(f"{path.name}-wal")),
         schema=contents.version,
-        newest=contents.newest,
         library=contents.library,
         runs=contents.runs,
         workers=await _workers(path, contents.workers) if contents.workers else (),
@@ -112,8 +101,9 @@ async def inspect(settings: Settings) -> Info:
 
 async def _inspect_objects(at: BucketAddress, blobs: str) -> Info:
     from outlast.stores.blobfiles import sizes
-    from outlast.stores.objects.opening import NEWEST, open_bucket
+    from outlast.stores.objects.opening import open_bucket
     from outlast.stores.objects.upkeep import look
+    from outlast.stores.shared import VERSION
 
     contents = await look(open_bucket(at, readonly=True))
     folder = Path(os.path.abspath(os.path.expanduser(blobs))) if blobs else None
@@ -123,8 +113,7 @@ async def _inspect_objects(at: BucketAddress, blobs: str) -> Info:
         kind="objects",
         bytes=contents.bytes,
         wal_bytes=0,
-        schema=NEWEST,
-        newest=NEWEST,
+        schema=VERSION,
         library=contents.library,
         runs=contents.runs,
         workers=tuple(Worker(each.worker, each.is_live, each.expires, each.runs) for each in contents.workers),
@@ -157,18 +146,3 @@ def size_of(path: Path) -> int:
         return path.stat().st_size
     except OSError:  # the WAL comes and goes
         return 0
-
-
-async def migrate(settings: Settings) -> Migrated:
-    """Bring the store to this version's tables; several may try at once."""
-    if server_at(settings.store) is not None:
-        from outlast.upkeep.serving import migrate_server
-
-        return await migrate_server(settings)
-    from outlast.stores.sqlite import SqliteStore
-    from outlast.stores.sqlite.upkeep import look
-
-    path = file_of(settings)
-    before = look(path).version
-    await SqliteStore(path).close()
-    return Migrated(path, before, look(path).version)

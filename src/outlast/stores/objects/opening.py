@@ -17,12 +17,12 @@ from outlast.address import BucketAddress
 from outlast.errors import StoreUnusable
 from outlast.stores.objects import keys
 from outlast.stores.objects.bucket import Bucket, Tag
+from outlast.stores.shared import VERSION, must_be_current
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, RetryConfig
 
-NEWEST = 1
-_FORMAT = msgspec.json.encode({"format": NEWEST, "what": "runs of Outlast"})
+_FORMAT = msgspec.json.encode({"format": VERSION, "what": "runs of Outlast"})
 MISSING = (
     "object stores need obstore, which is not installed: install Outlast with its extra, outlast[objects] "
     "(pip install 'outlast[objects]')"
@@ -110,7 +110,4 @@ def _must_be_ours(body: bytes, where: str) -> None:
         version = int(msgspec.json.decode(body)["format"])
     except (msgspec.DecodeError, KeyError, TypeError, ValueError):
         raise StoreUnusable(f"{where} holds an {keys.FORMAT} that is not Outlast's; nothing was changed") from None
-    if version > NEWEST:
-        raise StoreUnusable(
-            f"{where} has version {version} of the format, this version of Outlast knows {NEWEST}: upgrade it to open it"
-        )
+    must_be_current(where, version)

@@ -8,15 +8,15 @@ How it is kept:
 - `log` has one row per append, its body in its exact bytes; the view `event` shows one row per event. `head` is one narrow
   row per run, half of each of its pages left free, without an index on what every append changes: so an append writes over
   it in place. `catalogue` is written only when what people search for changes.
-- A batch of appends is one call of one function (`functions`), one round trip and one flush. It locks the heads in the order
-  of their numbers, so that two batches never wait for each other; what loses is left out, and comes back with why.
+- A batch of appends is one call of one function (`schema.sql`), one round trip and one flush. It locks the heads in the
+  order of their numbers, so that two batches never wait for each other; what loses is left out, and comes back with why.
 - Appends have a connection of their own; everything else shares a few (`connections`). One that breaks is made anew, for as
   long as one is patient: the server may be restarted at any time.
 - A line that is cut while an append is under way leaves its outcome open (`trouble`); the ledger finds out by its id.
 - Many runs are claimed in one call that skips what others are claiming. Leases are by the server's clock.
 - Others hear of what landed by NOTIFY, and by looking (`news`).
 - Blobs are in the database too (`blobs`), unless they are given a folder.
-- Tables and functions are in a schema of their own (`schema`), made and migrated by whoever comes first.
+- Tables and functions are in a schema of their own (`schema`), made by whoever comes first.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class PostgresStore(JournalRows, CatalogRows, ClaimRows, LineRows, UpkeepRows, W
         return self._db.in_flight
 
     async def open(self) -> None:
-        """Connect, and bring the schema to this version; what is wrong with the address or the server shows here."""
+        """Connect, and make the schema if it is not there; what is wrong with the address or the server shows here."""
         await self._db.open()
 
     def reopen(self) -> PostgresStore:

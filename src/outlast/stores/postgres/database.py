@@ -15,7 +15,7 @@ from typing import Any, TypeAlias, TypeVar
 from outlast.address import Server
 from outlast.errors import StoreReadOnly, StoreUnusable
 from outlast.stores.postgres.connections import FIRST_PAUSE, LONGEST_PAUSE, Connection, Pool
-from outlast.stores.postgres.schema import VERSION, in_schema, migrate, must_be_able, version_of
+from outlast.stores.postgres.schema import create, has_schema, in_schema, must_be_able
 from outlast.stores.postgres.trouble import DRIVERS, PASSING, is_cut, while_reading, while_writing
 
 Result = TypeVar("Result")
@@ -35,7 +35,7 @@ _HORIZON = "select pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
 
 
 class Database:
-    """Opened at its first use: connected to, proved to be ours, and brought to this version's tables."""
+    """Opened at its first use: connected to, proved to be ours, and made if it is not there."""
 
     def __init__(self, server: Server, *, readonly: bool, relaxed: bool, patience: float) -> None:
         self.server = server
@@ -65,15 +65,10 @@ class Database:
     async def _prepare(self, connection: Connection) -> int:
         await must_be_able(connection)
         schema = self.server.schema
-        version = await version_of(connection, schema)
-        if version != VERSION and self.readonly:
-            raise StoreUnusable(
-                f"{self.server.shown} has an older schema; open it once for writing to bring it up to date"
-                if version
-                else f"there is no store at {self.server.shown}"
-            )
-        if version != VERSION:
-            await migrate(connection, schema)
+        if not await has_schema(connection, schema):
+            if self.readonly:
+                raise StoreUnusable(f"there is no store at {self.server.shown}")
+            await create(connection, schema)
         horizon: int = await connection.fetchval(_HORIZON)
         return horizon
 

@@ -1,29 +1,24 @@
-"""The schema, as the migrations that made it. A migration that has been released is never edited."""
+"""Which schema a server has, and how the schema is made."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from outlast.errors import StoreUnusable
 from outlast.stores.postgres.connections import Connection
-from outlast.stores.postgres.functions import FUNCTIONS
-from outlast.stores.postgres.tables import TABLES
-
-MIGRATIONS: tuple[str, ...] = (TABLES + FUNCTIONS,)
-VERSION = len(MIGRATIONS)
+from outlast.stores.shared import VERSION, must_be_current
 
 OLDEST_SERVER = 14
 LOCK = 0x4F75_744C
-"""The advisory lock of whoever migrates, "OutL"; the second half of its number is of the schema."""
+"""The advisory lock of whoever makes the schema, "OutL"; the second half of its number is of the schema."""
 
+BY_INDEX = (
+    "set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set plan_cache_mode = force_generic_plan "
+    "set jit = off set lock_timeout = '10s'"
+)
 _WHAT_IS_IT = """
 select to_regclass($1 || '.migration') is not null,
        (select count(*) from pg_class c join pg_namespace n on n.oid = c.relnamespace where n.nspname = $1)"""
-_VERSION = "select coalesce(max(version), 0) from {s}.migration"
-_MAKE = """
-create schema if not exists {s};
-create table if not exists {s}.migration (
-    version int primary key,
-    applied timestamptz not null default now()
-);"""
 _DONE = "insert into {s}.migration (version) values ($1)"
 
 
@@ -32,22 +27,20 @@ def in_schema(text: str, schema: str) -> str:
     return text.replace("{s}", schema)
 
 
-async def version_of(connection: Connection, schema: str) -> int:
-    """How many migrations the schema has seen, 0 if it is not there; `StoreUnusable` if it is not ours or of the future."""
+async def has_schema(connection: Connection, schema: str) -> bool:
+    """Whether the schema is there; `StoreUnusable` if it is not ours or of another version."""
     is_ours, tables = await connection.fetchrow(_WHAT_IS_IT, schema)
-    if not is_ours:
-        if tables:
-            raise StoreUnusable(
-                f"there is a schema {schema}, but it is not one of Outlast's; nothing was changed. "
-                "Name another with ?schema=… in the URL"
-            )
-        return 0
-    version: int = await connection.fetchval(in_schema(_VERSION, schema))
-    if version > VERSION:
-        raise StoreUnusable(
-            f"the schema {schema} has version {version}, this version of Outlast knows {VERSION}: upgrade Outlast to open it"
+    if is_ours:
+        must_be_current(
+            f"the schema {schema}",
+            await connection.fetchval(in_schema("select max(version) from {s}.migration", schema)),
         )
-    return version
+    elif tables:
+        raise StoreUnusable(
+            f"there is a schema {schema}, but it is not one of Outlast's; nothing was changed. "
+            "Name another with ?schema=… in the URL"
+        )
+    return bool(is_ours)
 
 
 async def must_be_able(connection: Connection) -> None:
@@ -59,14 +52,11 @@ async def must_be_able(connection: Connection) -> None:
         raise StoreUnusable(f"this database keeps text as {encoding}; make one with encoding UTF8")
 
 
-async def migrate(connection: Connection, schema: str) -> None:
-    """Bring the schema to `VERSION`. Several processes may come here at once; one of them does it, the others wait."""
+async def create(connection: Connection, schema: str) -> None:
+    """Make the schema. Several processes may come here at once; one of them does it, the others wait."""
     async with connection.transaction():
         await connection.execute("select pg_advisory_xact_lock($1::int, hashtext($2))", LOCK, schema)
-        version = await version_of(connection, schema)
-        if version == VERSION:
-            return
-        await connection.execute(in_schema(_MAKE, schema))
-        for number in range(version, VERSION):
-            await connection.execute(in_schema(MIGRATIONS[number], schema))
-            await connection.execute(in_schema(_DONE, schema), number + 1)
+        if not await has_schema(connection, schema):
+            text = Path(__file__).with_name("schema.sql").read_text("utf-8").replace("{by_index}", BY_INDEX)
+            await connection.execute(in_schema(text, schema))
+            await connection.execute(in_schema(_DONE, schema), VERSION)

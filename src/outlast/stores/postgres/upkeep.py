@@ -1,4 +1,4 @@
-"""Looking at the schema as a whole. It needs none of today's tables, so one of an older version can be looked at too."""
+"""Looking at the schema as a whole."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import NamedTuple
 from outlast.history.ids import WorkerId
 from outlast.stores.postgres.connections import Connection
 from outlast.stores.postgres.rows import Rows, told
-from outlast.stores.postgres.schema import VERSION, in_schema, version_of
+from outlast.stores.postgres.schema import has_schema, in_schema
+from outlast.stores.shared import VERSION
 
 _BYTES = """
 select coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint from pg_class c
@@ -29,11 +30,10 @@ class Enrolled(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """What is in a schema; version 0 if there is none. One of an older version only tells its version and size."""
+    """What is in a schema; version 0 if there is none."""
 
     shown: str
     version: int
-    newest: int
     library: str
     bytes: int
     runs: dict[str, int]
@@ -51,18 +51,13 @@ class UpkeepRows(Rows):
 
     async def _look(self, connection: Connection) -> Contents:
         schema, shown = self._db.server.schema, self._db.server.shown
-        version = await version_of(connection, schema)
         major, minor = connection.get_server_version()[:2]
+        library = f"PostgreSQL {major}.{minor}"
+        if not await has_schema(connection, schema):
+            return Contents(shown, 0, library, 0, {}, (), 0, 0)
         size = await connection.fetchval(_BYTES, schema)
-        seen = Contents(shown, version, VERSION, f"PostgreSQL {major}.{minor}", size, {}, (), 0, 0)
-        if version != VERSION:
-            return seen
         runs = await connection.fetch(in_schema(_RUNS, schema))
         workers = await connection.fetch(in_schema(_WORKERS, schema))
         blobs = await connection.fetchrow(in_schema(_BLOBS, schema))
-        return seen._replace(
-            runs=dict(runs),
-            workers=tuple(Enrolled(WorkerId(told(id)), is_live, until, held) for id, is_live, until, held in workers),
-            blob_count=blobs[0],
-            blob_bytes=blobs[1],
-        )
+        enrolled = tuple(Enrolled(WorkerId(told(id)), is_live, until, held) for id, is_live, until, held in workers)
+        return Contents(shown, VERSION, library, size, dict(runs), enrolled, blobs[0], blobs[1])

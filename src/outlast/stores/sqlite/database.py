@@ -25,7 +25,7 @@ from outlast.errors import (
     StoreReadOnly,
     StoreUnusable,
 )
-from outlast.stores.sqlite.schema import VERSION, migrate, version_of
+from outlast.stores.sqlite.schema import create, has_schema
 
 Result = TypeVar("Result")
 
@@ -76,14 +76,12 @@ class Database:
             if not self.path.is_file():
                 raise StoreUnusable(f"there is no store at {self.path}")
             try:
-                connection, version = self._patiently(self._open_reader)
+                connection, is_made = self._patiently(self._open_reader)
             except (apsw.ReadOnlyError, apsw.CantOpenError):
                 self._patiently(self._complete_creation)
-                connection, version = self._patiently(self._open_reader)
-            if not version:
+                connection, is_made = self._patiently(self._open_reader)
+            if not is_made:
                 raise StoreUnusable(f"{self.path} is an empty file, and no store yet; the first run in it makes it one")
-            if version != VERSION:
-                raise StoreUnusable(f"{self.path} has an older schema; open it once for writing to bring it up to date")
             return connection
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -97,15 +95,15 @@ class Database:
         self._patiently(lambda: _prepare(connection))
         return connection
 
-    def _open_reader(self) -> tuple[apsw.Connection, int]:
+    def _open_reader(self) -> tuple[apsw.Connection, bool]:
         connection = self._connect(writable=False)
-        return connection, version_of(connection)
+        return connection, has_schema(connection)
 
     def _complete_creation(self) -> None:
         """Do what the next writer would: a process that was killed while it made the file left a journal to roll back."""
         connection = self._connect(writable=True)
         try:
-            if not version_of(connection):
+            if not has_schema(connection):
                 _prepare(connection)
         finally:
             connection.close()
@@ -117,7 +115,7 @@ class Database:
         except (apsw.ReadOnlyError, apsw.CantOpenError):
             return  # left in the middle of being made: only a connection that may write can look into it
         try:
-            version_of(connection)
+            has_schema(connection)
         except (apsw.ReadOnlyError, apsw.CantOpenError):
             return
         finally:
@@ -312,13 +310,14 @@ class _Checkpointer:
 
 
 def _prepare(connection: apsw.Connection) -> None:
-    """WAL mode and today's tables. Several processes may come here at once; one of them does it."""
-    if version_of(connection) == VERSION and connection.pragma("journal_mode") == "wal":
+    """WAL mode and the tables. Several processes may come here at once; one of them does it."""
+    if has_schema(connection) and connection.pragma("journal_mode") == "wal":
         return
     connection.pragma("journal_mode", "wal")
     connection.execute("begin immediate")
     try:
-        migrate(connection, version_of(connection))
+        if not has_schema(connection):
+            create(connection)
         connection.execute("commit")
     except BaseException:
         _roll_back(connection)

@@ -1,145 +1,33 @@
-"""The tables, as the migrations that made them. A migration that has been released is never edited."""
+"""Which schema a file has, and how the schema is made."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import apsw
 
 from outlast.errors import StoreUnusable
+from outlast.stores.shared import VERSION, must_be_current
 
 APPLICATION_ID = 0x4F75_744C  # "OutL"
-
-MIGRATIONS: tuple[str, ...] = (
-    """
-    create table head (
-        id integer primary key,
-        run text not null unique,
-        version integer not null,
-        digest blob not null,
-        epoch integer not null,
-        branch integer not null,
-        branch_first integer not null,
-        closed integer not null,
-        ready integer not null,
-        granted integer not null,
-        interrupted text not null default ''
-    );
-    create index head_ready on head (id) where ready = 1 and closed = 0;
-    create index head_open on head (id) where closed = 0;
-
-    create table log (
-        id integer primary key,
-        run integer not null references head (id),
-        first integer not null,
-        count integer not null,
-        branch integer not null,
-        epoch integer not null,
-        kind integer not null,
-        append_id blob not null,
-        time integer not null,
-        body blob not null,
-        digest blob not null
-    );
-    create unique index log_run_first on log (run, first);
-
-    create table catalogue (
-        id integer primary key references head (id),
-        run text not null,
-        at integer not null,
-        status text not null,
-        workflow text not null,
-        parent text not null,
-        created integer not null,
-        text text not null,
-        body blob not null
-    );
-    create index catalogue_created on catalogue (created, run);
-    create index catalogue_status on catalogue (status, created, run);
-    create index catalogue_workflow on catalogue (workflow, created, run);
-    create index catalogue_parent on catalogue (parent, created, run) where parent != '';
-
-    create table tag (
-        tag text not null,
-        run integer not null references head (id),
-        primary key (tag, run)
-    ) without rowid;
-    create index tag_run on tag (run);
-
-    create table scratch (
-        run integer primary key references head (id),
-        body blob not null
-    );
-
-    create table wait (
-        run integer not null references head (id),
-        name text not null,
-        kind text not null,
-        due integer,
-        body blob not null,
-        primary key (run, name)
-    ) without rowid;
-    create index wait_due on wait (due) where due is not null;
-    create index wait_kind on wait (kind, run, name);
-
-    create table worker (
-        id text primary key,
-        expires integer not null
-    ) without rowid;
-
-    create table claim (
-        run integer primary key references head (id),
-        worker text not null,
-        epoch integer not null
-    );
-    create index claim_worker on claim (worker);
-
-    -- One row per event, for people with a SQL prompt: a body is a JSON array in its exact bytes.
-    create view event as
-        select head.run as run, log.first + item.key as seq, log.branch as branch,
-               item.value ->> 'type' as type, item.value ->> 'node' as node,
-               datetime(log.time / 1000000, 'unixepoch') as time, item.value as body
-        from log join head on head.id = log.run, json_each(cast(log.body as text)) as item;
-    """,
-    """
-    create table line (
-        id integer primary key,
-        run integer not null,
-        number integer not null,
-        node text not null,
-        attempt integer not null,
-        place integer not null,
-        time integer not null,
-        level text not null,
-        logger text not null,
-        text text not null
-    );
-    create unique index line_run_number on line (run, number);
-    create unique index line_attempt on line (run, node, attempt, place);
-    """,
-)
-
-VERSION = len(MIGRATIONS)
 
 _WHAT_IS_IT = """
 select (select user_version from pragma_user_version), (select application_id from pragma_application_id),
        (select count(*) from sqlite_schema)"""
 
 
-def version_of(connection: apsw.Connection) -> int:
-    """How many migrations the file has seen; `StoreUnusable` if it is not ours or from the future."""
+def has_schema(connection: apsw.Connection) -> bool:
+    """Whether the file is a store, not an empty file; `StoreUnusable` if it is not ours or of another version."""
     version, mark, tables = map(int, connection.execute(_WHAT_IS_IT).get)
     if mark != APPLICATION_ID and (mark or version or tables):
         raise StoreUnusable(f"{connection.filename} is an SQLite file, but not one of Outlast's; nothing was changed")
-    if version > VERSION:
-        raise StoreUnusable(
-            f"{connection.filename} has schema version {version}, this version of Outlast knows {VERSION}: "
-            "upgrade Outlast to open it"
-        )
-    return version
+    if version:
+        must_be_current(connection.filename, version)
+    return version != 0
 
 
-def migrate(connection: apsw.Connection, version: int) -> None:
-    """Bring the file from `version` to `VERSION`; the caller holds the write lock."""
-    for number in range(version, VERSION):
-        connection.execute(MIGRATIONS[number])
+def create(connection: apsw.Connection) -> None:
+    """Make the schema in an empty file; the caller holds the write lock."""
+    connection.execute(Path(__file__).with_name("schema.sql").read_text("utf-8"))
     connection.pragma("application_id", APPLICATION_ID)
     connection.pragma("user_version", VERSION)

@@ -1,7 +1,6 @@
 """Looking after the file: what is in it, and a copy of it while others write.
 
-Everything here goes through a connection that cannot change the file, and none of it needs today's tables: a file of an
-older version can be looked at and copied before it is brought up to date.
+Everything here uses a connection that cannot change the file.
 """
 
 from __future__ import annotations
@@ -15,8 +14,9 @@ from msgspec import Struct
 
 from outlast.errors import Damaged
 from outlast.history.ids import WorkerId
+from outlast.stores.shared import VERSION
 from outlast.stores.sqlite.database import _told as told
-from outlast.stores.sqlite.schema import VERSION, version_of
+from outlast.stores.sqlite.schema import has_schema
 
 PATIENCE_MS = 10_000
 PAGES = 1000
@@ -36,10 +36,9 @@ class Enrolled(Struct, frozen=True):
 
 
 class Contents(Struct, frozen=True):
-    """What is in a file. One of an older version only tells its version."""
+    """What is in a file; version 0 if it is empty."""
 
     version: int
-    newest: int
     library: str
     runs: dict[str, int] = {}
     workers: tuple[Enrolled, ...] = ()
@@ -48,19 +47,18 @@ class Contents(Struct, frozen=True):
 def look(path: Path) -> Contents:
     """What is in the file at `path`."""
     with told(f"look into {path}"), closing(_reader(path)) as db:
-        version, library = version_of(db), apsw.sqlite_lib_version()
-        if version != VERSION:
-            return Contents(version, VERSION, library)
+        if not has_schema(db):
+            return Contents(0, apsw.sqlite_lib_version())
         runs = {str(status): int(count) for status, count in db.execute(_RUNS)}
         workers = tuple(Enrolled(WorkerId(str(id)), int(until), int(held)) for id, until, held in db.execute(_WORKERS))
-        return Contents(version, VERSION, library, runs, workers)
+        return Contents(VERSION, apsw.sqlite_lib_version(), runs, workers)
 
 
 def copy(path: Path, target: Path) -> Generator[tuple[int, int], None, None]:
     """Copy the file as it is when this begins into a new one, whatever others write meanwhile; yields how many pages are
     done, and of how many. The caller flushes the new file."""
     with told(f"copy {path} to {target}"), closing(_reader(path)) as old, closing(apsw.Connection(str(target))) as new:
-        version_of(old)
+        has_schema(old)
         # Held to the end: without a transaction of its own, a copy starts over whenever somebody else has written.
         old.execute("begin; select count(*) from sqlite_schema").fetchall()
         new.pragma("synchronous", "off")
@@ -73,7 +71,7 @@ def copy(path: Path, target: Path) -> Generator[tuple[int, int], None, None]:
 def check(path: Path) -> None:
     """`Damaged` if the file does not open or its pages do not fit together."""
     with told(f"check {path}"), closing(_reader(path)) as db:
-        version_of(db)
+        has_schema(db)
         verdict = db.execute("pragma quick_check(1)").get
         if verdict != "ok":
             raise Damaged(f"the pages of {path} do not fit together: {verdict}")
