@@ -42,11 +42,13 @@ async def main(path: Path) -> None:
     await pen.append([e.NodeScheduled(node="ship"), e.NodeStarted(node="ship")])
     print(f"ann said yes; {ORDER} is {pen.state.status}, and its worker goes silent")
 
-    store.skew = int(TTL * 2 * 1_000_000)  # a minute later, by the store's clock
-    second = Ledger(store)
+    (path.parent / f"{path.name}.workers" / f"{worker}.lock").unlink()  # a worker is alive while it holds this lock
+    elsewhere = SqliteStore(path, blobs=path.parent / "blobs")
+    elsewhere.skew = int(TTL * 2 * 1_000_000)  # a minute later, by the store's clock
+    second = Ledger(elsewhere)
     other = second.new_worker_id()
-    await store.enrol(other, TTL)
-    (claim,) = await store.claim(other, runs=[ORDER])
+    await elsewhere.enrol(other, TTL)
+    (claim,) = await elsewhere.claim(other, runs=[ORDER])
     successor = await second.take_over(claim)
     print(f"another worker took over under epoch {claim.epoch}: node ship gets its second attempt")
 
@@ -64,7 +66,8 @@ async def main(path: Path) -> None:
         release=True,
     )
     print(f"{ORDER} is {successor.state.status}, {successor.head.version} events, digest {successor.head.digest.hex()}")
-    await store.retire(other)
+    await elsewhere.retire(other)
+    await elsewhere.close()
     await store.close()
 
 

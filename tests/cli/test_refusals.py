@@ -236,7 +236,7 @@ def test_the_store_may_be_named_before_or_after_the_command(shell: Any, monkeypa
 
 
 def test_ctrl_c_ends_a_command_with_130(shell: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def interrupted(self: Client, run: str) -> None:
+    async def interrupted(self: Client, run: str, **_: Any) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Client, "verify", interrupted)
@@ -244,7 +244,7 @@ def test_ctrl_c_ends_a_command_with_130(shell: Any, monkeypatch: pytest.MonkeyPa
 
 
 def test_the_exit_codes_are_in_the_help(shell: Any) -> None:
-    told = shell("--help", COLUMNS="100").stdout
+    told = shell("--help", COLUMNS="120").stdout
     for code, meaning in EXIT_CODES.items():
         assert f"{code}  {meaning}" in told
 

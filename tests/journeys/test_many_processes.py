@@ -158,7 +158,8 @@ class Race:
         await (await self.start(role)).ready
 
     async def freeze(self) -> None:
-        """Stop one that holds runs, until others hold them; then let it go on in the belief that nothing happened."""
+        """Stop a worker that holds runs until others hold them, then let it continue. Its lock is removed first: while it
+        is held, nobody takes the runs."""
         for _ in range(10):
             busy = [member for member in self.living("worker") if self._held_by(await member.ready)]
             if not busy:
@@ -166,6 +167,7 @@ class Race:
                 continue
             victim = self.rng.choice(busy)
             _stop(victim.process.pid)
+            Path(f"{self.path}.workers", f"{await victim.ready}.lock").unlink(missing_ok=True)
             if self._can_others_write():
                 await self._until_robbed(await victim.ready)
                 victim.process.send_signal(signal.SIGCONT)

@@ -114,7 +114,7 @@ class Watcher:
 
     def look(self) -> None:
         for file in self._folder.glob("[!.]*.txt"):
-            if not file.stem.endswith("_interrupted"):
+            if "_interrupted" not in file.stem:
                 self.seen.add(file.stem)
                 if file.read_bytes() != whole(file.stem):
                     self.torn.append(file.stem)

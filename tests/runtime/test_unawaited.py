@@ -25,7 +25,7 @@ async def plus_one(number: int) -> int:
 
 
 @ol.workflow
-async def child(number: int = 0) -> int:
+async def small_child(number: int = 0) -> int:
     return await plus_one(number)
 
 
@@ -42,7 +42,7 @@ def line_of(fn: Callable[..., Any], text: str) -> str:
 
 CALLS: dict[str, Callable[[], Any]] = {
     "node": lambda: plus_one(1),
-    "child": lambda: child(1),
+    "child": lambda: small_child(1),
     "sleep": lambda: ol.sleep(1),
     "ask": lambda: ol.ask("Who?"),
     "approve": lambda: ol.approve("Pay?"),
@@ -125,7 +125,7 @@ async def test_a_run_that_ends_with_calls_never_awaited_fails_and_names_each(sta
         kept = plus_one(3)
         ol.gather(plus_one(4))
         ol.map(plus_one, [5])
-        child(6)
+        small_child(6)
         assert kept is not None
         return await plus_one(2)
 
@@ -138,7 +138,7 @@ async def test_a_run_that_ends_with_calls_never_awaited_fails_and_names_each(sta
         "gather": "ol.gather",
         "plus_one#3": "ol.gather",
         "map of plus_one#4": "ol.map",
-        "child": "child(6)",
+        "child": "small_child(6)",
     }.items():
         assert f"{name} ({line_of(hasty.fn, text)})" in said, (name, said)
 

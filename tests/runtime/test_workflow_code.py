@@ -1302,8 +1302,8 @@ async def test_an_engine_that_adopts_nothing_goes_on_with_what_a_child_of_its_ru
     await stage.crash(engine)
     gated.gate.set()
     engine = await stage.engine(adopts=False)
-    resumed = await engine.resume(handle.run)
-    assert await soon(resumed.result()) == 3
+    await engine.stand_by(handle.run)
+    assert await soon(engine.result(handle.run)) == 3
 
 
 async def test_a_plain_workflow_continues_as_another_run(stage: Any) -> None:

@@ -111,7 +111,7 @@ def test_an_sqlite_file_of_others_is_refused_and_left_as_it_is(
 def test_a_file_of_a_newer_version_is_refused_by_its_name(path: Path) -> None:
     asyncio.run(SqliteStore(path).close())
     write_foreign(path, "pragma user_version = 99")
-    with pytest.raises(StoreUnusable, match=f"{path.name} has schema version 99, .*: upgrade Outlast to open it"):
+    with pytest.raises(StoreUnusable, match=f"{path.name} has version 99, .*: upgrade Outlast to open it"):
         SqliteStore(path)
 
 
@@ -425,7 +425,7 @@ async def work():
 
 asyncio.run(work())
 """
-FORK = "child = os.fork(); print(child, flush=True) if child else time.sleep(60)"
+FORK = "os.fork() or (print(os.getpid(), flush=True), time.sleep(60))"
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typing import Any
 
 from outlast.client.going_back import PATIENCE, GoingBack, given_by_hand, signed
 from outlast.client.handle import Handle
-from outlast.errors import Claimed, Gone, OutlastError, Overtaken, Refused
+from outlast.errors import Claimed, Damaged, Gone, OutlastError, Overtaken, Refused
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger import Pen
@@ -151,9 +151,10 @@ class Steering(GoingBack):
     async def _reopen(self, run: RunId, node: str | None, by: str, feedback: e.Value, *, force: bool) -> Handle[Any]:
         by, created = words("by", by), await created_of(self._store, run)
         workflow = find_workflow(created, self._apps) if self._worker is not None else None
-        await self._must_be_sound(run)
         verb: Verb = "resume" if node is None else "retry"
-        await self._must_allow(run, verb)
+        with suppress(Damaged):  # which is reported below, with what to do
+            await self._must_allow(run, verb)
+        await self._must_be_sound(run)
         if created.exclusive:
             await self._must_be_free(created.exclusive, run)
         summary = await self.get(run)

@@ -19,7 +19,7 @@ from outlast.stores.objects import ObjectStore
 from outlast.stores.objects.bucket import Bucket, Listed
 from outlast.stores.objects.opening import bucket_over, open_bucket
 from outlast.stores.sqlite import SqliteStore
-from outlast.testing.faults import Faults
+from outlast.testing.faults import Faults, hide_locks
 from outlast.testing.leaping import LeapingLoop
 from outlast.testing.servers import s3
 
@@ -83,7 +83,9 @@ class SqliteDoor(Door):
         return SqliteStore(self.folder / str(self.number) / "runs.db", durability="relaxed", commit="inline")
 
     async def bury(self, store: Store, *, is_reachable: bool) -> None:
-        if not is_reachable:
+        if is_reachable:
+            hide_locks(store)  # the system has freed them
+        else:
             await store.close()
 
 

@@ -131,10 +131,11 @@ def faulty(store: Store, fault: Fault | None = None) -> tuple[Store, Faults]:
 
 
 def hide_locks(store: Store) -> None:
-    """As on a file system without locks: from now on only their time says whether the workers of this door live."""
+    """As on a file system without locks: from now on only the expiry says whether the workers of this store are alive."""
     inner: Any = bare(store)
     for worker in list(getattr(inner, "_locks", ())):
         inner._unlock(worker)
+    inner._lock_up = lambda _: None
 
 
 def bare(store: Store) -> Store:
