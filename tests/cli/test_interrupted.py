@@ -108,8 +108,9 @@ def test_the_doctor_says_that_an_unrepeatable_node_will_hold_its_run_and_that_it
     assert "outlast resume d takes it over and holds it for a person" in looked
     assert "goes on here and now" not in looked
     fixed = project("doctor", "d", "--fix").stdout
-    assert "the run is now held, a person has to decide: node once_only was interrupted" in fixed
-    assert "outlast resume d goes on with it; outlast cancel d ends it" in fixed
+    assert json.loads(project("show", "d", "-o", "json").stdout)["held"] is True
+    assert "outlast retry d once_only does it again" in fixed
+    assert "outlast cancel d ends it" in fixed
 
 
 def test_the_doctor_says_what_a_workflow_that_is_to_be_held_comes_to(project: Any) -> None:
