@@ -381,6 +381,37 @@ async def test_edited_inputs_are_what_the_node_is_called_with(stage: Any, witnes
     await witness(engine, handle.run).look()
 
 
+WRONG_EDITS = {
+    "unknown parameter": ({"inputs": {"nobody": 1}}, r"no parameter 'nobody'.*work\(name: str\) -> str"),
+    "wrong type": ({"inputs": {"name": 5}}, r"work\(name\).*work\(name: str\) -> str"),
+    "wrong output": ({"output": 5}, r"output of node work#2.*work\(name: str\) -> str"),
+}
+
+
+@pytest.mark.parametrize("edit", list(WRONG_EDITS))
+@pytest.mark.parametrize("is_live", [False, True], ids=["completed", "live"])
+async def test_an_edit_that_does_not_fit_the_node_is_refused_and_nothing_is_appended(
+    stage: Any, edit: str, is_live: bool
+) -> None:
+    @ol.workflow
+    async def asking(is_live: bool) -> list[str]:
+        results = [await work("a"), await work("b")]
+        return [*results, str(await ol.ask("More?"))] if is_live else results
+
+    engine = await stage.engine()
+    handle = await engine.start(asking, is_live)
+    if is_live:
+        await stage.until(engine, handle.run, e.InteractionRequested)
+    else:
+        await handle.result()
+    before = await stage.events(engine, handle.run)
+    given, told = WRONG_EDITS[edit]
+    with pytest.raises(ol.BadInput, match=told):
+        await engine.jump(handle.run, "work#2", **given)
+    assert await stage.events(engine, handle.run) == before
+    assert await engine.newest(handle.run) == 0
+
+
 async def test_to_edit_one_of_large_inputs_keeps_the_others(stage: Any) -> None:
     @ol.node
     async def measure(text: str, more: str = "", unit: str = "m") -> str:

@@ -28,6 +28,8 @@ from outlast.lifecycle.actions import Verb
 from outlast.lifecycle.forking import forked
 from outlast.lifecycle.status import Status
 from outlast.lifecycle.turning import Turn
+from outlast.runtime import registry
+from outlast.runtime.edits import must_fit
 from outlast.runtime.ends import created_of, end_as_asked
 from outlast.runtime.finding import find_workflow
 from outlast.runtime.turns import turn_as_requested
@@ -125,6 +127,9 @@ class GoingBack(Healer):
         if upto is None:
             await self._must_be_possible(run, turn)
             await self._must_allow(run, verb)
+            known = workflow or registry.known(created.workflow)
+            if known is not None:
+                await must_fit(self._store, run, known, turn)
         if created.exclusive:
             await self._must_be_free(created.exclusive, run)
         try:

@@ -25,6 +25,15 @@ class Packed(Struct, frozen=True):
     kwargs: dict[str, Any]
 
 
+class _Written(str):
+    """An annotation that the code holds as text; `inspect` shows it without quotes."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
 class Arguments:
     """Packs and unpacks what one function is called with. Values that were left to their defaults are not written."""
 
@@ -120,6 +129,39 @@ class Arguments:
         if told:
             raise BadInput(f"the stored arguments hold {', '.join(sorted(told))}, which is not known now")
         return tuple(args), kwargs
+
+    def must_take(self, inputs: Value) -> None:
+        """Raise `BadInput` if one of these is not an argument of the function or not of its type. They may be only some."""
+        kinds = {each.kind: each.name for each in self.signature.parameters.values()}
+        more, rest = kinds.get(inspect.Parameter.VAR_POSITIONAL), kinds.get(inspect.Parameter.VAR_KEYWORD)
+        for name, raw in msgspec.json.decode(inputs, type=dict[str, msgspec.Raw]).items():
+            if name == MORE and more is not None:
+                self._must_be_of(more, msgspec.json.decode(raw, type=list[msgspec.Raw]))
+            elif name in self.signature.parameters and name not in (more, rest):
+                self._must_be_of(name, [raw])
+            elif rest is not None:
+                self._must_be_of(rest, [raw])
+            else:
+                raise BadInput(f"{self._name} has no parameter {name!r}; its signature is {self.shown}")
+
+    def _must_be_of(self, name: str, values: list[msgspec.Raw]) -> None:
+        try:
+            for raw in values:
+                self.codec(name).decode(raw)
+        except BadInput as error:
+            raise BadInput(f"{self._called(name)}: {error}; its signature is {self.shown}") from error
+
+    @property
+    def shown(self) -> str:
+        """The signature for people: `draft(customer: str, tone: str = 'friendly') -> str`."""
+        signature = self.signature
+        parameters = [
+            each.replace(annotation=_Written(each.annotation)) if isinstance(each.annotation, str) else each
+            for each in signature.parameters.values()
+        ]
+        returns = signature.return_annotation
+        returns = _Written(returns) if isinstance(returns, str) else returns
+        return f"{self._name}{signature.replace(parameters=parameters, return_annotation=returns)}"
 
     def _called(self, name: str) -> str:
         """What an argument is called in a refusal."""

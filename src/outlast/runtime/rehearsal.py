@@ -19,6 +19,7 @@ from outlast.history.lineage import Branch, Interval, holder, lineage
 from outlast.history.record import Entry, Record
 from outlast.ledger.reading import Told, branches_of, fold_within, head_of, records
 from outlast.lifecycle.state import State
+from outlast.runtime.asks import NodeAsk
 from outlast.runtime.code import Code, Continue
 from outlast.runtime.ends import created_of
 from outlast.runtime.failures import kind_of
@@ -79,6 +80,20 @@ async def rehearse(
         difference = await _difference(log, workflow, created) if upto else None
     said = (None, None) if first is None else (str(first), first.seq)
     return Rehearsal(run, workflow.spec.name, whole.head.branch, whole.events, upto, *said)
+
+
+async def asked_at(store: Store, run: RunId, workflow: Workflow[..., Any], node: str, upto: int) -> NodeAsk | None:
+    """The call of a node that the code waits for at event `upto`. None if there is none, or if code and log differ."""
+    log = await (await _Log.of(store, run, None)).cut(upto)
+    code = Code(run, workflow)
+    try:
+        await Replay(code, await created_of(store, run), log).run()
+        ask = code.open.get(node)
+    except Divergence:
+        return None
+    finally:
+        code.dismiss()
+    return ask if isinstance(ask, NodeAsk) else None
 
 
 class _Log:
