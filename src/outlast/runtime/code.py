@@ -20,6 +20,7 @@ from outlast.runtime.callers import shown
 from outlast.runtime.capture import ReplaySilencer, is_replaying
 from outlast.runtime.disguises import revealed_here
 from outlast.runtime.failures import error_from
+from outlast.runtime.hearing import replays_silenced
 from outlast.runtime.loop import Alarm, WorkflowLoop
 from outlast.runtime.places import PlacedFuture
 from outlast.runtime.scope import Scope, current
@@ -156,6 +157,10 @@ class Code:
         """Nobody drives it any more. What it waits for is cancelled and whatever it asks is refused, so that it ends and
         nothing of it is left for the collector of garbage. What it says while it ends is not heard."""
         self._is_dismissed = self.silencer.on = True
+        with replays_silenced():
+            self._end()
+
+    def _end(self) -> None:
         for ask in self.open.values():
             ask.future.settled().cancel()
         self._loop.end()

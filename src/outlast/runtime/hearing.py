@@ -1,6 +1,6 @@
-"""What is heard: the two places where a process listens to what is logged and printed in it.
+"""What is heard: the places where a process listens to what is logged and printed in it.
 
-Both are put in place by the first who listens and taken away with the last. They ask `capture` whose words they hear, and
+They are put in place by the first who listens and taken away with the last. They ask `capture` whose words they hear, and
 let everything through that belongs to nobody.
 
 Logging is heard where a logger hands a record to its handlers (`logging.Logger.callHandlers`), after the levels and filters
@@ -17,9 +17,10 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import suppress
-from typing import Any, Protocol, TextIO, cast
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
+from typing import Any, Literal, Protocol
 
 from outlast.runtime import disguises, far
 from outlast.runtime.capture import is_silent, speaker
@@ -102,23 +103,28 @@ def _told(record: logging.LogRecord) -> str:
     return "\n".join(parts)
 
 
-class StdoutTee:
-    """Stands in for `sys.stdout`, and hears what is written in a context that wants it heard. A log handler that writes to
-    stdout is heard as well, and its records are then two lines."""
+class Tee:
+    """Stands in for `sys.stdout` or `sys.stderr`. Drops what workflow code prints in a replay, and hears what is written to
+    stdout in a context that wants it heard. A log handler that writes to stdout is heard as well, and its records are then
+    two lines."""
 
-    def __init__(self) -> None:
-        self._beneath = sys.stdout
+    def __init__(self, name: Literal["stdout", "stderr"]) -> None:
+        self._name = name
+        self._beneath = getattr(sys, name)
         self._is_on = True
-        sys.stdout = cast("TextIO", self)
+        if self._beneath is not None:
+            setattr(sys, name, self)
 
     def remove(self) -> None:
         self._is_on = False  # whoever kept a reference goes on writing to what is beneath
-        if cast("object", sys.stdout) is self:
-            sys.stdout = self._beneath
+        if getattr(sys, self._name) is self:
+            setattr(sys, self._name, self._beneath)
 
     def write(self, text: str) -> int:
-        written = self._beneath.write(text)
-        speaking = speaker() if self._is_on else None
+        if self._is_on and is_silent():
+            return len(text)
+        written: int = self._beneath.write(text)
+        speaking = speaker() if self._is_on and self._name == "stdout" else None
         if speaking is not None and speaking.prints:
             with suppress(Exception):  # who prints is never told that nobody could take it down
                 speaking.print(text)
@@ -162,4 +168,14 @@ class _Shared:
 
 
 listen_to_logging = _Shared(LogHook).want
-listen_to_stdout = _Shared(StdoutTee).want
+listen_to_stdout = _Shared(partial(Tee, "stdout")).want
+_listen_to_stderr = _Shared(partial(Tee, "stderr")).want
+
+
+@contextmanager
+def replays_silenced() -> Iterator[None]:
+    """Within, what workflow code that is being replayed logs or prints is dropped: it was logged and printed before."""
+    with ExitStack() as listening:
+        for listen in (listen_to_logging, listen_to_stdout, _listen_to_stderr):
+            listening.callback(listen())
+        yield

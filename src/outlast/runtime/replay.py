@@ -21,6 +21,7 @@ from outlast.lifecycle.state import State
 from outlast.lifecycle.transitions import CONTROL
 from outlast.runtime.asks import Ask, ChildAsk, NodeAsk, Note, QuestionAsk, TimerAsk
 from outlast.runtime.code import Code
+from outlast.runtime.hearing import replays_silenced
 from outlast.runtime.news import understood
 from outlast.runtime.values import fetched, is_elsewhere
 from outlast.store import Head, Store
@@ -69,6 +70,10 @@ class Replay:
 
     async def run(self) -> None:
         """Raises `Divergence`; afterwards the driver can go on live."""
+        with replays_silenced():
+            await self._run()
+
+    async def _run(self) -> None:
         self._pen.arrived.clear()  # it is all in the log, up to the head
         await self._find_arguments()
         store, pen = self._pen.store, self._pen
