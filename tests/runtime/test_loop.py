@@ -346,7 +346,7 @@ def test_code_that_runs_in_circles_is_stopped(monkeypatch: pytest.MonkeyPatch) -
             await asyncio.sleep(0)
 
     task = clock.loop.create_task(code())
-    with pytest.raises(NotDurable, match="circles"):
+    with pytest.raises(NotDurable, match="without awaiting a node"):
         clock.loop.run_until_quiet()
     task.cancel()
     clock.loop.run_until_quiet()

@@ -123,7 +123,7 @@ def test_code_that_has_changed_no_longer_replays(pytester: pytest.Pytester) -> N
     result.stdout.fnmatch_lines(
         [
             "run r in r.jsonl: workflow sound no longer does what its log holds:",
-            "  at event 3 the log has timer 'sleep'; the code asked for node 'double'",
+            "  at event 3 the log has timer 'sleep'; the code asked for node 'double' (flows.py:10)",
             "  code and log agree up to event 2 of 3",
         ]
     )

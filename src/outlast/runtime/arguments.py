@@ -9,8 +9,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from outlast.errors import BadInput
+from outlast.errors import BadInput, NotStorable
 from outlast.history.events import NULL, Value
+from outlast.runtime.callers import shown, user_place
+from outlast.runtime.scope import current
 from outlast.runtime.values import Codec, codec_for, hints_of
 
 MORE = "*"
@@ -54,7 +56,18 @@ class Arguments:
         codec."""
 
     def pack(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Packed:
-        """`TypeError` if the function cannot be called so, `NotStorable` if an argument would not come back as it is."""
+        """`TypeError` if the function cannot be called so, `NotStorable` if an argument would not come back as it is. Either
+        names the signature and, in workflow code, the line of the call."""
+        try:
+            return self._pack(args, kwargs)
+        except NotStorable as error:
+            raise NotStorable(self._misfit(str(error))) from None
+
+    def _misfit(self, why: str) -> str:
+        place = f"{shown(user_place())}: " if current.get(None) is not None else ""
+        return f"{place}{why}; the signature is {self.shown}"
+
+    def _pack(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Packed:
         if not kwargs:
             if len(args) == self._plain:
                 return self._pack_all(args)
@@ -65,7 +78,7 @@ class Arguments:
         try:
             bound = self.signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise TypeError(f"{self._name}() {error}") from None
+            raise TypeError(self._misfit(f"{self._name}() {error}")) from None
         return self._pack_bound(bound)
 
     def _pack_all(self, args: tuple[Any, ...]) -> Packed:
@@ -142,14 +155,14 @@ class Arguments:
             elif rest is not None:
                 self._must_be_of(rest, [raw])
             else:
-                raise BadInput(f"{self._name} has no parameter {name!r}; its signature is {self.shown}")
+                raise BadInput(f"{self._name} has no parameter {name!r}; the signature is {self.shown}")
 
     def _must_be_of(self, name: str, values: list[msgspec.Raw]) -> None:
         try:
             for raw in values:
                 self.codec(name).decode(raw)
         except BadInput as error:
-            raise BadInput(f"{self._called(name)}: {error}; its signature is {self.shown}") from error
+            raise BadInput(f"{self._called(name)}: {error}; the signature is {self.shown}") from error
 
     @property
     def shown(self) -> str:

@@ -19,7 +19,7 @@ from outlast.lifecycle.decide import RUN_ENDED
 from outlast.lifecycle.state import NodeStatus, State
 from outlast.runtime import adopting
 from outlast.runtime.arguments import Arguments
-from outlast.runtime.callers import Where
+from outlast.runtime.callers import Where, shown
 from outlast.runtime.loop import Alarm
 from outlast.runtime.values import Codec
 
@@ -78,7 +78,12 @@ class Ask:
 
     def told(self) -> str:
         """For people, in a message about what code asked for."""
-        return f"{self.key.partition(':')[0]} {self.name!r}"
+        return f"{self.key.partition(':')[0]} {self.name!r}{self.at}"
+
+    @property
+    def at(self) -> str:
+        """Where it is asked for, for a message."""
+        return f" ({shown(self.where)})" if self.where is not None else ""
 
 
 class NodeAsk(Ask):
@@ -225,7 +230,7 @@ class NodeAsk(Ask):
             self.task.cancel()
 
     def told(self) -> str:
-        return f"node {self.name!r}"
+        return f"node {self.name!r}{self.at}"
 
 
 class TimerAsk(Ask):
@@ -347,7 +352,7 @@ class ChildAsk(Ask):
             self.driver.cancel_child(self)
 
     def told(self) -> str:
-        return f"child run {self.name!r}"
+        return f"child run {self.name!r}{self.at}"
 
 
 class Note(Ask):

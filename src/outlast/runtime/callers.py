@@ -8,13 +8,16 @@ from __future__ import annotations
 import os
 import sys
 import sysconfig
+from collections.abc import Iterator
 from functools import lru_cache
 from types import CodeType, FrameType
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 Where: TypeAlias = tuple[CodeType, int]
 """A code object and the offset of an instruction in it."""
 
+LOOP = "run_until_quiet"
+"""The function that runs the code of a workflow on its loop."""
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _STANDARD = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib")})
 _INSTALLED = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))
@@ -38,17 +41,60 @@ def short(file: str) -> str:
     return file if below.startswith(os.pardir) or file.startswith("<") else below
 
 
+def user_call() -> tuple[Where | None, str]:
+    """The innermost line of the user's own code that is being executed, and what it calls there: a library by its name, a
+    function of Python's by its own; empty if that is Outlast. Without such a line, no place and the outermost library."""
+    called: FrameType | None = None
+    for frame, kind in _frames(sys._getframe(1)):
+        if kind == "user":
+            return (frame.f_code, frame.f_lasti), _named(called)
+        if kind != "own":
+            called = frame
+    return None, _named(called)
+
+
+def _frames(frame: FrameType | None) -> Iterator[tuple[FrameType, str]]:
+    """This frame and those that called it, each with the kind of its file. What lies around the loop of a workflow is the
+    program that runs the engine, and did not call what the workflow does."""
+    while frame is not None:
+        kind = kind_of_file(frame.f_code.co_filename)
+        if kind == "own" and frame.f_code.co_name == LOOP:
+            return
+        yield frame, kind
+        frame = frame.f_back
+
+
+def _named(called: FrameType | None) -> str:
+    if called is None:
+        return ""
+    library = str(called.f_globals.get("__name__", "")).partition(".")[0]
+    is_standard = kind_of_file(called.f_code.co_filename) == "standard"
+    return f"{library}.{called.f_code.co_qualname}" if is_standard else library
+
+
+def place_in(coroutine: Any) -> Where | None:
+    """The innermost line of the user's own code where a suspended coroutine waits."""
+    found: Where | None = None
+    while coroutine is not None:
+        frame = _first_of(coroutine, "cr_frame", "gi_frame", "ag_frame")
+        if frame is not None and kind_of_file(frame.f_code.co_filename) == "user":
+            found = frame.f_code, frame.f_lasti
+        coroutine = _first_of(coroutine, "cr_await", "gi_yieldfrom", "ag_await")
+    return found
+
+
+def _first_of(thing: Any, *names: str) -> Any:
+    return next((found for name in names if (found := getattr(thing, name, None)) is not None), None)
+
+
 def user_place() -> Where | None:
     """The innermost line of the user's own code that is being executed; else the innermost of an installed library."""
     installed: Where | None = None
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        kind = kind_of_file(frame.f_code.co_filename)
+    for frame, kind in _frames(sys._getframe(1)):
         if kind == "user":
             return frame.f_code, frame.f_lasti
         if kind == "installed" and installed is None:
             installed = frame.f_code, frame.f_lasti
-        frame = frame.f_back
     return installed
 
 

@@ -16,7 +16,7 @@ from outlast.errors import NotDurable
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.runtime.asks import LATEST, Ask, ChildAsk, NodeAsk, Note, QuestionAsk, TimerAsk
-from outlast.runtime.callers import shown
+from outlast.runtime.callers import shown, user_place
 from outlast.runtime.capture import ReplaySilencer, is_replaying
 from outlast.runtime.disguises import revealed_here
 from outlast.runtime.failures import error_from
@@ -104,7 +104,7 @@ class Code:
         self.close: Callable[[Ask], None] | None = None
         self.main: asyncio.Task[Any] | None = None
         self.broken: NotDurable | None = None
-        """Why it cannot go on, if it runs in circles."""
+        """Why it cannot go on, if it loops without waiting or waits for nothing."""
         self.continued: Continue | None = None
         """That it called `continue_as`: its outcome, whatever it does afterwards."""
         self.now_us = 0
@@ -171,6 +171,13 @@ class Code:
             made.close()
         self._failures.clear()
 
+    def deadlock(self) -> NotDurable:
+        """That it waits and nothing is under way that could end that."""
+        return NotDurable(
+            f"the workflow waits{self._loop.places()} for something that nothing will set: no node, timer, question or "
+            "child run is under way, and a workflow cannot wait for anything else. Do this in a node."
+        )
+
     def unawaited(self) -> list[str]:
         """What code that has ended made and never awaited, with its file and line. What a task did not come to await because
         it was cancelled, failed or is under way is no mistake."""
@@ -216,6 +223,7 @@ class Code:
 
     def set_alarm(self, alarm: Alarm) -> None:
         ask = TimerAsk(current.get().named("timer"), round(min(alarm.moment * 1e6, LATEST)), alarm)
+        ask.where = user_place()
         self.ask(ask)
         alarm.cancel_timer = lambda: self.withdraw(ask)
 

@@ -36,4 +36,4 @@ def _must_be_returned(decode: Any, node: str, output: e.Value, signature: str) -
     try:
         decode(output)
     except BadInput as error:
-        raise BadInput(f"the output of node {node}: {error}; its signature is {signature}") from error
+        raise BadInput(f"the output of node {node}: {error}; the signature is {signature}") from error

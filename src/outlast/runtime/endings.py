@@ -77,9 +77,22 @@ def has_duties(ending: Ending, events: list[e.AnyEvent], state: State, created: 
     return has_children or bool(created.parent) or isinstance(ending, e.RunContinued)
 
 
-def _failed(code: Code, error: BaseException) -> e.RunFailed:
+def reason_of(error: BaseException) -> BaseException:
+    """The error that a run fails of when its code raised this one. What was refused to workflow code is named instead of
+    the groups that libraries put it into."""
     if isinstance(error, RuntimeError) and "attached to a different loop" in str(error):
-        error = NotDurable(f"the workflow awaits something that is not durable ({error}). Do this in a node.")
+        return NotDurable(f"the workflow awaits something that is not durable ({error}). Do this in a node.")
+    return _refusal_in(error) or error
+
+
+def _refusal_in(error: BaseException) -> NotDurable | None:
+    if isinstance(error, BaseExceptionGroup):
+        return next(filter(None, map(_refusal_in, error.exceptions)), None)
+    return error if isinstance(error, NotDurable) else None
+
+
+def _failed(code: Code, error: BaseException) -> e.RunFailed:
+    error = reason_of(error)
     failure = run_failure_of(error)
     recoverable = decide.RECOVERABLE[failure.category]
     return e.RunFailed(error=failure, node=code.node_behind(error), recoverable=recoverable)

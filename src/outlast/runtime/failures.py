@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from outlast.errors import NodeFailure, NotStorable, Rejected
+from outlast.errors import NodeFailure, NotDurable, NotStorable, Rejected
 from outlast.history.events import NULL, Category, Failure, Value
 from outlast.lifecycle.decide import RECOVERABLE
 from outlast.runtime.disguises import is_given_away, masked
@@ -110,7 +110,7 @@ def kind_of(cls: type) -> str:
 def _category(error: BaseException, transient: Classes, permanent: Classes) -> Category:
     if isinstance(error, asyncio.CancelledError):
         return "cancelled"
-    if not isinstance(error, Exception) or isinstance(error, permanent):
+    if not isinstance(error, Exception) or isinstance(error, (*permanent, NotDurable)):
         return "permanent"
     if isinstance(error, Rejected) or _flag(error, "recoverable") is False:
         return "rejected"

@@ -29,7 +29,7 @@ from outlast.runtime.asks import ChildAsk, NodeAsk
 from outlast.runtime.call import Call
 from outlast.runtime.callers import shown, user_place
 from outlast.runtime.registry import register
-from outlast.runtime.scope import current
+from outlast.runtime.scope import attempt_here, current
 from outlast.runtime.words import several_words, words
 
 P = ParamSpec("P")
@@ -53,10 +53,7 @@ class Node(Generic[P, R]):
         """Ask for this node to be done with these arguments. It begins when the call is awaited."""
         scope = current.get(None)
         if scope is None:
-            raise NotDurable(
-                f"node {self.spec.name} is called outside a workflow: call {self.spec.name}.fn(...) for the bare function, "
-                "or call it from a function decorated with @workflow"
-            )
+            raise _called_elsewhere("node", self.spec.name, "call it in a function decorated with @workflow")
         name = scope.node(self.spec.name, self.key)
         ask = NodeAsk(name, self.spec, self.arguments, args, kwargs, scope.step)
         if scope.made is not None:
@@ -139,10 +136,7 @@ class Workflow(Generic[P, R]):
         scope = current.get(None)
         name = self.spec.name
         if scope is None:
-            raise NotDurable(
-                f"workflow {name} is called outside a workflow: use outlast.run({name}, ...) or engine.start({name}, ...), "
-                f"or {name}.fn(...) for the bare function"
-            )
+            raise _called_elsewhere("workflow", name, f"use outlast.run({name}, ...) or engine.start({name}, ...)")
         self._check_as_child(scope.code.child_ids)
         ask = ChildAsk(scope.node(name, self.start.get("key")), self, args, kwargs)
         return Call(scope, ask, sys._getframe(1))
@@ -260,8 +254,8 @@ def _node(
         timeout=_checked_timeout(timeout),
         run_in=where_to_run(fn, run_in),
         repeatable=repeatable,
-        retry_on=_classes(retry_on),
-        fail_on=_classes(fail_on),
+        retry_on=_classes("retry_on", retry_on),
+        fail_on=_classes("fail_on", fail_on),
     )
     return Node(spec)
 
@@ -297,11 +291,28 @@ def _workflow(
     return made
 
 
+def _called_elsewhere(what: str, name: str, advice: str) -> NotDurable:
+    place, caller = shown(user_place()), attempt_here()
+    bare = f"call {name}.fn(...) for the bare function"
+    if caller:
+        return NotDurable(
+            f"{place}: node {caller} calls {what} {name}: the code of a node cannot call a {what}, because the result would "
+            f"not be recorded. Call {name} in the workflow, or {bare}"
+        )
+    return NotDurable(f"{place}: {what} {name} is called outside a workflow: {advice}, or {bare}")
+
+
 def _must_be_function(fn: Any, what: str) -> None:
     if isinstance(fn, Node | Workflow):
         raise BadInput(f"{fn!r} is decorated already; one function is either a node or a workflow")
     if not inspect.isfunction(fn):
         raise BadInput(f"only a function can be a {what}, not {type(fn).__name__}")
+    owner, first = fn.__qualname__.rpartition(".")[0], next(iter(inspect.signature(fn).parameters), "")
+    if owner and not owner.endswith("<locals>") and first in ("self", "cls"):
+        raise BadInput(
+            f"{shown((fn.__code__, 0))}: {fn.__qualname__} is a method, and a {what} is a function without `self`: the "
+            "object would not be there after a crash. Make it a function, and give it what it needs as parameters"
+        )
 
 
 def _checked_retry(retry: Any) -> Retry:
@@ -332,9 +343,14 @@ def _checked_tags(tags: Any) -> tuple[str, ...]:
     return several_words("tags", tags)
 
 
-def _classes(given: Any) -> Errors:
-    classes = (given,) if isinstance(given, type) else tuple(given)
+def _classes(option: str, given: Any) -> Errors:
+    if callable(given) and not isinstance(given, type):
+        raise BadInput(
+            f"{option} takes classes of errors, not a function: give {option}=(ConnectionError, TimeoutError). An error can "
+            "decide for itself by its attribute `retryable`, True or False"
+        )
+    classes = tuple(given) if isinstance(given, Iterable) and not isinstance(given, type) else (given,)
     for each in classes:
         if not (isinstance(each, type) and issubclass(each, BaseException)):
-            raise BadInput(f"{each!r} is not a class of errors")
+            raise BadInput(f"{option} takes classes of errors, and {each!r} is none")
     return classes

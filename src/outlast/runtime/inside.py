@@ -12,6 +12,7 @@ from msgspec import Raw
 from outlast.errors import BadInput, NotDurable
 from outlast.history import events as e
 from outlast.runtime import far
+from outlast.runtime.callers import shown, user_place
 from outlast.runtime.capture import Speaker, speaker
 from outlast.runtime.disguises import masked
 from outlast.runtime.leaves import GREATEST, LEAST
@@ -197,5 +198,5 @@ def is_stopping() -> bool:
 def _here(what: str) -> Inside:
     found = speaker()
     if not isinstance(found, Inside):
-        raise NotDurable(f"{what} only means something inside a node while a workflow runs it")
+        raise NotDurable(f"{shown(user_place())}: {what} is called outside a node: call it in the code of a node")
     return found

@@ -25,7 +25,7 @@ from typing import Any, NoReturn, Protocol
 from msgspec import Struct
 
 from outlast.errors import NotDurable
-from outlast.runtime.callers import user_place
+from outlast.runtime.callers import Where, place_in, shown, user_call
 from outlast.runtime.places import PlacedFuture, PlacedTask, refuse_unplaced
 from outlast.runtime.scope import current
 
@@ -111,7 +111,9 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
                 if not each.is_cancelled:
                     each.context.run(each.callback, *each.arguments)
                 if ready and (turns := turns + 1) > _QUIET_AFTER:
-                    raise NotDurable("the workflow runs in circles without waiting for anything durable")
+                    raise NotDurable(
+                        f"the workflow loops{self.places()} without awaiting a node, timer, question or child run"
+                    )
         finally:
             _set_hooks(*self._hooks)
             _set_loop(self._outer)
@@ -142,6 +144,13 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         while self._ready and (turns := turns + 1) < FEW:
             with suppress(BaseException):
                 self.run_until_quiet()
+
+    def places(self) -> str:
+        """The lines of the user's code where its tasks wait, for a message."""
+        tasks = [task for task in self._tasks if not task.done()]
+        found = dict.fromkeys(shown(place) for task in tasks if (place := place_in(task.get_coro())) is not None)
+        named = ", ".join(list(found)[:FEW])
+        return f" at {named}" if named else ""
 
     def unawaited(self) -> list[PlacedTask]:
         """The tasks that nobody awaits, cancels or is called back by."""
@@ -189,7 +198,8 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
             scope = scope.for_task()
             context.run(current.set, scope)
         task = self.task(coro, context, name)
-        task.is_kept, task.made = False, user_place()
+        task.is_kept = False
+        task.made, task.using = _user_call()
         if scope is not None:
             scope.task = task
         return task
@@ -198,7 +208,7 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         """A task in this context as it is, which its maker looks after."""
         task = PlacedTask(coro, loop=self, name=name, context=context)
         task.place = self.next_place()
-        task.is_kept, task.made = True, None
+        task.is_kept, task.made, task.using = True, None, ""
         tasks = self._tasks
         tasks.append(task)
         if len(tasks) > self._enough:
@@ -208,6 +218,12 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
 
     def get_debug(self) -> bool:
         return False
+
+    def get_task_factory(self) -> None:
+        """None: tasks are made by `create_task`."""
+
+    def get_exception_handler(self) -> None:
+        """None: nothing but `call_exception_handler` is called."""
 
     def is_running(self) -> bool:
         return True
@@ -219,6 +235,13 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         """Errors nobody awaited: code that moved on without them made no mistake."""
 
 
+def _user_call() -> tuple[Where | None, str]:
+    """What the user's code calls and where. A task that a library made does what is called where it was made."""
+    place, using = user_call()
+    task = asyncio.current_task() if place is None else None
+    return (task.made, task.using or using) if isinstance(task, PlacedTask) else (place, using)
+
+
 def _close(task: asyncio.Task[Any]) -> None:
     coroutine: Any = task.get_coro()
     with suppress(BaseException):
@@ -227,8 +250,11 @@ def _close(task: asyncio.Task[Any]) -> None:
 
 def _refusal(name: str) -> Callable[..., NoReturn]:
     def refuse(*_: Any, **__: Any) -> NoReturn:
+        place, using = _user_call()
+        at = f"{shown(place)}: " if place is not None else ""
+        what = f"{using} (loop.{name})" if using else f"loop.{name}"
         raise NotDurable(
-            f"a workflow cannot use {name}: it would not happen again in the same way after a crash. Do this in a node."
+            f"{at}a workflow cannot use {what}: it would not happen again in the same way after a crash. Do this in a node."
         )
 
     refuse.__name__ = name

@@ -38,12 +38,13 @@ class PlacedFuture(Placed, asyncio.Future[Any]):
 
 
 class PlacedTask(Placed, asyncio.Task[Any]):
-    """A task of workflow code. `made` is where it was created, `is_kept` whether anybody awaits it, cancels it or is called
-    back at its end."""
+    """A task of workflow code. `made` is the line of the user's code that created it, `using` what was called there,
+    `is_kept` whether anybody awaits it, cancels it or is called back at its end."""
 
-    __slots__ = ("is_kept", "made", "place")
+    __slots__ = ("is_kept", "made", "place", "using")
     is_kept: bool
     made: Where | None
+    using: str
 
     def __await__(self) -> Generator[Any, None, Any]:
         self.is_kept = True

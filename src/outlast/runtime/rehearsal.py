@@ -21,6 +21,7 @@ from outlast.ledger.reading import Told, branches_of, fold_within, head_of, reco
 from outlast.lifecycle.state import State
 from outlast.runtime.asks import NodeAsk
 from outlast.runtime.code import Code, Continue
+from outlast.runtime.endings import reason_of
 from outlast.runtime.ends import created_of
 from outlast.runtime.failures import kind_of
 from outlast.runtime.finding import find_workflow
@@ -221,7 +222,7 @@ def _outcome(code: Code) -> e.Value | BaseException:
     try:
         value = code.main.result()
     except BaseException as error:
-        return error
+        return reason_of(error)
     try:
         return code.workflow.arguments.returns.encode(value, "result")
     except NotStorable as error:

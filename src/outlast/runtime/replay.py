@@ -214,8 +214,8 @@ class Replay:
         if (event.hash or input_hash(event.inputs)) != ask.hash:
             inputs = f" ({_shown(event.inputs)})" if len(event.inputs) > 4 else ""
             raise Divergence(
-                f"at event {seq} the log has node {event.node!r} with other inputs{inputs} than the code asks it with now "
-                f"({_shown(ask.packed.inputs)})",
+                f"at event {seq} the log has node {event.node!r} with other inputs{inputs} than the code asks it with "
+                f"now{ask.at} ({_shown(ask.packed.inputs)})",
                 seq,
             )
 
@@ -237,7 +237,7 @@ class Replay:
         if ask.is_stale and known is not None and known.answer is not None:
             raise Divergence(
                 f"at event {seq} the log has the question {event.prompt!r}, which was answered; "
-                f"the code asks {ask.prompt!r} there, or wants another kind of answer",
+                f"the code asks {ask.prompt!r} there{ask.at}, or wants another kind of answer",
                 seq,
             )
 
@@ -247,8 +247,8 @@ class Replay:
             raise self._not_asked(f"child run {event.node!r}", seq)
         if event.hash and event.hash != ask.hash:
             raise Divergence(
-                f"at event {seq} the log has child run {event.node!r} with other parameters than the code gives it now "
-                f"({_shown(ask.packed.inputs)})",
+                f"at event {seq} the log has child run {event.node!r} with other parameters than the code gives it "
+                f"now{ask.at} ({_shown(ask.packed.inputs)})",
                 seq,
             )
 

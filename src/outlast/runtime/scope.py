@@ -12,6 +12,9 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from outlast.errors import NotDurable
+from outlast.runtime import far
+from outlast.runtime.callers import shown, user_place
+from outlast.runtime.capture import speaker
 from outlast.runtime.words import words
 
 if TYPE_CHECKING:
@@ -88,9 +91,18 @@ class Scope:
 current: ContextVar[Scope] = ContextVar("outlast_scope")
 
 
+def attempt_here() -> str:
+    """The name of the node whose code is running; empty elsewhere."""
+    if (speaking := speaker()) is not None:
+        return speaking.node
+    return attempt.attempt.node if (attempt := far.current()) is not None else ""
+
+
 def here(what: str) -> Scope:
     """The scope of the workflow code that is running, or a refusal that says where `what` belongs."""
     scope = current.get(None)
     if scope is None:
-        raise NotDurable(f"{what} only means something inside a workflow")
+        node = attempt_here()
+        where = f"in node {node}: call it in workflow code" if node else "outside a workflow"
+        raise NotDurable(f"{shown(user_place())}: {what} is called {where}")
     return scope

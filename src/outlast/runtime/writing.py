@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from outlast.errors import Fenced, NotDurable, Overtaken, StoreError
+from outlast.errors import Fenced, Overtaken, StoreError
 from outlast.history import events as e
 from outlast.history.ids import question_of
 from outlast.lifecycle import decide
@@ -236,9 +236,7 @@ class Writing(Requests):
         self._is_stopping = True
         self._date()
         if not self.code.is_done():
-            self.code.broken = NotDurable(
-                "the workflow waits for something that is not durable and will never come. Do this in a node."
-            )
+            self.code.broken = self.code.deadlock()
         self._close_all("the run ended")
         created = self.pen.state.outline.created or self._time
         ms = round((self._time - created) / 1000, 1) or e.NO_TIME
