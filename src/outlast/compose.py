@@ -16,11 +16,13 @@ from typing import Any, Literal, ParamSpec, TypeVar
 
 from outlast.address import BucketAddress, blobs_beside, bucket_at, file_at, place_of, real_file, server_at
 from outlast.client import Blocking, Client
+from outlast.definition.durations import Seconds, seconds_or_none
 from outlast.errors import BadInput, OutlastError, StoreUnusable
 from outlast.ledger import Ledger
 from outlast.runtime.executors import Executor
 from outlast.runtime.finding import load_apps, look_beside_the_script
 from outlast.runtime.functions import Workflow
+from outlast.runtime.traces import folded
 from outlast.runtime.worker import Worker
 from outlast.services import Claimer, Renewer, Sweeper, Timekeeper, Usher, serve
 from outlast.settings import Durability, Settings, read_settings
@@ -168,7 +170,7 @@ def open(
     adopts: bool = True,
     key: bytes = b"",
     apps: Iterable[str] | None = None,
-    claim: float | None = None,
+    claim: Seconds | None = None,
     concurrency: int | None = None,
     threads: int | None = None,
     processes: int | None = None,
@@ -176,7 +178,7 @@ def open(
     on_restart: Literal["resume", "hold"] | None = None,
     unawaited: Literal["fail", "warn"] | None = None,
     capture_stdout: bool | None = None,
-    grace: float | None = None,
+    grace: Seconds | None = None,
     dask: str | None = None,
 ) -> Opening:
     """An engine over a store: `async with open("runs.db") as engine:`, or `with` in code that does not await.
@@ -187,7 +189,7 @@ def open(
     given = {
         "store": None if store is None else str(store),
         "apps": None if apps is None else tuple(apps),
-        "claim": claim,
+        "claim": seconds_or_none(claim, "claim"),
         "concurrency": concurrency,
         "threads": threads,
         "processes": processes,
@@ -195,7 +197,7 @@ def open(
         "on_restart": on_restart,
         "unawaited": unawaited,
         "capture_stdout": capture_stdout,
-        "grace": grace,
+        "grace": seconds_or_none(grace, "grace"),
         "dask": dask,
     }
     return Opening(read_settings(given), key=key, worker=worker, adopts=adopts)
@@ -208,8 +210,11 @@ def connect(store: str | Path | None = None, *, worker: bool = True, key: bytes 
 
 def run(workflow: Workflow[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
     """Run a workflow to its end on the project's own store, and return what it returns. Other runs are left alone."""
-    with open(adopts=False) as engine:
-        return engine.start(workflow, *args, **kwargs).result()
+    try:
+        with open(adopts=False) as engine:
+            return engine.start(workflow, *args, **kwargs).result()
+    except Exception as error:
+        raise folded(error)  # noqa: B904 - it is the same error
 
 
 @asynccontextmanager

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from outlast.definition.retry import NEVER, Retry
@@ -21,6 +23,15 @@ def test_delays_grow_by_the_factor_up_to_the_longest() -> None:
 def test_attempts_count_the_first_one() -> None:
     retry = Retry(attempts=3, jitter=0.0)
     assert [retry.wait_us(SOON, failed, 0.5) is None for failed in (1, 2, 3, 4)] == [False, False, True, True]
+
+
+def test_delays_may_be_timedeltas() -> None:
+    assert Retry(delay=timedelta(minutes=1), longest=timedelta(hours=1)) == Retry(delay=60.0, longest=3600.0)
+    for odd in ("1", None, True):
+        with pytest.raises(BadInput, match="delay is a number of seconds or a timedelta"):
+            Retry(delay=odd)  # type: ignore[arg-type]
+    with pytest.raises(BadInput, match="negative"):
+        Retry(delay=timedelta(seconds=-1))
 
 
 @pytest.mark.parametrize("category", ["transient", "timeout"])

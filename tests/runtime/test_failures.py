@@ -69,6 +69,13 @@ class Told(Exception):
     why: str = ""
 
 
+def local_error() -> Exception:
+    class Local(Exception):
+        pass
+
+    return Local("here")
+
+
 def caught(error: BaseException) -> BaseException:
     try:
         raise error
@@ -146,6 +153,47 @@ def test_a_group_comes_back_with_its_errors() -> None:
     assert seen == ["ValueError('a')", "order 1 is x", "key"]
 
 
+def raised_from(error: BaseException, cause: BaseException | None) -> BaseException:
+    try:
+        raise error from cause
+    except BaseException as again:
+        return again
+
+
+def test_the_causes_of_an_error_come_back() -> None:
+    deepest = ShopError(3, status="lost")
+    again = back(raised_from(ValueError("shallow"), raised_from(KeyError("deep"), deepest)))
+    assert repr(again.__cause__) == "KeyError('deep')"
+    assert again.__cause__ is not None
+    assert type(again.__cause__.__cause__) is ShopError
+    assert vars(again.__cause__.__cause__) == vars(deepest)
+    assert again.__suppress_context__
+
+
+@pytest.mark.parametrize("error", [local_error, lambda: NodeFailure("gone.module:Error", "x")], ids=["local", "gone"])
+def test_the_cause_of_an_error_that_is_told_by_its_name_comes_back(error: Any) -> None:
+    again = back(raised_from(error(), KeyError("deep")))
+    assert isinstance(again, NodeFailure)
+    assert repr(again.__cause__) == "KeyError('deep')"
+
+
+def test_an_error_without_a_cause_has_none_and_one_that_causes_itself_is_told() -> None:
+    assert back(ValueError("x")).__cause__ is None
+    assert back(raised_from(ValueError("x"), None)).__cause__ is None
+    first, second = ValueError("first"), ValueError("second")
+    first.__cause__, second.__cause__ = second, first
+    assert str(back(first).__cause__) == "second"
+
+
+def test_a_cause_that_cannot_be_looked_at_or_is_too_large_spoils_nothing() -> None:
+    assert type(back(raised_from(ValueError("x"), Loud.__new__(Loud))).__cause__) is Loud
+    again = back(
+        raised_from(ShopError(3, status="lost"), ValueError(list(range(LARGEST_DATA // 2)), "y" * LARGEST_DATA))
+    )
+    assert isinstance(again, ShopError)
+    assert again.order == 3
+
+
 def test_an_argument_that_cannot_be_stored_leaves_the_message() -> None:
     again = back(ValueError("lock", threading.Lock()))
     assert type(again) is ValueError
@@ -166,13 +214,6 @@ def test_no_code_of_the_users_is_called() -> None:
     failure = failure_of(error)
     assert "cannot be shown" in failure.message
     assert type(error_from(failure)) is Loud
-
-
-def local_error() -> Exception:
-    class Local(Exception):
-        pass
-
-    return Local("here")
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import importlib
 import inspect
+import re
+import traceback
 from collections import Counter
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,7 @@ import outlast as ol
 from outlast.history import events as e
 from outlast.runtime.callers import shown
 from outlast.runtime.rehearsal import rehearse
+from outlast.runtime.traces import REMOTE
 
 fetching: Any = None
 """A library that connects; a fixture installs it."""
@@ -324,6 +328,83 @@ async def test_tasks_timeouts_and_events_of_anyio_work_in_a_workflow(stage: Any)
     assert (await rehearse(engine._store, handle.run, grouped)).agrees
 
 
+# --- tracebacks ---------------------------------------------------------------------------------------------------------
+
+
+@ol.node
+async def broken() -> None:
+    try:
+        deep()
+    except KeyError as error:
+        raise ValueError("shallow") from error
+
+
+@ol.node
+def broken_in_a_thread() -> None:
+    try:
+        deep()
+    except KeyError as error:
+        raise ValueError("shallow") from error
+
+
+def deep() -> None:
+    raise KeyError("deep")
+
+
+@ol.workflow
+async def breaking_child() -> None:
+    await broken()
+
+
+@pytest.mark.parametrize("call", [broken, broken_in_a_thread, breaking_child], ids=["loop", "thread", "child"])
+async def test_the_traceback_of_a_run_has_the_users_frames_once_from_the_workflow_into_the_node(
+    stage: Any, call: Any
+) -> None:
+    stage.know({"breaking_child": breaking_child})
+
+    @ol.workflow
+    async def outer() -> None:
+        await helper()
+
+    async def helper() -> None:
+        await call()
+
+    engine = await stage.engine()
+    handle = await engine.start(outer)
+    with pytest.raises(ValueError, match="shallow") as caught:
+        await handle.result()
+    (failed,) = [event for event in await stage.events(engine, handle.run) if isinstance(event, e.RunFailed)]
+    trace = failed.error.trace
+    frames = re.findall(r", in (\w+)\n", trace)
+    node = "broken" if call is breaking_child else call.spec.name
+    through = ["breaking_child"] if call is breaking_child else []
+    assert frames == [node, "deep", "outer", "helper", *through, node]
+    assert trace.count("KeyError: 'deep'") == trace.count("ValueError: shallow") == trace.count("direct cause") == 1
+    assert "src/outlast" not in trace
+    assert REMOTE not in trace
+    assert caught.value.__notes__ == [f"{REMOTE}\n{trace}"]
+    own = [frame for frame in traceback.extract_tb(caught.value.__traceback__) if "/outlast/" in frame.filename]
+    assert len(own) == 1
+
+
+async def test_a_cause_comes_back_to_workflow_code_live_and_in_a_replay(stage: Any) -> None:
+    @ol.workflow
+    async def looking() -> str:
+        try:
+            await broken()
+        except ValueError as error:
+            return f"{error!r} from {error.__cause__!r} {await ol.ask('Go on?')}"
+        return ""
+
+    engine = await stage.engine()
+    handle = await engine.start(looking)
+    await stage.until(engine, handle.run, e.InteractionRequested)
+    await stage.crash(engine)
+    engine = await stage.engine()
+    await engine.answer(handle.run, "yes")
+    assert await (await engine.handle(handle.run)).result() == "ValueError('shallow') from KeyError('deep') yes"
+
+
 # --- what changed -------------------------------------------------------------------------------------------------------
 
 
@@ -364,6 +445,29 @@ async def test_retries_of_one_call_may_be_a_number_as_those_of_a_node(stage: Any
         return await second_time.options(retry=2)()
 
     assert await came_to(stage, trying) == 2
+
+
+async def test_a_duration_may_be_a_timedelta_wherever_seconds_are_given(stage: Any) -> None:
+    @ol.node(timeout=timedelta(milliseconds=20), retry=ol.Retry(2, delay=timedelta(milliseconds=1)))
+    async def slow() -> None:
+        await asyncio.sleep(60)
+
+    @ol.workflow
+    async def waiting() -> str:
+        await ol.sleep(timedelta(milliseconds=1))
+        for node in (slow, slow.options(timeout=timedelta(milliseconds=10))):
+            with pytest.raises(TimeoutError):
+                await node()
+        return await ol.ask("Go on?")
+
+    engine = await stage.engine(claim=timedelta(seconds=30), grace=timedelta(seconds=5))
+    handle = await engine.start(waiting)
+    await stage.until(engine, handle.run, e.InteractionRequested)
+    with pytest.raises(ol.StillRunning, match=r"within 0.01 s"):
+        await handle.result(timeout=timedelta(milliseconds=10))
+    for odd in ("5", True, [1]):
+        with pytest.raises(ol.BadInput, match="timeout is a number of seconds or a timedelta"):
+            ol.node(timeout=odd)(plus_one.fn)  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize("retry", ["often", 2.5, True, ol.Retry])

@@ -17,6 +17,7 @@ from outlast.client.handle import Handle
 from outlast.client.questions import not_open, open_question, questions_of
 from outlast.client.sameness import mean_the_same
 from outlast.client.versions import Versions
+from outlast.definition.durations import Seconds, seconds_or_none
 from outlast.errors import (
     AlreadyExists,
     BadInput,
@@ -153,12 +154,14 @@ class Client(Versions):
     # --- waiting for it
 
     async def result(
-        self, run: RunId, *, workflow: Workflow[..., Any] | None = None, timeout: float | None = None
+        self, run: RunId, *, workflow: Workflow[..., Any] | None = None, timeout: Seconds | None = None
     ) -> Any:
-        """What the run returned, once it has. What it raised is raised; `Held` if a person has to decide first. After
-        `timeout` seconds without an end it raises `StillRunning`, a `TimeoutError`; the run goes on."""
+        """What the run returned, once it has. What it raised is raised; `Held` if a person has to decide first. If it
+        has not ended after `timeout`, in seconds or as `timedelta`, `StillRunning`, a `TimeoutError`, is raised; the run
+        goes on."""
         codec = workflow.arguments.returns if workflow is not None else _ANY
-        waiting = asyncio.timeout(timeout)
+        limit = seconds_or_none(timeout, "timeout")
+        waiting = asyncio.timeout(limit)
         try:
             async with waiting:
                 last, ending = await self._ending(run)
@@ -168,7 +171,7 @@ class Client(Versions):
             last = await self.goes_on_as(run)
             over = await self._ending_there(last)  # also with a timeout of 0, the end of a run that is over is seen
             if over is None or isinstance(over, e.RunContinued):
-                raise StillRunning(f"run {run} has not ended within {timeout:g} s; it goes on") from None
+                raise StillRunning(f"run {run} has not ended within {limit:g} s; it goes on") from None
             ending = over
         return await self._outcome(last, ending, codec, "" if workflow is None else workflow.fn.__module__)
 

@@ -13,9 +13,11 @@ from outlast.client.acting import Client
 from outlast.client.handle import Handle, page_of
 from outlast.client.looping import LoopThread, must_be_free_to_wait
 from outlast.client.reading import Entry, Interval, Listed, Page, Query, Summary, Verification
+from outlast.definition.durations import Seconds
 from outlast.errors import OutlastError
 from outlast.history.ids import RunId
 from outlast.runtime.functions import Workflow
+from outlast.runtime.traces import folded
 from outlast.store import Line
 
 if TYPE_CHECKING:
@@ -61,7 +63,7 @@ class Blocking:
         """See `Client.handle`."""
         return BlockingHandle(self, self._thread.do(self._client.handle(run)))
 
-    def result(self, run: RunId, *, workflow: Workflow[..., Any] | None = None, timeout: float | None = None) -> Any:
+    def result(self, run: RunId, *, workflow: Workflow[..., Any] | None = None, timeout: Seconds | None = None) -> Any:
         """See `Client.result`."""
         return self._thread.do(self._client.result(run, workflow=workflow, timeout=timeout))
 
@@ -285,9 +287,12 @@ class BlockingHandle(Generic[R]):
         self._engine = engine
         self._handle = handle
 
-    def result(self, *, timeout: float | None = None) -> R:
+    def result(self, *, timeout: Seconds | None = None) -> R:
         """See `Handle.result`."""
-        return self._engine.do(self._handle.result(timeout=timeout))
+        try:
+            return self._engine.do(self._handle.result(timeout=timeout))
+        except Exception as error:
+            raise folded(error)  # noqa: B904 - it is the same error
 
     def get(self) -> Summary:
         """See `Handle.get`."""

@@ -6,9 +6,11 @@ import html
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from outlast.definition.durations import Seconds
 from outlast.history.ids import RunId
 from outlast.history.record import Entry
 from outlast.lifecycle.summary import Summary
+from outlast.runtime.traces import folded
 
 if TYPE_CHECKING:
     from outlast.client.acting import Client
@@ -27,9 +29,12 @@ class Handle(Generic[R]):
         self._workflow = workflow
         self._seen: Summary | None = None
 
-    async def result(self, *, timeout: float | None = None) -> R:
+    async def result(self, *, timeout: Seconds | None = None) -> R:
         """What the workflow returned, once it has; see `Client.result`."""
-        return await self._client.result(self.run, workflow=self._workflow, timeout=timeout)  # type: ignore[no-any-return]
+        try:
+            return await self._client.result(self.run, workflow=self._workflow, timeout=timeout)  # type: ignore[no-any-return]
+        except Exception as error:
+            raise folded(error)  # noqa: B904 - it is the same error
 
     async def get(self) -> Summary:
         """Its summary now."""

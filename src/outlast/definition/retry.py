@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
+from outlast.definition.durations import Seconds, seconds
 from outlast.errors import BadInput
 from outlast.history.events import Failure
 
@@ -12,29 +14,34 @@ RETRIED = frozenset({"transient", "timeout"})
 
 
 class Retry(Struct, frozen=True):
-    """`attempts` counts the first one. Delays grow by `factor` from `delay` up to `longest` seconds."""
+    """`attempts` counts the first one. Delays grow by `factor` from `delay` up to `longest`: seconds, or a
+    `timedelta`."""
 
     attempts: int = 1
-    delay: float = 1.0
+    delay: Seconds = 1.0
     factor: float = 2.0
-    longest: float = 300.0
+    longest: Seconds = 300.0
     jitter: float = 0.1
 
     def __post_init__(self) -> None:
         if self.attempts < 1:
             raise BadInput(f"a node needs at least one attempt, not {self.attempts}")
-        if not (self.delay >= 0 and self.factor >= 1 and self.longest >= 0 and 0 <= self.jitter <= 1):  # nor NaN
+        delay, longest = seconds(self.delay, "delay"), seconds(self.longest, "longest")
+        force_setattr(self, "delay", delay)
+        force_setattr(self, "longest", longest)
+        if not (delay >= 0 and self.factor >= 1 and longest >= 0 and 0 <= self.jitter <= 1):  # nor NaN
             raise BadInput("delay and longest must not be negative, factor at least 1, jitter between 0 and 1")
 
     def wait_us(self, failure: Failure, failed_attempts: int, chance: float) -> int | None:
         """Microseconds until the next attempt, or None if there is none. `chance`, 0 to 1, spreads the delays."""
         if failure.category not in RETRIED or failed_attempts >= self.attempts:
             return None
+        delay, longest = seconds(self.delay, "delay"), seconds(self.longest, "longest")
         try:
-            seconds = min(self.delay * self.factor ** (failed_attempts - 1), self.longest)
+            wait = min(delay * self.factor ** (failed_attempts - 1), longest)
         except OverflowError:
-            seconds = self.longest
-        return int(seconds * (1 + self.jitter * (2 * chance - 1)) * 1_000_000)
+            wait = longest
+        return int(wait * (1 + self.jitter * (2 * chance - 1)) * 1_000_000)
 
 
 NEVER = Retry()

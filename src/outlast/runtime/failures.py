@@ -12,7 +12,6 @@ import importlib
 import importlib.util
 import os
 import sys
-import traceback
 from typing import Any, TypeAlias
 
 import msgspec
@@ -21,6 +20,7 @@ from outlast.errors import NodeFailure, NotDurable, NotStorable, Rejected
 from outlast.history.events import NULL, Category, Failure, Value
 from outlast.lifecycle.decide import RECOVERABLE
 from outlast.runtime.disguises import is_given_away, masked
+from outlast.runtime.traces import REMOTE, trace_of
 from outlast.runtime.values import decode, encode
 
 Classes: TypeAlias = tuple[type[BaseException], ...]
@@ -29,9 +29,9 @@ LONGEST_TEXT = 8_000
 """How many characters of a message, and of a trace, are kept."""
 LARGEST_DATA = 64_000
 """How many bytes of arguments and attributes are kept; more are left out."""
-REMOTE = "Traceback recorded by the attempt:"
+MOST_CAUSES = 8
+"""How many errors are kept that one was raised from."""
 
-_OWN_FRAMES = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _OF_RUNS: tuple[tuple[type[BaseException], Category], ...] = (
     (Rejected, "rejected"),
     (PermissionError, "denied"),
@@ -55,23 +55,43 @@ def failure_of(
 
     It never fails: an error that cannot be told, because to look at it raises or it is nested too deeply, is told by its
     name."""
-    try:
-        return _told_failure(error, transient, permanent, category, is_member)
-    except BaseException as odd:  # a user's class may raise anything, of any kind, when it is looked at
-        said = f"it cannot be told: {kind_of(type(odd))} was raised meanwhile"
-        return Failure(kind_of(type(error)), said, category=category or "permanent")
+    cause = None
+    for each in reversed(_causes(error)):
+        cause = _told_failure(each, (Exception,), (), None, True, cause)
+    return _told_failure(error, transient, permanent, category, is_member, cause)
+
+
+def _causes(error: BaseException) -> list[BaseException]:
+    """The errors that it was raised from, one after the other."""
+    found: list[BaseException] = []
+    each: BaseException | None = error
+    while len(found) < MOST_CAUSES and each is not None:
+        each = object.__getattribute__(each, "__cause__")  # no code of the user's is called
+        if each is None or each is error or any(each is other for other in found):
+            break
+        found.append(each)
+    return found
 
 
 def _told_failure(
-    error: BaseException, transient: Classes, permanent: Classes, category: Category | None, is_member: bool
+    error: BaseException,
+    transient: Classes,
+    permanent: Classes,
+    category: Category | None,
+    is_member: bool,
+    cause: Failure | None,
 ) -> Failure:
-    return Failure(
-        kind=kind_of(type(error)),
-        message=_kept(_said(error)),
-        trace="" if is_member else _kept(_trace(error), last=True),
-        category=category or _category(error, transient, permanent),
-        data=_data(error),
-    )
+    try:
+        return Failure(
+            kind=kind_of(type(error)),
+            message=_kept(_said(error)),
+            trace="" if is_member else _kept(trace_of(error), last=True),
+            category=category or _category(error, transient, permanent),
+            data=_data(error, cause),
+        )
+    except BaseException as odd:  # a user's class may raise anything, of any kind, when it is looked at
+        said = f"it cannot be told: {kind_of(type(odd))} was raised meanwhile"
+        return Failure(kind_of(type(error)), said, category=category or "permanent")
 
 
 def run_failure_of(error: BaseException) -> Failure:
@@ -86,10 +106,25 @@ def error_from(failure: Failure, near: str = "") -> Exception:
     try:
         error = _rebuilt(failure, near)
         if error is not None:
-            return _noted(error, note)
+            return _noted(_caused(error, failure, near), note)
     except Exception:  # its class lets nobody near
         pass
-    return _noted(NodeFailure(failure.kind, failure.message, failure.category), note)
+    return _noted(_caused(NodeFailure(failure.kind, failure.message, failure.category), failure, near), note)
+
+
+def _caused(error: Exception, failure: Failure, near: str) -> Exception:
+    """The error, raised from what it was raised from."""
+    cause = _carried(failure).cause
+    if cause is not None:
+        object.__setattr__(error, "__cause__", error_from(cause, near))
+    return error
+
+
+def _carried(failure: Failure) -> Carried:
+    try:
+        return msgspec.json.decode(failure.data, type=Carried | None) or Carried()
+    except (msgspec.DecodeError, RecursionError):  # damaged: what it carried is lost
+        return Carried()
 
 
 def _noted(error: Exception, note: str) -> Exception:
@@ -156,27 +191,6 @@ def _said(error: BaseException) -> str:
         return f"<{type(error).__qualname__} cannot be shown: {type(broken).__qualname__}>"
 
 
-def _trace(error: BaseException) -> str:
-    told = traceback.TracebackException.from_exception(error, compact=True)
-    _leave_out_own(told)
-    return "".join(told.format())
-
-
-def _leave_out_own(told: traceback.TracebackException) -> None:
-    """Drop the frames of this room, in the error and in all it came from: they say nothing about the user's code."""
-    seen: set[int] = set()
-    left = [told]
-    while left:
-        each = left.pop()
-        if id(each) in seen:
-            continue
-        seen.add(id(each))
-        each.stack = traceback.StackSummary.from_list(
-            frame for frame in each.stack if not os.path.abspath(frame.filename).startswith(_OWN_FRAMES)
-        )
-        left += [other for other in (each.__cause__, each.__context__, *(each.exceptions or ())) if other is not None]
-
-
 def _kept(text: str, *, last: bool = False) -> str:
     """Text that can be stored: Unicode, bounded, and without the value of a secret."""
     text = masked(text).encode(errors="backslashreplace").decode()
@@ -189,14 +203,16 @@ def _kept(text: str, *, last: bool = False) -> str:
 
 
 class Carried(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What `Failure.data` holds; parts that cannot be stored are left out. `errors` are those of a group."""
+    """What `Failure.data` holds; parts that cannot be stored are left out. `errors` are those of a group, `cause` is the
+    error that it was raised from."""
 
     args: Value = NULL
     state: dict[str, Value] = {}
     errors: tuple[Failure, ...] = ()
+    cause: Failure | None = None
 
 
-def _data(error: BaseException) -> Value:
+def _data(error: BaseException, cause: Failure | None) -> Value:
     try:
         _, args, *rest = _builtin(type(error)).__reduce__(error)
         state = {**(rest[0] if rest and isinstance(rest[0], dict) else vars(error))}
@@ -208,10 +224,13 @@ def _data(error: BaseException) -> Value:
         args = args[:1]
         errors = tuple(failure_of(each, is_member=True) for each in error.exceptions)
     parts = {name: raw for name, value in state.items() if (raw := _storable(value)) is not None}
-    carried = Carried((_storable(list(args)) or NULL) if args else NULL, parts, errors)
-    body = msgspec.json.encode(carried)
-    is_fit = 2 < len(body) <= LARGEST_DATA and not is_given_away(body)
-    return msgspec.Raw(body) if is_fit else NULL
+    carried = Carried((_storable(list(args)) or NULL) if args else NULL, parts, errors, cause)
+    found = (msgspec.json.encode(each) for each in (carried, msgspec.structs.replace(carried, cause=None)))
+    return next((msgspec.Raw(body) for body in found if _may_be_kept(body)), NULL)
+
+
+def _may_be_kept(body: bytes) -> bool:
+    return 2 < len(body) <= LARGEST_DATA and not is_given_away(body)
 
 
 def _storable(value: Any) -> Value | None:

@@ -10,6 +10,7 @@ from typing import Any, Generic, Literal, ParamSpec, TypeVar, overload
 
 from msgspec.structs import replace
 
+from outlast.definition.durations import Seconds, seconds_or_none
 from outlast.definition.function import (
     Errors,
     NodeSpec,
@@ -69,7 +70,7 @@ class Node(Generic[P, R]):
         *,
         key: str | None = None,
         retry: Retry | int | None = None,
-        timeout: float | None = None,
+        timeout: Seconds | None = None,
         repeatable: bool | None = None,
     ) -> Node[P, R]:
         """The same node, treated otherwise in the calls made through what this returns; what is not given stays. `key` names
@@ -216,7 +217,7 @@ def node(
     *,
     name: str | None = None,
     retry: Retry | int = NEVER,
-    timeout: float | None = None,
+    timeout: Seconds | None = None,
     run_in: Literal["loop", "thread", "process", "dask"] | None = None,
     repeatable: bool = True,
     retry_on: type[BaseException] | Errors = (Exception,),
@@ -225,7 +226,8 @@ def node(
 def node(fn: Any = None, /, **options: Any) -> Any:
     """Make a function a node: a unit of work whose result is kept, so that it is never done again once it is done.
 
-    `retry` is a policy, or a number of attempts. `timeout` is in seconds and per attempt. `run_in` is where a plain function
+    `retry` is a policy, or a number of attempts. `timeout` is per attempt, in seconds or as
+    `timedelta`. `run_in` is where a plain function
     runs: in a thread, or with "process" in a process of its own, for work that keeps the processor busy or must be killable,
     or with "dask" on the cluster that the setting `dask` names.
     `repeatable=False` holds the run for a person if it is interrupted inside this node. Errors of the classes `retry_on` are
@@ -238,7 +240,7 @@ def _node(
     *,
     name: str | None = None,
     retry: Retry | int = NEVER,
-    timeout: float | None = None,
+    timeout: Seconds | None = None,
     run_in: str | None = None,
     repeatable: bool = True,
     retry_on: Any = (Exception,),
@@ -323,10 +325,11 @@ def _checked_retry(retry: Any) -> Retry:
     return retry
 
 
-def _checked_timeout(timeout: float | None) -> float | None:
-    if timeout is not None and not timeout > 0:
+def _checked_timeout(timeout: Seconds | None) -> float | None:
+    found = seconds_or_none(timeout, "timeout")
+    if found is not None and not found > 0:
         raise BadInput(f"a timeout is a positive number of seconds, not {timeout!r}")
-    return timeout
+    return found
 
 
 def _checked_key(key: Any) -> str | None:

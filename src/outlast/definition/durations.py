@@ -1,0 +1,24 @@
+"""Durations as people give them: a number of seconds or a `timedelta`."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, TypeAlias
+
+from outlast.errors import BadInput
+
+Seconds: TypeAlias = float | timedelta
+
+
+def seconds(given: Any, what: str) -> float:
+    """The seconds of a duration. `BadInput` names it as `what` if it is none."""
+    if isinstance(given, timedelta):
+        return given.total_seconds()
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        raise BadInput(f"{what} is a number of seconds or a timedelta, not {given!r}")
+    return given
+
+
+def seconds_or_none(given: Any, what: str) -> float | None:
+    """The same where there may be none."""
+    return None if given is None else seconds(given, what)
