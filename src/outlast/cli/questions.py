@@ -63,8 +63,8 @@ def wanted(schema: Any) -> str:
     if "enum" in named:
         shown = ", ".join(cropped(str(each), 40) for each in named["enum"][:_MOST_CHOICES])
         return f"one of {shown}{', …' if len(named['enum']) > _MOST_CHOICES else ''}"
-    if "anyOf" in named:
-        parts = [wanted({**choice, "$defs": named.get("$defs", {})}) for choice in named["anyOf"]]
+    if choices := named.get("anyOf", named.get("oneOf")):
+        parts = [wanted({**choice, "$defs": named.get("$defs", {})}) for choice in choices]
         return " or ".join(dict.fromkeys(parts))
     kind = named.get("type")
     if kind == "object" and named.get("properties"):

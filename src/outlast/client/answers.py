@@ -59,6 +59,8 @@ class _Fitting:
             self.check(tree, self._definitions.get(str(schema["$ref"]).rpartition("/")[2]), where)
         if "anyOf" in schema:
             self._check_any(tree, schema["anyOf"], where)
+        if "oneOf" in schema:
+            self._check_one(tree, schema, where)
         if "enum" in schema and tree not in schema["enum"]:
             raise BadInput(f"{where} is one of {', '.join(map(repr, schema['enum']))}, not {_shown(tree)}")
         if "type" in schema:
@@ -73,6 +75,22 @@ class _Fitting:
             except BadInput as refusal:
                 refusals.append(str(refusal))
         raise BadInput("; or ".join(refusals))
+
+    def _check_one(self, tree: Any, schema: dict[str, Any], where: str) -> None:
+        self._check_any(tree, schema["oneOf"], where)
+        fitting = [choice for choice in schema["oneOf"] if self._fits(tree, choice)]
+        if len(fitting) > 1 and "discriminator" not in schema:
+            named = " and ".join(str(choice.get("title", "another")) for choice in fitting)
+            raise BadInput(
+                f"{where} fits more than one of what is asked for, {named}: give fields that only one of them has"
+            )
+
+    def _fits(self, tree: Any, schema: Any) -> bool:
+        try:
+            self.check(tree, schema, "")
+        except BadInput:
+            return False
+        return True
 
     def _check_type(self, tree: Any, name: Any, where: str) -> None:
         names = name if isinstance(name, list) else [name]

@@ -60,6 +60,12 @@ class Model(Shape):
         except Exception as error:  # validators are the user's
             misfit(f"{name_of(self.cls)} ({error})", tree)
 
+    def may_be(self, tree: Any, /) -> bool:
+        if not isinstance(tree, dict) or self.kind != "dict" or self.cls.model_config.get("extra") == "allow":
+            return True
+        properties = self.cls.model_json_schema().get("properties", {})
+        return tree.keys() <= {*properties, *self.cls.model_fields}
+
     def _dump(self, value: Any) -> Any:
         return value.model_dump(mode="json", round_trip=True, by_alias=not self._by_name)
 

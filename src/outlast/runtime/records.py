@@ -97,6 +97,9 @@ class Record(Shape):
         except Exception as error:  # a __post_init__ may raise anything
             raise Snag(f"{name_of(self.cls)} does not take what is stored: {error!r}") from error
 
+    def may_be(self, tree: Any, /) -> bool:
+        return isinstance(tree, dict) and tree.keys() <= set(self._names.values())
+
     def _packed(self, tree: dict[str, Any]) -> Any:
         return tree
 
@@ -161,7 +164,9 @@ class StructRecord(Record):
     def may_be(self, tree: Any, /) -> bool:
         if self._is_array:
             return not self._tag or (isinstance(tree, list) and tree[:1] == [*self._tag.values()])
-        return isinstance(tree, dict) and all(tree.get(name) == tag for name, tag in self._tag.items())
+        if not isinstance(tree, dict) or any(tree.get(name) != tag for name, tag in self._tag.items()):
+            return False
+        return tree.keys() <= {*self._tag, *self._names.values()}
 
     def _packed(self, tree: dict[str, Any]) -> Any:
         if not self._is_array:

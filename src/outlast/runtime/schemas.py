@@ -6,6 +6,8 @@ to be readable as its type: which texts are times, what the keys of an object ar
 
 from __future__ import annotations
 
+import types
+import typing
 from pathlib import PurePath
 from typing import Any
 
@@ -36,8 +38,7 @@ def schema_of(kind: Any) -> e.Value:
     if kind is Any:
         return e.NULL
     try:
-        tree = msgspec.json.schema(kind, schema_hook=_foreign)
-        _Teller(tree).tell(mi.type_info(kind), tree)
+        tree = _schema(_with_choices(kind))
     except TypeError as error:
         reason = str(error).rpartition("\n")[2]
         raise BadInput(f"an answer cannot be of type {name_of(kind)}, which has no JSON schema: {reason}") from error
@@ -45,6 +46,38 @@ def schema_of(kind: Any) -> e.Value:
     if disguises.known and giveaway(schema) is not None:
         raise NotStorable(f"the type of an answer: {SECRET}")
     return msgspec.Raw(schema)
+
+
+def _schema(kind: Any) -> dict[str, Any]:
+    tree = msgspec.json.schema(kind, schema_hook=_foreign)
+    _Teller(tree).tell(mi.type_info(kind), tree)
+    return tree
+
+
+def _with_choices(kind: Any) -> Any:
+    """The same type, where each union that msgspec has no schema of, such as one of dataclasses, is a class that has it."""
+    origin, args = typing.get_origin(kind), typing.get_args(kind)
+    if origin is typing.Union or origin is types.UnionType:
+        try:
+            mi.type_info(kind)
+        except TypeError:
+            return type("Choice", (), {"model_json_schema": staticmethod(lambda: _choice(args))})
+        return kind
+    if not args or origin is typing.Literal:
+        return kind
+    inner = tuple(_with_choices(arg) for arg in args)
+    return kind if inner == args else kind.copy_with(inner) if hasattr(kind, "copy_with") else origin[inner]
+
+
+def _choice(members: tuple[Any, ...]) -> dict[str, Any]:
+    """Exactly one of these. An object has no other fields than those of its class, or it could be of several."""
+    choices, definitions = [], {}
+    for member in members:
+        schema = _schema(_with_choices(member))
+        definitions |= schema.pop("$defs", {})
+        named = definitions.get(str(schema.get("$ref")).rpartition("/")[2], schema)
+        choices.append({"additionalProperties": False, **named} if "properties" in named else named)
+    return {"oneOf": choices, "$defs": definitions}
 
 
 def _foreign(cls: type) -> dict[str, Any]:
