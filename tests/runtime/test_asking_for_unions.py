@@ -1,4 +1,4 @@
-"""A question may ask for one of several dataclasses or models: its answer is checked first, and comes back as the right one."""
+"""A question may ask for one of several dataclasses or models: an answer is checked, and comes back as the right one."""
 
 from __future__ import annotations
 

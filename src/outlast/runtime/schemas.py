@@ -71,7 +71,8 @@ def _with_choices(kind: Any) -> Any:
 
 def _choice(members: tuple[Any, ...]) -> dict[str, Any]:
     """Exactly one of these. An object has no other fields than those of its class, or it could be of several."""
-    choices, definitions = [], {}
+    choices: list[Any] = []
+    definitions: dict[str, Any] = {}
     for member in members:
         schema = _schema(_with_choices(member))
         definitions |= schema.pop("$defs", {})
