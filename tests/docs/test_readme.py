@@ -21,7 +21,7 @@ HALF_WAY = "& sleep 2; kill -9 $!"
 def by_the_run(text: str) -> str:
     """The README's text with a pace that waits to be killed, and then waits for nothing more."""
     until_killed = "until grep -qs 'packing 5' first.txt; do sleep 0.05; done"
-    text = text.replace(PACE, "asyncio.sleep(0 if parcel != 5 or __import__('os').path.exists('killed') else 60)")
+    text = text.replace(PACE, "asyncio.sleep(0 if parcel != 5 or __import__('os').path.exists('killed') else 3600)")
     return text.replace(HALF_WAY, f"> first.txt & {until_killed}; touch killed; kill -9 $!; cat first.txt")
 
 
@@ -47,7 +47,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> str:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "COLUMNS": "120"}
     done = subprocess.run(
-        ["bash", "-c", script()], cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
+        ["bash", "-c", script()], cwd=folder, env=environment, capture_output=True, text=True, timeout=600, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -32,7 +32,8 @@ from outlast.testing.servers import s3
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PATIENCE = 60
+PATIENCE = 600
+"""Seconds until a block that does not end is given up; what is shown does not depend on it."""
 MOST_EXCUSED = 2
 """Blocks that may go without being run, in all pages together."""
 

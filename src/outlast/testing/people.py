@@ -28,8 +28,9 @@ LOOK = 0.1
 """Seconds between two looks, by the clock of the little world."""
 LOOKS = 1000
 """Looks without anything having changed, and nothing to come, after which it is stuck."""
-REAL = 60.0
-"""Seconds of real time without anything having changed, after which it is stuck."""
+REAL = 600.0
+"""Seconds of real time without anything having changed, after which it is stuck, though a node is at work or a timer is to
+come. On a slow server a node that sleeps for a day of the little world takes minutes: its claim is renewed all the while."""
 RESUMES = 3
 """How often a run that is held is told to go on."""
 
