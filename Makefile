@@ -1,6 +1,7 @@
 # Every verb sets up what it needs: Python 3.11+ and the usual package registry are all it asks for.
 PYTHON ?= python3
-VENV := .venv
+# Another interpreter has its own environment, whatever path leads to it: make test PYTHON=python3.13
+VENV := $(if $(filter file,$(origin PYTHON)),.venv,.make/$(shell $(PYTHON) -c 'import sys; print("python-%d.%d" % sys.version_info[:2])'))
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DOCS := .make/docs
