@@ -341,7 +341,9 @@ def test_a_program_ends_by_itself_and_in_silence_whatever_it_leaves_behind(tmp_p
 
 FORKING = """
     import os
+    import warnings
 
+    warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)  # Python 3.12 and newer
     child = os.fork()
     if child == 0:
         try:
