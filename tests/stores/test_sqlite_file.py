@@ -711,3 +711,31 @@ def test_a_file_whose_creation_was_killed_is_completed_by_whoever_reads_it(tmp_p
             await store.close()
 
     assert asyncio.run(read()) == []
+
+
+# --- a file that is moved or replaced while it is open ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("deed", ["moved", "replaced"])
+def test_a_file_that_is_moved_or_replaced_while_it_is_open_is_neither_written_nor_read(path: Path, deed: str) -> None:
+    async def scene() -> None:
+        store = SqliteStore(path)
+        await land(store, begin(A))
+        elsewhere = path.with_name("elsewhere.db")
+        path.rename(elsewhere)
+        if deed == "replaced":
+            other = SqliteStore(path.with_name("other.db"))
+            await other.close()
+            path.with_name("other.db").rename(path)
+        said = "moved or removed" if deed == "moved" else "replaced by another file"
+        for act in (lambda: land(store, begin(B)), lambda: store.read(A), lambda: store.search(Query())):
+            with pytest.raises(StoreUnusable, match=said):
+                await act()
+        elsewhere.rename(path)
+        await land(store, begin(B))
+        assert await store.read(B)
+        await store.close()
+        with closing(sqlite3.connect(path)) as connection:
+            assert connection.execute("select run from head").fetchall() == [(A,), (B,)]
+
+    asyncio.run(scene())

@@ -25,6 +25,7 @@ from outlast.errors import (
     StoreReadOnly,
     StoreUnusable,
 )
+from outlast.stores.sqlite.identity import FileIdentity
 from outlast.stores.sqlite.schema import create, has_schema
 
 Result = TypeVar("Result")
@@ -63,9 +64,10 @@ class Database:
         self._is_closed = False
         with _told(f"open {path}"):
             self._write = self._open_writer()
+            self._file = FileIdentity(path) if vfs is None else None
             self.read = self._patiently(lambda: self._connect(writable=False))
             self._search = self._patiently(lambda: self._connect(writable=False))
-        self._reading = _Reading(self.read, f"read {path}")
+        self._reading = _Reading(self.read, f"read {path}", self._file)
         self._searching = threading.Lock()
         self._checkpointer = None if readonly else _Checkpointer(lambda: self._connect(writable=True))
         if self._checkpointer is not None:
@@ -192,6 +194,8 @@ class Database:
                 self._choose_flushing(flushed)
             connection.execute("begin immediate")
             result = act(connection)
+            if self._file is not None:
+                self._file.check()
             committing, began = True, time.perf_counter()
             connection.execute("commit")
         except apsw.ConnectionClosedError as error:  # nor can it be asked whether it is in a transaction
@@ -234,6 +238,8 @@ class Database:
 
         def in_turn() -> Result:
             with self._searching, _told(f"read {self.path}"):
+                if self._file is not None:
+                    self._file.check()
                 return act(self._search)
 
         return await asyncio.to_thread(in_turn)
@@ -345,11 +351,14 @@ class _Reading:
     """A connection to read by; the library's errors come out as ours. It holds nothing of whoever enters it, so that one
     does for all: reads are too frequent for a generator each."""
 
-    def __init__(self, connection: apsw.Connection, what: str) -> None:
+    def __init__(self, connection: apsw.Connection, what: str, file: FileIdentity | None) -> None:
         self._connection = connection
         self._what = what
+        self._file = file
 
     def __enter__(self) -> apsw.Connection:
+        if self._file is not None:
+            self._file.check()
         return self._connection
 
     def __exit__(self, _kind: type | None, error: BaseException | None, _trace: object) -> None:
