@@ -1,4 +1,4 @@
-"""Keeps a service going: what it trips over is logged, and it starts again."""
+"""Keeps a service going: what fails is logged, and the service starts again."""
 
 from __future__ import annotations
 
@@ -9,17 +9,22 @@ from collections.abc import Awaitable, Callable
 from outlast.errors import OutlastError
 
 log = logging.getLogger("outlast.services")
-PAUSE = 1.0
+PAUSE_S = 1.0
 """Seconds before a service that failed is started again."""
+REPEAT_S = 60.0
+"""Seconds after which the same error is logged again."""
 
 
 async def serve(name: str, service: Callable[[], Awaitable[None]]) -> None:
     """Run a service until cancelled."""
+    loop, logged, since = asyncio.get_running_loop(), "", 0.0
     while True:
         try:
             await service()
         except OutlastError as error:
-            log.warning("the %s stumbled and goes on: %s", name, error)
+            if str(error) != logged or loop.time() - since >= REPEAT_S:
+                logged, since = str(error), loop.time()
+                log.warning("the %s failed and tries again every %g s: %s", name, PAUSE_S, error)
         except Exception:
             log.exception("the %s failed and is started again", name)
-        await asyncio.sleep(PAUSE)
+        await asyncio.sleep(PAUSE_S)

@@ -62,7 +62,7 @@ def bucket_over(store: Any, shown: str, *, readonly: bool = False) -> Bucket:
     except FileNotFoundError:
         raise StoreUnusable(f"there is no store at {shown}") from None
     _must_be_ours(body, shown)
-    return RemoteBucket(store)
+    return RemoteBucket(store, shown)
 
 
 _RETRIES: RetryConfig = {

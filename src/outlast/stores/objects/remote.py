@@ -7,7 +7,7 @@ it. A write that failed in any other way than being refused may have happened, a
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ from obstore.exceptions import (
 
 from outlast.errors import OutcomeUnknown, StoreError, StoreReadOnly, StoreUnusable
 from outlast.stores.objects.bucket import Found, Listed, Requests, Tag, Taken, is_name
+from outlast.stores.outage import Outage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,8 +42,9 @@ SECRET = ("SECRET", "TOKEN", "PASSWORD", "ACCESS_KEY", "ACCOUNT_KEY", "CREDENTIA
 class RemoteBucket:
     """Objects behind an obstore store."""
 
-    def __init__(self, store: ObjectStore) -> None:
+    def __init__(self, store: ObjectStore, shown: str = "the server") -> None:
         self._store: Any = store
+        self._outage = Outage(shown)
         self.requests = Requests()
 
     async def create(self, name: str, body: bytes) -> Tag:
@@ -64,7 +66,7 @@ class RemoteBucket:
 
     async def _put(self, name: str, body: bytes | Path, mode: PutMode) -> Tag:
         with _writing(name):
-            result: PutResult = await self._store.put_async(name, body, mode=mode)
+            result: PutResult = await self._answer(self._store.put_async(name, body, mode=mode))
             return result["e_tag"] or "", result["version"] or ""
 
     async def get(self, name: str) -> Found | None:
@@ -73,7 +75,7 @@ class RemoteBucket:
         self.requests.get += 1
         with _reading(name):
             try:
-                result = await self._store.get_async(name)
+                result = await self._answer(self._store.get_async(name))
                 body = bytes(await result.bytes_async())
             except FileNotFoundError:
                 return None
@@ -98,7 +100,7 @@ class RemoteBucket:
         self.requests.head += 1
         with _reading(name):
             try:
-                meta = await self._store.head_async(name)
+                meta = await self._answer(self._store.head_async(name))
             except FileNotFoundError:
                 return None
             return int(meta["last_modified"].timestamp() * 1_000_000)
@@ -123,7 +125,7 @@ class RemoteBucket:
     async def folders(self, folder: str) -> Sequence[str]:
         self.requests.list += 1
         with _reading(folder):
-            found = await self._store.list_with_delimiter_async(folder)
+            found = await self._answer(self._store.list_with_delimiter_async(folder))
             return sorted(path.rstrip("/").rpartition("/")[2] for path in found["common_prefixes"])
 
     async def delete(self, names: Iterable[str]) -> None:
@@ -133,9 +135,23 @@ class RemoteBucket:
         self.requests.delete += 1
         with _writing(gone[0]):
             try:
-                await self._store.delete_async(gone if len(gone) > 1 else gone[0])
+                await self._answer(self._store.delete_async(gone if len(gone) > 1 else gone[0]))
             except FileNotFoundError:
                 return
+
+    async def _answer(self, request: Awaitable[Any]) -> Any:
+        """The answer to a request; that there is none for long is logged."""
+        with self._outage.watched():
+            try:
+                result = await request
+            except (FileNotFoundError, AlreadyExistsError, PreconditionError):
+                self._outage.answered()
+                raise
+            except BaseError as error:
+                self._outage.error = told(error)
+                raise
+        self._outage.answered()
+        return result
 
     async def close(self) -> None:
         """obstore closes its connections when nobody uses them."""

@@ -15,7 +15,8 @@ from typing import Any, TypeAlias
 import asyncpg
 
 from outlast.address import Server
-from outlast.stores.postgres.trouble import DRIVERS, is_cut, is_worth_waiting_for, while_connecting
+from outlast.stores.outage import Outage
+from outlast.stores.postgres.trouble import DRIVERS, is_cut, is_worth_waiting_for, said, while_connecting
 
 Connection: TypeAlias = Any
 """asyncpg's own class has no types."""
@@ -32,8 +33,9 @@ CACHED = 200
 class Pool:
     """Up to `size` connections to one server."""
 
-    def __init__(self, server: Server, size: int) -> None:
+    def __init__(self, server: Server, size: int, outage: Outage) -> None:
         self.server = server
+        self._outage = outage
         self._idle: list[Connection] = []
         self._lent: set[Connection] = set()
         self._turns = asyncio.Semaphore(size)
@@ -77,6 +79,7 @@ class Pool:
             try:
                 return await connected(self.server)
             except (*DRIVERS, ValueError) as error:
+                self._outage.error = said(error)
                 if self._is_closed or loop.time() > give_up or not is_worth_waiting_for(error):
                     raise while_connecting(error, self.server.shown) from error
             await asyncio.sleep(random.uniform(0.5, 1.5) * pause)

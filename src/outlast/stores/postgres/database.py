@@ -14,9 +14,10 @@ from typing import Any, TypeAlias, TypeVar
 
 from outlast.address import Server
 from outlast.errors import StoreReadOnly, StoreUnusable
+from outlast.stores.outage import Outage
 from outlast.stores.postgres.connections import FIRST_PAUSE, LONGEST_PAUSE, Connection, Pool
 from outlast.stores.postgres.schema import create, has_schema, in_schema, must_be_able
-from outlast.stores.postgres.trouble import DRIVERS, PASSING, is_cut, while_reading, while_writing
+from outlast.stores.postgres.trouble import DRIVERS, PASSING, is_cut, said, while_reading, while_writing
 
 Result = TypeVar("Result")
 Rows: TypeAlias = list[Any]
@@ -46,8 +47,9 @@ class Database:
         self.in_flight = 0
         """Statements under way."""
         self._patience = patience
-        self._shared = Pool(server, SHARED)
-        self._own = Pool(server, 1)
+        self._outage = Outage(server.shown)
+        self._shared = Pool(server, SHARED, self._outage)
+        self._own = Pool(server, 1, self._outage)
         self._opening = asyncio.Lock()
         self._is_open = False
         self._texts: dict[str, str] = {}
@@ -144,14 +146,17 @@ class Database:
     ) -> Result:
         loop, pause, tries = asyncio.get_running_loop(), FIRST_PAUSE, 0
         give_up = loop.time() + patience
-        with self.counted():
+        with self.counted(), self._outage.watched():
             while True:
                 try:
                     async with pool.lend(give_up) as connection:
-                        return await work(connection)
+                        result = await work(connection)
+                    self._outage.answered()
+                    return result
                 except DRIVERS as error:
                     tries += 1
                     if is_cut(error):
+                        self._outage.error = said(error)
                         pool.cut_idle()
                         may_try_again = is_repeatable and loop.time() < give_up
                     else:

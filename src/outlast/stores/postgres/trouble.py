@@ -59,7 +59,7 @@ def while_connecting(error: BaseException, where: str) -> OutlastError:
         return StoreUnusable(f"could not open {where}: {error}")
     if isinstance(error, asyncpg.ClientConfigurationError | ValueError) and not isinstance(error, OSError):
         return BadInput(f"could not open {where}: {error}")
-    return StoreBusy(f"could not reach {where}: {_said(error)}; nothing was written")
+    return StoreBusy(f"could not reach {where}: {said(error)}; nothing was written")
 
 
 def is_worth_waiting_for(error: BaseException) -> bool:
@@ -72,14 +72,14 @@ def is_worth_waiting_for(error: BaseException) -> bool:
 def while_writing(error: BaseException, where: str) -> OutlastError:
     """A statement that writes failed."""
     if is_cut(error):
-        return OutcomeUnknown(f"the line to {where} was cut: {_said(error)}; whether it was written is unknown")
+        return OutcomeUnknown(f"the line to {where} was cut: {said(error)}; whether it was written is unknown")
     return _refused(error, f"write to {where}")
 
 
 def while_reading(error: BaseException, where: str) -> OutlastError:
     """A statement that only reads failed."""
     if is_cut(error):
-        return StoreBusy(f"the line to {where} was cut: {_said(error)}")
+        return StoreBusy(f"the line to {where} was cut: {said(error)}")
     return _refused(error, f"read {where}")
 
 
@@ -88,18 +88,19 @@ def _refused(error: BaseException, what: str) -> OutlastError:
     state = getattr(error, "sqlstate", None) or ""
     match state:
         case _ if state in _FULL:
-            return StoreFull(f"could not {what}: no space is left ({_said(error)}); nothing was written")
+            return StoreFull(f"could not {what}: no space is left ({said(error)}); nothing was written")
         case _ if state in _READ_ONLY:
-            return StoreReadOnly(f"could not {what}: it may only be read ({_said(error)}); nothing was written")
+            return StoreReadOnly(f"could not {what}: it may only be read ({said(error)}); nothing was written")
         case _ if state in _BUSY:
-            return StoreBusy(f"could not {what}: it is busy ({_said(error)}); nothing was written")
+            return StoreBusy(f"could not {what}: it is busy ({said(error)}); nothing was written")
         case _ if state in _NO_STORE:
-            return StoreUnusable(f"could not {what}: the tables are not those of this version ({_said(error)})")
+            return StoreUnusable(f"could not {what}: the tables are not those of this version ({said(error)})")
         case _ if state in _DAMAGED:
-            return Damaged(f"could not {what}: the server found damage ({_said(error)})")
+            return Damaged(f"could not {what}: the server found damage ({said(error)})")
         case _:
-            return StoreError(f"could not {what}: {_said(error)}; nothing was written")
+            return StoreError(f"could not {what}: {said(error)}; nothing was written")
 
 
-def _said(error: BaseException) -> str:
+def said(error: BaseException) -> str:
+    """What an error says."""
     return str(error) or type(error).__name__

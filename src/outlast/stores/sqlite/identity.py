@@ -24,7 +24,7 @@ class FileIdentity:
         self._expected = self._found()
 
     def check(self) -> None:
-        """Raise `StoreUnusable` unless the same file is at the path. Called for every transaction: it costs a microsecond."""
+        """Raise `StoreUnusable` unless the same file is at the path. Cheap enough for every transaction."""
         try:
             found = self._found()
         except OSError as error:
