@@ -22,7 +22,11 @@ def test_an_example_runs_and_says_something(name: str, tmp_path: Path) -> None:
     assert (done.returncode, said) == (0, [])
     assert done.stdout.strip()
     proved = subprocess.run(
-        [sys.executable, "-m", "outlast", "verify", "--all"], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE
+        [sys.executable, "-m", "outlast", "verify", "--all"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
     )
     assert proved.returncode == 0, proved.stdout
 

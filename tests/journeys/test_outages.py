@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -13,6 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from outlast.compose import open_store
+from outlast.history import events as e
+from outlast.history.ids import RunId
+from outlast.ledger import Ledger
 from outlast.testing.servers.postgres import PostgresServer, postgres_server
 
 PATIENCE = 600
@@ -146,3 +151,48 @@ def test_a_worker_and_a_sweeper_say_that_their_server_does_not_answer_and_that_i
             bring_back()
         for each in (worker, sweeper):
             each.until("answers again after")
+
+
+def create(address: str, *workflows: str) -> None:
+    """A run of each, ready for a worker, named like its workflow."""
+
+    async def created() -> None:
+        store = open_store(address)
+        ledger = Ledger(store)
+        for name in workflows:
+            await ledger.create_ready(RunId(name), e.RunCreated(workflow=name, entry=f"flows:{name}"))
+        await ledger.close()
+        await store.close()
+
+    asyncio.run(created())
+
+
+def is_waiting(address: str) -> bool:
+    """Whether the question was asked."""
+
+    async def look() -> bool:
+        store = open_store(address)
+        found, _ = await store.waits(kind="interaction")
+        await store.close()
+        return bool(found)
+
+    return asyncio.run(look())
+
+
+def test_a_worker_that_starts_says_what_it_took_over_what_it_held_and_which_questions_are_open(project: Path) -> None:
+    store = str(project / "runs.db")
+    create(store, "hanging", "paying", "asking")
+    with program(project, "worker", "--app", "flows", "--store", store) as killed:
+        killed.until("advances")
+        assert killed.until("Recovery complete").startswith("Recovery complete: 0 resumed, 0 held")
+        while not ((project / "begun").exists() and (project / "paying").exists() and is_waiting(store)):
+            assert killed.process.poll() is None
+        killed.process.kill()
+        killed.process.wait()
+    with program(project, "worker", "--app", "flows", "--store", store) as worker:
+        assert worker.until("Recovery complete").strip().endswith("1 resumed, 1 held, 1 questions restored.")
+    said = "".join(worker.seen)
+    assert "run hanging was interrupted (worker " in said
+    assert " died) and is resumed" in said
+    assert " died) and is held: node pay was interrupted and is not to be repeated without a person's word" in said
+    assert "run asking asks: Ship the lamp?" in said

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from outlast.cli import streams
 from outlast.cli.doorway import SOUND, carry_out
-from outlast.cli.importing import keep_lines, load_here
+from outlast.cli.importing import keep_lines, load_here, show_engine_log
 from outlast.cli.options import AppOption, Form, FormOption, StoreOption, settings_of
 from outlast.cli.screen import notice, screen, show_columns, write_json
 from outlast.cli.words import counted
@@ -64,6 +64,7 @@ async def _work(settings: Settings) -> int:
     if not registry.names():
         raise BadInput("the worker knows no workflow: name the module or file that defines some with --app")
     keep_lines()
+    show_engine_log()
     streams.drop_output()
     with Leaving() as leaving:
         async with Opening(settings) as desk:

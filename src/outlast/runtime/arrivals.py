@@ -47,11 +47,24 @@ class Recovered:
         self.held = 0
 
     def count(self, claim: Claim, state: State) -> None:
-        """Take note of one that was taken over; one that was given back had not been interrupted."""
-        was_running = state.outline.held or state.status in (Status.RUNNING, Status.COMPENSATING)
-        if claim.cause != "claimed" and was_running:
-            self.held += state.outline.held
-            self.resumed += not state.outline.held
+        """Log and count an interrupted run that was taken over, as it is now."""
+        why = f"worker {claim.previous} {_ENDED[claim.cause]}"
+        if state.outline.held:
+            self.held += 1
+            log.warning("run %s was interrupted (%s) and is held: %s", claim.run, why, state.outline.reason)
+        else:
+            self.resumed += 1
+            log.info("run %s was interrupted (%s) and is resumed", claim.run, why)
+
+
+_ENDED = {"dead": "died", "expired": "did not renew its claim", "claimed": "released it"}
+
+
+def _is_interrupted(claim: Claim, state: State) -> bool:
+    """Whether somebody worked on the run when its claim ended. One that was released, or that only waited, was not
+    interrupted."""
+    is_running = state.outline.held or state.status in (Status.RUNNING, Status.COMPENSATING)
+    return claim.cause != "claimed" and is_running
 
 
 class Arrivals:
@@ -130,8 +143,10 @@ class Arrivals:
             if old is not None:
                 old.leave()
             pen = await self._worker.ledger.take_over(claim, hold=self._hold)
-            self.recovered.count(claim, pen.state)
+            is_interrupted = _is_interrupted(claim, pen.state)
             await self._go_on(pen)
+            if is_interrupted:
+                self.recovered.count(claim, pen.state)
         except Conflict as error:
             log.info("run %s is another worker's now: %s", claim.run, error)
         except Damaged as error:

@@ -8,6 +8,7 @@ from bisect import bisect_right
 from contextlib import suppress
 
 from outlast.history.ids import RunId
+from outlast.lifecycle.summary import shortened
 from outlast.runtime import registry
 from outlast.runtime.worker import Worker
 from outlast.store import Claim
@@ -20,6 +21,9 @@ BATCH = 200
 """Runs claimed in one step."""
 PASSED = 100
 """Of the runs that a worker keeps to, so many are looked at in one such look, in turn: thousands may only wait."""
+LONGEST_PROMPT = 120
+SHOWN = 100
+"""Open questions of which each is logged at the start; the others are counted."""
 SHORTEST = 0.01
 """Seconds between two looks however much is announced."""
 
@@ -40,7 +44,7 @@ class Claimer:
         """Look whenever there may be something. After the first round it is known what others had left behind."""
         while await self.look():
             pass
-        log.info(await self._summary())
+        log.info(await self._recovered())
         while True:
             self._worker.wanted.clear()
             if not await self.look():
@@ -104,14 +108,18 @@ class Claimer:
         self._is_scarce = len(claims) == wanted
         return claims
 
-    async def _summary(self) -> str:
-        """What starting up has recovered. Questions need no recovery: they are in the log, and are counted for people."""
+    async def _recovered(self) -> str:
+        """What starting up has recovered. Questions need no recovery: they are in the log, and are shown to people."""
         recovered, questions, after = self._worker.arrivals.recovered, 0, ""
         while True:
             page, after = await self._worker.store.waits(kind="interaction", after=after, limit=1000)
+            for due in page[: max(0, SHOWN - questions)]:
+                log.info("run %s asks: %s", due.run, shortened(" ".join(due.wait.text.split()), LONGEST_PROMPT))
             questions += len(page)
             if not after:
                 break
+        if questions > SHOWN:
+            log.info("and %d more questions: `outlast ps --status waiting`", questions - SHOWN)
         return f"Recovery complete: {recovered.resumed} resumed, {recovered.held} held, {questions} questions restored."
 
     async def _wants_an_owner(self, run: RunId) -> bool:
