@@ -41,14 +41,15 @@ def open_bucket(at: BucketAddress, *, readonly: bool = False) -> Bucket:
     except ImportError:
         raise StoreUnusable(MISSING) from None
 
-    from outlast.stores.objects.remote import told
+    from outlast.stores.objects.remote import known_cause, told
 
     try:
         config: Any = dict(at.config)
         store: Any = from_url(at.url, config=config, client_options=_client(at), retry_config=_RETRIES)
         return bucket_over(store, at.url, readonly=readonly)
     except (BaseError, ValueError, OSError) as error:
-        raise StoreUnusable(f"could not open {at.url}: {told(error)}") from None
+        cause = known_cause(error)
+        raise StoreUnusable(f"could not open {at.url}: {f'{cause} ({told(error)})' if cause else told(error)}") from None
 
 
 def bucket_over(store: Any, shown: str, *, readonly: bool = False) -> Bucket:

@@ -7,6 +7,7 @@ it. A write that failed in any other way than being refused may have happened, a
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -181,12 +182,35 @@ def _reading(name: str) -> Iterator[None]:
 
 def _must_be_definite(error: Exception) -> None:
     """Raise what says for certain that nothing was done."""
+    if cause := known_cause(error):
+        raise StoreUnusable(f"{cause} ({told(error)})") from None
     if isinstance(error, PermissionDeniedError | UnauthenticatedError):
         raise StoreReadOnly(f"the server does not let us: {told(error)}") from None
     if isinstance(error, FileNotFoundError):
         raise StoreUnusable(f"there is no such bucket: {told(error)}") from None
     if isinstance(error, NotSupportedError | InvalidPathError):
         raise StoreUnusable(f"the server cannot do this: {told(error)}") from None
+
+
+_CAUSES = {
+    r"RequestTimeTooSkewed|RequestExpired": (
+        "the clock of this machine differs too much from that of the server, which refuses its signatures: set the clock"
+    ),
+    r"InvalidAccessKeyId|InvalidClientTokenId|SignatureDoesNotMatch": (
+        "the server refuses these credentials: the access key or the secret key is wrong"
+    ),
+    r"ExpiredToken|TokenRefreshRequired": "the session token has expired: renew the credentials",
+    r"169\.254\.169\.254|metadata\.google|missing.{0,20}credential|no credential|CredentialNotFound": (
+        "no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, GOOGLE_APPLICATION_CREDENTIALS or "
+        "AZURE_STORAGE_ACCOUNT_KEY in the environment"
+    ),
+}
+"""What servers and libraries say, and what is the matter then."""
+
+
+def known_cause(error: BaseException) -> str:
+    """What is the matter and what to do, if the error says so anywhere in its many lines; else empty."""
+    return next((cause for pattern, cause in _CAUSES.items() if re.search(pattern, str(error), re.IGNORECASE)), "")
 
 
 def told(error: BaseException) -> str:
