@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from outlast.stores.shared import VERSION
@@ -139,3 +140,13 @@ def test_every_command_has_help_with_an_example(command: str, shell: Any) -> Non
     answer = shell("db", command, "--help", COLUMNS="100")
     assert answer.exit_code == 0
     assert f"\n outlast db {command}" in answer.stdout
+
+
+@pytest.mark.parametrize("command", [("db", "info"), ("ps",), ("worker", "--app", "flows.py"), ("doctor",)])
+def test_a_store_without_one_of_its_tables_is_refused_by_every_command(shell: Any, command: tuple[str, ...]) -> None:
+    (shell.folder / "flows.py").write_text("import outlast as ol\n\n\n@ol.workflow\nasync def w() -> None: ...\n")
+    connection = apsw.Connection(str(shell.store))
+    connection.execute("drop table wait")
+    connection.close()
+    answer = shell(*command)
+    assert (answer.exit_code, "runs.db lacks wait" in answer.stderr) == (3, True), answer.stderr

@@ -240,6 +240,37 @@ def test_wrong_credentials_are_told_without_secrets(monkeypatch: pytest.MonkeyPa
     assert s3.KEY not in str(refused.value)
 
 
+def refused(handler: Any) -> None:
+    """Answer as S3 does where it refuses."""
+    handler.rfile.read(int(handler.headers["content-length"]))
+    handler._answer(403, f"<?xml version='1.0'?>\n<Error><Code>{handler.code}</Code></Error>".encode())
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("RequestTimeTooSkewed", "the clock of this machine differs too much"),
+        ("SignatureDoesNotMatch", "the access key or the secret key is wrong"),
+        ("ExpiredToken", "the session token has expired"),
+    ],
+)
+def test_a_refusal_of_the_server_is_told_as_what_it_is(
+    careless: int, code: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Careless, "do_PUT", refused)
+    monkeypatch.setattr(Careless, "code", code, raising=False)
+    with pytest.raises(StoreUnusable, match=said):
+        open_store(s3.address(careless, "runs"))
+
+
+def test_missing_credentials_are_told_as_what_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_METADATA_ENDPOINT", "http://127.0.0.1:1")
+    with pytest.raises(StoreUnusable, match="no credentials were found: set AWS_ACCESS_KEY_ID"):
+        open_store("s3://bucket/runs?endpoint=http://127.0.0.1:1&allow_http=true&region=us-east-1")
+
+
 def test_a_bucket_that_is_not_there_is_refused() -> None:
     address = s3.shared().address("x").replace(f"s3://{s3.BUCKET}/", "s3://no-such-bucket/")
     with pytest.raises(StoreUnusable):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 
 import pytest
 
-from outlast.errors import BadInput, StoreReadOnly, StoreUnusable
+from outlast.errors import BadInput, StoreError, StoreReadOnly, StoreUnusable
 from outlast.store import Query
 from outlast.stores.postgres import PostgresStore
 from outlast.stores.shared import VERSION
@@ -93,3 +94,48 @@ def test_a_server_that_is_not_there_is_told_without_a_password(wrong: str, told:
 def test_what_is_no_address_of_a_server_is_refused() -> None:
     with pytest.raises(BadInput):
         PostgresStore("runs.db")
+
+
+def test_a_role_without_usage_is_told_which_grants_are_missing(postgres_url: str) -> None:
+    async def scene() -> None:
+        await opened(postgres_url)
+        name = f"guest_{os.urandom(4).hex()}"
+        await carry_out(postgres_url, f"create role {name} login")
+        as_guest = postgres_url.replace("//outlast@", f"//{name}@")
+        assert as_guest != postgres_url
+        for readonly in (True, False):
+            store = PostgresStore(as_guest, readonly=readonly)
+            with pytest.raises(StoreError, match=r"permission denied for schema.*this role needs USAGE on the schema"):
+                await store.search(Query())
+            await store.close()
+        await carry_out(postgres_url, f"drop role {name}")
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("name", ["table {s}.wait", "index {s}.head_ready", "view {s}.event"])
+def test_a_store_of_which_a_part_was_dropped_is_refused_by_its_name(postgres_url: str, name: str) -> None:
+    async def scene() -> None:
+        await opened(postgres_url)
+        await carry_out(postgres_url, f"drop {name}")
+        for readonly in (True, False):
+            store = PostgresStore(postgres_url, readonly=readonly)
+            with pytest.raises(StoreUnusable, match=f"lacks {name.rpartition('.')[2]}[,:].* dropped"):
+                await store.open()
+            with pytest.raises(StoreUnusable, match="lacks"):
+                await store.look()
+            await store.close()
+
+    asyncio.run(scene())
+
+
+def test_a_schema_that_is_dropped_under_an_open_store_is_named(postgres_url: str) -> None:
+    async def scene() -> None:
+        store = PostgresStore(postgres_url)
+        await land(store, begin(A))
+        await carry_out(postgres_url, "drop schema {s} cascade")
+        with pytest.raises(StoreUnusable, match=r"a part of the store is missing.*was dropped"):
+            await store.search(Query())
+        await store.close()
+
+    asyncio.run(scene())

@@ -739,3 +739,14 @@ def test_a_file_that_is_moved_or_replaced_while_it_is_open_is_neither_written_no
             assert connection.execute("select run from head").fetchall() == [(A,), (B,)]
 
     asyncio.run(scene())
+
+
+@pytest.mark.parametrize("name", ["table wait", "index head_ready"])
+@pytest.mark.parametrize("readonly", [True, False])
+def test_a_file_of_which_a_part_was_dropped_is_refused_by_its_name(path: Path, name: str, readonly: bool) -> None:
+    asyncio.run(SqliteStore(path).close())
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"drop {name}")
+        connection.commit()
+    with pytest.raises(StoreUnusable, match=f"runs.db lacks {name.split()[1]}"):
+        SqliteStore(path, readonly=readonly)

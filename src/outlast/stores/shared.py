@@ -35,6 +35,15 @@ def must_be_current(where: str, version: int) -> None:
         )
 
 
+def must_be_complete(where: str, schema: str, there: Collection[str]) -> None:
+    """Refuse a store of which a table or an index of the schema file was dropped."""
+    made = re.findall(r"^create (?:unique )?(?:table|index|view) (?:\{s\}\.)?(\w+)", schema, re.MULTILINE)
+    if missing := [name for name in made if name not in there]:
+        raise StoreUnusable(
+            f"{where} lacks {', '.join(missing)}: dropped by another program, perhaps; restore the store from a backup"
+        )
+
+
 def refusal(append: Append, head: Head | None, waits: Collection[str]) -> Refusal | None:
     """Why the append may not land on this head and these open waits. The version goes first: what is in its place may be
     this very append."""

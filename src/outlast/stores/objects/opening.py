@@ -49,7 +49,9 @@ def open_bucket(at: BucketAddress, *, readonly: bool = False) -> Bucket:
         return bucket_over(store, at.url, readonly=readonly)
     except (BaseError, ValueError, OSError) as error:
         cause = known_cause(error)
-        raise StoreUnusable(f"could not open {at.url}: {f'{cause} ({told(error)})' if cause else told(error)}") from None
+        raise StoreUnusable(
+            f"could not open {at.url}: {f'{cause} ({told(error)})' if cause else told(error)}"
+        ) from None
 
 
 def bucket_over(store: Any, shown: str, *, readonly: bool = False) -> Bucket:

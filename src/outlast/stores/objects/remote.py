@@ -200,7 +200,7 @@ _CAUSES = {
         "the server refuses these credentials: the access key or the secret key is wrong"
     ),
     r"ExpiredToken|TokenRefreshRequired": "the session token has expired: renew the credentials",
-    r"169\.254\.169\.254|metadata\.google|missing.{0,20}credential|no credential|CredentialNotFound": (
+    r"169\.254\.169\.254|latest/(api/token|meta-data)|metadata\.google|missing.{0,20}credential|no credential": (
         "no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, GOOGLE_APPLICATION_CREDENTIALS or "
         "AZURE_STORAGE_ACCOUNT_KEY in the environment"
     ),

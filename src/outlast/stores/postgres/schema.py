@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 from outlast.errors import StoreUnusable
 from outlast.stores.postgres.connections import Connection
-from outlast.stores.shared import VERSION, must_be_current
+from outlast.stores.shared import VERSION, must_be_complete, must_be_current
 
 OLDEST_SERVER = 14
 LOCK = 0x4F75_744C
@@ -19,6 +20,7 @@ BY_INDEX = (
 _WHAT_IS_IT = """
 select to_regclass($1 || '.migration') is not null,
        (select count(*) from pg_class c join pg_namespace n on n.oid = c.relnamespace where n.nspname = $1)"""
+_RELATIONS = "select c.relname::text from pg_class c join pg_namespace n on n.oid = c.relnamespace where n.nspname = $1"
 _DONE = "insert into {s}.migration (version) values ($1)"
 
 
@@ -35,6 +37,8 @@ async def has_schema(connection: Connection, schema: str) -> bool:
             f"the schema {schema}",
             await connection.fetchval(in_schema("select max(version) from {s}.migration", schema)),
         )
+        there = {row[0] for row in await connection.fetch(_RELATIONS, schema)}
+        must_be_complete(f"the schema {schema}", _text(), there)
     elif tables:
         raise StoreUnusable(
             f"there is a schema {schema}, but it is not one of Outlast's; nothing was changed. "
@@ -57,6 +61,10 @@ async def create(connection: Connection, schema: str) -> None:
     async with connection.transaction():
         await connection.execute("select pg_advisory_xact_lock($1::int, hashtext($2))", LOCK, schema)
         if not await has_schema(connection, schema):
-            text = Path(__file__).with_name("schema.sql").read_text("utf-8").replace("{by_index}", BY_INDEX)
-            await connection.execute(in_schema(text, schema))
+            await connection.execute(in_schema(_text().replace("{by_index}", BY_INDEX), schema))
             await connection.execute(in_schema(_DONE, schema), VERSION)
+
+
+@cache
+def _text() -> str:
+    return Path(__file__).with_name("schema.sql").read_text("utf-8")

@@ -39,9 +39,15 @@ _GOES_DOWN = ("57P01", "57P02", "57P05")
 _COMING_UP = ("57P03", "53300", "53400")
 _FULL = ("53100",)
 _BUSY = ("55P03", "57014", "53200", "53000", *PASSING)
-_READ_ONLY = ("25006", "42501")
-_NO_STORE = ("42P01", "42883", "3F000", "3D000", "42703", "42804")
+_READ_ONLY = ("25006",)
+_DENIED = ("42501",)
+_DROPPED = ("42P01", "42883", "3F000", "3D000")
+_NO_STORE = ("42703", "42804")
 _DAMAGED = ("XX001", "XX002", "23505")  # the last: a row is there already that follows its head
+GRANTS = (
+    "this role needs USAGE on the schema, SELECT, INSERT, UPDATE and DELETE on its tables and EXECUTE on its functions; the "
+    "first one to open a store also needs CREATE on the database"
+)
 
 
 def is_cut(error: BaseException) -> bool:
@@ -57,6 +63,8 @@ def while_connecting(error: BaseException, where: str) -> OutlastError:
     state = getattr(error, "sqlstate", None) or ""
     if state[:2] == "28" or state == "3D000":
         return StoreUnusable(f"could not open {where}: {error}")
+    if state in _DENIED:
+        return StoreUnusable(f"could not open {where}: {error}; {GRANTS}")
     if isinstance(error, asyncpg.ClientConfigurationError | ValueError) and not isinstance(error, OSError):
         return BadInput(f"could not open {where}: {error}")
     return StoreBusy(f"could not reach {where}: {said(error)}; nothing was written")
@@ -91,6 +99,14 @@ def _refused(error: BaseException, what: str) -> OutlastError:
             return StoreFull(f"could not {what}: no space is left ({said(error)}); nothing was written")
         case _ if state in _READ_ONLY:
             return StoreReadOnly(f"could not {what}: it may only be read ({said(error)}); nothing was written")
+        case _ if state in _DENIED:
+            kind = StoreUnusable if what.startswith("read") else StoreReadOnly
+            return kind(f"could not {what}: {said(error)}; {GRANTS}; nothing was written")
+        case _ if state in _DROPPED:
+            return StoreUnusable(
+                f"could not {what}: a part of the store is missing ({said(error)}): its schema, a table or a function was "
+                "dropped; restore it from a backup"
+            )
         case _ if state in _BUSY:
             return StoreBusy(f"could not {what}: it is busy ({said(error)}); nothing was written")
         case _ if state in _NO_STORE:

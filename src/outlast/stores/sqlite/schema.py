@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import apsw
 
 from outlast.errors import StoreUnusable
-from outlast.stores.shared import VERSION, must_be_current
+from outlast.stores.shared import VERSION, must_be_complete, must_be_current
 
 APPLICATION_ID = 0x4F75_744C  # "OutL"
 
@@ -23,11 +24,18 @@ def has_schema(connection: apsw.Connection) -> bool:
         raise StoreUnusable(f"{connection.filename} is an SQLite file, but not one of Outlast's; nothing was changed")
     if version:
         must_be_current(connection.filename, version)
+        there = {str(name) for (name,) in connection.execute("select name from sqlite_schema")}
+        must_be_complete(connection.filename, _text(), there)
     return version != 0
 
 
 def create(connection: apsw.Connection) -> None:
     """Make the schema in an empty file; the caller holds the write lock."""
-    connection.execute(Path(__file__).with_name("schema.sql").read_text("utf-8"))
+    connection.execute(_text())
     connection.pragma("application_id", APPLICATION_ID)
     connection.pragma("user_version", VERSION)
+
+
+@cache
+def _text() -> str:
+    return Path(__file__).with_name("schema.sql").read_text("utf-8")
