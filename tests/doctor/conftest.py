@@ -8,20 +8,25 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import itertools
 import json
+import re
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 import apsw
+import asyncpg
 import msgspec
 import pytest
 from msgspec.structs import replace
 from typer.testing import CliRunner, Result
 
+from outlast.address import server_at
 from outlast.cli.app import app
 from outlast.client import Client, Finding
 from outlast.history import events as e
@@ -33,6 +38,7 @@ from outlast.lifecycle.status import Status
 from outlast.lifecycle.summary import Summary
 from outlast.store import Store
 from outlast.stores.memory import Memory, MemoryStore
+from outlast.stores.postgres import PostgresStore
 from outlast.stores.sqlite import SqliteStore
 from outlast.testing.engine import engine_over
 from outlast.testing.faults import Died, Fault, Faults, faulty
@@ -60,6 +66,7 @@ class Ward:
     def __init__(self, kind: str, folder: Path) -> None:
         self.kind = kind
         self.file = folder / "runs.db"
+        self.address = str(self.file)
         self.memory = Memory()
         self.flows = _load("patients")
         self.did: list[str] = self.flows.DID
@@ -199,7 +206,7 @@ class Ward:
             if self.kind == "memory":
                 self.memory.summaries[run] = new
             await store.close()
-            if self.kind == "sqlite":
+            if self.kind != "memory":
                 self._write_summary(new)
 
         self.do(edit())
@@ -209,6 +216,11 @@ class Ward:
         self.sql(
             "update catalogue set at = ?, status = ?, body = ? where run = ?", new.at, str(new.status), body, new.run
         )
+
+    def json_with(self, **changes: Any) -> str:
+        """SQL for the record of a catalogue row with other members."""
+        members = "".join(f", '$.{name}', json('{json.dumps(value)}')" for name, value in changes.items())
+        return f"cast(json_set(cast(body as text){members}) as blob)"
 
     def sql(self, statement: str, *values: Any) -> None:
         """Write to the file behind Outlast's back."""
@@ -230,7 +242,7 @@ class Ward:
 
     def dump(self) -> Any:
         """Everything that is stored and is a fact, byte by byte."""
-        if self.kind == "sqlite":
+        if self.kind != "memory":
             return {table: self.rows(f"select * from {table} order by 1, 2") for table in TABLES}
         memory = self.memory
         return [
@@ -298,7 +310,7 @@ class Ward:
         return self.do(look())
 
     def shell(self, *arguments: str) -> Result:
-        return CliRunner().invoke(app, [*arguments, "--store", str(self.file)], prog_name="outlast")
+        return CliRunner().invoke(app, [*arguments, "--store", self.address], prog_name="outlast")
 
     def doctor(self, *arguments: str) -> Any:
         """What `outlast doctor` says, as data, with its exit code."""
@@ -378,6 +390,50 @@ class Ward:
             return await engine.result(run)
 
 
+class PostgresWard(Ward):
+    """The same on a real server. Statements are written as for SQLite."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        super().__init__("postgres", folder)
+        self.address = url
+
+    def open(self) -> Store:
+        return cast("Store", PostgresStore(self.address, durability="relaxed"))
+
+    def bury(self) -> None:
+        self._apart("delete from worker", ())
+
+    def json_with(self, **changes: Any) -> str:
+        return f"convert_to((convert_from(body, 'UTF8')::jsonb || '{json.dumps(changes)}')::text, 'UTF8')"
+
+    def sql(self, statement: str, *values: Any) -> None:
+        assert self._apart(statement, values)[0] != "0", "nothing was damaged"
+
+    def rows(self, statement: str, *values: Any) -> list[Any]:
+        rows: list[Any] = self._apart(statement, values)[1]
+        return rows
+
+    def _apart(self, statement: str, values: Sequence[Any]) -> tuple[str, list[Any]]:
+        """Carry out a statement on a thread of its own, for this one may have a loop that runs: how many rows it touched,
+        and what it found."""
+        places = itertools.count(1)
+        text = re.sub(r"\?", lambda _: f"${next(places)}", statement)
+
+        async def work() -> tuple[str, list[Any]]:
+            server = server_at(self.address)
+            assert server is not None
+            connection = await asyncpg.connect(server.dsn, server_settings={"search_path": server.schema})
+            try:
+                prepared = await connection.prepare(text)
+                found = [tuple(row) for row in await prepared.fetch(*values)]
+                return prepared.get_statusmsg().rpartition(" ")[2], found
+            finally:
+                await connection.close()
+
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(asyncio.run, work()).result()
+
+
 class Case(NamedTuple):
     """A state that can be repaired: how it is made, its code, the types of the events that prove it, what repairing says
     besides the takeover, what the run returns or raises when a worker goes on, and which nodes that worker executes."""
@@ -421,6 +477,16 @@ def ward(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
 def sqlite_ward(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ward:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("OUTLAST_STORE", raising=False)
+    return Ward("sqlite", tmp_path)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def sql_ward(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ward:
+    """One whose rows can be edited."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OUTLAST_STORE", raising=False)
+    if request.param == "postgres":
+        return PostgresWard(request.getfixturevalue("postgres_url"), tmp_path)
     return Ward("sqlite", tmp_path)
 
 

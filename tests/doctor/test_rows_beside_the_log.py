@@ -4,6 +4,7 @@ behind. Nobody builds on a log whose end is in doubt (G3, G5); what follows from
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -42,7 +43,7 @@ def end_lost(ward: Any) -> None:
     ward.do(ward.left_after(ward.flows.doctor_paying, e.RunCompleted))
     ward.sql("delete from log where first > 5")
     ((first, count, digest),) = ward.rows("select first, count, digest from log order by first desc limit 1")
-    ward.sql("update head set version = ?, digest = ?, closed = 0", first + count - 1, digest)
+    ward.sql("update head set version = ?, digest = ?, closed = false", first + count - 1, digest)
 
 
 def head_with(column: str, value: Any) -> Any:
@@ -58,7 +59,7 @@ def head_behind(ward: Any) -> None:
     paying(ward)
     ((first, count, digest),) = ward.rows("select first, count, digest from log order by first desc limit 1 offset 1")
     ward.sql("update head set version = ?, digest = ?", first + count - 1, digest)
-    ward.sql("update catalogue set at = 1, body = cast(json_set(cast(body as text), '$.at', 1) as blob)")
+    ward.sql(f"update catalogue set at = 1, body = {ward.json_with(at=1)}")
 
 
 IN_DOUBT = {
@@ -107,10 +108,10 @@ TAKERS = {
 @pytest.mark.parametrize("taker", TAKERS)
 @pytest.mark.parametrize("name", IN_DOUBT)
 def test_a_run_whose_log_ends_in_doubt_is_left_alone_and_its_claim_released(
-    sqlite_ward: Any, name: str, taker: str
+    sql_ward: Any, name: str, taker: str
 ) -> None:
     """G3, G5: a node that must not be repeated is not executed, and nothing is appended or overwritten."""
-    ward, (make, code) = sqlite_ward, IN_DOUBT[name]
+    ward, (make, code) = sql_ward, IN_DOUBT[name]
     make(ward)
     kept = ward.dump()
     ward.do(TAKERS[taker](ward))
@@ -214,47 +215,64 @@ BASES = {
     "a parent": parent,
 }
 OF_RUN = "(select id from head where run = 'ill')"
-BODY = "update catalogue set body = cast(json_set(cast(body as text), {}) as blob) where run = 'ill'"
-EDITS = {
-    "the head says the opposite of whether it is over": "update head set closed = 1 - closed where run = 'ill'",
+
+
+def record_with(**changes: Any) -> Callable[[Any], str]:
+    return lambda ward: f"update catalogue set body = {ward.json_with(**changes)} where run = 'ill'"
+
+
+EDITS: dict[str, str | Callable[[Any], str]] = {
+    "the head says the opposite of whether it is over": "update head set closed = not closed where run = 'ill'",
     "the row in the catalogue is missing": "delete from catalogue where run = 'ill'",
     "the row in the catalogue does not read": "update catalogue set body = '{' where run = 'ill'",
     "the record in the catalogue is a number": "update catalogue set body = 7 where run = 'ill'",
-    "the catalogue has another workflow": BODY.format("'$.workflow', 'typo'"),
-    "the catalogue has another title": BODY.format("'$.title', 'typo'"),
-    "the catalogue has other tags": BODY.format("'$.tags', json('[\"typo\"]')"),
-    "the catalogue has another parent": BODY.format("'$.parent', 'typo'"),
-    "the catalogue has another reason": BODY.format("'$.reason', 'typo'"),
-    "a summary that is behind has another workflow": BODY.format("'$.at', 2, '$.workflow', 'typo'"),
+    "the catalogue has another workflow": record_with(workflow="typo"),
+    "the catalogue has another title": record_with(title="typo"),
+    "the catalogue has other tags": record_with(tags=["typo"]),
+    "the catalogue has another parent": record_with(parent="typo"),
+    "the catalogue has another reason": record_with(reason="typo"),
+    "a summary that is behind has another workflow": record_with(at=2, workflow="typo"),
     "the column of the workflow is another": "update catalogue set workflow = 'typo' where run = 'ill'",
     "the column of the status is another": "update catalogue set status = 'typo' where run = 'ill'",
     "the column of the version has another type": "update catalogue set at = 'seven' where run = 'ill'",
     "the column of the creation has another type": "update catalogue set created = 'today' where run = 'ill'",
     "the table of tags has another one": f"insert into tag (tag, run) values ('typo', {OF_RUN})",
-    "a wait is stored that the log does not know": f"insert into wait values ({OF_RUN}, 'timer:no', 'timer', 1, "
-    'cast(\'{"kind":"timer","id":"no","due":1}\' as blob))',
+    "a wait is stored that the log does not know": "insert into wait (run, name, kind, due, body) "
+    f"values ({OF_RUN}, 'timer:no', 'timer', 1, "
+    '\'{"kind":"timer","id":"no","due":1}\')',
     "the rows of the waits are missing": f"delete from wait where run = {OF_RUN}",
     "the rows of the waits do not read": f"update wait set body = '{{' where run = {OF_RUN}",
     "the rows of the waits are due": f"update wait set due = 5 where run = {OF_RUN}",
     "the rows of the waits have another type": f"update wait set due = 'soon', kind = 7 where run = {OF_RUN}",
 }
+OF_TYPES = [name for name in EDITS if name.endswith(("another type", "is a number"))]
+"""A server refuses to store them."""
 WITHOUT_WAITS = ("a run that is over", "a run that continued")
+
+
+ON_A_SERVER = ("a run with two questions", "a run on its second branch")
+"""How a run came about does not differ there."""
+
+
+def edit_of(ward: Any, name: str) -> str:
+    edit = EDITS[name]
+    return edit if isinstance(edit, str) else edit(ward)
 
 
 @pytest.mark.parametrize("edit", EDITS)
 @pytest.mark.parametrize("base", BASES)
-def test_what_was_edited_beside_the_log_is_found_shown_and_written_again(
-    sqlite_ward: Any, base: str, edit: str
-) -> None:
+def test_what_was_edited_beside_the_log_is_found_shown_and_written_again(sql_ward: Any, base: str, edit: str) -> None:
     """G2: verify and doctor find it, `--fix` repairs it without an event, and no other run is hidden by it."""
+    ward = sql_ward
     if base in WITHOUT_WAITS and edit.startswith("the rows of the waits"):
         return
-    ward = sqlite_ward
+    if ward.kind == "postgres" and (base not in ON_A_SERVER or edit in OF_TYPES):
+        return
     BASES[base](ward)
     whole = beside(ward)
     assert (ward.shell("verify", RUN).exit_code, ward.doctor(RUN)["exit"]) == (0, 0)
     ward.do(ward.left_after(ward.flows.doctor_errand, completed("pack"), run="well"))
-    ward.sql(EDITS[edit])
+    ward.sql(edit_of(ward, edit))
     assert ward.shell("verify", RUN).exit_code == 1
     for arguments in ((RUN,), ("--all",)):
         (shown,) = [each for each in ward.doctor(*arguments)["runs"] if each["run"] == RUN]
@@ -271,18 +289,18 @@ def beside(ward: Any) -> Any:
     return [
         ward.rows("select version, digest, epoch, branch, branch_first, closed from head where run = 'ill'"),
         ward.rows("select * from catalogue where run = 'ill'"),
-        ward.rows(f"select tag from tag where run = {OF_RUN}"),
-        ward.rows(f"select * from wait where run = {OF_RUN} order by name"),
+        ward.rows(f"select tag from tag where run = {OF_RUN} order by tag"),
+        ward.rows(f"select run, name, kind, due, body from wait where run = {OF_RUN} order by name"),
         ward.rows(f"select count(*) from log where run = {OF_RUN}"),
     ]
 
 
 @pytest.mark.parametrize("cell", ["head.version", "head.digest", "head is gone"])
-def test_a_run_whose_head_is_lost_is_named_by_every_command_and_the_others_are_shown(
-    sqlite_ward: Any, cell: str
-) -> None:
+def test_a_run_whose_head_is_lost_is_named_by_every_command_and_the_others_are_shown(sql_ward: Any, cell: str) -> None:
     """G3"""
-    ward = sqlite_ward
+    ward = sql_ward
+    if ward.kind == "postgres" and cell == "head.version":
+        return  # the column takes no text
     asking(ward)
     if cell == "head is gone":
         ward.sql("delete from head where run = 'ill'")
@@ -298,9 +316,9 @@ def test_a_run_whose_head_is_lost_is_named_by_every_command_and_the_others_are_s
     assert ward.do(ward.complete(RunId("well"))) == LAMP
 
 
-def test_a_run_that_is_not_over_is_looked_at_whatever_its_status_says(sqlite_ward: Any) -> None:
+def test_a_run_that_is_not_over_is_looked_at_whatever_its_status_says(sql_ward: Any) -> None:
     """A3r: the doctor and the sweeper choose runs by the head."""
-    ward = sqlite_ward
+    ward = sql_ward
     ward.do(ward.left_after(ward.flows.doctor_errand, completed("ship")))
     ward.do(release(ward))
     ward.summary(RUN, status="completed")
@@ -317,17 +335,17 @@ async def swept(ward: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", ["the row in the catalogue does not read", "the row in the catalogue is missing"])
-def test_a_run_without_a_summary_is_named_by_the_sweeper_and_the_others_are_swept(sqlite_ward: Any, name: str) -> None:
-    ward = sqlite_ward
+def test_a_run_without_a_summary_is_named_by_the_sweeper_and_the_others_are_swept(sql_ward: Any, name: str) -> None:
+    ward = sql_ward
     asking(ward)
-    ward.sql(EDITS[name])
+    ward.sql(edit_of(ward, name))
     ward.do(ward.left_after(ward.flows.doctor_errand, completed("pack"), run="well"))
     report = ward.do(swept(ward))
     assert {seen.run: seen.reason for seen in report.runs} == {RUN: "unreadable", "well": "claim expired"}
 
 
-def test_a_timer_whose_row_does_not_read_stops_no_other(sqlite_ward: Any, caplog: pytest.LogCaptureFixture) -> None:
-    ward = sqlite_ward
+def test_a_timer_whose_row_does_not_read_stops_no_other(sql_ward: Any, caplog: pytest.LogCaptureFixture) -> None:
+    ward = sql_ward
 
     async def scene() -> None:
         async with ward.doomed() as engine:
@@ -357,9 +375,9 @@ async def later(ward: Any, run: RunId) -> Any:
         await store.close()
 
 
-def test_a_plain_answer_is_no_fault(sqlite_ward: Any) -> None:
+def test_a_plain_answer_is_no_fault(sql_ward: Any) -> None:
     """A summary that is behind an answer is healthy: the next worker writes it."""
-    ward = sqlite_ward
+    ward = sql_ward
     asking_twice(ward)
 
     async def answer() -> None:
@@ -376,16 +394,16 @@ def test_a_plain_answer_is_no_fault(sqlite_ward: Any) -> None:
 # --- the runs that a run depends on ------------------------------------------------------------------------------------
 
 
-def test_a_child_that_does_not_exist_is_created_by_the_next_worker(sqlite_ward: Any) -> None:
+def test_a_child_that_does_not_exist_is_created_by_the_next_worker(sql_ward: Any) -> None:
     """G1"""
-    ward = sqlite_ward
+    ward = sql_ward
     parent(ward)
     lost = child(ward)
     for table in ("log", "wait"):
         ward.sql(f"delete from {table} where run = (select id from head where run = ?)", lost)
     ward.sql("delete from catalogue where run = ?", lost)
     ward.sql("delete from head where run = ?", lost)
-    ward.sql("update head set ready = 0 where run = 'ill'")
+    ward.sql("update head set ready = false where run = 'ill'")
     told = ward.doctor(RUN)
     assert told["exit"] == 1
     assert f"the run waits for its child {lost}, which does not exist" in str(told["runs"])
@@ -401,9 +419,9 @@ def test_a_child_that_does_not_exist_is_created_by_the_next_worker(sqlite_ward: 
     assert ward.do(go_on()) == "lamp fetched (True) packed"
 
 
-def test_a_parent_that_was_not_told_of_the_end_of_its_child_is_told(sqlite_ward: Any) -> None:
+def test_a_parent_that_was_not_told_of_the_end_of_its_child_is_told(sql_ward: Any) -> None:
     """G1"""
-    ward = sqlite_ward
+    ward = sql_ward
     parent(ward)
     ended = child(ward)
 
@@ -425,9 +443,9 @@ def test_a_parent_that_was_not_told_of_the_end_of_its_child_is_told(sqlite_ward:
     assert ward.do(ward.complete(RUN)) == "done"
 
 
-def test_a_successor_that_does_not_exist_is_created(sqlite_ward: Any) -> None:
+def test_a_successor_that_does_not_exist_is_created(sql_ward: Any) -> None:
     """G1"""
-    ward = sqlite_ward
+    ward = sql_ward
     continued(ward)
     lost = successor_of(RUN)
     for table in ("log", "wait"):
