@@ -233,9 +233,7 @@ async def test_a_sleeping_run_goes_back_and_sleeps_again(stage: Any, witness: An
     await witness(engine, handle.run).look()
 
 
-async def test_children_at_work_are_detached_and_go_on_and_redone_calls_start_new_ones(
-    stage: Any, witness: Any
-) -> None:
+async def test_children_at_work_that_are_kept_go_on_and_redone_calls_start_new_ones(stage: Any, witness: Any) -> None:
     registry.register("child", child)
 
     @ol.workflow
@@ -246,7 +244,7 @@ async def test_children_at_work_are_detached_and_go_on_and_redone_calls_start_ne
     handle = await engine.start(parent)
     await until(lambda: done["c"] == 1 and done["d"] == 1)
     old = [x.event.child async for x in engine.events(handle.run) if isinstance(x.event, e.ChildStarted)]
-    await engine.jump(handle.run, "work")
+    await engine.jump(handle.run, "work", children="keep")
     opened = [x.event async for x in engine.events(handle.run) if isinstance(x.event, e.BranchOpened)]
     assert set(opened[0].detached) == set(old)
     await until(lambda: done["c"] == 2 and done["d"] == 2)

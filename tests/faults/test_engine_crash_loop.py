@@ -11,6 +11,7 @@ import asyncio
 import itertools
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import date
@@ -23,6 +24,7 @@ from msgspec.structs import replace
 import outlast as ol
 from outlast.errors import AlreadyExists, OutlastError
 from outlast.history import events as e
+from outlast.lifecycle.status import Status
 from outlast.runtime import worker, writing
 from outlast.runtime.finding import load
 from outlast.store import Append, Outcome, Store
@@ -412,6 +414,36 @@ async def turn_at_work(client: ol.Client) -> None:
         await client.retry(RUN, "work", by="bob")
 
 
+@ol.node
+async def number_of_branch() -> int:
+    return generation()
+
+
+@ol.workflow
+async def crash_leaving_children() -> list[str]:
+    """Somebody goes back to before two children, which end only if they are cancelled; one has a child, one continued."""
+    branch = await number_of_branch()
+    return await ol.gather(crash_waiting_child(branch), crash_waiting_successor(branch, 1))
+
+
+@ol.workflow
+async def crash_waiting_child(branch: int) -> str:
+    return await crash_waiting_successor(branch, 0)
+
+
+@ol.workflow
+async def crash_waiting_successor(branch: int, left: int) -> str:
+    if left:
+        await ol.continue_as(branch, left - 1)
+    return await work("done") if branch else await ol.ask("Is anybody there?")
+
+
+async def leave_children(client: ol.Client) -> None:
+    waiting = (await client.list(ol.Query(workflow="crash_waiting_successor", statuses=(Status.WAITING,)))).items
+    if await client.newest(RUN) == 0 and len(waiting) == 2:
+        await client.jump(RUN, "number_of_branch", by="ann")
+
+
 @ol.workflow
 async def crash_forked() -> list[Any]:
     """Somebody forks it while it waits, and the fork of it."""
@@ -469,6 +501,14 @@ TURNS: dict[str, Story] = {
         expected=["first", "second", "y", "last"],
         answers={"ask": 7},
         guest=turn_at_work,
+        is_loose=True,
+        repeats=2,
+    ),
+    "children of a part that was left": Story(
+        crash_leaving_children,
+        expected=["done", "done"],
+        guest=leave_children,
+        over=("completed", "cancelled"),
         is_loose=True,
         repeats=2,
     ),
@@ -652,6 +692,19 @@ def test_a_run_in_which_somebody_goes_back_ends_the_same_whatever_happens(name: 
     """Answers are lost, calls come twice or late, or several processes die one after the other."""
     cross("memory", name, tmp_path, some(others, "memory", name))
     cross("memory", name, tmp_path, lambda calls: itertools.islice(deaths_in_a_row(calls), 10))
+
+
+@pytest.mark.parametrize("kind", DOORS)
+def test_children_of_a_part_that_was_left_are_cancelled_wherever_the_process_dies(kind: str, tmp_path: Path) -> None:
+    """P1: BranchOpened names them, and whoever owns the run next cancels them."""
+    story = story_of("children of a part that was left")
+    with crash_loop(story, DOORS[kind](tmp_path)) as loop:
+        faults = deaths if kind == "memory" else some(deaths, kind, "children of a part that was left")
+        for each in faults(len(loop.whole.calls)):
+            seen = loop.play(*each)
+            loop.judge(seen, *each)
+            ended = Counter(log.status for run, log in seen.runs.items() if run != RUN)
+            assert ended["cancelled"] == 3, (each, ended)
 
 
 @pytest.mark.parametrize("name", FAMILIES)

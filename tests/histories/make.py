@@ -204,6 +204,19 @@ def requests_obeyed_and_refused(story: Story) -> None:
     story.add(e.NodeCompleted(node="fetch"), *decide.end(story.state, e.RunCompleted())[-2:])
 
 
+def children_cancelled_and_kept(story: Story) -> None:
+    """Ada goes back twice: one child is kept and one cancelled, and the end of that one is received after the run ended."""
+    story.begin(e.ChildStarted(child="child-1", workflow="ship", node="ship"))
+    story.add(*story.cut(2, by="ada", children="keep"))
+    story.add(e.ChildStarted(child="child-2", workflow="ship", node="ship~b1"))
+    story.add(e.JumpRequested(target=2, branch=2, by="ada"), kind=Kind.CONTROL)
+    story.add(*story.cut(2, by="ada", request=story.seq))
+    story.add(*first("pack", hash="h1", code="c1"))
+    story.add(e.ChildEnded(child="child-1", output=Raw(b"1")), kind=Kind.GUEST)
+    story.add(e.NodeCompleted(node="pack"), e.RunCompleted(output=Raw(b"2")))
+    story.add(e.ChildEnded(child="child-2", status="cancelled"), kind=Kind.GUEST)
+
+
 STORIES: list[Callable[[Story], None]] = [
     plain_success,
     retry_then_success,
@@ -217,6 +230,7 @@ STORIES: list[Callable[[Story], None]] = [
     news_heard_and_nodes_retired,
     redone_and_forked,
     requests_obeyed_and_refused,
+    children_cancelled_and_kept,
 ]
 
 

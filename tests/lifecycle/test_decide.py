@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal, get_args
 
 import pytest
 from msgspec import Raw
@@ -10,7 +10,7 @@ from msgspec import Raw
 from outlast.definition.retry import NEVER, Retry
 from outlast.errors import Refused
 from outlast.history import events as e
-from outlast.lifecycle import decide
+from outlast.lifecycle import decide, turning
 from outlast.lifecycle.state import NodeStatus, State
 from outlast.lifecycle.status import Status
 from outlast.lifecycle.turning import Turn
@@ -354,8 +354,8 @@ def test_a_run_that_did_not_stop_is_not_resumed(state: State, status: str) -> No
 # --- branches
 
 
-def opened(history: History, cutoff: int) -> e.BranchOpened:
-    event, *_ = history.cut(cutoff)
+def opened(history: History, cutoff: int, **turn: Any) -> e.BranchOpened:
+    event, *_ = history.cut(cutoff, **turn)
     assert isinstance(event, e.BranchOpened)
     return event
 
@@ -408,15 +408,48 @@ def test_a_branch_that_goes_back_to_a_dead_one_withdraws_what_only_the_living_on
     assert event.withdrawn == ("q",)
 
 
-def test_a_branch_detaches_the_living_children_it_cuts_off() -> None:
-    children = [e.ChildStarted(child=name) for name in ("living", "ended")]
-    history = going(*children, e.ChildEnded(child="ended"))
-    event = opened(history, 2)
+@pytest.mark.parametrize("children", ["cancel", "keep"])
+def test_a_branch_cancels_the_living_children_it_cuts_off_or_detaches_them(children: e.Children) -> None:
+    started = [e.ChildStarted(child=name) for name in ("living", "ended")]
+    history = going(*started, e.ChildEnded(child="ended"))
+    event = opened(history, 2, children=children)
     history.write([event])
-    assert event.detached == ("living",)
+    assert (event.cancelled, event.detached) == ((("living",), ()) if children == "cancel" else ((), ("living",)))
     assert [wait.name for wait in history.state.loose.values()] == ["child:living"]
+    assert history.state.to_cancel() == list(event.cancelled)
     history.write([e.ChildEnded(child="living")])
     assert list(history.state.loose.values()) == []
+    assert history.state.to_cancel() == []
+
+
+def test_a_recovery_cancels_no_child_that_the_run_waits_for() -> None:
+    history = going(e.ChildStarted(child="c"))
+    event = opened(history, 2, cause="recovery")
+    assert (event.cancelled, event.detached) == ((), ())
+
+
+@pytest.mark.parametrize("cause", ["jump", "recovery"])
+def test_a_child_to_cancel_stays_so_on_later_branches_whatever_becomes_of_other_children(cause: e.BranchCause) -> None:
+    history = going(e.ChildStarted(child="first"))
+    history.write([opened(history, 2)])
+    history.write([e.ChildStarted(child="second")])
+    event = opened(history, 1, cause=cause, children="keep")
+    assert (event.cancelled, event.detached) == (("first",), ("second",) if cause == "jump" else ())
+    history.write([event])
+    assert history.state.to_cancel() == ["first"]
+
+
+def test_a_child_that_a_branch_kept_is_not_cancelled_by_a_later_one() -> None:
+    history = going(e.ChildStarted(child="kept"))
+    history.write([opened(history, 2, children="keep")])
+    event = opened(history, 1)
+    assert (event.cancelled, event.detached) == ((), ("kept",))
+
+
+def test_a_request_to_go_back_says_what_becomes_of_the_children() -> None:
+    for children in get_args(e.Children):
+        turn = Turn(cutoff=3, children=children)
+        assert turning.turn_of(turning.request_of(turn, 1), 7).children == children
 
 
 def test_a_branch_does_not_detach_a_child_it_still_waits_for() -> None:

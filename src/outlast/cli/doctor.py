@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from outlast.cli.doorway import SOUND, VIOLATED, carry_out
+from outlast.cli.dry_run import said
 from outlast.cli.importing import load_here
 from outlast.cli.options import AppOption, Form, FormOption, StoreOption, settings_of
 from outlast.cli.progress import Ticker
@@ -120,7 +121,7 @@ async def _visited(desk: Client, run: RunId, fix: bool, dry_run: bool, blobs: bo
     if fix and dry_run:
         for finding in visit.diagnosis.remedies[:1]:
             events = await desk.planned(run, finding)
-            visit.planned.append((finding.code, [_said(event) for event in events]))
+            visit.planned.append((finding.code, [said(event) for event in events]))
     elif fix and visit.diagnosis.remedies:
         visit.repaired = await desk.recover(run)
         visit.after = await desk.diagnose(run, blobs=blobs)
@@ -140,14 +141,6 @@ async def _runs(desk: Client, wanted: list[RunId], everything: bool) -> AsyncIte
             yield run
     finally:
         ticker.clear()
-
-
-def _said(event: Any) -> str:
-    fields = {
-        name: value for name, value in msgspec.to_builtins(event).items() if name != "type" and value not in ("", ())
-    }
-    told = ", ".join(f"{name}={value!r}" for name, value in fields.items())
-    return f"{type(event).__name__}({told})"
 
 
 def _shape(visit: Visit) -> dict[str, Any]:

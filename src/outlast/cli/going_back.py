@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -10,9 +10,13 @@ import typer
 
 from outlast.cli.attending import Manner
 from outlast.cli.doorway import carry_out
+from outlast.cli.dry_run import dry_run as show_dry_run
 from outlast.cli.options import (
     AppOption,
     ByOption,
+    Children,
+    ChildrenOption,
+    DryRunOption,
     ReasonOption,
     Reply,
     ReplyOption,
@@ -24,9 +28,12 @@ from outlast.cli.options import (
 from outlast.cli.parameters import json_or_text
 from outlast.cli.resume import NoWaitOption, Order, prepared
 from outlast.cli.screen import notice
-from outlast.client import Client
+from outlast.client import Client, plans
+from outlast.client.plans import Plan
 from outlast.errors import BadInput
+from outlast.history import events as e
 from outlast.history.ids import RunId
+from outlast.lifecycle.actions import Verb
 from outlast.lifecycle.turning import START
 
 EditOption = Annotated[
@@ -47,9 +54,11 @@ def jump(
         typer.Option("--to", metavar="EVENT|NODE|QUESTION", help="An event's number, a node, a question, or `start`."),
     ],
     edit: EditOption = None,
+    children: ChildrenOption = Children.CANCEL,
     reason: ReasonOption = "",
     app: AppOption = None,
     no_wait: NoWaitOption = False,
+    dry_run: DryRunOption = False,
     by: ByOption = None,
     store: StoreOption = None,
     output: ReplyOption = Reply.TEXT,
@@ -59,28 +68,38 @@ def jump(
     An event is named by its number: the new branch begins after it. A node or
     a question is gone back to its beginning, and done or asked again. What the
     run did since stays readable on its old branch, and results that have
-    nothing to do with it are taken over.
+    nothing to do with it are taken over. Children started since are cancelled;
+    with --children keep they go on, and the run does not wait for them.
 
     \b
     [dim]outlast jump 01a1e436-2c39 --to 17
-    outlast jump 01a1e436-2c39 --to fetch#3
+    outlast jump 01a1e436-2c39 --to fetch#3 --dry-run
     outlast jump 01a1e436-2c39 --to fetch --edit url=https://example.org
     outlast jump 01a1e436-2c39 --to summarise --edit output='"by hand"'[/dim]
     """
 
     async def turn(desk: Client, found: RunId) -> None:
-        await desk.jump(found, to, **_edits(edit or [], to), by=whoever(by), reason=reason)
+        edits, who = _edits(edit or [], to), whoever(by)
+        await desk.jump(found, to, **edits, by=who, reason=reason, children=children.value)
 
-    _carry_out(ctx, run, turn, app, no_wait, by, store, output)
+    def plan() -> Plan:
+        return plans.to_place(to, **({"inputs": None} | _edits(edit or [], to)), by=whoever(by), reason=reason)
+
+    if dry_run:
+        _preview(ctx, run, "jump", plan, children, store, output)
+    else:
+        _carry_out(ctx, run, turn, app, no_wait, by, store, output)
 
 
 def rewind(
     ctx: typer.Context,
     run: RunArgument,
     nodes: Annotated[int, typer.Argument(help="How many completed nodes to go back.", metavar="N")] = 1,
+    children: ChildrenOption = Children.CANCEL,
     reason: ReasonOption = "",
     app: AppOption = None,
     no_wait: NoWaitOption = False,
+    dry_run: DryRunOption = False,
     by: ByOption = None,
     store: StoreOption = None,
     output: ReplyOption = Reply.TEXT,
@@ -93,15 +112,19 @@ def rewind(
     """
 
     async def turn(desk: Client, found: RunId) -> None:
-        await desk.rewind(found, nodes, by=whoever(by), reason=reason)
+        await desk.rewind(found, nodes, by=whoever(by), reason=reason, children=children.value)
 
-    _carry_out(ctx, run, turn, app, no_wait, by, store, output)
+    if dry_run:
+        _preview(ctx, run, "rewind", lambda: plans.back(nodes), children, store, output)
+    else:
+        _carry_out(ctx, run, turn, app, no_wait, by, store, output)
 
 
 def activate(
     ctx: typer.Context,
     run: RunArgument,
     branch: Annotated[int, typer.Argument(help="The branch to go on with.", metavar="BRANCH")],
+    children: ChildrenOption = Children.CANCEL,
     reason: ReasonOption = "",
     app: AppOption = None,
     no_wait: NoWaitOption = False,
@@ -119,7 +142,7 @@ def activate(
     """
 
     async def turn(desk: Client, found: RunId) -> None:
-        await desk.activate(found, branch, by=whoever(by), reason=reason)
+        await desk.activate(found, branch, by=whoever(by), reason=reason, children=children.value)
 
     _carry_out(ctx, run, turn, app, no_wait, by, store, output)
 
@@ -154,6 +177,21 @@ def fork(
         return handle.run
 
     _carry_out(ctx, run, forked, app, no_wait, by, store, output)
+
+
+def _preview(
+    ctx: typer.Context,
+    run: str,
+    verb: Verb,
+    plan: Callable[[], Plan],
+    children: Children,
+    store: str | None,
+    output: Reply,
+) -> None:
+    async def preview(desk: Client, found: RunId) -> Sequence[e.AnyEvent]:
+        return await desk.preview(found, verb, plans.leaving(plan(), children.value))
+
+    carry_out(lambda: show_dry_run(settings_of(ctx, store), run, preview, output))
 
 
 def _carry_out(

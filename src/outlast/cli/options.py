@@ -23,6 +23,13 @@ class Form(StrEnum):
     JSON = "json"
 
 
+class Children(StrEnum):
+    """What becomes of the children that were started in the part that a branch leaves."""
+
+    CANCEL = "cancel"
+    KEEP = "keep"
+
+
 class Reply(StrEnum):
     """For what was done to runs, or found out about them."""
 
@@ -60,6 +67,13 @@ AppOption: TypeAlias = Annotated[
 ByOption: TypeAlias = Annotated[
     str | None,
     typer.Option("--by", metavar="NAME", help="Who asks for it, for the log; your login name by default."),
+]
+ChildrenOption: TypeAlias = Annotated[
+    Children,
+    typer.Option("--children", help="Children started in the part that is left: cancel them, or keep them running."),
+]
+DryRunOption: TypeAlias = Annotated[
+    bool, typer.Option("--dry-run", help="Show the events that would be appended; change nothing.")
 ]
 ReasonOption: TypeAlias = Annotated[str, typer.Option("--reason", "-r", metavar="TEXT", help="Why, for the log.")]
 

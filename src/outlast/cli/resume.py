@@ -11,11 +11,15 @@ import typer
 
 from outlast.cli.attending import Manner
 from outlast.cli.doorway import MISUSED, SOUND, advice, carry_out
+from outlast.cli.dry_run import dry_run as show_dry_run
 from outlast.cli.importing import workflow_of
 from outlast.cli.interrupting import Interruption
 from outlast.cli.options import (
     AppOption,
     ByOption,
+    Children,
+    ChildrenOption,
+    DryRunOption,
     ReasonOption,
     Reply,
     ReplyOption,
@@ -113,9 +117,11 @@ def retry(
     feedback: Annotated[
         str | None, typer.Option("--feedback", "-f", metavar="VALUE", help="Given to the node: JSON, or plain text.")
     ] = None,
+    children: ChildrenOption = Children.CANCEL,
     reason: ReasonOption = "",
     app: AppOption = None,
     no_wait: NoWaitOption = False,
+    dry_run: DryRunOption = False,
     by: ByOption = None,
     store: StoreOption = None,
     output: ReplyOption = Reply.TEXT,
@@ -124,6 +130,8 @@ def retry(
 
     A failed node gets another attempt where it is. One that completed is done
     again on a new branch; what followed from it stays readable on the old one.
+    Children started since are cancelled; with --children keep they go on, and
+    the run does not wait for them.
 
     \b
     [dim]outlast retry 01a1e436-2c39
@@ -132,11 +140,18 @@ def retry(
     """
 
     async def reopen(desk: Client, found: RunId) -> None:
-        given = None if feedback is None else json_or_text(feedback, "--feedback")
-        await desk.retry(found, node, feedback=given, by=whoever(by), reason=reason)
+        await desk.retry(found, node, feedback=given(), by=whoever(by), reason=reason, children=children.value)
+
+    def given() -> Any:
+        return None if feedback is None else json_or_text(feedback, "--feedback")
+
+    async def preview(desk: Client, found: RunId) -> Sequence[e.AnyEvent]:
+        return await desk.preview_retry(found, node, feedback=given(), children=children.value)
 
     def begin() -> Coroutine[Any, Any, int]:
         settings = settings_of(ctx, store)
+        if dry_run:
+            return show_dry_run(settings, run, preview, output)
         order = Order(reopen, not no_wait, Manner.of(settings, whoever(by), output))
         return prepared(settings, [run], app or (), order)
 

@@ -109,6 +109,7 @@ def _of_branch(event: _Branch) -> tuple[str, ...]:
         case e.BranchOpened():
             left = [f"withdraws {counted(len(event.withdrawn), 'question')}"] if event.withdrawn else []
             left += [f"detaches {counted(len(event.detached), 'child', 'children')}"] if event.detached else []
+            left += [f"cancels {counted(len(event.cancelled), 'child', 'children')}"] if event.cancelled else []
             cut = f"after event {event.cutoff}" if event.cutoff else "before everything"
             return f"branch {event.branch} {cut}", f"{event.cause} {_by(event.by)}".strip(), event.reason, *left
         case e.JumpRequested():

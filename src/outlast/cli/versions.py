@@ -13,6 +13,8 @@ from outlast.cli.importing import load_here, workflow_of
 from outlast.cli.options import (
     AppOption,
     ByOption,
+    Children,
+    ChildrenOption,
     Form,
     FormOption,
     ReasonOption,
@@ -132,6 +134,7 @@ def migrate(
     ctx: typer.Context,
     run: RunArgument,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")] = False,
+    children: ChildrenOption = Children.CANCEL,
     reason: ReasonOption = "",
     app: AppOption = None,
     by: ByOption = None,
@@ -149,12 +152,14 @@ def migrate(
     def begin() -> Coroutine[Any, Any, int]:
         settings = settings_of(ctx, store)
         load_here(app or (), settings)
-        return _migrate(settings, run, app or (), yes, whoever(by), reason)
+        return _migrate(settings, run, app or (), yes, whoever(by), reason, children)
 
     carry_out(begin)
 
 
-async def _migrate(settings: Settings, name: str, apps: Any, yes: bool, by: str, reason: str) -> int:
+async def _migrate(
+    settings: Settings, name: str, apps: Any, yes: bool, by: str, reason: str, children: Children
+) -> int:
     async with open_desk(settings) as desk:
         run = await desk.find(name)
         workflow_of(await desk.created(run), apps, settings)
@@ -164,7 +169,7 @@ async def _migrate(settings: Settings, name: str, apps: Any, yes: bool, by: str,
             if not typer.confirm("Move the run to today's code?", err=True):
                 notice(f"run {run} stays as it is")
                 return SOUND
-        rehearsal = await desk.migrate(run, by=by, reason=reason)
+        rehearsal = await desk.migrate(run, by=by, reason=reason, children=children.value)
     if rehearsal.agrees:
         notice(f"today's code agrees with the log of run {run}: it goes on as it is, no branch is needed", style="bold")
     else:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from outlast.client.examining import Diagnosis
     from outlast.client.owning import WorkerRuns
     from outlast.client.versions import Version
-    from outlast.history.events import AnyEvent, RunCreated
+    from outlast.history.events import AnyEvent, Children, RunCreated
     from outlast.lifecycle.branching import BranchSummary
     from outlast.lifecycle.comparison import Comparison
     from outlast.lifecycle.diagnosis import Finding
@@ -159,10 +159,18 @@ class Blocking:
         return BlockingHandle(self, self._thread.do(self._client.resume(run, by=by, force=force)))
 
     def retry(
-        self, run: RunId, node: str | None = None, *, feedback: Any = None, by: str = "", reason: str = ""
+        self,
+        run: RunId,
+        node: str | None = None,
+        *,
+        feedback: Any = None,
+        by: str = "",
+        reason: str = "",
+        children: Children = "cancel",
     ) -> BlockingHandle[Any]:
         """See `Client.retry`."""
-        return self._handled(self._client.retry(run, node, feedback=feedback, by=by, reason=reason))
+        retried = self._client.retry(run, node, feedback=feedback, by=by, reason=reason, children=children)
+        return self._handled(retried)
 
     def jump(
         self,
@@ -173,17 +181,23 @@ class Blocking:
         output: Any = msgspec.UNSET,
         by: str = "",
         reason: str = "",
+        children: Children = "cancel",
     ) -> BlockingHandle[Any]:
         """See `Client.jump`."""
-        return self._handled(self._client.jump(run, to, inputs=inputs, output=output, by=by, reason=reason))
+        jump = self._client.jump
+        return self._handled(jump(run, to, inputs=inputs, output=output, by=by, reason=reason, children=children))
 
-    def rewind(self, run: RunId, nodes: int = 1, *, by: str = "", reason: str = "") -> BlockingHandle[Any]:
+    def rewind(
+        self, run: RunId, nodes: int = 1, *, by: str = "", reason: str = "", children: Children = "cancel"
+    ) -> BlockingHandle[Any]:
         """See `Client.rewind`."""
-        return self._handled(self._client.rewind(run, nodes, by=by, reason=reason))
+        return self._handled(self._client.rewind(run, nodes, by=by, reason=reason, children=children))
 
-    def activate(self, run: RunId, branch: int, *, by: str = "", reason: str = "") -> BlockingHandle[Any]:
+    def activate(
+        self, run: RunId, branch: int, *, by: str = "", reason: str = "", children: Children = "cancel"
+    ) -> BlockingHandle[Any]:
         """See `Client.activate`."""
-        return self._handled(self._client.activate(run, branch, by=by, reason=reason))
+        return self._handled(self._client.activate(run, branch, by=by, reason=reason, children=children))
 
     def fork(
         self, run: RunId, at: str | int | None = None, *, id: str | None = None, title: str = "", by: str = ""
@@ -256,9 +270,9 @@ class Blocking:
         """See `Client.rehearse`."""
         return self._thread.do(self._client.rehearse(run))
 
-    def migrate(self, run: RunId, *, by: str = "", reason: str = "") -> Rehearsal:
+    def migrate(self, run: RunId, *, by: str = "", reason: str = "", children: Children = "cancel") -> Rehearsal:
         """See `Client.migrate`."""
-        return self._thread.do(self._client.migrate(run, by=by, reason=reason))
+        return self._thread.do(self._client.migrate(run, by=by, reason=reason, children=children))
 
     def must_be_migratable(self, run: RunId) -> None:
         """See `Client.must_be_migratable`."""

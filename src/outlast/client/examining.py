@@ -18,7 +18,7 @@ from outlast.lifecycle.fold import apply
 from outlast.lifecycle.invariants import Violation
 from outlast.lifecycle.state import State
 from outlast.lifecycle.summary import summarise
-from outlast.runtime.ends import newest_of, open_children
+from outlast.runtime.ends import is_asked_to_stop, newest_of, open_children
 from outlast.runtime.functions import Node, Workflow
 from outlast.runtime.values import damaged_blobs
 from outlast.store import Head, Store
@@ -161,6 +161,14 @@ async def _strays(store: Store, head: Head, seen: _Seen) -> list[Stray]:
             found.append(Stray(child, "child"))
         elif at.closed and (holding is None or not holding.is_live):  # else its worker is about to tell
             found.append(Stray(newest, "child", has_ended=True))
+    for child in map(RunId, seen.state.to_cancel()):
+        newest = await newest_of(store, child)
+        at, holding = await store.head(newest), await store.holding(newest)
+        is_open = at is not None and not at.closed
+        if is_open and await is_asked_to_stop(store, newest):
+            continue
+        if is_open or holding is None or not holding.is_live:  # else its worker is about to tell
+            found.append(Stray(child, "left"))
     successor = RunId(seen.state.outline.successor)
     if successor and seen.state.is_closed and await store.head(successor) is None:
         found.append(Stray(successor, "successor"))

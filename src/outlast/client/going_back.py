@@ -7,15 +7,17 @@ branch is opened here.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 
+from outlast.client import plans
 from outlast.client.handle import Handle
 from outlast.client.healing import Healer
-from outlast.errors import BadInput, Claimed, Damaged, Gone, Illegal, NotFound, Overtaken, Refused
+from outlast.client.plans import Plan
+from outlast.errors import Claimed, Damaged, Gone, Illegal, NotFound, Overtaken, Refused
 from outlast.history import events as e
 from outlast.history.ids import RunId, checked_run
 from outlast.history.lineage import holder
@@ -33,14 +35,11 @@ from outlast.runtime.edits import must_fit
 from outlast.runtime.ends import created_of, end_as_asked
 from outlast.runtime.finding import find_workflow
 from outlast.runtime.turns import turn_as_requested
-from outlast.runtime.values import INLINE_LIMIT, encode
 from outlast.runtime.words import words
 
 PATIENCE = 30.0
 """Seconds that a verb waits for the owner of a run to obey."""
 POLL = 0.5
-Plan: TypeAlias = Callable[[Sequence[Entry]], Turn]
-"""From the events of the current lineage to the branch that is wanted."""
 
 
 class GoingBack(Healer):
@@ -55,40 +54,40 @@ class GoingBack(Healer):
         output: Any = msgspec.UNSET,
         by: str = "",
         reason: str = "",
+        children: e.Children = "cancel",
     ) -> Handle[Any]:
         """Go back to an event by its number, to before a node or a question by its name, or to the `start`, and go on from
         there as a new branch. At a node, `inputs` replaces some of what the code calls it with, and `output` what it
-        returned."""
-        by, reason = signed(by, reason)
-        place = str(to)
-        if inputs is not None and output is not msgspec.UNSET:
-            raise BadInput("either other inputs or another output: with an output, the node is not done again")
-        if output is not msgspec.UNSET:
-            given = given_by_hand(output, "output")
-            return await self._turn(run, "jump", lambda log: turning.instead(log, place, given, by=by, reason=reason))
-        if inputs is not None:
-            return await self._turn(
-                run,
-                "jump",
-                lambda log: turning.again(log, place, inputs=_changed(inputs), cause="jump", by=by, reason=reason),
-            )
-        return await self._turn(run, "jump", lambda log: turning.to_place(log, place, by=by, reason=reason))
+        returned. `children` that were started in the part that is left are cancelled, or kept: then they go on, and the run
+        does not wait for them."""
+        plan = plans.to_place(to, inputs=inputs, output=output, by=by, reason=reason)
+        return await self._turn(run, "jump", plans.leaving(plan, children))
 
-    async def rewind(self, run: RunId, nodes: int = 1, *, by: str = "", reason: str = "") -> Handle[Any]:
-        """Go back over the last completed nodes and do them again, as a new branch."""
-        by, reason = signed(by, reason)
-        return await self._turn(run, "rewind", lambda log: turning.back(log, nodes, by=by, reason=reason))
+    async def rewind(
+        self, run: RunId, nodes: int = 1, *, by: str = "", reason: str = "", children: e.Children = "cancel"
+    ) -> Handle[Any]:
+        """Go back over the last completed nodes and do them again, as a new branch. `children`: see `jump`."""
+        return await self._turn(run, "rewind", plans.leaving(plans.back(nodes, by=by, reason=reason), children))
 
-    async def activate(self, run: RunId, branch: int, *, by: str = "", reason: str = "") -> Handle[Any]:
-        """Go on from the end of an older branch, as a new one."""
-        (by, reason), head = signed(by, reason), await self._head(run)
+    async def preview(self, run: RunId, verb: Verb, plan: Plan) -> list[e.AnyEvent]:
+        """The events that going back as planned would append, after the run is taken over. Nothing is changed."""
+        await self._must_allow(run, verb)
+        turn = plan([entry async for entry in self.events(run)])
+        await self._must_be_possible(run, turn)
+        return await self._branch(run, await self._state(run), turn)
+
+    async def activate(
+        self, run: RunId, branch: int, *, by: str = "", reason: str = "", children: e.Children = "cancel"
+    ) -> Handle[Any]:
+        """Go on from the end of an older branch, as a new one. `children`: see `jump`."""
+        (by, reason), head = plans.signed(by, reason), await self._head(run)
         if branch == head.branch:
             raise Refused(f"branch {branch} of run {run} is the current one")
         following = (await branches_of(self._store, head)).get(branch + 1)
         if branch < 0 or following is None:
             raise NotFound(f"run {run} has no branch {branch}; its newest is {head.branch}")
         turn = Turn(cutoff=following.first - 1, cause="activate", by=by, reason=reason or f"branch {branch}")
-        return await self._turn(run, "activate", lambda _: turn)
+        return await self._turn(run, "activate", plans.leaving(lambda _: turn, children))
 
     async def fork(
         self, run: RunId, at: str | int | None = None, *, id: str | None = None, title: str = "", by: str = ""
@@ -243,25 +242,3 @@ class GoingBack(Healer):
         except Refused as refusal:
             await pen.append(decide.pause(pen.state, str(refusal)))
             raise
-
-
-def signed(by: str, reason: str) -> tuple[str, str]:
-    """Who wants something and why, in words that the log can hold."""
-    return words("by", by), words("reason", reason)
-
-
-def given_by_hand(value: Any, where: str) -> e.Value:
-    """A value that a person gives a node, which stands in the log."""
-    return _within_limits(encode(value, where=where), where)
-
-
-def _within_limits(raw: e.Value, where: str) -> e.Value:
-    if len(raw) > INLINE_LIMIT:
-        raise BadInput(f"the {where} has {len(raw)} bytes; what a person gives a node stands in the log, up to 1 MB")
-    return raw
-
-
-def _changed(inputs: dict[str, Any]) -> e.Value:
-    """What replaces some of the inputs that the code calls a node with."""
-    raw = {name: encode(value, where=f"inputs.{name}") for name, value in inputs.items()}
-    return _within_limits(msgspec.Raw(msgspec.json.encode(raw)), "inputs")

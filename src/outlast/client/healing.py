@@ -23,7 +23,7 @@ from outlast.lifecycle.diagnosis import Evidence, Finding, HandOver, Open, Rewri
 from outlast.lifecycle.state import State
 from outlast.lifecycle.turning import Turn, must_lead_on, unmet
 from outlast.runtime import registry
-from outlast.runtime.ends import created_of, ending_of, settle
+from outlast.runtime.ends import cancel_left, created_of, ending_of, settle
 from outlast.runtime.functions import Workflow
 from outlast.runtime.worker import Worker
 from outlast.store import Claim
@@ -162,8 +162,11 @@ class Healer(Owner):
         return await self._store.rewrite(evidence.true, waits, closed=state.is_closed)
 
     async def _settle(self, run: RunId) -> bool:
-        """See that everybody who has to know of the end of a run does."""
+        """See that everybody who has to know of the end of a run does, and that the children that it left are cancelled."""
         head = await self._head(run)
+        if not head.closed:
+            await cancel_left(self._ledger, run, await self._state(run))
+            return True
         ending, created = await ending_of(self._store, head), await created_of(self._store, run)
         await settle(self._ledger, run, created, ending, await self._state(run))
         return True

@@ -13,15 +13,16 @@ from outlast.client.exclusion import must_be_free
 from outlast.client.handle import Handle
 from outlast.client.news import News
 from outlast.client.reading import Reader
-from outlast.errors import Claimed, Gone, Refused
+from outlast.errors import Claimed, Gone, Refused, StoreError
 from outlast.history import events as e
 from outlast.history.ids import RunId, WorkerId
 from outlast.ledger import Ledger, Pen
 from outlast.lifecycle.actions import Verb, refusal
 from outlast.lifecycle.decide import next_request
 from outlast.lifecycle.state import State
+from outlast.lifecycle.status import Status
 from outlast.runtime.definitions import Definitions
-from outlast.runtime.ends import end_as_asked
+from outlast.runtime.ends import PAUSES, cancel_left, end_as_asked
 from outlast.runtime.worker import Worker
 from outlast.store import Claim
 
@@ -75,18 +76,29 @@ class Owner(Reader):
 
     @asynccontextmanager
     async def _holding(self, pen: Pen, *, ready: bool = False) -> AsyncIterator[None]:
-        """Give an owned run back in the end, ready for the next worker if it is to go on."""
+        """Release an owned run in the end, ready for the next worker if it is to go on. The children of a part that it left
+        are asked to stop before."""
         try:
             yield
+            await self._cancel_left(pen)
         except BaseException:
-            while not await pen.let_go(
-                ready=not pen.state.is_closed and pen.state.outline.base in ("running", "created")
-            ):
+            while not await pen.let_go(ready=not pen.state.is_closed and _is_going(pen.state)):
                 pass
             raise
         while not await pen.let_go(ready=ready and not pen.state.is_closed):
             if isinstance(next_request(pen.state), e.CancelRequested):  # and there may be no worker to obey it
                 await end_as_asked(self._ledger, pen)
+
+    async def _cancel_left(self, pen: Pen) -> None:
+        for pause in (*PAUSES, None):
+            try:
+                for child in await cancel_left(self._ledger, pen.run, pen.state):
+                    self._take_on(child)
+                return
+            except StoreError:
+                if pause is None:
+                    raise
+                await asyncio.sleep(pause)
 
     async def _must_allow(self, run: RunId, verb: Verb) -> State:
         """Refuse a verb that the state of a run does not allow, before anything is claimed or written; returns the state."""
@@ -143,6 +155,11 @@ class Owner(Reader):
 
     async def _must_be_free(self, exclusive: str, run: RunId) -> None:
         await must_be_free(self._store, exclusive, run)
+
+
+def _is_going(state: State) -> bool:
+    """Whether a worker has something to do with a run: to advance it, or to cancel children of a part that it left."""
+    return state.outline.base in (Status.CREATED, Status.RUNNING) or bool(state.to_cancel())
 
 
 def _must_be_allowed(state: State, run: RunId, verb: Verb) -> None:

@@ -11,13 +11,15 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from outlast.client.going_back import PATIENCE, GoingBack, given_by_hand, signed
+from outlast.client import plans
+from outlast.client.going_back import PATIENCE, GoingBack
 from outlast.client.handle import Handle
+from outlast.client.plans import signed
 from outlast.errors import Claimed, Damaged, Gone, OutlastError, Overtaken, Refused
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger import Pen
-from outlast.lifecycle import decide, reviving, turning
+from outlast.lifecycle import decide, reviving
 from outlast.lifecycle.actions import Verb
 from outlast.lifecycle.reviving import Revival
 from outlast.lifecycle.state import NodeStatus, State
@@ -129,15 +131,37 @@ class Steering(GoingBack):
         return holding.worker if holding is not None and holding.is_live and holding.worker != self.worker_id else ""
 
     async def retry(
-        self, run: RunId, node: str | None = None, *, feedback: Any = None, by: str = "", reason: str = ""
+        self,
+        run: RunId,
+        node: str | None = None,
+        *,
+        feedback: Any = None,
+        by: str = "",
+        reason: str = "",
+        children: e.Children = "cancel",
     ) -> Handle[Any]:
         """Do a node again and go on from there: the one that is named, or that which the run failed of. A failed one gets
-        another attempt where it is, one that completed is done again on a new branch. `feedback` is given to the node."""
-        by, reason = signed(by, reason)
-        given = e.NULL if feedback is None else given_by_hand(feedback, "feedback")
+        another attempt where it is, one that completed is done again on a new branch. `feedback` is given to the node.
+        `children`: see `jump`."""
         if node is None or await self._is_failed(run, node):
-            return await self._reopen(run, node, by, given, force=True)
-        return await self._turn(run, "jump", lambda log: turning.again(log, node, feedback=given, by=by, reason=reason))
+            by, given = plans.signed(by, reason)[0], plans.feedback_of(feedback)
+            return await self._reopen(run, node, by, given, force=True, children=children)
+        plan = plans.again(node, feedback, by=by, reason=reason)
+        return await self._turn(run, "jump", plans.leaving(plan, children))
+
+    async def preview_retry(
+        self, run: RunId, node: str | None = None, *, feedback: Any = None, children: e.Children = "cancel"
+    ) -> list[e.AnyEvent]:
+        """The events that `retry` would append, after the run is taken over. Nothing is changed."""
+        if node is not None and not await self._is_failed(run, node):
+            return await self.preview(run, "jump", plans.leaving(plans.again(node, feedback), children))
+        await self._must_allow(run, "retry")
+        given, summary = plans.feedback_of(feedback), await self.get(run)
+        revival = await self._revival(run, node, "", given) if summary.recoverable and not summary.held else None
+        if revival is None:
+            return decide.reopen(await self._state(run), node, feedback=given)
+        turn = revival.turn
+        return await self.preview(run, "retry", plans.leaving(lambda _: turn, children))
 
     async def _is_failed(self, run: RunId, node: str) -> bool:
         """Whether a node failed, or its run stopped inside it, and the run stands still because something did."""
@@ -148,7 +172,16 @@ class Steering(GoingBack):
             return has_stopped and node == state.outline.failed_node
         return has_stopped and known.status in (NodeStatus.FAILED, NodeStatus.RETRYING, NodeStatus.STARTED)
 
-    async def _reopen(self, run: RunId, node: str | None, by: str, feedback: e.Value, *, force: bool) -> Handle[Any]:
+    async def _reopen(
+        self,
+        run: RunId,
+        node: str | None,
+        by: str,
+        feedback: e.Value,
+        *,
+        force: bool,
+        children: e.Children = "cancel",
+    ) -> Handle[Any]:
         by, created = words("by", by), await created_of(self._store, run)
         workflow = find_workflow(created, self._apps) if self._worker is not None else None
         verb: Verb = "resume" if node is None else "retry"
@@ -162,7 +195,7 @@ class Steering(GoingBack):
         if revival is not None:
             if not force:
                 await self._must_not_undo(run, revival)
-            return await self._revived(run, revival, by)
+            return await self._revived(run, revival, by, children)
         had_stopped = summary.status in (Status.FAILED, Status.PAUSED)
         try:
             async with self._owning(run, verb, ready=True) as pen:
@@ -198,12 +231,12 @@ class Steering(GoingBack):
             if theirs is not None:
                 await self._must_not_undo(child, theirs)
 
-    async def _revived(self, run: RunId, revival: Revival, by: str) -> Handle[Any]:
+    async def _revived(self, run: RunId, revival: Revival, by: str, children: e.Children = "cancel") -> Handle[Any]:
         """Set children going again, and have their parent wait for them. In this order: whoever dies in between leaves
         children whose end is found when somebody goes on with the parent."""
         for child in revival.children:
             await self._set_going(RunId(child), by)
-        return await self._turn(run, "jump", lambda _: revival.turn)
+        return await self._turn(run, "jump", plans.leaving(lambda _: revival.turn, children))
 
     async def _set_going(self, child: RunId, by: str) -> None:
         """Have a child go on that failed, or was cancelled when its parent ended, or what it goes on as by now."""

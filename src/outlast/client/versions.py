@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from outlast.client.going_back import signed
+from outlast.client.plans import leaving, signed
 from outlast.client.steering import Steering
 from outlast.errors import NotFound
 from outlast.history import events as e
@@ -90,9 +90,11 @@ class Versions(Steering):
         """Whether today's code would replay a run, and if not, how far: nothing is written and no node runs."""
         return await rehearse(self._store, run, find_workflow(await created_of(self._store, run), self._apps))
 
-    async def migrate(self, run: RunId, *, by: str = "", reason: str = "") -> Rehearsal:
+    async def migrate(
+        self, run: RunId, *, by: str = "", reason: str = "", children: e.Children = "cancel"
+    ) -> Rehearsal:
         """Move a run to today's code. As far as that agrees with the log, the log is kept; what follows stays on its branch,
-        and the run goes on beside it. If they agree altogether, no branch is needed."""
+        and the run goes on beside it. If they agree altogether, no branch is needed. `children`: see `jump`."""
         by, reason = signed(by, reason)
         await self.must_be_migratable(run)
         rehearsal = await self.rehearse(run)
@@ -104,7 +106,7 @@ class Versions(Steering):
         word = e.VersionChanged(version=version, previous=previous, reason=reason or "migrated")
         why = reason or f"today's code agrees with the log up to event {rehearsal.upto}"
         turn = Turn(cutoff=rehearsal.upto, cause="migrate", by=by, reason=why, then=(word,))
-        await self._turn(run, "migrate", lambda _: turn)
+        await self._turn(run, "migrate", leaving(lambda _: turn, children))
         return rehearsal
 
     async def must_be_migratable(self, run: RunId) -> None:

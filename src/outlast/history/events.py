@@ -157,14 +157,17 @@ class VersionChanged(Event, frozen=True, kw_only=True):
 
 
 BranchCause: TypeAlias = Literal["jump", "retry", "recovery", "activate", "migrate", "replan"]
+Children: TypeAlias = Literal["cancel", "keep"]
+"""What becomes of the children that were started in the part that a branch leaves."""
 
 
 class BranchOpened(Event, frozen=True, kw_only=True):
     """The first event of its branch. `parent_first` and `previous_first` are where its parent and the branch numbered
     before it opened: a lineage, or the list of all branches, is read by walking back and nothing else is touched.
 
-    `withdrawn` are the questions and `detached` the children that belong to what is left behind; `redo` are the nodes for
-    whose sake it opened: their results over there do not count here. `request` is the JumpRequested that it obeys."""
+    `withdrawn` are the questions that belong to the part that is left, `cancelled` its children that are cancelled, and
+    `detached` those that go on although the run no longer waits for them. `redo` are the nodes for whose sake it opened:
+    their results over there do not count here. `request` is the JumpRequested that it obeys."""
 
     branch: int
     parent: int
@@ -176,6 +179,7 @@ class BranchOpened(Event, frozen=True, kw_only=True):
     reason: str = ""
     withdrawn: tuple[str, ...] = ()
     detached: tuple[str, ...] = ()
+    cancelled: tuple[str, ...] = ()
     redo: tuple[str, ...] = ()
     request: int = 0
 
@@ -192,6 +196,7 @@ class JumpRequested(Event, frozen=True, kw_only=True):
     cause: BranchCause = "jump"
     redo: tuple[str, ...] = ()
     then: Value = NULL
+    children: Children = "cancel"
 
 
 class Recalled(Event, frozen=True, kw_only=True):

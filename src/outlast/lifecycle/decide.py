@@ -236,8 +236,9 @@ def _was_cut_short(node: NodeState) -> bool:
 def open_branch(state: State, then: State, branches: Iterable[Branch], turn: Turn) -> Decision:
     """Leave what follows the cutoff on its branch and go on beside it, from `then`, the state at the cutoff.
 
-    BranchOpened lists what is asked or started now and not there: questions are withdrawn, children detached. A recovery
-    detaches no child that the run waits for: its code starts it again under the same id, and so adopts it. What was owed
+    BranchOpened lists what is asked or started now and not there: questions are withdrawn, children cancelled or, if the
+    turn keeps them, detached. A recovery does neither to a child that the run waits for: its code starts it again under the
+    same id, and so adopts it. What was owed
     there and has been received since is taken over, because a receipt comes only once; but for the end of a child that is
     set going again. So are accepted answers (P7), unless a person goes back to where the question was open. Requests that
     are open now are obeyed or refused at once: the new branch does not hold them."""
@@ -246,6 +247,7 @@ def open_branch(state: State, then: State, branches: Iterable[Branch], turn: Tur
     if max(turn.cutoff, 1) != then.outline.seq:
         raise Refused(f"event {turn.cutoff} is not where the lineage of the new branch would end ({then.outline.seq})")
     parent = holder(known, turn.cutoff)
+    cancelled, detached = _left_children(state, then, turn)
     opened = e.BranchOpened(
         branch=known[-1].id + 1,
         parent=parent.id,
@@ -256,11 +258,8 @@ def open_branch(state: State, then: State, branches: Iterable[Branch], turn: Tur
         by=turn.by,
         reason=turn.reason,
         withdrawn=tuple(name for name in _questions(state) if name not in _questions(then)),
-        detached=tuple(
-            name
-            for name, child in state.children.items()
-            if not child.status and then.children.get(name) is None and (child.detached or turn.cause != "recovery")
-        ),
+        detached=detached,
+        cancelled=cancelled,
         redo=turn.redo,
         request=turn.request if any(each.seq == turn.request for each in requests) else 0,
     )
@@ -271,6 +270,19 @@ def open_branch(state: State, then: State, branches: Iterable[Branch], turn: Tur
         apply_all(view, events, state.outline.seq + 1, then.outline.time)
         events += _settled(view, carried, turn)
     return events
+
+
+def _left_children(state: State, then: State, turn: Turn) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The open children that `then` does not know: those to cancel, and those to detach. What an earlier branch decided
+    about a child stands."""
+    left = [
+        (name, each) for name, each in state.children.items() if not each.status and then.children.get(name) is None
+    ]
+    if turn.cause == "recovery":
+        left = [(name, each) for name, each in left if each.detached]
+    is_cancelling = turn.cause != "recovery" and turn.children == "cancel"
+    cancelled = [name for name, each in left if each.cancelled or (is_cancelling and not each.detached)]
+    return tuple(cancelled), tuple(name for name, _ in left if name not in cancelled)
 
 
 def _settled(view: State, requests: Requests, turn: Turn) -> Decision:

@@ -69,6 +69,8 @@ VOLATILE = frozenset(
             "as_child",
             "forked_from",
             "child",
+            "detached",
+            "cancelled",
             "successor",
             "signal",
             "cursor",

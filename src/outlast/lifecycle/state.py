@@ -111,7 +111,8 @@ class Signal(Struct, frozen=True, gc=False):
 
 
 class Child(Struct, frozen=True, gc=False):
-    """A run this one started; `status` is empty until it ended, `seq` the place of its end."""
+    """A run this one started; `status` is empty until it ended, `seq` the place of its end. A `detached` child is not waited
+    for; one that is `cancelled` as well belongs to a part that was left, and has to be cancelled until it has ended."""
 
     node: str
     detached: bool
@@ -119,6 +120,7 @@ class Child(Struct, frozen=True, gc=False):
     output: Value = NULL
     error: Failure | None = None
     seq: int = 0
+    cancelled: bool = False
 
 
 class Trigger(Struct, frozen=True, gc=False):
@@ -242,6 +244,12 @@ class State:
         """How much there is in the table of that name; one that nobody has asked for does not begin for that."""
         table = self.__dict__.get(name)
         return 0 if table is None else len(table)
+
+    def to_cancel(self) -> list[str]:
+        """The children of parts that were left that have to be cancelled and have not ended, as far as the log says."""
+        if not self.count("children"):
+            return []
+        return [name for name, child in self.children.items() if child.cancelled and not child.status]
 
     @property
     def is_closed(self) -> bool:

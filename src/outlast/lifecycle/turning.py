@@ -38,6 +38,8 @@ class Turn(Struct, frozen=True, kw_only=True):
     evidence: tuple[int, ...] = ()
     request: int = 0
     """The place of the JumpRequested that asks for it, if one does."""
+    children: e.Children = "cancel"
+    """What becomes of the children of the part that is left. A recovery cancels none."""
 
 
 def to_place(log: Sequence[Entry], place: str, *, by: str = "", reason: str = "") -> Turn:
@@ -245,6 +247,7 @@ def request_of(turn: Turn, branch: int) -> e.JumpRequested:
         cause=turn.cause,
         redo=turn.redo,
         then=then,
+        children=turn.children,
     )
 
 
@@ -259,6 +262,7 @@ def turn_of(request: e.JumpRequested, seq: int) -> Turn:
         redo=request.redo,
         then=then,
         request=seq,
+        children=request.children,
     )
 
 

@@ -22,7 +22,7 @@ from outlast.runtime import registry
 from outlast.runtime.code import Code
 from outlast.runtime.driver import Driver
 from outlast.runtime.duties import Duties
-from outlast.runtime.ends import created_of, end_as_asked, ending_of, settle
+from outlast.runtime.ends import cancel_left, created_of, end_as_asked, ending_of, settle
 from outlast.runtime.failures import kind_of
 from outlast.runtime.functions import Workflow
 from outlast.runtime.replay import Divergence, Replay
@@ -187,6 +187,8 @@ class Arrivals:
 
     async def _go_on(self, pen: Pen) -> None:
         await turn_as_requested(pen)
+        for child in await cancel_left(self._worker.ledger, pen.run, pen.state):
+            self._worker.take_on(child)
         state = pen.state
         created = await created_of(self._worker.store, pen.run)
         workflow = registry.known(created.workflow)

@@ -9,21 +9,26 @@ it again.
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import suppress
 from typing import TypeAlias
 
 import msgspec
 
-from outlast.errors import AlreadyExists, Damaged, Gone, NotFound, OutcomeUnknown, Overtaken, StoreError
+from outlast.errors import AlreadyExists, Damaged, Gone, Illegal, NotFound, OutcomeUnknown, Overtaken, StoreError
 from outlast.history import events as e
 from outlast.history.ids import RunId, derived_run
 from outlast.ledger import Ledger, Pen
-from outlast.ledger.reading import head_of, lineage_of
+from outlast.ledger.proof import STRANGE
+from outlast.ledger.reading import head_of, lineage_of, state_of, told
 from outlast.lifecycle import decide
+from outlast.lifecycle.requests import newest
 from outlast.lifecycle.state import State
 from outlast.store import Head, Journal
 
 Ended: TypeAlias = e.RunCompleted | e.RunFailed | e.RunCancelled | e.RunContinued
+
+log = logging.getLogger("outlast.runtime")
 
 PAUSES = (0.05, 0.2, 1.0, 3.0)
 """Seconds between the tries of somebody who ends a run for a moment and has a troubled store."""
@@ -41,6 +46,7 @@ def open_children(state: State) -> list[RunId]:
 
 async def settle(ledger: Ledger, run: RunId, created: e.RunCreated, ending: Ended, state: State) -> None:
     """See that everybody who has to know of this end does. `state` is that of the run, which has ended."""
+    await cancel_left(ledger, run, state)
     for child in open_children(state):
         await cancel(ledger, child, "its parent has ended")
     if isinstance(ending, e.RunContinued):
@@ -48,9 +54,77 @@ async def settle(ledger: Ledger, run: RunId, created: e.RunCreated, ending: Ende
         asked = state.outline.cancel_inherited
         if asked is not None:
             await cancel(ledger, successor, asked.reason or "the run that it continues was cancelled", by=asked.by)
-    elif created.parent and await _is_waited_for(ledger.store, run, created):
+    else:
+        await _tell_parent(ledger, run, created, ending)
+
+
+async def _tell_parent(ledger: Ledger, run: RunId, created: e.RunCreated, ending: Ended) -> None:
+    if created.parent and await _is_waited_for(ledger.store, run, created):
         with suppress(Gone, NotFound):  # it heard of it before, or is itself over
             await ledger.deliver(RunId(created.parent), [_for_parent(created, ending)])
+
+
+async def cancel_left(ledger: Ledger, run: RunId, state: State) -> list[RunId]:
+    """See that the children of parts that were left are cancelled; returns the runs that are asked to stop and have not.
+
+    BranchOpened names them, and every later owner of the run does this again until their ends are in its log."""
+    asked = [await _cancel_left(ledger, run, RunId(child)) for child in state.to_cancel()]
+    return [child for child in asked if child is not None]
+
+
+async def _cancel_left(ledger: Ledger, parent: RunId, child: RunId) -> RunId | None:
+    """Ask one to stop, or the run that it goes on as by now; None if that has ended: then its parent receives the end."""
+    try:
+        while True:
+            if await ledger.store.head(child) is None:
+                await _never_created(ledger, parent, child)
+            created = await created_of(ledger.store, child)
+            if created.parent != parent:  # another run has the id: the child was never created
+                await ledger.deliver(parent, [e.ChildEnded(child=child, status="cancelled")])
+                return None
+            asked = await gone_on_as(ledger, child)
+            if asked is None:
+                ending = await ending_of(ledger.store, await head_of(ledger.store, child))
+                await _tell_parent(ledger, child, created, ending)
+                return None
+            if asked == child:
+                if not await is_asked_to_stop(ledger.store, child):
+                    await ledger.deliver(child, [e.CancelRequested(reason="its parent went back to before it")])
+                return child
+            child = asked
+    except Gone:  # it ended meanwhile, and its owner tells
+        return None
+    except (Damaged, Illegal, *STRANGE) as error:
+        log.error("run %s went back to before its child %s, which cannot be cancelled: %s", parent, child, error)
+        return None
+
+
+async def is_asked_to_stop(store: Journal, run: RunId) -> bool:
+    """Whether a request to cancel a run is in its log and open."""
+    head = await head_of(store, run)
+    requests = (await state_of(store, run, await lineage_of(store, head))).outline.requests
+    return newest(requests, e.CancelRequested) is not None
+
+
+async def _never_created(ledger: Ledger, parent: RunId, child: RunId) -> None:
+    """Create a child that its parent did not come to create, as a run that is cancelled: then nobody creates it later, such
+    as a former owner of the parent that does not know yet that it is one."""
+    head, started = await head_of(ledger.store, parent), e.ChildStarted(child=child)
+    async for entry in told(ledger.store, parent, [(1, head.version)]):
+        if isinstance(entry.event, e.ChildStarted) and entry.event.child == child:
+            started = entry.event
+    created = e.RunCreated(
+        workflow=started.workflow,
+        parent=parent,
+        parent_node=started.node,
+        as_child=child,
+        root=(await created_of(ledger.store, parent)).root,
+    )
+    with suppress(AlreadyExists):
+        pen = ledger.begin(child, ledger.new_worker_id())
+        await pen.append(
+            [created, e.RunCancelled(reason="its parent went back to before it was created")], release=True
+        )
 
 
 async def end_now(ledger: Ledger, pen: Pen, ending: e.RunCancelled) -> None:

@@ -226,6 +226,7 @@ class Writing(Requests):
                 await self.pen.append(events, time=self._time)
             except (Overtaken, StoreError) as error:
                 await self._append_again(error, events, False, self._time)
+        await self.children_started()  # one that is not there yet could not be cancelled
         self.leave()
         self.worker.spawn(self.worker.arrivals.go_on_with(self.pen))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from outlast.history import events as e
 from outlast.lifecycle.diagnosis.evidence import Evidence, Finding, HandOver, Rewrite, Settle, Stray, and_more
 from outlast.lifecycle.state import State, Wait
 
@@ -52,7 +53,9 @@ def related(evidence: Evidence) -> Iterator[Finding]:
     if evidence.is_held:
         return
     for stray in evidence.strays:
-        if stray.has_ended or stray.relation == "successor":
+        if stray.relation == "left":
+            yield _to_cancel(evidence, stray)
+        elif stray.has_ended or stray.relation == "successor":
             yield _owed(evidence, stray)
         else:
             is_wanted = not evidence.is_ready
@@ -69,6 +72,18 @@ def related(evidence: Evidence) -> Iterator[Finding]:
                 ),
                 remedy=HandOver() if is_wanted else None,
             )
+
+
+def _to_cancel(evidence: Evidence, stray: Stray) -> Finding:
+    return Finding(
+        code="G1",
+        standing="repairable",
+        sentence=f"the run went back to before its child {stray.run}, which is to be cancelled and is not",
+        events=_places(evidence, stray),
+        cause="its process ended, or the store failed, before it had asked the child to stop",
+        actions=("outlast doctor --fix cancels the child",),
+        remedy=Settle(evidence.run),
+    )
 
 
 def _owed(evidence: Evidence, stray: Stray) -> Finding:
@@ -92,4 +107,9 @@ def _owed(evidence: Evidence, stray: Stray) -> Finding:
 def _places(evidence: Evidence, stray: Stray) -> tuple[int, ...]:
     """The events that name the run."""
     names = ("child", "successor")
-    return tuple(each.seq for each in evidence.log if stray.run in (getattr(each.event, name, "") for name in names))
+    return tuple(
+        each.seq
+        for each in evidence.log
+        if stray.run in (getattr(each.event, name, "") for name in names)
+        or (isinstance(each.event, e.BranchOpened) and stray.run in each.event.cancelled)
+    )

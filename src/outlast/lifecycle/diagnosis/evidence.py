@@ -25,11 +25,11 @@ class Holder(Struct, frozen=True):
 
 
 class Stray(Struct, frozen=True):
-    """A run that this one depends on and that is not as its log expects: a child or successor that does not exist, or a
-    child that has ended without telling it."""
+    """A run that this one depends on and that is not as its log expects: a child or successor that does not exist, a child
+    that has ended without telling it, or a child of a part that was left (`left`) and that nobody has asked to stop."""
 
     run: RunId
-    relation: Literal["child", "successor"]
+    relation: Literal["child", "successor", "left"]
     has_ended: bool = False
 
 
@@ -84,7 +84,7 @@ class Open(Struct, frozen=True):
 
 
 class Settle(Struct, frozen=True):
-    """Do what the end of a run owes to others: tell its parent, start its successor."""
+    """Do what a run owes to others: tell the parent of one that ended, start its successor, cancel children that it left."""
 
     run: RunId
 

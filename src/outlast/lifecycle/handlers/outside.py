@@ -87,6 +87,8 @@ def _child_ended(state: State, event: e.ChildEnded, seq: int) -> None:
     if child is None or child.status:
         raise Illegal("V7", f"child {event.child} was never started, or ended before", seq=seq)
     place = event.adopted or seq
-    state.children[event.child] = Child(child.node, child.detached, event.status, event.output, event.error, place)
+    state.children[event.child] = Child(
+        child.node, child.detached, event.status, event.output, event.error, place, child.cancelled
+    )
     state.waits.pop(f"child:{event.child}", None)
     state.loose.pop(f"child:{event.child}", None)

@@ -145,7 +145,7 @@ def _branch_opened(state: State, event: e.BranchOpened, seq: int) -> None:
     outline.requests = ()  # its append obeys or refuses all that were open, also on the branch that is left (V12)
     if event.cause != "recovery":
         outline.generation = event.branch
-    for child in event.detached:
+    for child in (*event.detached, *event.cancelled):
         if state.children.get(child) is None:
-            state.children[child] = Child("", True)
+            state.children[child] = Child("", True, cancelled=child in event.cancelled)
             state.loose[f"child:{child}"] = Wait("child", child)

@@ -211,8 +211,9 @@ def _branch_opened(teller: Teller, event: e.BranchOpened, entry: Entry) -> None:
     beat.more = [teller.left.text()]
     if event.withdrawn:
         beat.more.append(f"{say.counted(len(event.withdrawn), 'open question')} withdrawn")
-    if event.detached:
-        beat.more.append(f"{say.counted(len(event.detached), 'child', 'children')} let go: {say.names(event.detached)}")
+    for verb, children in (("cancelled", event.cancelled), ("detached", event.detached)):
+        if children:
+            beat.more.append(f"{say.counted(len(children), 'child', 'children')} {verb}: {say.names(children)}")
     beat.again += event.redo
     teller.left = Left()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -97,10 +98,11 @@ class History:
         held = self.told[holder(self.branches.values(), cutoff).id]
         return fold(State(), (entry for entry in held if entry.seq <= max(cutoff, 1)))
 
-    def cut(self, cutoff: int, *, by: str = "", reason: str = "", request: int = 0) -> list[e.AnyEvent]:
-        """What opens a branch at `cutoff`: BranchOpened, the receipts it takes over, and what becomes of open requests."""
-        turn = Turn(cutoff=cutoff, by=by, reason=reason, request=request)
-        return decide.open_branch(self.state, self.state_at(cutoff), self.branches.values(), turn)
+    def cut(self, cutoff: int, **turn: Any) -> list[e.AnyEvent]:
+        """What opens a branch at `cutoff`: BranchOpened, the receipts it takes over, and what becomes of open requests.
+        `turn` are other fields of the `Turn`."""
+        then, branches = self.state_at(cutoff), self.branches.values()
+        return decide.open_branch(self.state, then, branches, Turn(cutoff=cutoff, **turn))
 
     def _open(self, event: e.BranchOpened) -> None:
         shared = [entry for entry in self.told[event.parent] if entry.seq <= max(event.cutoff, 1)]

@@ -77,7 +77,8 @@ class Muse(Struct):
         intervals = lineage(self.branches, holder(self.branches.values(), cutoff).id, cutoff)
         shared = (entry for first, last in intervals for entry in self.told[first - 1 : last])
         then = fold(State(), shared)
-        return decide.open_branch(state, then, self.branches.values(), Turn(cutoff=cutoff, by=self.word()))
+        turn = Turn(cutoff=cutoff, by=self.word(), children="keep" if self.chance(3) else "cancel")
+        return decide.open_branch(state, then, self.branches.values(), turn)
 
     def suggest(self, state: State, kind: Kind = Kind.OWNER, *, branching: bool = False) -> Burst:
         """Something that someone who writes this kind of append may say now; nothing if there is nothing.
