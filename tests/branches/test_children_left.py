@@ -22,7 +22,7 @@ done: Counter[str] = Counter()
 
 
 @pytest.fixture(autouse=True)
-def _anew() -> None:
+def _anew(stage: Any) -> None:
     done.clear()
     for known in (asking_child, continuing_child, parent_of_asking, parent_of_continuing):
         registry.register(known.spec.name, known)

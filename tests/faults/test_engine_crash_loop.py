@@ -24,7 +24,6 @@ from msgspec.structs import replace
 import outlast as ol
 from outlast.errors import AlreadyExists, OutlastError
 from outlast.history import events as e
-from outlast.lifecycle.status import Status
 from outlast.runtime import worker, writing
 from outlast.runtime.finding import load
 from outlast.store import Append, Outcome, Store
@@ -421,8 +420,11 @@ async def number_of_branch() -> int:
 
 @ol.workflow
 async def crash_leaving_children() -> list[str]:
-    """Somebody goes back to before two children, which end only if they are cancelled; one has a child, one continued."""
+    """Somebody goes back to before two children, which end only if they are cancelled; one has a child, one continued. The
+    run goes on when they have ended."""
     branch = await number_of_branch()
+    if branch:
+        await ol.approve("Have they ended?")
     return await ol.gather(crash_waiting_child(branch), crash_waiting_successor(branch, 1))
 
 
@@ -439,9 +441,13 @@ async def crash_waiting_successor(branch: int, left: int) -> str:
 
 
 async def leave_children(client: ol.Client) -> None:
-    waiting = (await client.list(ol.Query(workflow="crash_waiting_successor", statuses=(Status.WAITING,)))).items
-    if await client.newest(RUN) == 0 and len(waiting) == 2:
-        await client.jump(RUN, "number_of_branch", by="ann")
+    children = [each.summary for each in (await client.list(ol.Query())).items if each.summary.run != RUN]
+    count = Counter(child.status for child in children)
+    if await client.newest(RUN) == 0:
+        if sum(child.waits[0].kind == "interaction" for child in children if child.waits) == 2:
+            await client.jump(RUN, "number_of_branch", by="ann")
+    elif count["cancelled"] == 3:
+        await client.answer(RUN, True)
 
 
 @ol.workflow
