@@ -192,7 +192,8 @@ class Catalog(Protocol):
 class Claim(Struct, frozen=True):
     """The right to take a run over. It begins to count when RunTakenOver with this epoch has landed.
 
-    `previous` is the worker that was interrupted, empty if the run had been given back; `cause` says how we know."""
+    `previous` is the worker that was interrupted: the last owner, if it had not released the run. It is empty if it had, and
+    if it is the claimant itself. `cause` says how we know."""
 
     run: RunId
     worker: WorkerId

@@ -21,6 +21,7 @@ from outlast.ledger.proof import STRANGE
 from outlast.lifecycle import decide
 from outlast.lifecycle.diagnosis import Evidence, Finding, HandOver, Open, Rewrite, Say, Settle, diagnose
 from outlast.lifecycle.state import State
+from outlast.lifecycle.status import Status
 from outlast.lifecycle.turning import Turn, must_lead_on, unmet
 from outlast.runtime import registry
 from outlast.runtime.ends import cancel_left, created_of, ending_of, settle
@@ -69,9 +70,10 @@ class Healer(Owner):
     async def _taken(self, run: RunId) -> list[e.AnyEvent]:
         """What taking the run over would say."""
         holding, head, state = await self._store.holding(run), await self._head(run), await self._state(run)
-        if holding is None:
-            return decide.take_over(state, head.epoch + 1, "the next worker")
-        return decide.take_over(state, head.epoch + 1, "the next worker", previous=holding.worker, cause="expired")
+        is_released = holding is None and (head.ready or state.status not in (Status.RUNNING, Status.COMPENSATING))
+        previous = holding.worker if holding is not None else ""
+        cause: decide.Cause = "claimed" if is_released else "expired"
+        return decide.take_over(state, head.epoch + 1, "the next worker", previous=previous, cause=cause)
 
     async def _branch(self, run: RunId, state: State, turn: Turn) -> list[e.AnyEvent]:
         branches = await self._branches(run)

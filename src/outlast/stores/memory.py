@@ -111,10 +111,13 @@ class MemoryStore:
             waits.pop(name, None)
         for wait in append.opens:
             waits[wait.name] = wait
-        if record.kind is Kind.TAKEOVER:
-            memory.interrupted.pop(run, None)
         if append.claim is not None:
             memory.claims[run] = (append.claim, record.epoch)
+            memory.interrupted[run] = append.claim
+        if record.kind is Kind.TAKEOVER and run in memory.claims:
+            memory.interrupted[run] = memory.claims[run][0]
+        if append.release:
+            memory.interrupted.pop(run, None)
         if append.release and memory.claims.get(run, ("", 0))[1] == record.epoch:
             memory.claims.pop(run, None)
         return LANDED
@@ -200,8 +203,7 @@ class MemoryStore:
         memory.workers.pop(worker, None)
         for run, (holder, _) in list(memory.claims.items()):
             if holder == worker:
-                del memory.claims[run]
-                memory.heads[run] = _ready(memory.heads[run], True)
+                self._released(run, worker, ready=True)
 
     async def claim(
         self,
@@ -235,7 +237,8 @@ class MemoryStore:
         return self.memory.claims.get(run, ("", 0))[0] == worker
 
     def _grant(self, run: RunId, worker: WorkerId) -> Claim:
-        """An interruption is remembered until a takeover has landed: whoever finds it may be interrupted too."""
+        """Whom an interruption befell is remembered until a takeover has landed: whoever finds it may be interrupted too.
+        After that it is the new owner, until it releases the run."""
         memory = self.memory
         holder, _ = memory.claims.get(run, (worker, 0))
         if holder != worker:
@@ -244,6 +247,7 @@ class MemoryStore:
         memory.granted[run] = epoch
         memory.claims[run] = (worker, epoch)
         previous = memory.interrupted.get(run, "")
+        previous = "" if previous == worker else previous
         return Claim(run, worker, epoch, previous, "expired" if previous else "claimed")
 
     async def release(self, run: RunId, worker: WorkerId, version: int, *, ready: bool = False) -> bool:
@@ -252,9 +256,15 @@ class MemoryStore:
             return True
         if memory.heads[run].version != version:
             return False
+        self._released(run, worker, ready=ready)
+        return True
+
+    def _released(self, run: RunId, worker: WorkerId, *, ready: bool) -> None:
+        memory = self.memory
         del memory.claims[run]
         memory.heads[run] = _ready(memory.heads[run], ready)
-        return True
+        if memory.interrupted.get(run) == worker:
+            del memory.interrupted[run]
 
     async def holding(self, run: RunId) -> Holding | None:
         held = self.memory.claims.get(run)

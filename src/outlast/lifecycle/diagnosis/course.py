@@ -142,7 +142,7 @@ def left_behind(evidence: Evidence) -> Iterator[Finding]:
 def _ways_on(evidence: Evidence) -> tuple[str, ...]:
     """What may be done about a run whose worker is gone. Whoever takes it over may have to leave it to a person."""
     run = evidence.run
-    held = decide.held_by_interruption(evidence.state) if evidence.holder is not None else None
+    held = decide.held_by_interruption(evidence.state)
     if held is None:
         return (
             f"outlast resume {run} goes on here and now",

@@ -197,7 +197,9 @@ begin
         update {s}.head h set version = a.version, digest = a.digest, epoch = a.head_epoch, branch = a.branch,
             branch_first = a.branch_first, closed = a.closed,
             ready = case when a.release or a.epoch = 0 then a.ready else h.ready end,
-            interrupted = case when a.kind = 2 then '' else h.interrupted end
+            interrupted = case when a.release then ''
+                when a.kind = 2 then coalesce((select c.worker from {s}.claim c where c.run = h.id), '')
+                else h.interrupted end
         from unnest(runs, firsts, kinds, epochs, versions, head_digests, head_epochs, head_branches, branch_firsts,
                     closes_run, readies, releases) with ordinality
             as a (run, first, kind, epoch, version, digest, head_epoch, branch, branch_first, closed, ready, release, at)
@@ -214,10 +216,12 @@ begin
             select a.first = 1 and a.kind != 2 and not a.at = any(unmet)
                 and not exists (select 1 from {s}.head h where h.run = a.run)
             from unnest(runs, firsts, kinds) with ordinality as a (run, first, kind, at) order by a.at);
-        insert into {s}.head (run, version, digest, epoch, branch, branch_first, closed, ready, granted)
-        select a.run, a.version, a.digest, a.epoch, a.branch, a.branch_first, a.closed, a.ready, a.epoch
-        from unnest(fresh, runs, versions, head_digests, head_epochs, head_branches, branch_firsts, closes_run, readies)
-            as a (is_fresh, run, version, digest, epoch, branch, branch_first, closed, ready)
+        insert into {s}.head (run, version, digest, epoch, branch, branch_first, closed, ready, granted, interrupted)
+        select a.run, a.version, a.digest, a.epoch, a.branch, a.branch_first, a.closed, a.ready, a.epoch,
+            coalesce(a.claimant, '')
+        from unnest(fresh, runs, versions, head_digests, head_epochs, head_branches, branch_firsts, closes_run, readies,
+                    claimants)
+            as a (is_fresh, run, version, digest, epoch, branch, branch_first, closed, ready, claimant)
         where a.is_fresh order by a.run
         on conflict (run) do nothing;
         for place, found_id in
@@ -351,7 +355,8 @@ begin
         taken as (
             insert into {s}.claim (run, worker, epoch) select g.id, claimant, g.epoch from granted g
             on conflict (run) do update set worker = excluded.worker, epoch = excluded.epoch)
-        select g.run, g.epoch, g.interrupted from granted g order by g.id;
+        select g.run, g.epoch, case when g.interrupted = claimant then '' else g.interrupted end
+        from granted g order by g.id;
         get diagnostics got = row_count;
         given := given + got;
         exit when named is not null;
@@ -361,7 +366,8 @@ end $$;
 create function {s}.retire(leaver text) returns void language plpgsql as $$
 begin
     perform 1 from {s}.head h join {s}.claim c on c.run = h.id where c.worker = leaver order by h.id for update of h;
-    update {s}.head h set ready = true from {s}.claim c where c.run = h.id and c.worker = leaver;
+    update {s}.head h set ready = true, interrupted = case when h.interrupted = leaver then '' else h.interrupted end
+    from {s}.claim c where c.run = h.id and c.worker = leaver;
     delete from {s}.claim where worker = leaver;
     delete from {s}.worker where id = leaver;
 end $$;
@@ -380,7 +386,8 @@ begin
         return false;
     end if;
     delete from {s}.claim where run = found_id;
-    update {s}.head set ready = is_ready where id = found_id;
+    update {s}.head set ready = is_ready, interrupted = case when interrupted = holder then '' else interrupted end
+    where id = found_id;
     return true;
 end $$;
 

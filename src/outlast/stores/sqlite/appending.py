@@ -10,7 +10,7 @@ import apsw
 from outlast.history.ids import RunId
 from outlast.history.record import Kind, Record
 from outlast.lifecycle.summary import Summary
-from outlast.store import LANDED, Append, Head, Lost, Outcome
+from outlast.store import LANDED, Append, Lost, Outcome
 from outlast.stores.sqlite.catalog import put_summaries
 from outlast.stores.sqlite.records import head_of, records_of
 from outlast.stores.sqlite.wakeups import OPEN_WAIT, wait_row
@@ -19,18 +19,22 @@ TAIL = 256
 """How many records a `Lost` brings along at most."""
 
 _NEW_HEAD = """
-insert into head (id, run, version, digest, epoch, branch, branch_first, closed, ready, granted)
-values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+insert into head (id, run, version, digest, epoch, branch, branch_first, closed, ready, granted, interrupted)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 _NEXT_ID = "select max(ifnull((select max(id) from head), 0), ifnull((select max(run) from log), 0)) + 1"
 """Not that of a log whose head was lost."""
 _MOVE = """
-update head set version = ?, digest = ?, epoch = ?, branch = ?, branch_first = ?, closed = ?, ready = ifnull(?, ready)
+update head set version = ?, digest = ?, epoch = ?, branch = ?, branch_first = ?, closed = ?, ready = ifnull(?, ready),
+    interrupted = iif(?, '', interrupted)
 where id = ? and version = ?"""
 _FENCE = {Kind.GUEST: "", Kind.CONTROL: "", Kind.OWNER: " and epoch = ?", Kind.TAKEOVER: " and epoch < ?"}
 _MOVE_BY = {kind: _MOVE + fence for kind, fence in _FENCE.items()}
 _MOVE_ON = "update head set version = ?, digest = ? where id = ? and version = ? and epoch = ? and closed = 0"
 """What nearly all appends of an owner do to the head: nothing else of it changes."""
-_GOES_ON = "update head set interrupted = '' where id = ?"
+_GOES_ON = """
+update head set interrupted = coalesce((select 'expired:' || worker from claim where claim.run = head.id), '')
+where id = ?"""
+"""From the takeover on, its worker is the one whom an interruption befalls, until it releases the run."""
 _LOG = """
 insert into log (run, first, count, branch, epoch, kind, append_id, time, body, digest)
 values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
@@ -93,7 +97,7 @@ class Batch:
             id = known(record.run)
             if record.first == 1 and id is None:
                 id = self.fresh[record.run] = born[-1][0] + 1 if born else db.execute(_NEXT_ID).get
-                born.append(_new_head(append.head, id))
+                born.append(_new_head(append, id))
             else:
                 id = id or self._id(record.run)
                 if id is None:
@@ -127,7 +131,7 @@ class Batch:
             if append.needs or record.kind is _TAKEOVER:
                 return self._lost(append, None, "wait" if append.needs else "epoch")
             id = self.fresh[record.run] = db.execute(_NEXT_ID).get
-            db.execute(_NEW_HEAD, _new_head(append.head, id))
+            db.execute(_NEW_HEAD, _new_head(append, id))
         else:
             if append.needs and not _has_waits(db, id, append.needs):
                 return self._lost(append, id, "wait")
@@ -268,13 +272,15 @@ def _move(append: Append, id: int) -> tuple[Any, ...]:
         head.branch_first,
         head.closed,
         head.ready if append.release or is_guest else None,
+        append.release,
         id,
         record.first - 1,
     )
     return values if is_guest else (*values, record.epoch)  # a guest's append carries no epoch
 
 
-def _new_head(head: Head, id: int) -> tuple[Any, ...]:
+def _new_head(append: Append, id: int) -> tuple[Any, ...]:
+    head = append.head
     return (
         id,
         head.run,
@@ -286,6 +292,7 @@ def _new_head(head: Head, id: int) -> tuple[Any, ...]:
         head.closed,
         head.ready,
         head.epoch,
+        "" if append.claim is None else f"expired:{append.claim}",
     )
 
 

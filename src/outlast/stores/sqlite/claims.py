@@ -33,7 +33,8 @@ _ENROL = "insert or replace into worker (id, expires) values (?, ?)"
 _RENEW = "update worker set expires = ? where id = ?"
 _FORGET = """
 delete from worker where expires < ? and not exists (select 1 from claim where claim.worker = worker.id) returning id"""
-_RETIRE = "update head set ready = 1 where id in (select run from claim where worker = ?)"
+_RELEASED = "interrupted = iif(interrupted = 'expired:' || ?, '', interrupted)"
+_RETIRE = f"update head set ready = 1, {_RELEASED} where id in (select run from claim where worker = ?)"
 _HOLDER = f"""
 select head.id, {_GRANTED}, claim.worker, {_EXPIRES}
 from head left join claim on claim.run = head.id left join worker on worker.id = claim.worker
@@ -56,7 +57,7 @@ _GRANT = "update head set granted = ?, interrupted = ? where id = ?"
 _TAKE = "insert or replace into claim (run, worker, epoch) values (?, ?, ?)"
 _LET_GO = """
 delete from claim where worker = ? and run = (select id from head where run = ? and version = ?) returning run"""
-_READY = "update head set ready = ? where id = ?"
+_READY = f"update head set ready = ?, {_RELEASED} where id = ?"
 
 FORGOTTEN_AFTER = 86_400_000_000
 """Microseconds after which the row and the lock file of a dead worker that holds nothing are removed."""
@@ -97,7 +98,7 @@ class ClaimRows(Rows):
 
     async def retire(self, worker: WorkerId) -> None:
         def write(db: apsw.Connection) -> None:
-            db.execute(_RETIRE, (worker,))
+            db.execute(_RETIRE, (worker, worker))
             db.execute("delete from claim where worker = ?", (worker,))
             db.execute("delete from worker where id = ?", (worker,))
 
@@ -160,7 +161,7 @@ class ClaimRows(Rows):
         def write(db: apsw.Connection) -> bool:
             id = db.execute(_LET_GO, (worker, run, version)).get
             if id is not None:
-                db.execute(_READY, (ready, id))
+                db.execute(_READY, (ready, worker, id))
                 return True
             holder = db.execute(_HOLDER, (run,)).fetchone()
             return holder is None or holder[3] != worker
@@ -280,11 +281,14 @@ def _candidate(row: tuple[Any, ...]) -> Candidate:
 
 
 def _grant(db: apsw.Connection, candidate: Candidate, worker: WorkerId) -> Claim:
-    """An interruption is remembered until a takeover has landed: whoever finds it may be interrupted too."""
+    """Whom an interruption befell is remembered until a takeover has landed: whoever finds it may be interrupted too. After
+    that it is the new owner, until it releases the run: a lost row of the table of claims hides no interruption."""
     id, run, interrupted, granted, holder, cause = candidate
     if cause != "claimed":
         interrupted = f"{cause}:{holder}"
     db.execute(_GRANT, (granted + 1, interrupted, id))
     db.execute(_TAKE, (id, worker, granted + 1))
     known, _, previous = interrupted.partition(":")
+    if previous == worker:
+        known = previous = ""
     return Claim(run, worker, granted + 1, previous, "dead" if known == "dead" else "expired" if known else "claimed")
