@@ -30,7 +30,7 @@ def test_a_killed_run_tells_of_the_kill_and_of_going_on(project: Any) -> None:
     (project.folder / "open").touch()
     assert project("resume", "p").returncode == 0
     told = project("explain", "p").stdout
-    assert "gate was still at work." in told
+    assert "gate was begun, and no result of it was recorded." in told
     assert "Its worker died, and another one took it over; done again: gate." in told
     assert "gate completed in " in told
     assert 'The run completed: "through".' in told

@@ -57,7 +57,7 @@ def test_the_last_branch_of_an_old_log_is_the_current_one(name: str) -> None:
 def test_a_hold_a_recovery_and_what_people_did_are_told_in_order() -> None:
     assert [sentence.text for sentence in story("held-and-resumed").sentences] == [
         'ada started it with {"order":17}.',
-        "pay was still at work.",
+        "pay was begun, and no result of it was recorded.",
         "Its worker went silent, and another one took it over.",
         "The run was held, for a person to decide: Interrupted: Server restarted while workflow was running.",
         "ada had it go on; done again: pay.",

@@ -132,7 +132,7 @@ def test_a_lost_worker_is_told_with_what_it_left_and_what_is_done_again() -> Non
     tale.say(done("b", 2))
     assert tale.texts()[1:] == [
         "a completed in 1 s.",
-        "b was still at work.",
+        "b was begun, and no result of it was recorded.",
         "Its worker died, and another one took it over; done again: b.",
         "b completed in 1 s, at its 2nd attempt.",
     ]
@@ -185,7 +185,7 @@ def test_who_paused_and_who_had_it_go_on_is_told() -> None:
     tale = Tale().say(*began("a")).say(e.PauseRequested(by="bob", reason="lunch")).say(e.RunPaused())
     tale.say(*decide.resume(tale.history.state, by="ada"))
     assert tale.texts()[1:] == [
-        "a was still at work.",
+        "a was begun, and no result of it was recorded.",
         "bob had it paused: lunch.",
         "ada had it go on; done again: a.",
         "a was to be done again.",

@@ -66,6 +66,10 @@ async def test_explain_and_the_doctor_say_how_to_decide(stage: Any) -> None:
         ("resume", ()),
         ("cancel", ()),
     ]
+    told = " ".join([*story.now, *(each.text for each in story.sentences)])
+    assert "Of decided_payment no result was recorded: only a person can find out whether it was done." in told
+    assert "at work" not in told
+    assert "to be done again" not in told
     diagnosis = await engine.diagnose(run)
     assert not diagnosis.is_sound
     actions = "\n".join(diagnosis.findings[0].actions)
@@ -112,5 +116,10 @@ async def test_the_doctor_names_the_difference_of_a_run_whose_code_diverged_and_
         "migrate",
         "cancel",
     ]
+    assert "test_deciding_by_hand.py:" in found.sentence
+    assert any("put the old code back" in action for action in found.actions)
     story = await engine.explain(handle.run)
     assert [each.verb for each in story.next][:2] == ["diff", "migrate"]
+    now = " ".join(story.now)
+    assert "the log has the question 'Go on?'" in now
+    assert "test_deciding_by_hand.py:" in now

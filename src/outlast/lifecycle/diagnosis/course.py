@@ -101,6 +101,8 @@ def _is_idle(evidence: Evidence) -> bool:
 def left_behind(evidence: Evidence) -> Iterator[Finding]:
     """C1, C2, C3, A3 and G1: a run that goes on in its log and that nobody advances."""
     state = evidence.state
+    if state.status is Status.WAITING:
+        yield from _overdue(evidence)
     if state.status not in (Status.CREATED, Status.RUNNING, Status.COMPENSATING) or evidence.is_held:
         return
     if evidence.is_ready and evidence.holder is None:
@@ -137,6 +139,24 @@ def left_behind(evidence: Evidence) -> Iterator[Finding]:
             sentence=f"{evidence.watchers} watch this run, and nobody advances it: they are told that it is stalled",
             actions=(f"outlast resume {evidence.run}",),
         )
+
+
+def _overdue(evidence: Evidence) -> Iterator[Finding]:
+    """A run that waits has received something, or the time of one of its timers has come, and no worker claims it."""
+    timers = [wait for wait in evidence.state.waits.values() if wait.kind == "timer" and wait.due is not None]
+    late = [wait.id for wait in timers if evidence.now - (wait.due or 0) > LATE]
+    is_late = evidence.is_ready and evidence.now - evidence.state.outline.time > LATE
+    if evidence.holder is not None or not (late or is_late):
+        return
+    what = f"the time of {late[0]}{and_more(len(late) - 1)} has come" if late else "it has received something"
+    yield Finding(
+        code="G1",
+        standing="reported",
+        sentence=f"the run waits, {what}, and nobody advances it",
+        events=(evidence.log[-1].seq,),
+        cause="no worker that is alive can start it: none is running, or none has its workflow",
+        actions=(f"start a worker that has workflow {evidence.state.outline.workflow} (outlast worker --app …)",),
+    )
 
 
 def _ways_on(evidence: Evidence) -> tuple[str, ...]:

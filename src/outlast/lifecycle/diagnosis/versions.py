@@ -10,7 +10,7 @@ from outlast.lifecycle.diagnosis.evidence import Evidence, Finding, Say
 
 def versions(evidence: Evidence) -> Iterator[Finding]:
     outline = evidence.state.outline
-    if evidence.state.is_closed or outline.base is None:
+    if (evidence.state.is_closed and not outline.recoverable) or outline.base is None:
         return
     if not outline.version:
         yield _unversioned(evidence)

@@ -93,7 +93,8 @@ def standing(state: State, now: int, newest: int) -> list[str]:
 def _stands(state: State) -> str:
     outline = state.outline
     reason = f": {say.cropped(outline.reason, 140)}" if outline.reason else ""
-    if outline.held:
+    if outline.held:  # all of it: here somebody decides
+        reason = f": {' '.join(outline.reason.split())}" if outline.reason else ""
         return say.sentence(f"It is held, a person has to decide{reason}")
     match state.status:
         case Status.CREATED:
@@ -118,10 +119,13 @@ def _stands(state: State) -> str:
 
 def _at_work(state: State) -> Iterator[str]:
     busy = [name for name, node in state.nodes.items() if node.status is NodeStatus.STARTED]
+    if node := inside(state):
+        busy.remove(node)
+        yield f"Of {say.cropped(node, 60)} no result was recorded: only a person can find out whether it was done."
     if busy and state.status is Status.RUNNING:
-        yield f"At work: {say.names(busy)}."
+        yield f"Begun, and no result recorded yet: {say.names(busy)}."
     elif busy:
-        yield f"Interrupted, and to be done again: {say.names(busy)}."
+        yield f"Interrupted before a result was recorded, and to be done again: {say.names(busy)}."
 
 
 def _waits(state: State, now: int) -> Iterator[str]:

@@ -24,7 +24,7 @@ _MANY: dict[Stand, str] = {
     "failed": "failed",
     "retrying": "wait for another attempt",
     "ended": "were ended with the run",
-    "cut": "were still at work",
+    "cut": "were begun, and no results of them were recorded",
     "started": "are at work",
     "scheduled": "had not begun",
 }
@@ -34,7 +34,7 @@ _ONE: dict[Stand, str] = {
     "failed": "failed",
     "retrying": "failed and waits for another attempt",
     "ended": "was ended with the run",
-    "cut": "was still at work",
+    "cut": "was begun, and no result of it was recorded",
     "started": "is at work",
     "scheduled": "had not begun yet",
 }

@@ -1,0 +1,106 @@
+"""Runs that stand still are never said to be well: failed ones that can be resumed, and those that no worker can start."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from outlast.history import events as e
+from outlast.history.ids import RunId
+from outlast.ledger import Ledger
+from outlast.stores.memory import MemoryStore
+
+UNKNOWN = "ab" * 32
+MINUTE = 60_000_000
+
+
+def failed(ward: Any, version: str, *, is_recoverable: bool = True) -> RunId:
+    """A run that failed of a node, of which a version is recorded."""
+    error = e.Failure("builtins:ConnectionError", "no", category="transient")
+    ended = e.RunFailed(error=error, node="pack", recoverable=is_recoverable)
+    last = lambda event: isinstance(event, e.NodeStarted) and event.node == "pack"  # noqa: E731
+    more = (e.NodeFailed(node="pack", error=error), ended)
+    run: RunId = ward.do(ward.left_after(ward.flows.doctor_errand, last, *more, version=version))
+    return run
+
+
+@pytest.mark.parametrize(("version", "code"), [("", "E1"), (UNKNOWN, "E2")])
+def test_the_definition_of_a_failed_run_that_can_be_resumed_is_looked_for(ward: Any, version: str, code: str) -> None:
+    """E1, E2."""
+    found = {each.code: each for each in ward.diagnose(failed(ward, version))}
+    assert found[code].standing != "consistent"
+
+
+def test_changed_code_of_a_failed_run_that_can_be_resumed_is_named(ward: Any) -> None:
+    """E3."""
+
+    async def stored() -> str:
+        store = ward.open()
+        reference = await store.blobs.put(b"another definition")
+        await store.close()
+        return str(reference.hash)
+
+    found = {each.code: each for each in ward.diagnose(failed(ward, ward.do(stored())))}
+    assert any("outlast diff" in action for action in found["E3"].actions)
+
+
+@pytest.mark.parametrize("version", ["", UNKNOWN])
+def test_the_definition_of_a_run_that_failed_for_good_is_nobodys_concern(ward: Any, version: str) -> None:
+    found = [each.code for each in ward.diagnose(failed(ward, version, is_recoverable=False))]
+    assert not {"E1", "E2", "E3"} & set(found)
+
+
+def test_a_failed_run_without_a_version_is_given_one_and_resumed(ward: Any) -> None:
+    """E1: resume repairs first."""
+    run = failed(ward, "")
+
+    async def resumed() -> Any:
+        async with ward.engine() as engine:
+            return await (await engine.resume(run)).result()
+
+    assert ward.do(resumed()) == "lamp fetched packed shipped"
+    said = [entry.event for entry in ward.events(run) if isinstance(entry.event, e.VersionChanged)]
+    assert [event.version for event in said] == [ward.flows.doctor_errand.version]
+
+
+async def waiting(*more: e.AnyEvent, age: int, received: bool) -> list[tuple[str, str]]:
+    """The findings of code G1 of a run that waits and was released so long ago."""
+    from outlast.client import Client
+
+    store, run = MemoryStore(), RunId("waiting")
+    now = await store.now()
+    ledger = Ledger(store, clock=lambda: now - age)
+    pen = await ledger.create(run, [e.RunCreated(workflow="flow"), e.RunStarted(), *more], ledger.new_worker_id())
+    while not await pen.let_go():
+        pass
+    if received:
+        await ledger.deliver(run, [e.SignalReceived(signal="s", name="other")])
+    diagnosis = await Client(Ledger(store), None).diagnose(run)
+    return [(each.standing, each.sentence) for each in diagnosis.findings if each.code == "G1"]
+
+
+QUESTION = e.InteractionRequested(interaction="ask", prompt="Go on?")
+
+
+@pytest.mark.parametrize(("age", "late"), [(MINUTE // 60, False), (2 * MINUTE, True)])
+def test_a_waiting_run_that_received_something_and_that_no_worker_claims_is_reported(
+    memory_ward: Any, age: int, late: bool
+) -> None:
+    found = memory_ward.do(waiting(QUESTION, age=age, received=True))
+    assert [standing for standing, _ in found] == ["reported"] * late
+
+
+@pytest.mark.parametrize(("due", "late"), [(2 * MINUTE, False), (-2 * MINUTE, True)])
+def test_a_timer_that_no_worker_fires_is_reported(memory_ward: Any, due: int, late: bool) -> None:
+    async def look() -> Any:
+        now = await MemoryStore().now()
+        return await waiting(e.TimerSet(timer="nap", due=now + due), age=3 * MINUTE, received=False)
+
+    found = memory_ward.do(look())
+    assert [standing for standing, _ in found] == ["reported"] * late
+    assert all("nap" in sentence for _, sentence in found)
+
+
+def test_a_waiting_run_that_received_nothing_is_well(memory_ward: Any) -> None:
+    assert memory_ward.do(waiting(QUESTION, age=5 * MINUTE, received=False)) == []
