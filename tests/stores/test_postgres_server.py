@@ -16,7 +16,7 @@ from outlast.store import LANDED, Lost
 from outlast.stores.postgres import PostgresStore, news
 from outlast.stores.postgres.rows import kept, told
 from outlast.testing.contract.blobs import chunked, content
-from outlast.testing.contract.samples import ANN, A, B, C, begin, follow, land, summary
+from outlast.testing.contract.samples import ANN, BEN, A, B, C, begin, follow, land, summary
 from outlast.testing.contract.wakeups import News
 from outlast.testing.servers.deeds import carry_out, cut_lines
 
@@ -58,6 +58,25 @@ def test_the_view_shows_one_row_per_event(play: Callable[[Scene], None], postgre
             (A, 3, "NodeCompleted", "n"),
         ]
         assert rows[2][4] == '{"type":"NodeCompleted", "node":"n"}', "as it was written, space by space"
+
+    play(scene)
+
+
+@pytest.mark.parametrize("is_released", [True, False])
+def test_a_run_that_was_not_released_was_interrupted_though_its_claim_is_lost(
+    play: Callable[[Scene], None], postgres_url: str, is_released: bool
+) -> None:
+    async def scene(store: PostgresStore) -> None:
+        await store.enrol(ANN, 30.0)
+        head = await land(store, begin(A, claim=ANN))
+        (own,) = await store.claim(ANN, runs=[A])
+        assert (own.cause, own.previous) == ("claimed", "")
+        if is_released:
+            assert await store.release(A, ANN, head.version)
+        await carry_out(postgres_url, "delete from {s}.claim")
+        await store.enrol(BEN, 30.0)
+        (claim,) = await store.claim(BEN, runs=[A])
+        assert (claim.cause, claim.previous) == (("claimed", "") if is_released else ("expired", ANN))
 
     play(scene)
 
