@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
 
+import outlast as ol
 from outlast.cli.app import app
+from outlast.lifecycle.status import Status
 from outlast.runtime import registry
+from outlast.runtime.finding import load
 
 LETTERS = """
 import outlast as ol
@@ -56,6 +60,52 @@ def _letters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 def result(told: Result) -> str:
     assert told.exit_code == 0, told.output
     return told.stdout.strip().splitlines()[-1]
+
+
+@pytest.mark.usefixtures("_letters")
+@pytest.mark.parametrize(
+    "how", [("jump", "monday", "--to", "draft"), ("rewind", "monday", "2"), ("retry", "monday", "draft")]
+)
+def test_a_dry_run_shows_the_events_and_changes_nothing(how: tuple[str, ...]) -> None:
+    before = outlast("events", "monday", "-o", "json").stdout
+    told = outlast(*how, "--dry-run")
+    assert told.exit_code == 0, told.output
+    assert "run monday would be taken over, and these events appended:" in told.stdout
+    assert "BranchOpened(branch=1" in told.stdout
+    shown = json.loads(outlast(*how, "--dry-run", "-o", "json").stdout)
+    assert shown["would_append"][0]["type"] == "BranchOpened"
+    assert outlast("events", "monday", "-o", "json").stdout == before
+
+
+FAMILIES = """
+import outlast as ol
+
+@ol.node
+def find(customer: str) -> str:
+    return customer.upper()
+
+@ol.workflow(name="asking")
+async def asking() -> str:
+    return await ol.ask("Who?")
+
+@ol.workflow(name="family")
+async def family(customer: str) -> str:
+    return await find(customer) + await asking.options(id="child")()
+"""
+
+
+@pytest.mark.usefixtures("_letters")
+@pytest.mark.parametrize(("option", "became"), [((), "cancelled"), (("--children", "keep"), "detached")])
+def test_a_dry_run_says_what_becomes_of_the_children(tmp_path: Path, option: tuple[str, ...], became: str) -> None:
+    (tmp_path / "families.py").write_text(FAMILIES)
+    family = vars(load(str(tmp_path / "families.py")))["family"]
+    with ol.open(tmp_path / "runs.db") as engine:
+        engine.start(family.options(id="tuesday"), "ada")
+        while not engine.list(ol.Query(workflow="asking", statuses=(Status.WAITING,))).items:
+            time.sleep(0.01)
+    told = outlast("jump", "tuesday", "--to", "find", "--dry-run", *option)
+    assert told.exit_code == 0, told.output
+    assert f"1 child would be {became}: child" in told.stdout
 
 
 @pytest.mark.usefixtures("_letters")
