@@ -23,8 +23,10 @@ from outlast.store import Line
 if TYPE_CHECKING:
     from outlast.client.examining import Diagnosis
     from outlast.client.owning import WorkerRuns
+    from outlast.client.plans import Plan
     from outlast.client.versions import Version
     from outlast.history.events import AnyEvent, Children, RunCreated
+    from outlast.lifecycle.actions import Verb
     from outlast.lifecycle.branching import BranchSummary
     from outlast.lifecycle.comparison import Comparison
     from outlast.lifecycle.diagnosis import Finding
@@ -204,6 +206,16 @@ class Blocking:
     ) -> BlockingHandle[Any]:
         """See `Client.fork`."""
         return self._handled(self._client.fork(run, at, id=id, title=title, by=by))
+
+    def preview(self, run: RunId, verb: Verb, plan: Plan) -> builtins.list[AnyEvent]:
+        """See `Client.preview`."""
+        return self._thread.do(self._client.preview(run, verb, plan))
+
+    def preview_retry(
+        self, run: RunId, node: str | None = None, *, feedback: Any = None, children: Children = "cancel"
+    ) -> builtins.list[AnyEvent]:
+        """See `Client.preview_retry`."""
+        return self._thread.do(self._client.preview_retry(run, node, feedback=feedback, children=children))
 
     def _handled(self, verb: Coroutine[Any, Any, Handle[Any]]) -> BlockingHandle[Any]:
         return BlockingHandle(self, self._thread.do(verb))

@@ -19,6 +19,7 @@ from outlast.client.healing import Healer
 from outlast.client.plans import Plan
 from outlast.errors import Claimed, Damaged, Gone, Illegal, NotFound, Overtaken, Refused
 from outlast.history import events as e
+from outlast.history.events import Children
 from outlast.history.ids import RunId, checked_run
 from outlast.history.lineage import holder
 from outlast.history.record import Entry
@@ -54,7 +55,7 @@ class GoingBack(Healer):
         output: Any = msgspec.UNSET,
         by: str = "",
         reason: str = "",
-        children: e.Children = "cancel",
+        children: Children = "cancel",
     ) -> Handle[Any]:
         """Go back to an event by its number, to before a node or a question by its name, or to the `start`, and go on from
         there as a new branch. At a node, `inputs` replaces some of what the code calls it with, and `output` what it
@@ -64,7 +65,7 @@ class GoingBack(Healer):
         return await self._turn(run, "jump", plans.leaving(plan, children))
 
     async def rewind(
-        self, run: RunId, nodes: int = 1, *, by: str = "", reason: str = "", children: e.Children = "cancel"
+        self, run: RunId, nodes: int = 1, *, by: str = "", reason: str = "", children: Children = "cancel"
     ) -> Handle[Any]:
         """Go back over the last completed nodes and do them again, as a new branch. `children`: see `jump`."""
         return await self._turn(run, "rewind", plans.leaving(plans.back(nodes, by=by, reason=reason), children))
@@ -77,7 +78,7 @@ class GoingBack(Healer):
         return await self._branch(run, await self._state(run), turn)
 
     async def activate(
-        self, run: RunId, branch: int, *, by: str = "", reason: str = "", children: e.Children = "cancel"
+        self, run: RunId, branch: int, *, by: str = "", reason: str = "", children: Children = "cancel"
     ) -> Handle[Any]:
         """Go on from the end of an older branch, as a new one. `children`: see `jump`."""
         (by, reason), head = plans.signed(by, reason), await self._head(run)

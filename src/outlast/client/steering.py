@@ -17,6 +17,7 @@ from outlast.client.handle import Handle
 from outlast.client.plans import signed
 from outlast.errors import Claimed, Damaged, Gone, OutlastError, Overtaken, Refused
 from outlast.history import events as e
+from outlast.history.events import Children
 from outlast.history.ids import RunId
 from outlast.ledger import Pen
 from outlast.lifecycle import decide, reviving
@@ -138,7 +139,7 @@ class Steering(GoingBack):
         feedback: Any = None,
         by: str = "",
         reason: str = "",
-        children: e.Children = "cancel",
+        children: Children = "cancel",
     ) -> Handle[Any]:
         """Do a node again and go on from there: the one that is named, or that which the run failed of. A failed one gets
         another attempt where it is, one that completed is done again on a new branch. `feedback` is given to the node.
@@ -150,7 +151,7 @@ class Steering(GoingBack):
         return await self._turn(run, "jump", plans.leaving(plan, children))
 
     async def preview_retry(
-        self, run: RunId, node: str | None = None, *, feedback: Any = None, children: e.Children = "cancel"
+        self, run: RunId, node: str | None = None, *, feedback: Any = None, children: Children = "cancel"
     ) -> list[e.AnyEvent]:
         """The events that `retry` would append, after the run is taken over. Nothing is changed."""
         if node is not None and not await self._is_failed(run, node):
@@ -180,7 +181,7 @@ class Steering(GoingBack):
         feedback: e.Value,
         *,
         force: bool,
-        children: e.Children = "cancel",
+        children: Children = "cancel",
     ) -> Handle[Any]:
         by, created = words("by", by), await created_of(self._store, run)
         workflow = find_workflow(created, self._apps) if self._worker is not None else None
@@ -231,7 +232,7 @@ class Steering(GoingBack):
             if theirs is not None:
                 await self._must_not_undo(child, theirs)
 
-    async def _revived(self, run: RunId, revival: Revival, by: str, children: e.Children = "cancel") -> Handle[Any]:
+    async def _revived(self, run: RunId, revival: Revival, by: str, children: Children = "cancel") -> Handle[Any]:
         """Set children going again, and have their parent wait for them. In this order: whoever dies in between leaves
         children whose end is found when somebody goes on with the parent."""
         for child in revival.children:

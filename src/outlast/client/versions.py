@@ -13,6 +13,7 @@ from outlast.client.plans import leaving, signed
 from outlast.client.steering import Steering
 from outlast.errors import NotFound
 from outlast.history import events as e
+from outlast.history.events import Children
 from outlast.history.ids import RunId
 from outlast.lifecycle.turning import Turn
 from outlast.runtime import registry
@@ -90,9 +91,7 @@ class Versions(Steering):
         """Whether today's code would replay a run, and if not, how far: nothing is written and no node runs."""
         return await rehearse(self._store, run, find_workflow(await created_of(self._store, run), self._apps))
 
-    async def migrate(
-        self, run: RunId, *, by: str = "", reason: str = "", children: e.Children = "cancel"
-    ) -> Rehearsal:
+    async def migrate(self, run: RunId, *, by: str = "", reason: str = "", children: Children = "cancel") -> Rehearsal:
         """Move a run to today's code. As far as that agrees with the log, the log is kept; what follows stays on its branch,
         and the run goes on beside it. If they agree altogether, no branch is needed. `children`: see `jump`."""
         by, reason = signed(by, reason)
