@@ -219,6 +219,30 @@ def test_a_dry_run_tells_the_same_and_changes_nothing(address: Address) -> None:
     play(address, scene)
 
 
+@pytest.mark.parametrize("hold", [False, True])
+def test_a_dry_run_says_what_the_sweep_then_does(address: Address, hold: bool) -> None:
+    async def scene(made: Scene) -> None:
+        await made.all()
+        events = [e.RunCreated(workflow="w"), e.RunStarted()]
+        events += [e.NodeScheduled(node="pay"), e.NodeStarted(node="pay", repeatable=False)]
+        await made.ledger.create(RunId("paying"), events, LOST)
+        await made.pass_time()
+        expected = await Sweeper(made.ledger, hold=hold).sweep(dry_run=True)
+        done = await Sweeper(made.ledger, hold=hold).sweep()
+        outcomes = {seen.run: seen.outcome for seen in done.runs}
+        assert {seen.run: seen.outcome for seen in expected.runs} == outcomes
+        assert outcomes == {
+            "no-task": "handed over",
+            "claim-expired": "held" if hold else "handed over",
+            "paying": "held",
+            "task-ended": "finished",
+            "ready": "",
+            "unreadable": "",
+        }
+
+    play(address, scene)
+
+
 def test_what_is_waited_for_is_named(address: Address) -> None:
     async def scene(made: Scene) -> None:
         await made.begin()

@@ -23,7 +23,7 @@ from outlast.cli.screen import notice, screen, show_columns, write_json
 from outlast.cli.words import counted
 from outlast.compose import Opening, open_desk, sweeping
 from outlast.errors import BadInput, StoreError
-from outlast.services.sweeper import INTERVAL, STALE_AFTER, STALLED, Report
+from outlast.services.sweeper import INTERVAL, STALE_AFTER, Report
 from outlast.settings import Settings
 
 
@@ -189,8 +189,8 @@ def _tell(report: Report, form: Form, dry_run: bool) -> None:
         return
     for seen in report.runs:
         if seen.reason != "ready":
-            would = dry_run and seen.reason in STALLED
-            done = "handed over" if seen.is_recovered else "would be handed over" if would else "left as it is"
+            is_done = seen.is_recovered or (dry_run and seen.outcome)
+            done = f"{'would be ' * dry_run}{seen.outcome}" if is_done else "left as it is"
             notice(f"{seen.run}  {seen.reason}: {seen.detail}; {done}")
     told = f"{report.healthy} healthy, {report.waiting} waiting, {report.recovered} recovered, {report.stalled} stalled"
     notice(f"{counted(report.scanned, 'unfinished run')}: {told}", style="bold")

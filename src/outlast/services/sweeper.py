@@ -16,12 +16,15 @@ from contextlib import suppress
 from typing import Literal, TypeAlias
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from outlast.errors import Conflict, Damaged, Illegal, OutlastError
+from outlast.history import events as e
 from outlast.history.ids import RunId, WorkerId
 from outlast.ledger import Ledger
 from outlast.ledger.proof import STRANGE
 from outlast.ledger.reading import lineage_of, runs_of, state_of
+from outlast.lifecycle import decide
 from outlast.lifecycle.state import State
 from outlast.lifecycle.status import TERMINAL, Status
 from outlast.lifecycle.summary import Summary, summarise
@@ -32,6 +35,7 @@ log = logging.getLogger("outlast.services")
 Reason: TypeAlias = Literal[
     "healthy", "ready", "waiting", "no task", "task ended", "claim expired", "not renewed", "unreadable"
 ]
+Outcome: TypeAlias = Literal["", "handed over", "held", "finished"]
 STALLED: tuple[Reason, ...] = ("no task", "task ended", "claim expired")
 PAGE = 1000
 INTERVAL, STALE_AFTER = 300.0, 600.0
@@ -42,14 +46,15 @@ AT_ONCE = 32
 
 
 class Seen(Struct, frozen=True):
-    """One run that was looked at: how it stands, and what was done about it. `key` names the attempt to hand it over: many
-    who try it under one key try the same thing."""
+    """One run that was looked at: how it stands, and what was done about it, or would be done in a sweep that is no dry run
+    (`outcome`). `key` names the attempt to hand it over: many who try it under one key try the same thing."""
 
     run: RunId
     reason: Reason
     detail: str = ""
     is_recovered: bool = False
     key: str = ""
+    outcome: Outcome = ""
 
 
 class Report(Struct):
@@ -155,11 +160,11 @@ class Sweeper:
                 return seen
             state = await self._state(head)
             if dry_run:
-                return seen
+                return replace(seen, outcome=self._expected(state, head, seen))
             if head.closed:  # what its end owes to others is done by the worker that claims it
                 waits = [*state.waits.values(), *state.loose.values()]
                 if await self._store.rewrite(summarise(run, state), waits, closed=True):
-                    return Seen(seen.run, seen.reason, seen.detail, is_recovered=True)
+                    return replace(seen, is_recovered=True, outcome="finished")
                 return Seen(seen.run, "healthy", "it has just ended")
             try:
                 return await self._handed_over(seen, head)
@@ -230,7 +235,17 @@ class Sweeper:
         while not await pen.let_go(ready=not pen.state.is_closed and not pen.state.outline.held):
             pass
         key = f"{seen.run}:orchestrate:{claim.epoch}"
-        return Seen(seen.run, seen.reason, seen.detail, is_recovered=True, key=key)
+        outcome: Outcome = "held" if pen.state.outline.held else "handed over"
+        return replace(seen, is_recovered=True, key=key, outcome=outcome)
+
+    def _expected(self, state: State, head: Head, seen: Seen) -> Outcome:
+        """What handing the run over would come to."""
+        if head.closed:
+            return "finished"
+        cause: Literal["claimed", "expired"] = "expired" if seen.reason == "claim expired" else "claimed"
+        events = decide.take_over(state, head.epoch + 1, self._id, cause=cause, hold=self._hold)
+        is_held = state.outline.held or any(isinstance(event, e.RunFailed) for event in events)
+        return "held" if is_held else "handed over"
 
     async def _is_as_seen(self, seen: Seen, head: Head, claim: Claim) -> bool:
         """Whether nobody has owned the run since it was looked at: an interruption is told until somebody takes over, and
