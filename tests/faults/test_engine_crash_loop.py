@@ -14,7 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -297,9 +297,64 @@ async def crash_cancelled() -> None:
 
 
 async def cancel(client: ol.Client) -> None:
+    await cancel_once(client, lambda event: isinstance(event, e.NodeCompleted))
+
+
+async def cancel_once(client: ol.Client, is_time: Callable[[Any], bool]) -> None:
+    """Cancel the run after such an event, unless somebody has: a second cancellation would stop its clean-up."""
+    if any([isinstance(entry.event, e.CancelRequested) async for entry in client.events(RUN)]):
+        return
     async for entry in client.watch(RUN):
-        if isinstance(entry.event, e.NodeCompleted):
-            await client.cancel(RUN, by="ann", reason="enough")
+        if is_time(entry.event):
+            with suppress(ol.Gone):
+                await client.cancel(RUN, by="ann", reason="enough")
+            return
+
+
+async def cancel_by_force(client: ol.Client) -> None:
+    """Cancel the run again and again until it is over; it does not clean up."""
+    async for entry in client.watch(RUN):
+        if is_at_work(entry.event):
+            with suppress(ol.Gone):
+                await client.cancel(RUN, by="ann", force=True)
+
+
+@ol.workflow(cleanup=3600)
+async def crash_cleaning_child(name: str) -> str:
+    try:
+        return await work(await work(name), 100_000)
+    finally:
+        await work(f"undo {name}")
+
+
+@ol.workflow(cleanup=3600)
+async def crash_cleaned_up() -> None:
+    """Somebody cancels it at work; it and its child clean up: nodes, one that is tried again, a timer and a helper."""
+    booked = await work("booked")
+    try:
+        await ol.gather(work("long", 500.0), flaky("again"), crash_cleaning_child("child"), ol.ask("Is anybody there?"))
+    finally:
+        await ol.gather(work(f"undo {booked}"), shaky("told"))
+        await ol.sleep(0.05)
+        await helper("c", 0.01)
+
+
+@ol.workflow(cleanup=timedelta(hours=1))
+def crash_cleaned_up_plainly() -> None:
+    """The same in a plain workflow, which returns a value instead of the cancellation."""
+    booked = work("booked").wait()
+    try:
+        work("long", 500.0).wait()
+    except asyncio.CancelledError:
+        work(f"undo {booked}").wait()
+
+
+async def cancel_at_work(client: ol.Client) -> None:
+    await cancel_once(client, is_at_work)
+
+
+def is_at_work(event: Any) -> bool:
+    return isinstance(event, e.NodeStarted) and event.node == "work#2"
 
 
 @ol.workflow
@@ -482,6 +537,9 @@ NASTY: dict[str, Story] = {
     "generations": Story(crash_generations, (2, []), expected=["g2", "g1", "g0"]),
     "large values": Story(crash_large, ("y" * 1_100_000,), expected=[2_200_000, 3_300_000, 2_200_000]),
     "cancelled": Story(crash_cancelled, guest=cancel, is_loose=True),
+    "ended by force": Story(crash_cleaned_up, guest=cancel_by_force, is_loose=True),
+    "cleaned up": Story(crash_cleaned_up, guest=cancel_at_work, is_loose=True),
+    "cleaned up plainly": Story(crash_cleaned_up_plainly, guest=cancel_at_work),
     "retried": Story(
         crash_retried,
         expected=["first", "second", "third", "fourth"],
@@ -540,8 +598,20 @@ DOORS = {"memory": MemoryDoor, "sqlite": SqliteDoor}
 OBJECTS = {"objects": ObjectsDoor, "s3": S3Door}
 DEATHS: tuple[Way, ...] = ("die_before", "die_after")
 RARER: tuple[Way, ...] = tuple(way for way in WAYS if way not in DEATHS)
-WAITING = ("reminder", "approval", "child_runs", "long_living", "retries", "children", "questions", "timeouts", "held")
-FAMILIES = ("child_runs", "children", "a child left behind", "long_living", "generations", "cancelled", "failure")
+WAITING = (
+    *("reminder", "approval", "child_runs", "long_living", "retries", "children", "questions", "timeouts", "held"),
+    *("cleaned up", "cleaned up plainly"),
+)
+FAMILIES = (
+    "child_runs",
+    "children",
+    "a child left behind",
+    "long_living",
+    "generations",
+    "cancelled",
+    "cleaned up",
+    "failure",
+)
 
 Faults = Iterator[tuple[Fault, ...]]
 

@@ -217,6 +217,23 @@ def children_cancelled_and_kept(story: Story) -> None:
     story.add(e.ChildEnded(child="child-2", status="cancelled"), kind=Kind.GUEST)
 
 
+def cancelled_with_cleanup(story: Story) -> None:
+    """Cancelled at work; the node completes meanwhile. A crash interrupts the clean-up, and somebody ends it at once."""
+    story.begin(*first("book"), e.TimerSet(timer="sleep", due=story.time + 600 * SECOND))
+    story.add(e.CancelRequested(by="ada", reason="too dear"), kind=Kind.CONTROL)
+    story.add(
+        e.CleanupStarted(due=story.time + 31 * SECOND, by="ada", reason="too dear"),
+        e.NodeCompleted(node="book", output=Raw(b'"B1"')),
+        e.TimerCancelled(timer="sleep"),
+        *first("cancel"),
+    )
+    story.add(*decide.take_over(story.state, 2, "w2", previous="w1", cause="dead"), kind=Kind.TAKEOVER, epoch=2)
+    story.add(e.NodeStarted(node="cancel", attempt=2))
+    story.add(e.NodeCompleted(node="cancel", attempt=2), *first("notify"))
+    story.add(e.CancelRequested(by="bob", force=True), kind=Kind.CONTROL)
+    story.add(*decide.end(story.state, decide.cancelled(story.state, "stopped")))
+
+
 STORIES: list[Callable[[Story], None]] = [
     plain_success,
     retry_then_success,
@@ -231,6 +248,7 @@ STORIES: list[Callable[[Story], None]] = [
     redone_and_forked,
     requests_obeyed_and_refused,
     children_cancelled_and_kept,
+    cancelled_with_cleanup,
 ]
 
 

@@ -76,6 +76,7 @@ def fitting(state: State, kind: type[e.Event]) -> e.AnyEvent:
         e.RequestRefused(request=1, code="ended"),
         e.RunCompleted(),
         e.RunFailed(error=NO),
+        e.CleanupStarted(due=1),
         e.RunCancelled(),
         e.RunContinued(successor="next"),
         e.RunRecovered(code="G2"),

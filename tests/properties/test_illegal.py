@@ -57,13 +57,19 @@ def breaks(invariant: str) -> Callable[[Mutation], Mutation]:
 # --- the ways to break it ----------------------------------------------------------------------------------------------
 
 
+def _is_cancelled(history: History) -> bool:
+    """Whether all that may come of it is the end of its clean-up."""
+    return history.state.outline.cleanup is not None
+
+
 def awake(history: History) -> History:
     """The same history, brought to where its owner may work."""
     if not history.epoch:
         history.write([e.RunTakenOver(epoch=1)], Kind.TAKEOVER, epoch=1)
-    while (base := history.state.outline.base) not in (Status.RUNNING, Status.COMPENSATING):
+    while (base := history.state.outline.base) not in (Status.RUNNING, Status.COMPENSATING) or _is_cancelled(history):
         is_new = base is Status.CREATED
-        history.write(history.cut(0) if history.state.is_closed else [e.RunStarted(resumed=not is_new)])
+        is_over = history.state.is_closed or _is_cancelled(history)
+        history.write(history.cut(0) if is_over else [e.RunStarted(resumed=not is_new)])
     return history
 
 

@@ -46,6 +46,14 @@ SEEDS = st.integers(0, 2**32)
 LOGGER = logging.getLogger("outlast.ledger")
 
 
+def _is_cancel(event: e.AnyEvent) -> bool:
+    return isinstance(event, e.CancelRequested)
+
+
+def _is_forced(event: e.AnyEvent) -> bool:
+    return isinstance(event, e.CancelRequested) and event.force
+
+
 class Log:
     """A log read back from the store, up to some version, folded the plain way."""
 
@@ -201,6 +209,9 @@ class Crowd(RuleBasedStateMachine):
         outline = state.outline
         stands_still = outline.held or outline.base == "paused"
         asked = [each for each in outline.requests if not (stands_still and isinstance(each.event, e.PauseRequested))]
+        if outline.cleanup is not None:  # it obeys its cancellation already, and nothing else but one by force
+            cleans_up = outline.base == "compensating"
+            asked = [each for each in asked if _is_forced(each.event) or not (cleans_up or _is_cancel(each.event))]
         return not state.is_closed and bool(asked)
 
     # --- guests

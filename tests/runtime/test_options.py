@@ -7,6 +7,8 @@ import inspect
 import threading
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -191,6 +193,22 @@ async def _(stage: Any) -> None:
     _, events, engine = await came_to(stage, calling(child))
     created = of(await stage.events(engine, of(events, e.ChildStarted)[0].child), e.RunCreated)[0]
     assert created.on_restart == "hold"
+
+
+@shows("workflow", "cleanup")
+async def _(stage: Any) -> None:
+    @ol.workflow(cleanup=timedelta(milliseconds=50))
+    async def swallowing() -> None:
+        while True:
+            with suppress(asyncio.CancelledError):
+                await ol.sleep(1000)
+
+    engine = await stage.engine()
+    handle = await engine.start(swallowing)
+    await stage.until(engine, handle.run, e.TimerSet)
+    await handle.cancel()
+    ended = await stage.until(engine, handle.run, e.RunCancelled)
+    assert ended.event.cleanup == "expired"
 
 
 @shows("workflow", "exclusive")

@@ -377,7 +377,7 @@ async def test_an_engine_that_closes_while_it_ends_a_run_asks_its_children_to_en
 ) -> None:
     run, child = await with_child(stage)
     desk = await stage.engine(worker=False)
-    await desk._ledger.deliver(run, [e.CancelRequested(by="ann")])
+    await desk._ledger.deliver(run, [e.CancelRequested(by="ann", force=True)])
     cancel, reached, gate = ends.cancel, asyncio.Event(), asyncio.Event()
 
     async def late(*args: Any, **named: Any) -> Any:

@@ -1722,7 +1722,7 @@ async def test_helpers_within_a_step_of_a_plain_workflow_are_found_again_after_a
 async def test_a_plain_workflow_that_catches_everything_does_not_block_the_engine(stage: Any) -> None:
     gated = Gated()
 
-    @ol.workflow
+    @ol.workflow(cleanup=0.3)
     def stubborn() -> None:
         while True:
             with suppress(BaseException):

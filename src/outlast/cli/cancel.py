@@ -22,29 +22,32 @@ def cancel(
     ctx: typer.Context,
     runs: RunsArgument,
     reason: Annotated[str, typer.Option("--reason", "-r", metavar="TEXT", help="Why, for the log.")] = "",
+    force: Annotated[bool, typer.Option("--force", help="End the run at once, without its clean-up.")] = False,
     by: ByOption = None,
     store: StoreOption = None,
     output: ReplyOption = Reply.TEXT,
 ) -> None:
-    """Cancel runs: nodes that run are told to stop, and nothing more begins.
+    """Cancel runs: nodes that run are told to stop, and the code cleans up.
 
-    A run that nobody works on is over at once; a worker that holds one ends it
-    as soon as its nodes have stopped. Runs that are over already are named.
+    A worker executes the clean-up: what the workflow does in `finally` and in
+    `except CancelledError`. A run that nobody advances and that has no clean-up
+    ends here. Cancel a run again, or with --force, to end it at once.
+    Runs that are over already are named.
 
     \b
     [dim]outlast cancel 01a1e436-2c39 --reason "wrong input"
     outlast ps --status waiting --since 1h -o ids | xargs outlast cancel[/dim]
     """
-    carry_out(lambda: _cancel(settings_of(ctx, store), runs, reason, whoever(by), output))
+    carry_out(lambda: _cancel(settings_of(ctx, store), runs, reason, whoever(by), force, output))
 
 
-async def _cancel(settings: Settings, names: Sequence[str], reason: str, by: str, reply: Reply) -> int:
+async def _cancel(settings: Settings, names: Sequence[str], reason: str, by: str, force: bool, reply: Reply) -> int:
     found = await found_runs(settings, names)
     code = SOUND
     async with open_desk(settings) as desk:
         for run in found:
             try:
-                asked = await desk.cancel(run, by=by, reason=reason)
+                asked = await desk.cancel(run, by=by, reason=reason, force=force)
             except Refused as refusal:
                 notice(f"outlast: {refusal}", style="red")
                 code = MISUSED
@@ -72,4 +75,9 @@ async def _tell(desk: Client, run: RunId, reply: Reply) -> None:
 def _in_words(summary: Summary) -> str:
     if summary.status is Status.CANCELLED:
         return f"run {summary.run} is cancelled"
-    return f"run {summary.run} is {summary.status}; it was asked to stop, and its worker will end it"
+    if summary.status is Status.COMPENSATING:
+        return f"run {summary.run} is cancelled and cleans up; cancel it again to end it at once"
+    return (
+        f"run {summary.run} is {summary.status} and was cancelled: a worker that has its code ends it, after its clean-up; "
+        "cancel it again to end it at once"
+    )

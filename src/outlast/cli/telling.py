@@ -20,6 +20,7 @@ _Run: TypeAlias = (
     | e.RequestRefused
     | e.RunCompleted
     | e.RunFailed
+    | e.CleanupStarted
     | e.RunCancelled
     | e.RunContinued
     | e.RunRecovered
@@ -87,8 +88,16 @@ def _of_run(event: _Run) -> tuple[str, ...]:
         case e.RunTakenOver():
             cause = {"claimed": "", "expired": "the claim had expired", "dead": "the worker had died"}[event.cause]
             return f"epoch {event.epoch}", cause, f"by {event.worker}" if event.worker else ""
-        case e.PauseRequested() | e.RunPaused() | e.CancelRequested() | e.RunCancelled():
+        case e.PauseRequested() | e.RunPaused():
             return _by(event.by), event.reason
+        case e.CancelRequested():
+            return "at once" if event.force else "", _by(event.by), event.reason
+        case e.CleanupStarted():
+            return "the code is cancelled and cleans up", _by(event.by), event.reason
+        case e.RunCancelled():
+            cleanup = "" if event.cleanup == "none" else f"clean-up {event.cleanup}"
+            error = _failure(event.error) if event.error is not None else ""
+            return _by(event.by), event.reason, cleanup, error
         case e.RunCompleted():
             return (_value(event.output) + _took("in", event.ms),)
         case e.RunFailed():

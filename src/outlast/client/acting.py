@@ -33,6 +33,7 @@ from outlast.history import events as e
 from outlast.history.ids import RunId, checked_run, derived_run
 from outlast.history.record import Entry
 from outlast.ledger import Ledger
+from outlast.lifecycle.decide import next_request
 from outlast.lifecycle.state import Wait
 from outlast.lifecycle.status import Status
 from outlast.runtime import scope
@@ -208,9 +209,12 @@ class Client(Versions):
         if head is None:
             return None
         summary = await self._store.summary(run)
-        if head.closed or (summary is not None and summary.held):
+        if head.closed:
             return await ending_of(self._store, head)
-        return None
+        if summary is None or not summary.held:
+            return None
+        is_cancelled = isinstance(next_request(await self._state(run)), e.CancelRequested)
+        return None if is_cancelled else await ending_of(self._store, head)
 
     async def _outcome(self, run: RunId, ending: Ended, codec: Codec, near: str) -> Any:
         match ending:

@@ -127,9 +127,9 @@ class Blocking:
         """See `Client.goes_on_as`."""
         return self._thread.do(self._client.goes_on_as(run))
 
-    def cancel(self, run: RunId, *, by: str = "", reason: str = "") -> RunId:
+    def cancel(self, run: RunId, *, by: str = "", reason: str = "", force: bool = False) -> RunId:
         """See `Client.cancel`."""
-        return self._thread.do(self._client.cancel(run, by=by, reason=reason))
+        return self._thread.do(self._client.cancel(run, by=by, reason=reason, force=force))
 
     def pause(self, run: RunId, *, by: str = "", reason: str = "") -> RunId:
         """See `Client.pause`."""
@@ -332,9 +332,9 @@ class BlockingHandle(Generic[R]):
         """See `Handle.explain`."""
         return self._engine.explain(self.run, full=full)
 
-    def cancel(self, *, by: str = "", reason: str = "") -> None:
+    def cancel(self, *, by: str = "", reason: str = "", force: bool = False) -> None:
         """See `Handle.cancel`."""
-        self._engine.cancel(self.run, by=by, reason=reason)
+        self._engine.cancel(self.run, by=by, reason=reason, force=force)
 
     def pause(self, *, by: str = "", reason: str = "") -> None:
         """See `Handle.pause`."""

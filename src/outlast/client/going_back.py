@@ -33,7 +33,7 @@ from outlast.lifecycle.status import Status
 from outlast.lifecycle.turning import Turn
 from outlast.runtime import registry
 from outlast.runtime.edits import must_fit
-from outlast.runtime.ends import created_of, end_as_asked
+from outlast.runtime.ends import created_of
 from outlast.runtime.finding import find_workflow
 from outlast.runtime.turns import turn_as_requested
 from outlast.runtime.words import words
@@ -231,7 +231,7 @@ class GoingBack(Healer):
         """A request to end a run wins over whatever else is asked of it; whoever owns the run obeys."""
         asked = decide.next_request(pen.state)
         if isinstance(asked, e.CancelRequested):
-            await end_as_asked(self._ledger, pen)
+            await self._obey_cancellation(pen)
             who, why = asked.by or "somebody else", f": {asked.reason}" if asked.reason else ""
             raise Gone(f"run {pen.run} was cancelled by {who} before that{why}")
 

@@ -49,9 +49,9 @@ class Handle(Generic[R]):
         """Its story in plain words; `full` leaves nothing out."""
         return await self._client.explain(self.run, full=full)
 
-    async def cancel(self, *, by: str = "", reason: str = "") -> None:
+    async def cancel(self, *, by: str = "", reason: str = "", force: bool = False) -> None:
         """Ask it to stop."""
-        await self._client.cancel(self.run, by=by, reason=reason)
+        await self._client.cancel(self.run, by=by, reason=reason, force=force)
 
     async def pause(self, *, by: str = "", reason: str = "") -> None:
         """Ask it to stop where it can go on later."""

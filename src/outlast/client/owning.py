@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import Struct, field
@@ -13,16 +13,18 @@ from outlast.client.exclusion import must_be_free
 from outlast.client.handle import Handle
 from outlast.client.news import News
 from outlast.client.reading import Reader
-from outlast.errors import Claimed, Gone, Refused, StoreError
+from outlast.errors import Claimed, Gone, NotFound, OutlastError, Refused, StoreError
 from outlast.history import events as e
 from outlast.history.ids import RunId, WorkerId
 from outlast.ledger import Ledger, Pen
 from outlast.lifecycle.actions import Verb, refusal
-from outlast.lifecycle.decide import next_request
+from outlast.lifecycle.decide import ends_at_once, next_request
 from outlast.lifecycle.state import State
 from outlast.lifecycle.status import Status
 from outlast.runtime.definitions import Definitions
-from outlast.runtime.ends import PAUSES, cancel_left, end_as_asked
+from outlast.runtime.ends import PAUSES, cancel, cancel_left, created_of, end_as_asked, newest_of, open_children
+from outlast.runtime.finding import find_workflow
+from outlast.runtime.quiet import without_cleanup
 from outlast.runtime.worker import Worker
 from outlast.store import Claim
 
@@ -86,8 +88,52 @@ class Owner(Reader):
                 pass
             raise
         while not await pen.let_go(ready=ready and not pen.state.is_closed):
-            if isinstance(next_request(pen.state), e.CancelRequested):  # and there may be no worker to obey it
-                await end_as_asked(self._ledger, pen)
+            await self._obey_cancellation(pen)  # there may be no worker to obey it
+
+    async def _obey_cancellation(self, pen: Pen) -> None:
+        """End a run that is owned here for a moment, if somebody cancelled it and it has no clean-up. One that has is for a
+        worker, which executes its code."""
+        request = next_request(pen.state)
+        if not isinstance(request, e.CancelRequested):
+            return
+        if not ends_at_once(pen.state, request):
+            created = await created_of(self._store, pen.run)
+            children = await self._without_cleanup(pen, created)
+            if children is None or not all([await self._is_ended(child) for child in children]):
+                self._take_on(pen.run)
+                return
+        left = open_children(pen.state)
+        await end_as_asked(self._ledger, pen)
+        for child in left:
+            with suppress(OutlastError):
+                await self._obey_here(child)
+
+    async def _without_cleanup(self, pen: Pen, created: e.RunCreated) -> list[RunId] | None:
+        """The children that have to end before a cancelled run, if it has no clean-up itself and its code is at hand."""
+        try:
+            workflow = find_workflow(created, self._apps)
+        except OutlastError:
+            return None
+        return await without_cleanup(pen, created, workflow)
+
+    async def _is_ended(self, child: RunId) -> bool:
+        """Whether a child has ended that its parent no longer waits for: it is cancelled first."""
+        with suppress(NotFound):
+            asked = await cancel(self._ledger, child, "its parent was cancelled")
+            if asked is not None:
+                await self._obey_here(asked)
+                return (await self._head(asked)).closed
+        return True
+
+    async def _obey_here(self, run: RunId) -> None:
+        """Obey the cancellation of a run, or of what it goes on as by now, if nobody advances it."""
+        run = await newest_of(self._store, run)
+        holding = await self._store.holding(run)
+        if holding is not None and holding.is_live and holding.worker != self.worker_id:
+            return
+        with suppress(Claimed, Gone):
+            async with self._owning(run, "cancel") as pen:
+                await self._obey_cancellation(pen)
 
     async def _cancel_left(self, pen: Pen) -> None:
         for pause in (*PAUSES, None):

@@ -15,19 +15,20 @@ from outlast.client import plans
 from outlast.client.going_back import PATIENCE, GoingBack
 from outlast.client.handle import Handle
 from outlast.client.plans import signed
-from outlast.errors import Claimed, Damaged, Gone, OutlastError, Overtaken, Refused
+from outlast.errors import Claimed, Damaged, Gone, Overtaken, Refused
 from outlast.history import events as e
 from outlast.history.events import Children
 from outlast.history.ids import RunId
 from outlast.ledger import Pen
 from outlast.lifecycle import decide, reviving
 from outlast.lifecycle.actions import Verb
+from outlast.lifecycle.requests import newest
 from outlast.lifecycle.reviving import Revival
 from outlast.lifecycle.state import NodeStatus, State
 from outlast.lifecycle.status import Status
 from outlast.lifecycle.summary import Summary
 from outlast.runtime import pausing
-from outlast.runtime.ends import created_of, end_now, gone_on_as, newest_of, open_children
+from outlast.runtime.ends import created_of, gone_on_as, newest_of
 from outlast.runtime.finding import find_workflow
 from outlast.runtime.words import words
 
@@ -42,35 +43,32 @@ class Steering(GoingBack):
         await self._head(run)
         return await newest_of(self._store, run)
 
-    async def cancel(self, run: RunId, *, by: str = "", reason: str = "") -> RunId:
-        """Ask a run to stop, or the one that it goes on as by now; with nobody advancing it, stop it. Returns which one
-        that is."""
+    async def cancel(self, run: RunId, *, by: str = "", reason: str = "", force: bool = False) -> RunId:
+        """Cancel a run, or the one that it goes on as by now; returns which one that is. A worker executes the clean-up
+        of its code. A run that nobody advances and that has no clean-up has ended when this returns.
+
+        Who cancels a run again, or with `force`, ends it at once, without or amid its clean-up."""
         by, reason = signed(by, reason)
         asked: RunId | None = run
         while asked is not None:
-            if await self._is_cancelled(asked, by, reason):
+            if await self._is_cancelled(asked, by, reason, force):
                 return asked
             asked = await gone_on_as(self._ledger, asked)
         raise Gone(f"run {run} is over and cannot be cancelled")
 
-    async def _is_cancelled(self, run: RunId, by: str, reason: str) -> bool:
-        """Stop a run, or ask whoever advances it; False if it is over."""
+    async def _is_cancelled(self, run: RunId, by: str, reason: str, force: bool) -> bool:
+        """Write the cancellation to the log of a run, and obey it if nobody else does; False if the run is over."""
         try:
-            await self._must_allow(run, "cancel")
-            async with self._owning(run, "cancel") as pen:
-                children = open_children(pen.state)
-                await end_now(self._ledger, pen, e.RunCancelled(by=by, reason=reason))
+            outline = (await self._must_allow(run, "cancel")).outline
+            again = outline.cleanup is not None or newest(outline.requests, e.CancelRequested) is not None
+            await self._ledger.deliver(run, [e.CancelRequested(by=by, reason=reason, force=force or again)])
         except Gone:
             return False
-        except Claimed:
-            with suppress(Gone):
-                await self._ledger.deliver(run, [e.CancelRequested(by=by, reason=reason)])
-                return True
-            return False
-        for child in children:
-            with suppress(OutlastError):
-                await self.cancel(child, by=by, reason="its parent was cancelled")
-        return True
+        await self._obey_here(run)
+        if not (await self._head(run)).closed:
+            return True
+        state = await self._state(run)
+        return state.status is Status.CANCELLED or bool(state.outline.successor)
 
     async def pause(self, run: RunId, *, by: str = "", reason: str = "") -> RunId:
         """Ask a run, or the one that it goes on as by now, to stop where it can go on later; with nobody advancing it, it is
@@ -102,7 +100,7 @@ class Steering(GoingBack):
         worker.is_draining = True
         await worker.settled()
         ends = []
-        for driver in pausing.on_top(worker):
+        for driver in [each for each in pausing.on_top(worker) if not each.code.is_cancelled]:
             with suppress(Gone):
                 await self._ledger.deliver(driver.run, [e.PauseRequested(by=by, reason=reason)])
                 ends.append(driver.ended())
@@ -252,9 +250,9 @@ class Steering(GoingBack):
             await self._revived(child, reviving.after_cancellation(log, by=by, reason="its parent goes on"), by)
 
     async def _stopped(self, run: RunId) -> Summary:
-        """The summary of a run; of one that was asked to end, when it has."""
+        """The summary of a run; of one that was cancelled, when it has ended."""
         deadline = asyncio.get_running_loop().time() + PATIENCE
-        while isinstance(decide.next_request(await self._state(run)), e.CancelRequested):
+        while _is_ending(await self._state(run)):
             if asyncio.get_running_loop().time() > deadline:
                 raise Refused(f"run {run} was asked to end and has not within {PATIENCE:g} s: try again when it has")
             await asyncio.sleep(SOON)
@@ -270,6 +268,11 @@ class Steering(GoingBack):
                 return
             except Overtaken:
                 continue
+
+
+def _is_ending(state: State) -> bool:
+    """Whether a run was cancelled and has not ended."""
+    return state.outline.is_cleaning or isinstance(decide.next_request(state), e.CancelRequested)
 
 
 def _needs_no_word(state: State) -> bool:

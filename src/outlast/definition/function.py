@@ -21,6 +21,8 @@ from outlast.history.ids import content_hash
 Where: TypeAlias = Literal["loop", "thread", "process", "dask"]
 Errors: TypeAlias = tuple[type[BaseException], ...]
 
+CLEANUP = 30.0
+"""Seconds of clean-up, if a workflow does not say otherwise."""
 _PLACES = {"thread": "a thread", "process": "a process", "dask": "a cluster"}
 _NAME = re.compile(r"[^\W\d][\w.-]{0,99}")
 
@@ -51,6 +53,8 @@ class WorkflowSpec(Struct, frozen=True):
     entry: str
     on_restart: Literal["resume", "hold"] = "resume"
     exclusive: str = ""
+    cleanup: float = CLEANUP
+    """Seconds that its code has to clean up after it was cancelled."""
 
 
 def checked_name(name: str, what: str) -> str:

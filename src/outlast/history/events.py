@@ -103,8 +103,11 @@ class PauseRequested(Event, frozen=True, kw_only=True):
 
 
 class CancelRequested(Event, frozen=True, kw_only=True):
+    """With `force` the run ends at once, without or amid its clean-up."""
+
     by: str = ""
     reason: str = ""
+    force: bool = False
 
 
 class RequestRefused(Event, frozen=True, kw_only=True):
@@ -128,9 +131,22 @@ class RunFailed(Event, frozen=True, kw_only=True):
     held: bool = False
 
 
-class RunCancelled(Event, frozen=True, kw_only=True):
+class CleanupStarted(Event, frozen=True, kw_only=True):
+    """Here the code of a cancelled run received CancelledError. Its clean-up ends at `due` at the latest."""
+
+    due: int
     by: str = ""
     reason: str = ""
+
+
+class RunCancelled(Event, frozen=True, kw_only=True):
+    """`cleanup` says what became of the clean-up: there was `none`, it `completed`, it `failed` with `error`, its time
+    `expired`, or somebody `stopped` it by a second cancellation."""
+
+    by: str = ""
+    reason: str = ""
+    cleanup: Literal["none", "completed", "failed", "expired", "stopped"] = "none"
+    error: Failure | None = None
 
 
 class RunContinued(Event, frozen=True, kw_only=True):
@@ -436,6 +452,7 @@ AnyEvent: TypeAlias = (
     | RequestRefused
     | RunCompleted
     | RunFailed
+    | CleanupStarted
     | RunCancelled
     | RunContinued
     | RunRecovered

@@ -22,7 +22,9 @@ VERBS: tuple[Verb, ...] = get_args(Verb)
 class Refusal(Struct, frozen=True):
     """Why a verb is refused. `code` is for programs; `reason` continues a sentence that begins with the run."""
 
-    code: Literal["over", "paused", "held", "final", "created", "waiting", "not-asked", "nothing-done", "one-branch"]
+    code: Literal[
+        "over", "paused", "held", "final", "created", "waiting", "not-asked", "nothing-done", "one-branch", "cleaning"
+    ]
     reason: str
 
 
@@ -41,6 +43,10 @@ def has_diverged(state: State) -> bool:
 
 def refusal(state: State, verb: Verb) -> Refusal | None:
     """Why this verb is refused in this state, or None if it is allowed."""
+    if state.outline.is_cleaning and verb not in ("answer", "cancel"):
+        return Refusal(
+            "cleaning", "is being cancelled and cleans up: wait for its end, or cancel it again to end it at once"
+        )
     return _RULES[verb](state)
 
 

@@ -116,7 +116,7 @@ def _turn(event: e.AnyEvent) -> tuple[Status, bool] | None:
             return Status.FAILED, event.held
         case e.RunCancelled():
             return Status.CANCELLED, False
-        case e.CompensationStarted():
+        case e.CompensationStarted() | e.CleanupStarted():
             return Status.COMPENSATING, False
         case _:
             return None

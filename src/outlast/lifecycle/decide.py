@@ -18,7 +18,7 @@ from outlast.history.lineage import Branch, holder
 from outlast.lifecycle.draft import Draft
 from outlast.lifecycle.fold import apply_all
 from outlast.lifecycle.requests import Request, Requests, left_open, newest
-from outlast.lifecycle.state import OPEN, Child, NodeState, NodeStatus, State
+from outlast.lifecycle.state import CLEANUP, OPEN, Child, NodeState, NodeStatus, State
 from outlast.lifecycle.status import Status
 from outlast.lifecycle.turning import Turn
 
@@ -51,23 +51,53 @@ _WHY: dict[Cause, str] = {
     "dead": "the process of its worker ended",
 }
 
+Cleanup: TypeAlias = Literal["none", "completed", "failed", "expired", "stopped"]
+
 Decision = list[e.AnyEvent]
 Ending = e.RunCompleted | e.RunFailed | e.RunCancelled | e.RunContinued
 
 
 def next_request(state: State) -> Request | None:
     """The open request that the owner of a run obeys next: a cancellation before a jump, a jump before a pause, of two of a
-    kind the newer one. A pause means nothing in a run that stands still; a run that is over can only go back."""
+    kind the newer one. A pause means nothing in a run that stands still; a run that is over can only go back. A run in its
+    clean-up obeys its cancellation already, and nothing else but one by force."""
     requests, outline = state.outline.requests, state.outline
     if not requests:
         return None
     cancel, jump, pause = (newest(requests, kind) for kind in (e.CancelRequested, e.JumpRequested, e.PauseRequested))
-    if cancel is not None and not state.is_closed:
-        return cancel.event
+    forced = next((each for each in reversed(requests) if _is_forced(each.event)), None)
+    if cancel is not None and not state.is_closed and (outline.cleanup is None or forced is not None):
+        return (forced or cancel).event
+    if outline.is_cleaning:
+        return None
     if jump is not None:
         return jump.event
     is_going = outline.base in (Status.CREATED, Status.RUNNING, Status.COMPENSATING)
     return pause.event if pause is not None and is_going else None
+
+
+def _is_forced(event: Request) -> bool:
+    return isinstance(event, e.CancelRequested) and event.force
+
+
+def ends_at_once(state: State, request: e.CancelRequested) -> bool:
+    """Whether a cancellation is obeyed without the code of the run: its clean-up is not wanted, or it never started."""
+    return request.force or state.outline.base in (None, Status.CREATED)
+
+
+def cancelled(state: State, cleanup: Cleanup = "none", error: e.Failure | None = None) -> e.RunCancelled:
+    """The end of a run as somebody asked: by whom and why say the cancellations that are open, or that it cleaned up for."""
+    asked = [each.event for each in state.outline.requests if isinstance(each.event, e.CancelRequested)]
+    first = state.outline.cleanup
+    by = next((each.by for each in reversed(asked) if each.by), first.by if first is not None else "")
+    reason = next((each.reason for each in reversed(asked) if each.reason), first.reason if first is not None else "")
+    return e.RunCancelled(by=by, reason=reason, cleanup=cleanup, error=error)
+
+
+def cut_short(asked: e.CancelRequested | e.RunCancelled) -> e.Failure:
+    """The failure of what was open when its run was cancelled."""
+    message = f"the run was cancelled{f': {asked.reason}' if asked.reason else ''}"
+    return e.Failure(RUN_ENDED, message, category="cancelled")
 
 
 def refusals(state: State, ending: e.AnyEvent) -> Decision:
@@ -106,7 +136,7 @@ def held_by_interruption(state: State, *, hold: bool = False, cause: Cause = "ex
     left = [(name, node) for name, node in state.nodes.items() if node.status is NodeStatus.STARTED]
     tired = [name for name, node in left if node.crashes + 1 >= CRASHES_BEFORE_HOLD]
     unrepeatable = [name for name, node in left if not node.is_repeatable]
-    if hold or state.outline.on_restart == "hold":
+    if (hold or state.outline.on_restart == "hold") and not state.outline.is_cleaning:  # a person has decided already
         return _held(RESTARTED)
     if unrepeatable:
         reason = f"node {unrepeatable[0]} was interrupted and is not to be repeated without a person's word"
@@ -156,16 +186,16 @@ def retry_node(state: State, node: str, feedback: e.Value = e.NULL) -> Decision:
 
 def end(state: State, ending: Ending, reason: str = "the run ended") -> Decision:
     """The ending, after the outcome of everything that is still open: nothing is left hanging."""
-    cancelled = e.Failure(RUN_ENDED, reason, category="cancelled")
+    cut_short = e.Failure(RUN_ENDED, reason, category="cancelled")
     events: Decision = [
-        e.NodeFailed(node=name, attempt=node.attempt, error=cancelled)
+        e.NodeFailed(node=name, attempt=node.attempt, error=cut_short)
         for name, node in state.nodes.items()
         if node.status in OPEN
     ]
     for wait in state.waits.values():
         if wait.kind == "interaction":
             events.append(e.InteractionWithdrawn(interaction=wait.id, reason=reason))
-        elif wait.kind == "timer":
+        elif wait.kind == "timer" and wait.id != CLEANUP:
             events.append(e.TimerCancelled(timer=wait.id, reason=reason))
     return [*events, *refusals(state, ending), ending]
 
@@ -173,6 +203,8 @@ def end(state: State, ending: Ending, reason: str = "the run ended") -> Decision
 def pause(state: State, reason: str = "", by: str = "") -> Decision:
     """Stop where the run stands; what is in flight is done again after a resume. If that must not simply be done again, the
     run is held instead."""
+    if state.outline.is_cleaning:
+        raise Refused("a run that is being cancelled cannot be paused: its clean-up ends by itself")
     if state.outline.held:
         raise Refused("a run that is held cannot be paused: it waits for a person already; resume it, or cancel it")
     if state.outline.base not in (Status.CREATED, Status.RUNNING, Status.COMPENSATING):
@@ -293,8 +325,8 @@ def _settled(view: State, requests: Requests, turn: Turn) -> Decision:
     view.outline.requests = tuple(each for each in requests if each not in jumps)
     events = _refused(cannot, "cannot", turn.reason) + _refused(others, "superseded", "the run went back elsewhere")
     match next_request(view):
-        case e.CancelRequested(by=by, reason=reason):
-            return [*events, *end(view, e.RunCancelled(by=by, reason=reason))]
+        case e.CancelRequested():
+            return [*events, *end(view, cancelled(view))]
         case e.PauseRequested(by=by, reason=reason):
             return [*events, *pause(view, reason or "somebody asked for it while the run went back", by)]
         case _:

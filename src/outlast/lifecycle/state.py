@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from outlast.history.events import NULL, CancelRequested, Cursor, Failure, NodeScheduled, NodeStarted, Value
+from outlast.history.events import (
+    NULL,
+    CancelRequested,
+    CleanupStarted,
+    Cursor,
+    Failure,
+    NodeScheduled,
+    NodeStarted,
+    Value,
+)
 from outlast.lifecycle.requests import Requests
 from outlast.lifecycle.status import TERMINAL, Status
 
@@ -41,6 +50,9 @@ class NodeStatus(IntEnum):
     COMPENSATING = 7
     COMPENSATED = 8
 
+
+CLEANUP = "cleanup"
+"""The timer by which the clean-up of a cancelled run ends."""
 
 OPEN = frozenset({NodeStatus.SCHEDULED, NodeStatus.STARTED})
 """A node in one of these is somebody's work right now."""
@@ -163,6 +175,13 @@ class Outline(Struct, gc=False):
     cancel_inherited: CancelRequested | None = None
     """What was asked of the run before it continued: then it is asked of its successor."""
     generation: int = 0
+    cleanup: CleanupStarted | None = None
+    """Where the clean-up of a cancelled run began."""
+
+    @property
+    def is_cleaning(self) -> bool:
+        """Whether the run is in its clean-up and not held."""
+        return self.cleanup is not None and self.base is Status.COMPENSATING
 
 
 class Lazy:

@@ -74,7 +74,7 @@ _WORK = (
 )
 _UNDOING = (e.CompensationStarted, e.NodeCompensated, e.CompensationFailed)
 _ENDINGS = (e.RunFailed, e.RunCancelled)
-_CLEANUP = (e.NodeFailed, e.InteractionWithdrawn, e.TimerCancelled)
+_CLOSING = (e.NodeFailed, e.InteractionWithdrawn, e.TimerCancelled)
 
 
 def _row(*groups: tuple[type[e.Event], ...], **rules: tuple[type[e.Event], ...]) -> Row:
@@ -91,7 +91,7 @@ _ACTIVE = _row(
     CONTROL,
     _ENDINGS,
     _REOPENING,
-    (e.RunPaused, e.RunCompleted, e.RunContinued),
+    (e.RunPaused, e.RunCompleted, e.RunContinued, e.CleanupStarted),
 )
 _ENDED = _row(_REOPENING, RECEIPTS)
 
@@ -100,14 +100,14 @@ TABLE: dict[Status | None, Row] = {
     Status.CREATED: _row(GUEST_DATA, CONTROL, _ENDINGS, _REOPENING, (e.RunStarted, e.RunPaused)),
     Status.RUNNING: _ACTIVE,
     Status.WAITING: _ACTIVE,
-    Status.PAUSED: _row(GUEST_DATA, CONTROL, _ENDINGS, _REOPENING, _CLEANUP, (e.RunStarted,)),
+    Status.PAUSED: _row(GUEST_DATA, CONTROL, _ENDINGS, _REOPENING, _CLOSING, (e.RunStarted, e.CleanupStarted)),
     Status.COMPENSATING: _ACTIVE,
     Status.COMPLETED: _ENDED,
     Status.FAILED: _row(
         _REOPENING,
         RECEIPTS,
         if_recoverable=(e.RunStarted,),
-        if_held=(*GUEST_DATA, *CONTROL, *_CLEANUP, e.RunCancelled, e.RunFailed),
+        if_held=(*GUEST_DATA, *CONTROL, *_CLOSING, e.CleanupStarted, e.RunCancelled, e.RunFailed),
     ),
     Status.CANCELLED: _ENDED,
 }

@@ -215,7 +215,8 @@ def last_place(log: Sequence[Entry]) -> int:
     endings = (e.RunCompleted, e.RunFailed, e.RunCancelled, e.RunContinued)
     for place in range(len(log) - 1, -1, -1):
         event = log[place].event
-        if isinstance(event, endings):
+        if isinstance(event, endings):  # what a cancelled run did in its clean-up is no place to go on from
+            place = next((at for at in range(place) if isinstance(log[at].event, e.CleanupStarted)), place)
             return next((entry.seq for entry in reversed(log[:place]) if _is_done(entry.event)), BEFORE_FIRST)
         if isinstance(event, e.RunStarted):
             break

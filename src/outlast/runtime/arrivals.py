@@ -15,7 +15,7 @@ from outlast.errors import Conflict, Damaged, Held, NotFound, OutlastError, Over
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger import Pen
-from outlast.lifecycle.decide import next_request
+from outlast.lifecycle.decide import ends_at_once, next_request
 from outlast.lifecycle.state import State
 from outlast.lifecycle.status import Status
 from outlast.runtime import registry
@@ -192,9 +192,11 @@ class Arrivals:
         state = pen.state
         created = await created_of(self._worker.store, pen.run)
         workflow = registry.known(created.workflow)
-        if state.is_closed or isinstance(next_request(state), e.CancelRequested):
+        request = next_request(state)
+        is_cancelled = isinstance(request, e.CancelRequested)
+        if state.is_closed or (isinstance(request, e.CancelRequested) and ends_at_once(state, request)):
             await self.duties.see_through(self._see_out(pen, created))
-        elif state.outline.held or state.outline.base in ("paused", "failed") or workflow is None:
+        elif workflow is None or (state.outline.base in ("paused", "failed") and not is_cancelled):
             while not await pen.let_go(ready=workflow is None):
                 pass
         elif self._worker.is_draining:  # whatever made it take this one up, nothing more begins here
@@ -203,16 +205,16 @@ class Arrivals:
         else:
             await self._replay(pen, workflow, created)
 
-    async def _see_out(self, pen: Pen, created: e.RunCreated) -> None:
-        """Do what the end of a run owes to others; one that is to end is ended first, for which its code is not needed, nor
-        that it still fits."""
+    async def _see_out(self, pen: Pen, created: e.RunCreated, error: e.Failure | None = None) -> None:
+        """Do what the end of a run owes to others; one that is to end is ended first, without its clean-up, which could not
+        start because of the `error`."""
         if pen.state.is_closed:
             ending = await ending_of(self._worker.store, pen.head)
             await settle(self._worker.ledger, pen.run, created, ending, pen.state)
             if isinstance(ending, e.RunContinued):
                 self._worker.take_on(RunId(ending.successor))
         else:
-            await end_as_asked(self._worker.ledger, pen)
+            await end_as_asked(self._worker.ledger, pen, error)
         while not await pen.let_go():
             pass
         self._indebted.discard(pen.run)
@@ -227,19 +229,27 @@ class Arrivals:
         try:
             if falls >= FALLS_BEFORE_HOLD:
                 self._falls.pop(pen.run, None)
-                await driver.hold(e.Failure(kind_of(Held), f"it could not be driven, {falls} times in a row"))
+                await self._stop_at(driver, e.Failure(kind_of(Held), f"it could not be driven, {falls} times in a row"))
                 return
             await replay.run()
             await driver.go_on(replay.news, replay.args, replay.kwargs)
         except Divergence as difference:
-            log.error("run %s is held, its code has changed: %s", pen.run, difference)
+            log.error("run %s cannot go on, its code has changed: %s", pen.run, difference)
             said = f"the workflow's code no longer does what its log holds: {difference}"
-            await driver.hold(e.Failure(DIVERGED, said, category="permanent"))
+            await self._stop_at(driver, e.Failure(DIVERGED, said, category="permanent"))
         except (NotFound, Damaged) as error:
-            await driver.hold(e.Failure(kind_of(type(error)), str(error), category="permanent"))
+            await self._stop_at(driver, e.Failure(kind_of(type(error)), str(error), category="permanent"))
         except BaseException:
             driver.leave()
             raise
+
+    async def _stop_at(self, driver: Driver, failure: e.Failure) -> None:
+        """The code of a run cannot go on: it is held, or if somebody cancelled it, ended without its clean-up."""
+        if isinstance(next_request(driver.pen.state), e.CancelRequested):
+            driver.leave()
+            await self.duties.see_through(self._see_out(driver.pen, driver.created, failure))
+        else:
+            await driver.hold(failure)
 
     # --- after something went wrong
 

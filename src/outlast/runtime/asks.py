@@ -211,12 +211,12 @@ class NodeAsk(Ask):
         self.future = other.future
         self.future.ask = self
 
-    def found_closed(self, state: State) -> None:
-        """A replay saw the code give it up, and the log does not say so yet: it is where the log has it."""
+    def found(self, state: State) -> None:
+        """A replay found it, and it does not go on: the code gave it up, or is about to. It is where the log has it."""
         node = state.nodes.get(self.name)
         if node is None:
             return
-        self.attempt = node.attempt
+        self.attempt, self.given = node.attempt, node.given
         self.is_waiting = node.status is NodeStatus.RETRYING
         if not self.is_waiting:
             self.driver.in_flight += 1
@@ -314,7 +314,7 @@ class ChildAsk(Ask):
     """A run of another workflow, started for this one. Its id is the one `given` to it, or follows from this run's and the
     name it is called by; after a person went back, what is called anew is another run."""
 
-    __slots__ = ("child", "given", "hash", "node", "packed", "workflow")
+    __slots__ = ("child", "given", "hash", "is_unwanted", "node", "packed", "workflow")
 
     child: RunId
     node: str
@@ -325,6 +325,8 @@ class ChildAsk(Ask):
         self.given: str = workflow.start.get("id", "")
         self.packed = workflow.arguments.pack(args, kwargs)
         self.hash = input_hash(self.packed.inputs)
+        self.is_unwanted = False
+        """Whether the code cancelled it and waits for its end."""
 
     def bound_to(self, run: RunId, generation: int) -> None:
         self.node = f"{self.name}~b{generation}" if generation else self.name

@@ -61,14 +61,14 @@ class Attempts:
         """Begin the attempt that the log says has started."""
         ask.task = asyncio.Task(self._carry(ask), loop=asyncio.get_running_loop(), context=self._context.copy())
 
-    async def stop_all(self, asks: Sequence[NodeAsk]) -> None:
+    async def stop_all(self, asks: Sequence[NodeAsk], grace: float = GRACE) -> None:
         """Tell these to stop and give them some time for it. What they bring home within it counts."""
         own = asyncio.current_task()
         tasks = [ask.task for ask in asks if ask.task is not None and ask.task is not own and not ask.task.done()]
         for ask in asks:
             ask.let_go()
         if tasks:
-            await asyncio.wait(tasks, timeout=GRACE)
+            await asyncio.wait(tasks, timeout=grace)
         for ask in asks:
             if ask.task is not None and not ask.task.done():
                 self._leave_behind(ask, ask.task)

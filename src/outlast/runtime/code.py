@@ -35,7 +35,8 @@ REMEMBERED_FAILURES = 100
 
 
 class Pending(PlacedFuture):
-    """An outcome that workflow code waits for. To cancel it withdraws what was asked."""
+    """An outcome that workflow code waits for. To cancel it withdraws what was asked. A child run that was started is asked
+    to end: whoever waits for it waits for its end, as for that of a task."""
 
     __slots__ = ("ask", "code")
 
@@ -43,9 +44,11 @@ class Pending(PlacedFuture):
     code: Code
 
     def cancel(self, msg: Any | None = None) -> bool:
+        ask = getattr(self, "ask", None)
+        if isinstance(ask, ChildAsk) and not self.done() and self.code.end_child(ask):
+            return True
         if not super().cancel(msg):
             return False
-        ask = getattr(self, "ask", None)
         if ask is not None:
             self.code.withdraw(ask)
             self.settled()
@@ -73,6 +76,8 @@ class Code:
         "_failures",
         "_is_dismissed",
         "_loop",
+        "_made_before",
+        "_tasks_are_cancelled",
         "broken",
         "child_ids",
         "close",
@@ -80,6 +85,7 @@ class Code:
         "continued",
         "fresh",
         "generation",
+        "is_cancelled",
         "made",
         "main",
         "next_place",
@@ -116,6 +122,11 @@ class Code:
         """The place in a set of what is made next."""
         self._failures: dict[int, tuple[BaseException, str]] = {}
         self._is_dismissed = False
+        self.is_cancelled = False
+        """Whether CancelledError was delivered to it, because somebody cancelled the run."""
+        self._tasks_are_cancelled = False
+        self._made_before: frozenset[int] = frozenset()
+        """Calls that were made and not awaited when it was cancelled, by their `id()`."""
 
     # --- its life
 
@@ -142,11 +153,31 @@ class Code:
                 self.broken = error
             except (SystemExit, KeyboardInterrupt):
                 continue  # a task has it as its outcome; asyncio raises it through the loop besides
-            return
+            if not (self.is_cancelled and self._cancels_tasks()):
+                return
+
+    def cancel(self) -> None:
+        """Somebody cancelled the run: deliver CancelledError to the code where it waits. Once its function has ended, its
+        other tasks are cancelled, as by `asyncio.run`."""
+        assert self.main is not None
+        self.is_cancelled, self._made_before = True, frozenset(self.made)
+        self.main.cancel()
+        self.turn()
+
+    def _cancels_tasks(self) -> bool:
+        """Whether the function has ended just now, and tasks of it were under way."""
+        if self._tasks_are_cancelled or self.main is None or not self.main.done():
+            return False
+        self._tasks_are_cancelled = True
+        return self._loop.cancel_tasks()
 
     def is_done(self) -> bool:
-        """Whether it has returned or raised, or cannot go on."""
-        return self.broken is not None or (self.main is not None and self.main.done())
+        """Whether it has returned or raised, or cannot go on. Code that was cancelled ends with the last task."""
+        if self.broken is not None:
+            return True
+        if self.main is None or not self.main.done():
+            return False
+        return not (self.is_cancelled and self._loop.has_tasks())
 
     @property
     def is_dismissed(self) -> bool:
@@ -180,10 +211,12 @@ class Code:
 
     def unawaited(self) -> list[str]:
         """What code that has ended made and never awaited, with its file and line. What a task did not come to await because
-        it was cancelled, failed or is under way is no mistake."""
-        tasks = self._loop.unawaited()
+        it was cancelled, failed or is under way is no mistake; nor is, if the run was cancelled, what was made before."""
+        tasks = [] if self.is_cancelled else self._loop.unawaited()
         calls = [
-            f"{each.told()} ({shown(each.where)})" for each in self.made.values() if _has_returned(each.scope.task)
+            f"{each.told()} ({shown(each.where)})"
+            for key, each in self.made.items()
+            if _has_returned(each.scope.task) and key not in self._made_before
         ]
         return calls + [f"task of {_named(task.get_coro())} ({shown(task.made)})" for task in tasks]
 
@@ -238,7 +271,24 @@ class Code:
         else:
             self.closing[ask.key] = ask
 
+    def end_child(self, ask: ChildAsk) -> bool:
+        """It no longer wants this child, which is asked to end; its end is the outcome. False if it was not started."""
+        if self._is_dismissed or ask.key in self.fresh or ask.key not in self.open:
+            return False
+        if not ask.is_unwanted:
+            ask.is_unwanted = True
+            if self.close is not None:
+                self.close(ask)
+            else:
+                self.closing[ask.key] = ask
+        return True
+
     # --- what it is told
+
+    def tell_cancelled(self, ask: ChildAsk) -> None:
+        """The end of a child that it no longer wanted, which it hears at once."""
+        ask.future.settled().cancel()
+        self.turn()
 
     def tell(self, ask: Ask, value: Any) -> None:
         """An outcome, which it hears at once."""

@@ -19,13 +19,14 @@ from outlast.history.record import Entry
 from outlast.lifecycle import decide
 from outlast.lifecycle.requests import Request
 from outlast.lifecycle.state import NodeStatus
+from outlast.lifecycle.status import Status
 from outlast.runtime import adopting, pausing
 from outlast.runtime.asks import Ask, NodeAsk
+from outlast.runtime.cancelling import Cancelling
 from outlast.runtime.code import Code
 from outlast.runtime.failures import kind_of
 from outlast.runtime.page import Brought
 from outlast.runtime.replay import Replay
-from outlast.runtime.writing import Writing
 
 log = logging.getLogger("outlast.runtime")
 
@@ -34,7 +35,7 @@ PATIENCE = 2_000
 """Milliseconds that an engine which closes waits for an append that a troubled store does not take."""
 
 
-class Driver(Writing):
+class Driver(Cancelling):
     """One run in this process. A new one is begun by `start`; one that was taken over goes on by `go_on`, after a replay."""
 
     __slots__ = ()
@@ -78,33 +79,56 @@ class Driver(Writing):
                     version=version, previous=state.outline.version, reason="it replayed without a difference"
                 )
             )
-        if code.main is None:
+        request = decide.next_request(state)
+        ends = isinstance(request, e.CancelRequested) or (code.is_cancelled and self._has_overrun())
+        if code.main is None and not ends:
             self._pending.append(e.RunStarted())
             code.begin(args, kwargs)
         known = [ask for key, ask in code.open.items() if key not in code.fresh]
-        interrupted = self._interrupted_for_good([ask for ask in known if ask.key not in running])
+        interrupted = "" if ends else self._interrupted_for_good([ask for ask in known if ask.key not in running])
         if interrupted:
             reason = f"node {interrupted} was interrupted and is not to be repeated without a person's word"
             await self.hold(e.Failure(kind_of(Held), reason, category="crash"), interrupted)
             return
-        for ask in known:
-            ask.driver = self
-            if isinstance(ask, NodeAsk) and ask.key in running:
-                code.open[ask.key] = own = running[ask.key]
-                own.goes_on_as(ask)
-                self.in_flight += 1
-            elif ask.go_on(state, self._pending):
-                self._begins.append(ask)
+        self._go_on_with(known, running, defer=ends)
         closing, code.closing = code.closing, {}
         for ask in closing.values():
             ask.driver = self
             if isinstance(ask, NodeAsk):
-                ask.found_closed(state)
+                ask.found(state)
             self._close(ask)
         self._ask_aloud()  # a branch may have been cut between an outcome and what the code asked for then
         self._has_news = True  # what came between the takeover and now was announced to nobody
         self.pen.arrived.extendleft(reversed(list(news)))
+        if code.is_cancelled:
+            self.watch_cleanup()
+        if request is not None and ends and state.outline.base in (Status.PAUSED, Status.FAILED):
+            await self._obey_first(request)
         await self.write()
+
+    async def _obey_first(self, request: Request) -> None:
+        """Obey in a run that stands still: until it goes on, its code is told of nothing."""
+        self._is_writing = True
+        try:
+            await self._obey(request)
+        finally:
+            self._is_writing = False
+
+    def _go_on_with(self, known: Iterable[Ask], running: Mapping[str, NodeAsk], *, defer: bool) -> None:
+        """What the code waits for goes on, or is put off."""
+        state = self.pen.state
+        for ask in known:
+            ask.driver = self
+            if isinstance(ask, NodeAsk) and ask.key in running:
+                self.code.open[ask.key] = own = running[ask.key]
+                own.goes_on_as(ask)
+                self.in_flight += 1
+            elif defer:
+                self._deferred.append(ask)
+                if isinstance(ask, NodeAsk):
+                    ask.found(state)
+            elif ask.go_on(state, self._pending):
+                self._begins.append(ask)
 
     async def _replay_again(self, told: Sequence[Brought]) -> None:
         """A fresh copy of the code is told what the log holds; attempts go on, and what they brought is told after that.
@@ -136,7 +160,7 @@ class Driver(Writing):
             if key not in running:
                 ask.let_go()
         self.code, self.in_flight, self._is_stopping = code, 0, False
-        self._pending, self._begins, self._closed = [], [], []
+        self._pending, self._begins, self._closed, self._deferred = [], [], [], []
         old.dismiss()
         await self.go_on(replay.news, replay.args, replay.kwargs, running)
 
@@ -158,22 +182,24 @@ class Driver(Writing):
     # --- requests, pauses and rests
 
     async def _obey(self, request: Request) -> None:
-        """Begin to pause the run, or stop its nodes and end it or go back. What nodes still bring home meanwhile is kept."""
+        """Begin to pause or to cancel the run, or stop its nodes and go back. What nodes complete meanwhile is kept."""
         if isinstance(request, e.PauseRequested):
             pausing.begin(self, request)
+            return
+        if isinstance(request, e.CancelRequested):
+            await self._cancel(request)
             return
         self._is_stopping = True
         await self.attempts.stop_all(self.nodes_open())
         self._tell_brought()
         self._date()
-        if isinstance(request, e.JumpRequested):
-            await self._turn()
-            return
-        self._close_all(f"the run was cancelled{f': {request.reason}' if request.reason else ''}")
-        await self._commit(e.RunCancelled(by=request.by, reason=request.reason))
+        await self._turn()
 
     async def pause(self, request: e.PauseRequested) -> None:
-        """Its nodes have stopped: say so, and leave the run. If one of them must not simply be done again, it is held."""
+        """Its nodes have stopped: say so, and leave the run. If one of them must not simply be done again, it is held. A run
+        that was cancelled meanwhile is not paused."""
+        if not self.is_pausing:
+            return
         has_ended = {id(ask) for ask, _, _ in self._brought}
         interrupted = self._interrupted_for_good([ask for ask in self.code.open.values() if id(ask) not in has_ended])
         ending = e.RunPaused(by=request.by, reason=request.reason)

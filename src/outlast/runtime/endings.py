@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import Iterable
 from typing import TypeAlias
+
+from msgspec import structs
 
 from outlast.errors import NotDurable, NotStorable, Unawaited
 from outlast.history import events as e
@@ -11,7 +15,7 @@ from outlast.lifecycle import decide
 from outlast.lifecycle.state import State
 from outlast.runtime.call import Made
 from outlast.runtime.callers import shown
-from outlast.runtime.code import Code
+from outlast.runtime.code import Code, Continue
 from outlast.runtime.ends import Ended, successor_of
 from outlast.runtime.failures import run_failure_of
 from outlast.runtime.values import stored
@@ -48,10 +52,26 @@ async def concluded(code: Code, blobs: Blobs, ms: float) -> Ended:
     return e.RunCompleted(output=await stored(output, blobs), ms=ms)
 
 
+def has_cleanup(code: Code) -> bool:
+    """Whether code that was cancelled asks for something, or has not ended."""
+    return bool(code.fresh) or not code.is_done()
+
+
+def cancelled(code: Code, state: State, pending: Iterable[e.AnyEvent] = ()) -> e.RunCancelled:
+    """What to say of code that was cancelled and is done. What it returned or continued with is dropped; an error that it
+    raised instead of the cancellation is kept."""
+    has_started = state.outline.cleanup is not None or any(isinstance(event, e.CleanupStarted) for event in pending)
+    error = code.broken or (None if code.main is None or code.main.cancelled() else code.main.exception())
+    if error is not None and not isinstance(error, Continue | asyncio.CancelledError):
+        return decide.cancelled(state, "failed", run_failure_of(error))
+    return decide.cancelled(state, "completed" if has_started else "none")
+
+
 def checked_for_unawaited(ending: Ended, code: Code, action: str) -> Ended:
     """The same ending, or if code that raised no error left calls without awaiting them, a failure that names them. With
     the `action` "warn", or if a successor goes on, they are only logged."""
-    left = [] if isinstance(ending, e.RunFailed) else code.unawaited()
+    has_failed = isinstance(ending, e.RunFailed) or (isinstance(ending, e.RunCancelled) and ending.error is not None)
+    left = [] if has_failed else code.unawaited()
     if not left:
         return ending
     named = ", ".join(left[:SHOWN]) + (f" and {len(left) - SHOWN} more" if len(left) > SHOWN else "")
@@ -59,9 +79,10 @@ def checked_for_unawaited(ending: Ended, code: Code, action: str) -> Ended:
         text = "run %s of workflow %s ended with calls that it never awaited, so that they were not executed: %s"
         log.warning(text, code.run, code.workflow.spec.name, named)
         return ending
-    return _failed(
-        code, Unawaited(f"the workflow ended with calls that it never awaited: {named}. Await each of them.")
-    )
+    error = Unawaited(f"the workflow ended with calls that it never awaited: {named}. Await each of them.")
+    if isinstance(ending, e.RunCancelled):
+        return structs.replace(ending, cleanup="failed", error=run_failure_of(error))
+    return _failed(code, error)
 
 
 def held(failure: e.Failure, node: str = "") -> e.RunFailed:

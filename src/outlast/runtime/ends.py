@@ -154,19 +154,18 @@ async def _said(pen: Pen, ending: e.RunCancelled) -> None:
             await asyncio.sleep(pauses.pop(0))
 
 
-async def end_as_asked(ledger: Ledger, pen: Pen) -> None:
-    """End a run that stands still, as somebody asked."""
-    asked = decide.next_request(pen.state)
-    assert isinstance(asked, e.CancelRequested)
-    await end_now(ledger, pen, e.RunCancelled(by=asked.by, reason=asked.reason))
+async def end_as_asked(ledger: Ledger, pen: Pen, error: e.Failure | None = None) -> None:
+    """End a run that nobody drives, as somebody asked; without its clean-up, if that could not start because of `error`."""
+    cleanup: decide.Cleanup = "failed" if error is not None else "stopped" if pen.state.outline.cleanup else "none"
+    await end_now(ledger, pen, decide.cancelled(pen.state, cleanup, error))
 
 
-async def cancel(ledger: Ledger, run: RunId, reason: str, *, by: str = "") -> RunId | None:
+async def cancel(ledger: Ledger, run: RunId, reason: str, *, by: str = "", force: bool = False) -> RunId | None:
     """Ask a run to stop, or the one that it goes on as by now; returns which was asked, if one is there and not over."""
     asked: RunId | None = run
     while asked is not None:
         try:
-            await ledger.deliver(asked, [e.CancelRequested(by=by, reason=reason)])
+            await ledger.deliver(asked, [e.CancelRequested(by=by, reason=reason, force=force)])
             return asked
         except NotFound:
             return None

@@ -6,12 +6,14 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from datetime import timedelta
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, overload
 
 from msgspec.structs import replace
 
 from outlast.definition.durations import Seconds, seconds_or_none
 from outlast.definition.function import (
+    CLEANUP,
     Errors,
     NodeSpec,
     WorkflowSpec,
@@ -33,6 +35,7 @@ from outlast.runtime.registry import register
 from outlast.runtime.scope import attempt_here, current
 from outlast.runtime.words import several_words, words
 
+LONGEST_CLEANUP = 365 * 24 * 3600
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -268,18 +271,28 @@ def workflow(fn: Callable[P, Coroutine[Any, Any, R]], /) -> Workflow[P, R]: ...
 def workflow(fn: Callable[P, R], /) -> Workflow[P, R]: ...
 @overload
 def workflow(
-    *, name: str | None = None, on_restart: Literal["resume", "hold"] = "resume", exclusive: str = ""
+    *,
+    name: str | None = None,
+    on_restart: Literal["resume", "hold"] = "resume",
+    exclusive: str = "",
+    cleanup: float | timedelta = CLEANUP,
 ) -> _WorkflowMaker: ...
 def workflow(fn: Any = None, /, **options: Any) -> Any:
     """Make a function a workflow: plain Python that goes on after a crash from what its log holds.
 
     What it does that must not be done twice belongs in nodes. `on_restart="hold"` lets a person decide after a crash.
-    Of its runs with the same `exclusive` key, such as `"folder:{path}"` with a parameter `path`, one is live at a time."""
+    Of its runs with the same `exclusive` key, such as `"folder:{path}"` with a parameter `path`, one is live at a time.
+    A cancelled run has `cleanup` seconds (or a timedelta) for the `finally` and `except CancelledError` of its code."""
     return _WorkflowMaker(options) if fn is None else _workflow(fn, **options)
 
 
 def _workflow(
-    fn: Any, *, name: str | None = None, on_restart: Literal["resume", "hold"] = "resume", exclusive: str = ""
+    fn: Any,
+    *,
+    name: str | None = None,
+    on_restart: Literal["resume", "hold"] = "resume",
+    exclusive: str = "",
+    cleanup: float | timedelta = CLEANUP,
 ) -> Workflow[..., Any]:
     _must_be_function(fn, "workflow")
     if on_restart not in ("resume", "hold"):
@@ -287,7 +300,8 @@ def _workflow(
     if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
         raise BadInput(f"{fn.__qualname__} is a generator: a workflow returns one result")
     called = checked_name(name or fn.__name__, "workflow")
-    spec = WorkflowSpec(fn, called, fingerprint(fn), entry_of(fn), on_restart, words("exclusive", exclusive))
+    key, seconds = words("exclusive", exclusive), _checked_cleanup(cleanup)
+    spec = WorkflowSpec(fn, called, fingerprint(fn), entry_of(fn), on_restart, key, seconds)
     made: Workflow[..., Any] = Workflow(spec)
     register(called, made)
     return made
@@ -330,6 +344,13 @@ def _checked_timeout(timeout: Seconds | None) -> float | None:
     if found is not None and not found > 0:
         raise BadInput(f"a timeout is a positive number of seconds, not {timeout!r}")
     return found
+
+
+def _checked_cleanup(cleanup: float | timedelta) -> float:
+    seconds = cleanup.total_seconds() if isinstance(cleanup, timedelta) else cleanup
+    if type(seconds) not in (int, float) or not 0 <= seconds <= LONGEST_CLEANUP:
+        raise BadInput(f"cleanup is a number of seconds from 0 to {LONGEST_CLEANUP:,}, or a timedelta, not {cleanup!r}")
+    return float(seconds)
 
 
 def _checked_key(key: Any) -> str | None:

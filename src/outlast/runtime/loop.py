@@ -156,6 +156,17 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         """The tasks that nobody awaits, cancels or is called back by."""
         return [task for task in self._tasks if not task.is_kept]
 
+    def has_tasks(self) -> bool:
+        """Whether a task is under way."""
+        return any(not task.done() for task in self._tasks)
+
+    def cancel_tasks(self) -> bool:
+        """Cancel the tasks that are under way, in the order in which they were made; whether there were any."""
+        tasks = [task for task in self._tasks if not task.done()]
+        for task in tasks:
+            task.cancel()
+        return bool(tasks)
+
     def ring(self, alarm: Alarm) -> None:
         """The time of an alarm has come."""
         alarm.cancel_timer = None

@@ -30,6 +30,8 @@ async def understood(code: Code, event: e.AnyEvent, blobs: Blobs) -> Telling | N
             child = code.open.get(f"child:{event.child}")
             if not isinstance(child, ChildAsk):
                 return None
+            if child.is_unwanted:
+                return lambda: _tell_cancelled(code, child)
             if event.status != "completed":
                 failure = event.error or e.Failure(kind_of(Cancelled), f"child run {event.child} was cancelled")
                 return lambda: _tell_failure(code, child, failure)
@@ -50,6 +52,11 @@ def _tell(code: Code, ask: Ask, value: object) -> None:
 def _tell_failure(code: Code, ask: Ask, failure: e.Failure) -> None:
     if code.open.pop(ask.key, None) is not None:
         code.tell_failure(ask, failure)
+
+
+def _tell_cancelled(code: Code, child: ChildAsk) -> None:
+    if code.open.pop(child.key, None) is not None:
+        code.tell_cancelled(child)
 
 
 def _tell_fired(code: Code, timer: TimerAsk) -> None:

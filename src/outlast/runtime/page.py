@@ -13,6 +13,7 @@ from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger import Pen
 from outlast.lifecycle.adoption import Adoptable
+from outlast.lifecycle.decide import Cleanup
 from outlast.lifecycle.requests import Request
 from outlast.runtime.asks import Ask, NodeAsk
 from outlast.runtime.code import Code
@@ -36,6 +37,7 @@ class Page:
         "_brought",
         "_clock",
         "_closed",
+        "_deferred",
         "_facts",
         "_has_news",
         "_held",
@@ -93,6 +95,8 @@ class Page:
         self._has_news = False
         self._closed: list[tuple[Ask, e.Failure]] = []
         """What the code gave up since the last append, and why: stopped only when that is durable."""
+        self._deferred: list[Ask] = []
+        """What a replay found in the log and what does not go on, because the run is to be cancelled."""
         self._held: e.RunFailed | None = None
         self._pause: e.RunPaused | e.RunFailed | None = None
 
@@ -120,6 +124,10 @@ class Page:
 
     async def _replay_again(self, told: Sequence[Brought]) -> None:
         """Give the code, in the order of the log, what it was told in another order."""
+        raise NotImplementedError
+
+    async def _end_at_once(self, cleanup: Cleanup) -> None:
+        """End the run as cancelled."""
         raise NotImplementedError
 
     async def _obey(self, request: Request) -> None:

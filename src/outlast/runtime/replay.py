@@ -123,6 +123,8 @@ class Replay:
             self._code.begin(self.args, self.kwargs)
 
     def completed(self, event: e.NodeCompleted, seq: int, time: int) -> Any:
+        if self._code.closing.pop(event.node, None) is not None:
+            return None  # it completed while the code was being cancelled
         ask = self._outcome_of(event.node, "result", seq, time)
         if is_elsewhere(event.output):
             return self._completed_slowly(ask, event)
@@ -138,8 +140,7 @@ class Replay:
         node = self._pen.state.nodes.get(event.node)
         if node is not None and node.reset > seq:
             return  # a person had it done again: this outcome no longer counts
-        if event.error.category == "cancelled":
-            self._code.closing.pop(event.node, None)
+        if self._code.closing.pop(event.node, None) is not None or event.error.category == "cancelled":
             return
         ask = self._outcome_of(event.node, "failure", seq, time)
         self._code.tell_failure(ask, event.error)
@@ -165,6 +166,11 @@ class Replay:
     def keep(self, event: e.AnyEvent, seq: int, time: int) -> None:
         """News that an owner wrote: taken over from a branch that was left, or from the run this one was forked from."""
         self.news.append(Entry(seq, 0, time, event))
+
+    def cancelled(self, event: e.CleanupStarted, seq: int, time: int) -> None:
+        self._must_have_been_logged("the start of the clean-up", seq)
+        self._code.now_us = time
+        self._code.cancel()
 
     def branched(self, event: e.BranchOpened, seq: int, time: int) -> None:
         if event.cause != "recovery":
@@ -296,6 +302,7 @@ Answer: TypeAlias = Callable[[Replay, Any, int, int], Any]
 
 _ANSWERS: dict[type[e.Event], Answer] = {
     e.RunStarted: Replay.started,
+    e.CleanupStarted: Replay.cancelled,
     e.NodeScheduled: Replay.scheduled,
     e.NodeStarted: Replay.node_started,
     e.NodeCompleted: Replay.completed,

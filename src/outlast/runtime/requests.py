@@ -58,6 +58,11 @@ class Requests(Outcomes):
         request = decide.next_request(self.pen.state)
         return None if self.is_pausing and isinstance(request, e.PauseRequested) else request
 
+    def _has_overrun(self) -> bool:
+        """Whether the time of the clean-up is over."""
+        cleanup = self.pen.state.outline.cleanup
+        return cleanup is not None and not self._is_stopping and self._clock() >= cleanup.due
+
     def wind_down(self) -> None:
         """Let nothing more begin. What was said of attempts that have not begun is taken back; after a resume they do."""
         self.is_winding_down = True

@@ -19,7 +19,7 @@ from outlast.lifecycle import decide
 from outlast.lifecycle.state import NodeStatus
 from outlast.runtime.appending import Patience, decided_again, without_what_is_over
 from outlast.runtime.asks import Ask, ChildAsk, NodeAsk, TimerAsk
-from outlast.runtime.endings import Ending, checked_for_unawaited, concluded, has_duties, held
+from outlast.runtime.endings import Ending, cancelled, checked_for_unawaited, concluded, has_duties, held
 from outlast.runtime.page import Brought
 from outlast.runtime.requests import Requests
 
@@ -42,10 +42,9 @@ class Writing(Requests):
             return True
         if self._request() is not None or self._held is not None:
             return True
-        main = self.code.main
-        if self.pen.arrived or self._pause is not None or (main is not None and main.done()):
+        if self.pen.arrived or self._pause is not None or self.code.is_done():
             return True
-        return self.code.broken is not None
+        return self.code.is_cancelled and self._has_overrun()
 
     def _write_soon(self) -> None:
         if not self._is_writing and not self.is_over:
@@ -67,6 +66,8 @@ class Writing(Requests):
                     await self._hold(self._held)
                 elif self._has_news or self.pen.arrived:
                     await self._hear()
+                elif self.code.is_cancelled and self._has_overrun():
+                    await self._end_at_once("expired")
                 elif (request := self._request()) is not None:
                     await self._obey(request)
                 elif self._pause is not None and not (self._brought or self.code.is_done()):
@@ -91,15 +92,18 @@ class Writing(Requests):
         self.leave()
         self.worker.arrivals.take_up_again(self.run, error)
 
-    async def _commit(self, ending: Ending | None = None, *, carrying: bool = False) -> NodeAsk | None:
-        """One append, and what follows from its having landed. If the caller is `carrying`, the first node that follows is
-        not begun but returned."""
-        if self.in_flight - len(self._brought) > len(self._begins) and ending is None:
+    async def _commit(
+        self, ending: Ending | None = None, *, carrying: bool = False, told: Sequence[Brought] | None = None
+    ) -> NodeAsk | None:
+        """One append, and what follows from its having landed; `told` are outcomes that the code was told for it already. If
+        the caller is `carrying`, the first node that follows is not begun but returned."""
+        if self.in_flight - len(self._brought) > len(self._begins) and ending is None and told is None:
             await asyncio.sleep(0)  # nodes that run may be about to end: their outcomes can share the append
             if self._has_news or self.pen.arrived:
                 return None  # the code is told of that first
         code = self.code
-        told = self._tell_brought() if self._brought else _NONE
+        if self._brought:
+            told = [*(told or _NONE), *self._tell_brought()]
         if code.fresh:
             self._ask_aloud()
         # Code that was stopped is not told what nodes still bring home: it has nothing open, and is not at its end.
@@ -126,8 +130,8 @@ class Writing(Requests):
         try:
             await self.pen.append(events, release=release, time=time, in_place=bool(told))
         except (Overtaken, StoreError) as error:
-            if not await self._append_again(error, events, release, time, told):
-                await self._take_back(told, facts, begins, then)
+            if not await self._append_again(error, events, release, time, told or _NONE):
+                await self._take_back(told or _NONE, facts, begins, then)
                 return None
             release = release and bool(events)
         if self._closed:
@@ -199,7 +203,7 @@ class Writing(Requests):
     ) -> None:
         """Others wrote before this append what the code should have been told before. Only the facts are appended; then the
         code is replayed, and told in the order of the log."""
-        log.info("run %s: something was answered just before; its code is replayed", self.run)
+        log.info("run %s: something ended just before; its code is replayed", self.run)
         if facts:
             try:
                 await self.pen.append(facts, time=self._time)
@@ -239,6 +243,9 @@ class Writing(Requests):
         if not self.code.is_done():
             self.code.broken = self.code.deadlock()
         self._close_all("the run ended")
+        if self.code.is_cancelled:
+            cleaned_up = cancelled(self.code, self.pen.state, self._pending)
+            return checked_for_unawaited(cleaned_up, self.code, self.worker.unawaited)
         created = self.pen.state.outline.created or self._time
         ms = round((self._time - created) / 1000, 1) or e.NO_TIME
         ending = await concluded(self.code, self.worker.store.blobs, ms)

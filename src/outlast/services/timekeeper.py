@@ -101,7 +101,7 @@ class Timekeeper:
             return False
         if summary is None:
             return None
-        return summary.status in ("running", "waiting") and registry.known(summary.workflow) is not None
+        return summary.status in ("running", "waiting", "compensating") and registry.known(summary.workflow) is not None
 
     def _moves_on(self, page: Sequence[Due], settled: int) -> bool:
         """Begin behind those that are others', as far as nothing else may yet come between them; False if not all are."""

@@ -220,6 +220,8 @@ class CrashLoop:
                 return Outcome(status, shown, (error.kind, error.message))
             case e.RunContinued(carried=carried):
                 return Outcome("continued", _shown(bytes(carried)), bytes(carried))
+            case e.RunCancelled(cleanup=cleanup):
+                return Outcome(log.status, f"clean-up: {cleanup}", cleanup)
             case other:
                 return Outcome(log.status, "", type(other).__name__)
 

@@ -7,7 +7,7 @@ from outlast.history import events as e
 from outlast.history.lineage import BEFORE_FIRST
 from outlast.lifecycle.handlers.registry import HANDLERS, on
 from outlast.lifecycle.requests import OpenRequest, Request, left_open, newest
-from outlast.lifecycle.state import Child, Interaction, State, Wait
+from outlast.lifecycle.state import CLEANUP, Child, Interaction, State, Wait
 from outlast.lifecycle.status import Status
 
 
@@ -87,6 +87,18 @@ def _run_failed(state: State, event: e.RunFailed, seq: int) -> None:
     outline.reason, outline.error, outline.failed_node = event.error.message, event.error, event.node
 
 
+@on(e.CleanupStarted)
+def _cleanup_started(state: State, event: e.CleanupStarted, seq: int) -> None:
+    outline = state.outline
+    if outline.cleanup is not None:
+        raise Illegal("V5", "the clean-up of the run has started already", seq=seq)
+    outline.base, outline.undoing, outline.cleanup = Status.COMPENSATING, True, event
+    outline.recoverable = outline.held = False
+    outline.reason, outline.error, outline.failed_node = "", None, ""
+    wait = Wait("timer", CLEANUP, due=event.due)
+    state.waits[wait.name] = wait
+
+
 @on(e.RunCancelled)
 def _run_cancelled(state: State, event: e.RunCancelled, seq: int) -> None:
     _end(state, Status.CANCELLED, event, seq)
@@ -109,10 +121,13 @@ def _end(state: State, status: Status, event: e.AnyEvent, seq: int) -> None:
             f"the run ends with {outline.open_nodes} nodes in flight; their outcomes come first",
             seq=seq,
         )
+    if outline.cleanup is not None and status is not Status.CANCELLED:
+        raise Illegal("V5", "a run whose clean-up has started ends as cancelled", seq=seq)
     for request in left_open(outline.requests, event):
         raise Illegal("V12", f"the run ends while the request at event {request.seq} is open; refuse it first", seq=seq)
     outline.base, outline.open_nodes, outline.requests = status, 0, ()
     outline.held = outline.recoverable = outline.undoing = False
+    outline.cleanup = None
     if state.count("waits"):
         for wait in list(state.waits.values()):
             _let_go(state, wait, seq)

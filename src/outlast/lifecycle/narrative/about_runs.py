@@ -132,9 +132,27 @@ def _failed(teller: Teller, event: e.RunFailed, entry: Entry) -> None:
         teller.turn(words, entry, Tone.TROUBLE, "end", many="{n} times it ended", why=why)
 
 
+@tells(e.CleanupStarted)
+def _cleanup_started(teller: Teller, event: e.CleanupStarted, entry: Entry) -> None:
+    time = say.duration(event.due - entry.time)
+    teller.say(f"Its code was cancelled; its clean-up has {time}", entry, Tone.END, "cleanup", why=event.reason)
+
+
+_CLEANED_UP = {
+    "none": "",
+    "completed": ", after its clean-up",
+    "failed": "; its clean-up failed",
+    "expired": "; the time of its clean-up expired",
+    "stopped": "; its clean-up was stopped",
+}
+
+
 @tells(e.RunCancelled)
 def _cancelled(teller: Teller, event: e.RunCancelled, entry: Entry) -> None:
     words = f"{somebody(event.by)} cancelled the run" if event.by else "The run was cancelled"
+    words += _CLEANED_UP[event.cleanup]
+    if event.error is not None:
+        words += f" ({say.failure(event.error)})"
     teller.turn(words, entry, Tone.END, "end", many="{n} times it ended", why=event.reason, wall=CHAPTER)
 
 

@@ -105,6 +105,8 @@ def _stands(state: State) -> str:
             return f"It waits for {say.counted(len(state.waits), 'thing')}." if len(state.waits) > 1 else ""
         case Status.PAUSED:
             return say.sentence(f"It is paused{reason}")
+        case Status.COMPENSATING if outline.cleanup is not None:
+            return "It is compensating: it was cancelled, and its code cleans up."
         case Status.COMPENSATING:
             return "It is compensating."
         case Status.COMPLETED:
@@ -122,7 +124,7 @@ def _at_work(state: State) -> Iterator[str]:
     if node := inside(state):
         busy.remove(node)
         yield f"Of {say.cropped(node, 60)} no result was recorded: only a person can find out whether it was done."
-    if busy and state.status is Status.RUNNING:
+    if busy and (state.status is Status.RUNNING or state.outline.is_cleaning):
         yield f"Begun, and no result recorded yet: {say.names(busy)}."
     elif busy:
         yield f"Interrupted before a result was recorded, and to be done again: {say.names(busy)}."

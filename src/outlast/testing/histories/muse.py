@@ -167,7 +167,9 @@ def _run_started(muse: Muse, state: State) -> Burst:
 
 
 def _ended(muse: Muse, state: State, ending: decide.Ending) -> Burst:
-    """With the outcomes of all that is open, or bare where nothing is in flight."""
+    """With the outcomes of all that is open, or bare where nothing is in flight. After a clean-up a run is cancelled."""
+    if state.outline.cleanup is not None and not isinstance(ending, e.RunCancelled):
+        return []
     is_open = state.outline.open_nodes or state.outline.requests
     return decide.end(state, ending) if is_open or muse.chance(2) else [ending]
 
@@ -176,6 +178,12 @@ def _run_failed(muse: Muse, state: State) -> Burst:
     if muse.chance(2):
         return [e.RunFailed(error=muse.error(), recoverable=muse.chance(2), held=True)]
     return _ended(muse, state, e.RunFailed(error=muse.error(), recoverable=muse.chance(2)))
+
+
+def _cleanup_started(muse: Muse, state: State) -> Burst:
+    if state.outline.cleanup is not None:
+        return []
+    return [e.CleanupStarted(due=state.outline.time + muse.pick(3), by=muse.word(), reason=muse.word())]
 
 
 def _request_refused(muse: Muse, state: State) -> Burst:
@@ -398,10 +406,11 @@ _ideas: dict[type[e.Event], Idea] = {
     e.RunPaused: lambda muse, _: [e.RunPaused(reason=muse.word())],
     e.RunTakenOver: lambda _, __: [],  # `Muse.take_over` says it, and only at the beginning of a TAKEOVER
     e.PauseRequested: lambda muse, _: [e.PauseRequested(by=muse.word(), reason=muse.word())],
-    e.CancelRequested: lambda muse, _: [e.CancelRequested(by=muse.word(), reason=muse.word())],
+    e.CancelRequested: lambda muse, _: [e.CancelRequested(by=muse.word(), reason=muse.word(), force=muse.chance(3))],
     e.RequestRefused: _request_refused,
     e.RunCompleted: lambda muse, state: _ended(muse, state, e.RunCompleted(output=muse.value(), ms=0.25)),
     e.RunFailed: _run_failed,
+    e.CleanupStarted: _cleanup_started,
     e.RunCancelled: lambda muse, state: _ended(muse, state, e.RunCancelled(by=muse.word(), reason=muse.word())),
     e.RunContinued: lambda muse, state: _ended(muse, state, e.RunContinued(successor="next", carried=muse.value())),
     e.RunRecovered: lambda muse, state: [e.RunRecovered(code="G2", reason=muse.word(), evidence=(state.outline.seq,))],
@@ -462,6 +471,7 @@ _WEIGHTS: dict[type[e.Event], int] = {
     e.OutboxSent: 2,
     e.RunFailed: 2,
     **dict.fromkeys((e.RunCompleted, e.RunCancelled, e.RunContinued, e.RunPaused, e.RunRecovered, e.Recalled), 1),
+    e.CleanupStarted: 1,
     **dict.fromkeys((e.VersionChanged, e.PauseRequested, e.CancelRequested, e.JumpRequested, e.SignalReceived), 1),
 }
 """How often a type is offered first, beside the 4 of the others: work more often than endings, or little would happen."""
