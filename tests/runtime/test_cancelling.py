@@ -792,3 +792,41 @@ async def test_the_end_of_a_parent_does_not_stop_the_clean_up_of_its_child(stage
     endings = [event for event in await stage.events(engine, handle.run) if isinstance(event, e.RunCancelled)]
     assert [ending.cleanup for ending in endings] == ["expired"]
     assert completed(await stage.events(engine, name)) == ["slow_undo"]
+
+
+async def test_a_clean_up_that_was_held_has_its_time_again_when_a_person_has_it_go_on(stage: Any) -> None:
+    gate = asyncio.Event()
+
+    @ol.node(repeatable=False)
+    async def refunding() -> None:
+        await gate.wait()
+
+    @ol.workflow(cleanup=2)
+    async def flow() -> None:
+        try:
+            await cleanup_endless()
+        finally:
+            await refunding()
+            await undo()
+
+    engine = await stage.engine()
+    handle = await engine.start(flow)
+    await stage.until(engine, handle.run, e.NodeStarted)
+    await handle.cancel()
+    started = await stage.until(engine, handle.run, e.CleanupStarted)
+    await stage.until(engine, handle.run, lambda event: getattr(event, "node", "") == "refunding")
+    await stage.crash(engine)
+    engine = await stage.engine()
+    await stage.until(engine, handle.run, e.RunFailed)
+    assert (await engine.get(handle.run)).held
+    while engine._ledger.clock() < started.event.due:
+        await asyncio.sleep(0.05)
+    gate.set()
+    await engine.resume(handle.run)
+    with pytest.raises(ol.Cancelled):
+        await engine.result(handle.run)
+    log = await stage.events(engine, handle.run)
+    assert completed(log) == ["refunding", "undo"]
+    assert log[-1].cleanup == "completed"
+    assert [event.extended for event in log if isinstance(event, e.CleanupStarted)] == [False, True]
+    assert await stage.is_sound(engine, handle.run)

@@ -93,7 +93,7 @@ def _of_run(event: _Run) -> tuple[str, ...]:
         case e.CancelRequested():
             return "at once" if event.force else "", _by(event.by), event.reason
         case e.CleanupStarted():
-            return "the code is cancelled and cleans up", _by(event.by), event.reason
+            return "more time" if event.extended else "the code is cancelled and cleans up", _by(event.by), event.reason
         case e.RunCancelled():
             cleanup = "" if event.cleanup == "none" else f"clean-up {event.cleanup}"
             error = _failure(event.error) if event.error is not None else ""

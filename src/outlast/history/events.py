@@ -132,9 +132,11 @@ class RunFailed(Event, frozen=True, kw_only=True):
 
 
 class CleanupStarted(Event, frozen=True, kw_only=True):
-    """Here the code of a cancelled run received CancelledError. Its clean-up ends at `due` at the latest."""
+    """Here the code of a cancelled run received CancelledError. Its clean-up ends at `due` at the latest. Said again with
+    `extended`, that it has until then because a person had it go on."""
 
     due: int
+    extended: bool = False
     by: str = ""
     reason: str = ""
 

@@ -14,7 +14,7 @@ ABOUT: dict[type[e.Event], tuple[str, ...]] = {
     e.RequestRefused: ("code",),
     e.RunCompleted: (),
     e.RunFailed: (),
-    e.CleanupStarted: (),
+    e.CleanupStarted: ("extended",),
     e.RunCancelled: ("cleanup",),
     e.RunContinued: (),
     e.RunRecovered: ("code",),

@@ -176,7 +176,9 @@ class Outline(Struct, gc=False):
     """What was asked of the run before it continued: then it is asked of its successor."""
     generation: int = 0
     cleanup: CleanupStarted | None = None
-    """Where the clean-up of a cancelled run began."""
+    """Where the clean-up of a cancelled run began, or was given more time."""
+    extends_cleanup: bool = False
+    """Whether a person had a run go on amid its clean-up, which its owner gives the whole time again."""
 
     @property
     def is_cleaning(self) -> bool:

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from msgspec import structs
+
 from outlast.history import events as e
 from outlast.lifecycle import decide
 from outlast.lifecycle.state import NodeStatus
@@ -113,6 +115,14 @@ class Cancelling(Writing):
         """A pause that has begun gives way to the cancellation."""
         self.is_pausing, self._pause = False, None
         self.is_winding_down = self.worker.is_draining
+
+    def _extend_cleanup(self) -> None:
+        """A person had the run go on amid its clean-up, which has the whole time again."""
+        first = self.pen.state.outline.cleanup
+        assert first is not None
+        due = self._time + round(self.code.workflow.spec.cleanup * 1e6)
+        self._pending.append(structs.replace(first, due=due, extended=True))
+        self._then.append(self.watch_cleanup)
 
     def watch_cleanup(self) -> None:
         """See that the clean-up ends in time."""

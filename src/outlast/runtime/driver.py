@@ -100,7 +100,9 @@ class Driver(Cancelling):
         self._ask_aloud()  # a branch may have been cut between an outcome and what the code asked for then
         self._has_news = True  # what came between the takeover and now was announced to nobody
         self.pen.arrived.extendleft(reversed(list(news)))
-        if code.is_cancelled:
+        if state.outline.extends_cleanup:
+            self._extend_cleanup()
+        elif code.is_cancelled:
             self.watch_cleanup()
         if request is not None and ends and state.outline.base in (Status.PAUSED, Status.FAILED):
             await self._obey_first(request)

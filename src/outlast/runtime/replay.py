@@ -168,6 +168,8 @@ class Replay:
         self.news.append(Entry(seq, 0, time, event))
 
     def cancelled(self, event: e.CleanupStarted, seq: int, time: int) -> None:
+        if event.extended:
+            return
         self._must_have_been_logged("the start of the clean-up", seq)
         self._code.now_us = time
         self._code.cancel()

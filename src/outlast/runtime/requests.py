@@ -60,8 +60,10 @@ class Requests(Outcomes):
 
     def _has_overrun(self) -> bool:
         """Whether the time of the clean-up is over."""
-        cleanup = self.pen.state.outline.cleanup
-        return cleanup is not None and not self._is_stopping and self._clock() >= cleanup.due
+        outline = self.pen.state.outline
+        if outline.cleanup is None or outline.extends_cleanup or self._is_stopping:
+            return False
+        return self._clock() >= outline.cleanup.due
 
     def wind_down(self) -> None:
         """Let nothing more begin. What was said of attempts that have not begun is taken back; after a resume they do."""

@@ -40,6 +40,7 @@ def _run_started(state: State, event: e.RunStarted, seq: int) -> None:
     outline.base = Status.COMPENSATING if outline.undoing else Status.RUNNING
     outline.recoverable = outline.held = False
     outline.reason, outline.error, outline.failed_node = "", None, ""
+    outline.extends_cleanup = outline.cleanup is not None
     for wait in [wait for wait in state.loose.values() if wait.kind == "child"] if event.resumed else ():
         child = state.children.get(wait.id)
         if child is not None and not child.detached:  # the end of the run had let go of it
@@ -90,9 +91,11 @@ def _run_failed(state: State, event: e.RunFailed, seq: int) -> None:
 @on(e.CleanupStarted)
 def _cleanup_started(state: State, event: e.CleanupStarted, seq: int) -> None:
     outline = state.outline
-    if outline.cleanup is not None:
-        raise Illegal("V5", "the clean-up of the run has started already", seq=seq)
-    outline.base, outline.undoing, outline.cleanup = Status.COMPENSATING, True, event
+    if (outline.cleanup is not None) is not event.extended:
+        said = "has not started" if event.extended else "has started already"
+        raise Illegal("V5", f"the clean-up of the run {said}", seq=seq)
+    outline.base, outline.undoing = Status.COMPENSATING, True
+    outline.cleanup, outline.extends_cleanup = event, False
     outline.recoverable = outline.held = False
     outline.reason, outline.error, outline.failed_node = "", None, ""
     wait = Wait("timer", CLEANUP, due=event.due)
@@ -127,7 +130,7 @@ def _end(state: State, status: Status, event: e.AnyEvent, seq: int) -> None:
         raise Illegal("V12", f"the run ends while the request at event {request.seq} is open; refuse it first", seq=seq)
     outline.base, outline.open_nodes, outline.requests = status, 0, ()
     outline.held = outline.recoverable = outline.undoing = False
-    outline.cleanup = None
+    outline.cleanup, outline.extends_cleanup = None, False
     if state.count("waits"):
         for wait in list(state.waits.values()):
             _let_go(state, wait, seq)
@@ -160,6 +163,7 @@ def _branch_opened(state: State, event: e.BranchOpened, seq: int) -> None:
     outline.requests = ()  # its append obeys or refuses all that were open, also on the branch that is left (V12)
     if event.cause != "recovery":
         outline.generation = event.branch
+        outline.extends_cleanup = outline.cleanup is not None
     for child in (*event.detached, *event.cancelled):
         if state.children.get(child) is None:
             state.children[child] = Child("", True, cancelled=child in event.cancelled)

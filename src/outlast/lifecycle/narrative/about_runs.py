@@ -135,7 +135,8 @@ def _failed(teller: Teller, event: e.RunFailed, entry: Entry) -> None:
 @tells(e.CleanupStarted)
 def _cleanup_started(teller: Teller, event: e.CleanupStarted, entry: Entry) -> None:
     time = say.duration(event.due - entry.time)
-    teller.say(f"Its code was cancelled; its clean-up has {time}", entry, Tone.END, "cleanup", why=event.reason)
+    began = "Its clean-up goes on; it" if event.extended else "Its code was cancelled; its clean-up"
+    teller.say(f"{began} has {time}", entry, Tone.END, "cleanup", why=event.reason)
 
 
 _CLEANED_UP = {

@@ -181,9 +181,9 @@ def _run_failed(muse: Muse, state: State) -> Burst:
 
 
 def _cleanup_started(muse: Muse, state: State) -> Burst:
-    if state.outline.cleanup is not None:
-        return []
-    return [e.CleanupStarted(due=state.outline.time + muse.pick(3), by=muse.word(), reason=muse.word())]
+    extended = state.outline.cleanup is not None
+    due = state.outline.time + muse.pick(3)
+    return [e.CleanupStarted(due=due, by=muse.word(), reason=muse.word(), extended=extended)]
 
 
 def _request_refused(muse: Muse, state: State) -> Burst:
