@@ -128,6 +128,8 @@ class Owner(Reader):
     async def _obey_here(self, run: RunId) -> None:
         """Obey the cancellation of a run, or of what it goes on as by now, if nobody advances it."""
         run = await newest_of(self._store, run)
+        if self._worker is not None and self._worker.knows(run):
+            return
         holding = await self._store.holding(run)
         if holding is not None and holding.is_live and holding.worker != self.worker_id:
             return
