@@ -17,7 +17,7 @@ from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger import Ledger
 from outlast.ledger.reading import branches_of, head_of, lineage_of, state_of
-from outlast.lifecycle.turning import Turn
+from outlast.lifecycle.branch_plan import Turn
 from outlast.stores.sqlite import SqliteStore
 
 RUN = RunId("branched")

@@ -17,7 +17,7 @@ from benchmarks.measures import folder
 from benchmarks.workload import BIRTH, boundary
 from outlast.history.ids import RunId
 from outlast.history.record import Record, entries
-from outlast.ledger import Ledger, proof
+from outlast.ledger import Ledger, verification
 from outlast.ledger.reading import head_of, lineage_of, records, state_of
 from outlast.lifecycle.fold import fold
 from outlast.lifecycle.state import State
@@ -96,7 +96,7 @@ async def verify(place: Path, _: int) -> dict[str, float]:
     before = _resident()
     store = SqliteStore(place / "runs.db", readonly=True)
     began = time.perf_counter()
-    verified = await proof.verify(store, RUN, b"")
+    verified = await verification.verify(store, RUN, b"")
     taken = time.perf_counter() - began
     assert not verified.violations
     await store.close()

@@ -130,7 +130,7 @@ def _plain(value: Any) -> str:
 
 
 def exit_codes() -> str:
-    from outlast.cli.doorway import EXIT_CODES
+    from outlast.cli.entrypoint import EXIT_CODES
 
     return table(("code", "meaning"), ((str(code), meaning) for code, meaning in EXIT_CODES.items()))
 

@@ -27,14 +27,22 @@ if TYPE_CHECKING:
         StoreError,
         Unawaited,
     )
+    from outlast.execution.node_context import (
+        attempt,
+        checkpoint,
+        feedback,
+        is_stopping,
+        last_checkpoint,
+        progress,
+        token,
+    )
+    from outlast.execution.output_path import output_path
+    from outlast.functions.call import Call
+    from outlast.functions.decorators import Node, Workflow, node, workflow
+    from outlast.functions.mapping import map
+    from outlast.functions.verbs import Won, approve, ask, continue_as, gather, now, race, random, sleep, step, uuid
     from outlast.lifecycle.status import Status
-    from outlast.runtime.call import Call
-    from outlast.runtime.functions import Node, Workflow, node, workflow
-    from outlast.runtime.inside import attempt, checkpoint, feedback, is_stopping, last_checkpoint, progress, token
-    from outlast.runtime.mapping import map
-    from outlast.runtime.outputs import output_path
-    from outlast.runtime.secrets import Secret, register_source
-    from outlast.runtime.verbs import Won, approve, ask, continue_as, gather, now, race, random, sleep, step, uuid
+    from outlast.values.secrets import Secret, register_source
 
 __version__ = "0.1.0"
 
@@ -44,14 +52,14 @@ _ROOMS = {
     "BadInput": "outlast.errors",
     "Blocking": "outlast.client",
     "BlockingHandle": "outlast.client",
-    "Call": "outlast.runtime.call",
+    "Call": "outlast.functions.call",
     "Cancelled": "outlast.errors",
     "Client": "outlast.client",
     "Diverged": "outlast.errors",
     "Gone": "outlast.errors",
     "Handle": "outlast.client",
     "Held": "outlast.errors",
-    "Node": "outlast.runtime.functions",
+    "Node": "outlast.functions.decorators",
     "NodeFailure": "outlast.errors",
     "NotAsked": "outlast.errors",
     "NotDurable": "outlast.errors",
@@ -63,39 +71,39 @@ _ROOMS = {
     "Refused": "outlast.errors",
     "Rejected": "outlast.errors",
     "Retry": "outlast.definition.retry",
-    "Secret": "outlast.runtime.secrets",
+    "Secret": "outlast.values.secrets",
     "Status": "outlast.lifecycle.status",
     "StillRunning": "outlast.errors",
     "StoreError": "outlast.errors",
     "Summary": "outlast.client",
     "Unawaited": "outlast.errors",
-    "Won": "outlast.runtime.verbs",
-    "Workflow": "outlast.runtime.functions",
-    "approve": "outlast.runtime.verbs",
-    "ask": "outlast.runtime.verbs",
-    "attempt": "outlast.runtime.inside",
-    "checkpoint": "outlast.runtime.inside",
-    "feedback": "outlast.runtime.inside",
+    "Won": "outlast.functions.verbs",
+    "Workflow": "outlast.functions.decorators",
+    "approve": "outlast.functions.verbs",
+    "ask": "outlast.functions.verbs",
+    "attempt": "outlast.execution.node_context",
+    "checkpoint": "outlast.execution.node_context",
+    "feedback": "outlast.execution.node_context",
     "connect": "outlast.compose",
-    "continue_as": "outlast.runtime.verbs",
-    "gather": "outlast.runtime.verbs",
-    "is_stopping": "outlast.runtime.inside",
-    "last_checkpoint": "outlast.runtime.inside",
-    "map": "outlast.runtime.mapping",
-    "node": "outlast.runtime.functions",
-    "now": "outlast.runtime.verbs",
+    "continue_as": "outlast.functions.verbs",
+    "gather": "outlast.functions.verbs",
+    "is_stopping": "outlast.execution.node_context",
+    "last_checkpoint": "outlast.execution.node_context",
+    "map": "outlast.functions.mapping",
+    "node": "outlast.functions.decorators",
+    "now": "outlast.functions.verbs",
     "open": "outlast.compose",
-    "output_path": "outlast.runtime.outputs",
-    "progress": "outlast.runtime.inside",
-    "race": "outlast.runtime.verbs",
-    "random": "outlast.runtime.verbs",
-    "register_source": "outlast.runtime.secrets",
+    "output_path": "outlast.execution.output_path",
+    "progress": "outlast.execution.node_context",
+    "race": "outlast.functions.verbs",
+    "random": "outlast.functions.verbs",
+    "register_source": "outlast.values.secrets",
     "run": "outlast.compose",
-    "sleep": "outlast.runtime.verbs",
-    "step": "outlast.runtime.verbs",
-    "token": "outlast.runtime.inside",
-    "uuid": "outlast.runtime.verbs",
-    "workflow": "outlast.runtime.functions",
+    "sleep": "outlast.functions.verbs",
+    "step": "outlast.functions.verbs",
+    "token": "outlast.execution.node_context",
+    "uuid": "outlast.functions.verbs",
+    "workflow": "outlast.functions.decorators",
 }
 """Where each name lives. A room is entered when something of it is first asked for: to import this package costs nothing."""
 

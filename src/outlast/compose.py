@@ -17,16 +17,21 @@ from typing import Any, Literal, ParamSpec, TypeVar
 from outlast.address import BucketAddress, blobs_beside, bucket_at, file_at, place_of, real_file, server_at
 from outlast.client import Blocking, Client
 from outlast.definition.durations import Seconds, seconds_or_none
+from outlast.engine.claimer import Claimer
+from outlast.engine.evictor import Usher
+from outlast.engine.heartbeat import Renewer
+from outlast.engine.supervise import serve
+from outlast.engine.timekeeper import Timekeeper
+from outlast.engine.worker import Worker
 from outlast.errors import BadInput, OutlastError, StoreUnusable
+from outlast.execution.executors import Executor
+from outlast.functions.decorators import Workflow
+from outlast.functions.workflow_import import load_apps, look_beside_the_script
 from outlast.ledger import Ledger
-from outlast.runtime.executors import Executor
-from outlast.runtime.finding import load_apps, look_beside_the_script
-from outlast.runtime.functions import Workflow
-from outlast.runtime.traces import folded
-from outlast.runtime.worker import Worker
-from outlast.services import Claimer, Renewer, Sweeper, Timekeeper, Usher, serve
+from outlast.services import Sweeper
 from outlast.settings import Durability, Settings, read_settings
 from outlast.store import Store
+from outlast.values.tracebacks import folded
 
 __all__ = [
     "Opening",

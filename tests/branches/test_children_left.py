@@ -11,11 +11,11 @@ import pytest
 
 import outlast as ol
 from outlast.errors import BadInput
+from outlast.functions import registry
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger import Ledger
 from outlast.lifecycle.status import Status
-from outlast.runtime import registry
 from outlast.stores.sqlite import SqliteStore
 
 done: Counter[str] = Counter()
@@ -153,7 +153,7 @@ async def test_a_child_is_cancelled_once_however_often_its_parent_is_taken_over(
 
 async def branch_without_more(file: Path, run: RunId, cutoff: int) -> None:
     """A branch as its owner leaves it that dies right after BranchOpened."""
-    from outlast.lifecycle.turning import Turn
+    from outlast.lifecycle.branch_plan import Turn
 
     store = SqliteStore(file, durability="relaxed", commit="inline")
     ledger = Ledger(store)
@@ -271,7 +271,7 @@ async def test_children_that_nobody_wants_otherwise_are_refused(stage: Any) -> N
 async def test_a_preview_says_what_becomes_of_the_children_and_changes_nothing(
     stage: Any, verb: str, children: Any
 ) -> None:
-    from outlast.client import plans
+    from outlast.client import branch_plans
 
     engine = await stage.engine()
     handle = await engine.start(parent_of_asking)
@@ -280,8 +280,8 @@ async def test_a_preview_says_what_becomes_of_the_children_and_changes_nothing(
     if verb == "retry":
         events = await engine.preview_retry(handle.run, "work", children=children)
     else:
-        plan = plans.to_place("work", inputs=None) if verb == "jump" else plans.back(1)
-        events = await engine.preview(handle.run, verb, plans.leaving(plan, children))
+        plan = branch_plans.to_place("work", inputs=None) if verb == "jump" else branch_plans.back(1)
+        events = await engine.preview(handle.run, verb, branch_plans.leaving(plan, children))
     assert await stage.events(engine, handle.run) == before
     (branch,) = [event for event in events if isinstance(event, e.BranchOpened)]
     assert (branch.cancelled, branch.detached) == (((child,), ()) if children == "cancel" else ((), (child,)))

@@ -12,9 +12,9 @@ from typer.testing import CliRunner, Result
 
 import outlast as ol
 from outlast.cli.app import app
+from outlast.functions import registry
+from outlast.functions.workflow_import import load
 from outlast.lifecycle.status import Status
-from outlast.runtime import registry
-from outlast.runtime.finding import load
 
 LETTERS = """
 import outlast as ol

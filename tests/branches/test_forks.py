@@ -15,12 +15,12 @@ import outlast as ol
 from outlast.errors import AlreadyExists, Refused
 from outlast.history import events as e
 from outlast.history.ids import RunId
-from outlast.runtime.values import fetched
+from outlast.testing.answering import Patience, attended
 from outlast.testing.crashes import RUN, Story
 from outlast.testing.doors import MemoryDoor
 from outlast.testing.engine import Processes
-from outlast.testing.people import Patience, attended
 from outlast.testing.world import World, compare, read_all
+from outlast.values.codec import fetched
 
 QUICK = (
     "first_workflow",

@@ -13,8 +13,8 @@ import pytest
 
 import outlast as ol
 from outlast.errors import Fenced, Gone, Refused
+from outlast.functions import registry
 from outlast.history import events as e
-from outlast.runtime import registry
 
 done: Counter[str] = Counter()
 is_open: set[str] = set()

@@ -11,18 +11,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from outlast.engine.branch_requests import turn_as_requested
 from outlast.errors import Refused
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.history.record import Entry
 from outlast.ledger import Ledger, Pen
-from outlast.ledger.proof import verify
 from outlast.ledger.reading import head_of, left_behind, lineage_of, state_of, told
+from outlast.ledger.verification import verify
 from outlast.lifecycle.adoption import adoptable
+from outlast.lifecycle.branch_plan import Turn, again, back, instead, request_of, to_place
 from outlast.lifecycle.fold import fold
 from outlast.lifecycle.state import OPEN, NodeStatus, State
-from outlast.lifecycle.turning import Turn, again, back, instead, request_of, to_place
-from outlast.runtime.turns import turn_as_requested
 from outlast.stores.memory import MemoryStore
 
 RUN = RunId("run-1")

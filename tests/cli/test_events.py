@@ -14,9 +14,9 @@ import pytest
 from msgspec import Raw
 from rich.console import Console
 
+from outlast.cli.event_format import details, place
 from outlast.cli.events import show_lines
-from outlast.cli.shapes import TIMES, event_shape
-from outlast.cli.telling import details, place
+from outlast.cli.json_views import TIMES, event_shape
 from outlast.client import Reader
 from outlast.history import events as e
 from outlast.history.codec import decode

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from outlast.cli.starter import FILES, README
+from outlast.cli.project_template import FILES, README
 from outlast.settings import read_settings
 
 PATIENCE = 60

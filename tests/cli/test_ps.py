@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from outlast.cli.ps import show_table
-from outlast.cli.words import short_ids
+from outlast.cli.texts import short_ids
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait

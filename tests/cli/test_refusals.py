@@ -10,7 +10,7 @@ from typing import Any
 import apsw
 import pytest
 
-from outlast.cli.doorway import EXIT_CODES
+from outlast.cli.entrypoint import EXIT_CODES
 from outlast.client import Client
 
 HOSTILE = ["\x1b[2J", "[red]", "%s%n", "'; drop table log; --", "x" * 5000, "​", "../../etc/passwd", "$(id)"]

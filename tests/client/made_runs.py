@@ -9,7 +9,7 @@ from msgspec import Raw
 from outlast.history import events as e
 from outlast.history.ids import RunId, WorkerId
 from outlast.ledger import Ledger, Pen
-from outlast.lifecycle.turning import Turn
+from outlast.lifecycle.branch_plan import Turn
 from outlast.testing.faults import hide_locks
 
 START = 1_793_523_600_000_000

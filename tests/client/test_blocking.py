@@ -19,7 +19,7 @@ import pytest
 
 import outlast as ol
 from outlast.client import Blocking, BlockingHandle, Client
-from outlast.client.looping import LoopThread
+from outlast.client.loop_thread import LoopThread
 from outlast.errors import NotDurable, Refused, StoreError
 from outlast.history.ids import RunId
 

@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 import outlast
-from outlast.cli.doorway import EXIT_CODES
+from outlast.cli.entrypoint import EXIT_CODES
 from outlast.history.events import EVENT_TYPES
 from outlast.settings import KEYS
 

@@ -225,7 +225,7 @@ def test_what_is_shown_has_to_be_there(shown: str, printed: str) -> None:
 
 
 def test_the_first_page_shows_the_project_that_init_makes() -> None:
-    from outlast.cli.starter import FILES
+    from outlast.cli.project_template import FILES
 
     shown = {block.title: block.body for block in blocks(DOCS / "tutorial" / "1-first-workflow.md") if block.title}
     assert {name: FILES[name] for name in shown} == shown

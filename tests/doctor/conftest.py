@@ -462,7 +462,7 @@ def flows() -> ModuleType:
 def _nothing_done(flows: ModuleType, caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     flows.DID.clear()
     flows.SLOW.clear()
-    with caplog.at_level("CRITICAL", logger="outlast.runtime"):
+    with caplog.at_level("CRITICAL", logger="outlast.engine"):
         yield
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from outlast.client.examining import evidence_of
+from outlast.client.evidence import evidence_of
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger import Ledger

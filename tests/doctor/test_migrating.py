@@ -10,9 +10,9 @@ import pytest
 
 import outlast as ol
 from outlast.errors import NotFound, Refused
+from outlast.functions import registry
 from outlast.history import events as e
 from outlast.history.ids import RunId
-from outlast.runtime import registry
 
 RUN = RunId("moving")
 

@@ -11,13 +11,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from outlast.engine.completion import successor_of
 from outlast.errors import OutlastError
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger import Ledger
 from outlast.ledger.ledger import system_clock
 from outlast.lifecycle import decide
-from outlast.runtime.ends import successor_of
 from outlast.services.sweeper import Sweeper
 from outlast.store import Query
 from outlast.testing.engine import engine_over

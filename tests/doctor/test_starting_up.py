@@ -12,10 +12,10 @@ import pytest
 from msgspec import Raw
 
 import outlast as ol
+from outlast.engine import takeover
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger import Ledger
-from outlast.runtime import arrivals
 from outlast.testing.engine import engine_over
 from outlast.testing.faults import faulty
 
@@ -176,7 +176,7 @@ def test_an_answer_that_comes_while_a_run_is_being_taken_over_is_heard(
     memory_ward: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """P1: the run is not ready for anybody else, and its owner has not listened yet."""
-    ward, turn, given = memory_ward, arrivals.turn_as_requested, list[str]()
+    ward, turn, given = memory_ward, takeover.turn_as_requested, list[str]()
 
     async def meanwhile(pen: Any) -> None:
         await turn(pen)
@@ -189,7 +189,7 @@ def test_an_answer_that_comes_while_a_run_is_being_taken_over_is_heard(
             asking = await engine.start(ward.flows.doctor_asking.options(id="asking"), "lamp")
             while not (await asking.get()).waits:
                 await asyncio.sleep(0.002)
-        monkeypatch.setattr(arrivals, "turn_as_requested", meanwhile)
+        monkeypatch.setattr(takeover, "turn_as_requested", meanwhile)
         async with ward.engine() as engine, asyncio.timeout(2):
             return await engine.result(RunId("asking"))
 

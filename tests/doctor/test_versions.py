@@ -69,7 +69,7 @@ def test_of_a_run_that_records_no_version_and_whose_code_is_not_here_the_code_is
 ) -> None:
     """E1."""
     run = left(version="")(ward)
-    monkeypatch.setattr("outlast.runtime.registry._workflows", {})
+    monkeypatch.setattr("outlast.functions.registry._workflows", {})
     (found, *_) = ward.diagnose(run)
     assert (found.code, found.standing, found.remedy) == ("E1", "reported", None)
     assert "--app" in found.actions[0]

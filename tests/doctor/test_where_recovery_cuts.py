@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from outlast.functions import registry
 from outlast.history import events as e
 from outlast.history.ids import RunId
-from outlast.lifecycle import turning
+from outlast.lifecycle import branch_plan
+from outlast.lifecycle.branch_plan import Turn
 from outlast.lifecycle.status import Status
-from outlast.lifecycle.turning import Turn
-from outlast.runtime import registry
 
 RUN = RunId("ill")
 RUNNING = {"status": Status.RUNNING, "waiting": 0, "waits": ()}
@@ -208,7 +208,7 @@ def test_an_acknowledged_edit_that_has_not_begun_survives_a_repair(ward: Any) ->
     async def edit() -> None:
         async with ward.desk() as desk, desk._owning(RUN, "jump", ready=True) as pen:
             log = [entry async for entry in desk.events(RUN)]
-            await pen.turn(turning.again(log, "numbered", inputs=e.Value(b'{"i":7}'), cause="jump", by="ann"))
+            await pen.turn(branch_plan.again(log, "numbered", inputs=e.Value(b'{"i":7}'), cause="jump", by="ann"))
 
     ward.do(edit())
     ward.did.clear()

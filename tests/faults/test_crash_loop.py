@@ -48,7 +48,7 @@ from outlast.testing.scripted import (
     state_now,
 )
 from outlast.testing.servers import s3
-from outlast.testing.servers.deeds import empty_store
+from outlast.testing.servers.postgres_admin import empty_store
 
 SCRIPTS: dict[str, Script] = {
     "three nodes": [Do("a"), Do("b"), Do("c")],

@@ -22,10 +22,10 @@ import pytest
 from msgspec.structs import replace
 
 import outlast as ol
+from outlast.engine import worker, writing
 from outlast.errors import AlreadyExists, OutlastError
+from outlast.functions.workflow_import import load
 from outlast.history import events as e
-from outlast.runtime import worker, writing
-from outlast.runtime.finding import load
 from outlast.store import Append, Outcome, Store
 from outlast.stores.memory import MemoryStore
 from outlast.testing.crashes import RUN, Round, Story, crash_loop

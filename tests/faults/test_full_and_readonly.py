@@ -24,7 +24,7 @@ from outlast.history.ids import RunId
 from outlast.ledger import Ledger, Pen
 from outlast.lifecycle.invariants import violations
 from outlast.store import Query
-from outlast.stores.folder import FolderBlobs
+from outlast.stores.blob_folder import FolderBlobs
 from outlast.stores.sqlite import SqliteStore, database
 from outlast.testing.disk import Disk
 
@@ -366,7 +366,7 @@ def test_a_lone_append_costs_one_flush_and_a_group_shares_one(tmp_path: Path) ->
 LIMITED = """
 import asyncio, resource, sys
 from pathlib import Path
-from outlast.stores.folder import FolderBlobs
+from outlast.stores.blob_folder import FolderBlobs
 
 root, count, size = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 

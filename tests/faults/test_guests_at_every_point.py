@@ -27,10 +27,10 @@ from outlast.ledger import Ledger
 from outlast.ledger.reading import told
 from outlast.lifecycle.requests import OpenRequest, left_open
 from outlast.store import Store
+from outlast.testing.answering import LOOK, OVER, Patience
 from outlast.testing.doors import Door, MemoryDoor, SqliteDoor
 from outlast.testing.engine import Processes
 from outlast.testing.faults import Died, Fault, Way, faulty
-from outlast.testing.people import LOOK, OVER, Patience
 from outlast.testing.world import World, compare, read_all
 
 RUN = RunId("run-1")

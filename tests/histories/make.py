@@ -19,7 +19,7 @@ from outlast.definition.retry import Retry
 from outlast.history import events as e
 from outlast.history.lineage import lineage
 from outlast.history.record import Kind, Record
-from outlast.lifecycle import decide, turning
+from outlast.lifecycle import branch_plan, decide
 from outlast.lifecycle.summary import summarise
 from outlast.testing.histories import History
 
@@ -183,13 +183,13 @@ def redone_and_forked(story: Story) -> None:
     )
     story.add(e.NodeCompleted(node="sum", output=Raw(b"2")), *first("send"))
     feedback, inputs = Raw(b'"look closer"'), Raw(b'{"url":"b"}')
-    asked = turning.again(story.lineage, "fetch", feedback=feedback, inputs=inputs, by="ada")
-    story.add(turning.request_of(asked, 1), kind=Kind.CONTROL)
+    asked = branch_plan.again(story.lineage, "fetch", feedback=feedback, inputs=inputs, by="ada")
+    story.add(branch_plan.request_of(asked, 1), kind=Kind.CONTROL)
     asked = replace(asked, request=story.seq)
     story.add(*decide.open_branch(story.state, story.state_at(asked.cutoff), story.branches.values(), asked))
     story.add(e.NodeStarted(node="fetch", attempt=2, hash="h1", code="c1"))
     story.add(e.NodeCompleted(node="fetch", attempt=2, output=Raw(b"3")), *first("sum", hash="h3", code="c1"))
-    given = turning.instead(story.lineage, "fetch", Raw(b"4"), by="bob")
+    given = branch_plan.instead(story.lineage, "fetch", Raw(b"4"), by="bob")
     story.add(*decide.open_branch(story.state, story.state_at(given.cutoff), story.branches.values(), given))
 
 

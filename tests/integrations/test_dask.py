@@ -22,10 +22,10 @@ import pytest
 
 import outlast as ol
 from outlast.errors import BadInput, NotStorable
+from outlast.functions import registry
 from outlast.history import events as e
-from outlast.runtime import registry
-from outlast.runtime.values import is_elsewhere
 from outlast.settings import read_settings
+from outlast.values.codec import is_elsewhere
 
 HERE = Path(__file__).parent
 PATIENCE = 600.0

@@ -19,8 +19,8 @@ from outlast.compose import open_desk
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger import Ledger
-from outlast.runtime.values import INLINE_LIMIT, fetched, stored
 from outlast.stores.sqlite import SqliteStore
+from outlast.values.codec import INLINE_LIMIT, fetched, stored
 
 OUTLAST = [sys.executable, "-m", "outlast"]
 PATIENCE = 60

@@ -30,7 +30,7 @@ import outlast as ol
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.history.record import Kind, Record
-from outlast.ledger.proof import verify
+from outlast.ledger.verification import verify
 from outlast.store import Query
 from outlast.stores.sqlite import SqliteStore
 

@@ -16,11 +16,11 @@ import outlast as ol
 from outlast.client import Client
 from outlast.errors import StoreError
 from outlast.history.ids import RunId
-from outlast.ledger.proof import verify
+from outlast.ledger.verification import verify
 from outlast.stores.postgres import PostgresStore
 from outlast.testing.engine import engine_over
-from outlast.testing.servers.deeds import cut_lines
 from outlast.testing.servers.postgres import PostgresServer
+from outlast.testing.servers.postgres_admin import cut_lines
 
 NODES = 4
 SECONDS = 180

@@ -22,7 +22,7 @@ from outlast.compose import open_store
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger import Ledger
-from outlast.ledger.proof import verify
+from outlast.ledger.verification import verify
 from outlast.lifecycle.status import Status
 from outlast.store import Query
 

@@ -11,7 +11,7 @@ from msgspec import Raw
 from outlast.errors import OutcomeUnknown, StoreError, StoreFull
 from outlast.history import events as e
 from outlast.history.ids import RunId, WorkerId
-from outlast.ledger import Ledger, Pen, group
+from outlast.ledger import Ledger, Pen, group_commit
 from outlast.lifecycle.invariants import violations
 from outlast.store import Append, Outcome
 from outlast.stores.memory import MemoryStore
@@ -83,7 +83,7 @@ def test_a_lone_run_writes_at_once_and_lets_the_loop_turn_when_its_moment_is_ove
 ) -> None:
     """Those who come while it writes get the next flush. Timers, renewals and other runs have their turn, however many
     nodes follow one another."""
-    monkeypatch.setattr(group, "TURN", moment)
+    monkeypatch.setattr(group_commit, "TURN", moment)
 
     async def scene() -> None:
         store = Moody()

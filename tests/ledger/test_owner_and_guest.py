@@ -15,9 +15,9 @@ from outlast.history import events as e
 from outlast.history.ids import RunId, WorkerId
 from outlast.ledger import Ledger, Pen
 from outlast.lifecycle import decide
+from outlast.lifecycle.branch_plan import Turn
 from outlast.lifecycle.invariants import violations
 from outlast.lifecycle.status import Status
-from outlast.lifecycle.turning import Turn
 from outlast.store import Query, Store
 from outlast.stores.memory import Memory, MemoryStore
 from outlast.stores.sqlite import SqliteStore

@@ -10,10 +10,10 @@ from msgspec import Raw
 from outlast.definition.retry import NEVER, Retry
 from outlast.errors import Refused
 from outlast.history import events as e
-from outlast.lifecycle import decide, turning
+from outlast.lifecycle import branch_plan, decide
+from outlast.lifecycle.branch_plan import Turn
 from outlast.lifecycle.state import NodeStatus, State
 from outlast.lifecycle.status import Status
-from outlast.lifecycle.turning import Turn
 from outlast.testing.histories import History
 
 SOON = e.Failure("Timeout", "too slow", category="timeout")
@@ -449,7 +449,7 @@ def test_a_child_that_a_branch_kept_is_not_cancelled_by_a_later_one() -> None:
 def test_a_request_to_go_back_says_what_becomes_of_the_children() -> None:
     for children in get_args(e.Children):
         turn = Turn(cutoff=3, children=children)
-        assert turning.turn_of(turning.request_of(turn, 1), 7).children == children
+        assert branch_plan.turn_of(branch_plan.request_of(turn, 1), 7).children == children
 
 
 def test_a_branch_does_not_detach_a_child_it_still_waits_for() -> None:

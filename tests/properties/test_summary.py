@@ -26,12 +26,12 @@ from outlast.history.ids import RunId, WorkerId
 from outlast.history.lineage import ROOT, Branch, holder, lineage, opened
 from outlast.history.record import Entry, Kind, Record, entries
 from outlast.ledger import Ledger, Pen
+from outlast.lifecycle.branch_plan import Turn
 from outlast.lifecycle.fold import apply, fold
 from outlast.lifecycle.invariants import Violation, violations
 from outlast.lifecycle.state import State, Wait
 from outlast.lifecycle.status import Status
 from outlast.lifecycle.summary import Summary, summarise
-from outlast.lifecycle.turning import Turn
 from outlast.store import Claim, Head
 from outlast.stores.memory import MemoryStore
 from outlast.stores.sqlite import SqliteStore

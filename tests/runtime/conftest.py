@@ -16,9 +16,9 @@ import pytest
 
 import outlast as ol
 from outlast import compose
+from outlast.functions import registry
 from outlast.history import events as e
 from outlast.history.record import Entry
-from outlast.runtime import registry
 from outlast.testing.faults import Died, Faults, faulty
 
 PATIENCE = 60.0

@@ -11,15 +11,15 @@ import threading
 from datetime import date
 from typing import Any, NoReturn
 
-from outlast.runtime import far, process_child
-from outlast.runtime.far import Far
-from outlast.runtime.secrets import Secret
+from outlast.execution import process_child, remote
+from outlast.execution.remote import Far
+from outlast.values.secrets import Secret
 
 log = logging.getLogger("labour")
 
 
 def here() -> Far:
-    found = far.current()
+    found = remote.current()
     assert found is not None
     return found
 
@@ -187,7 +187,7 @@ def word_left() -> None:
     assert helper is not None
 
     def speak() -> None:
-        while far.current() is not None or helper._is_busy:
+        while remote.current() is not None or helper._is_busy:
             pass
         helper.say("progress", b"{}")
 

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 import outlast as ol
+from outlast.engine.outcomes import Outcomes
+from outlast.engine.retry import without_what_is_over
+from outlast.functions.dry_replay import rehearse
 from outlast.history import events as e
 from outlast.history.ids import RunId
-from outlast.ledger.proof import verify
+from outlast.ledger.verification import verify
 from outlast.lifecycle.state import State
-from outlast.runtime.appending import without_what_is_over
-from outlast.runtime.outcomes import Outcomes
-from outlast.runtime.rehearsal import rehearse
 from outlast.store import Append, Outcome, Store
 from outlast.stores.memory import MemoryStore
 from outlast.testing.engine import engine_over
@@ -403,7 +403,7 @@ async def test_the_failure_of_a_node_has_no_context_but_what_the_code_gives_it(s
 
 async def test_a_map_forgets_only_nodes_that_were_asked_for(stage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """V3: a call that was made and given up is nothing that happened; neither is a child run a node."""
-    monkeypatch.setattr("outlast.runtime.mapping.RETIRED_AT_ONCE", 3)
+    monkeypatch.setattr("outlast.functions.mapping.RETIRED_AT_ONCE", 3)
 
     @ol.node
     async def twice(number: int) -> int:

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from typing import Any
 
 import outlast as ol
-from outlast.ledger.group import TURN
+from outlast.ledger.group_commit import TURN
 
 colour: ContextVar[str] = ContextVar("colour", default="none")
 

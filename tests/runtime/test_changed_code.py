@@ -893,8 +893,8 @@ async def test_a_run_whose_replay_fails_as_nobody_foresaw_is_tried_again_and_the
         replayed.append(replay._code.run)
         raise ZeroDivisionError
 
-    monkeypatch.setattr("outlast.runtime.arrivals.Replay.run", surprised)
-    monkeypatch.setattr("outlast.runtime.arrivals.FALLS_BEFORE_HOLD", 1)
+    monkeypatch.setattr("outlast.engine.takeover.Replay.run", surprised)
+    monkeypatch.setattr("outlast.engine.takeover.FALLS_BEFORE_HOLD", 1)
     engine = await stage.engine()
     assert "could not be driven, 1 times in a row" in await held_with(engine, run)
     assert replayed == [run]

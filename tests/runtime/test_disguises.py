@@ -14,12 +14,12 @@ import pydantic
 import pytest
 
 from outlast.errors import NotStorable
-from outlast.runtime import disguises
-from outlast.runtime.disguises import MOST_KNOWN, SHORTEST_REFUSED, masked, remember, revealed_here
-from outlast.runtime.failures import failure_of
-from outlast.runtime.glance import SHORTEST
-from outlast.runtime.hearing import _told
-from outlast.runtime.values import codec_for, encode
+from outlast.execution.log_capture import _told
+from outlast.values import secret_patterns
+from outlast.values.codec import codec_for, encode
+from outlast.values.failures import failure_of
+from outlast.values.json_fastpath import SHORTEST
+from outlast.values.secret_patterns import MOST_KNOWN, SHORTEST_REFUSED, masked, remember, revealed_here
 
 PEM = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0B\nAQEFAASC\n-----END PRIVATE KEY-----\n"
 ODD = ['hun"ter2', "it's hunter2", "hunter2\\x", "hunter2\\", "hunter2\tof\nthe north", "hünter2\u20ac", PEM]
@@ -29,7 +29,7 @@ SAID = "a secret's value must not be stored; pass the Secret"
 
 @pytest.fixture(autouse=True)
 def nothing_known(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(disguises, "known", {})
+    monkeypatch.setattr(secret_patterns, "known", {})
     return
 
 
@@ -88,7 +88,7 @@ def test_the_newest_values_are_known_and_their_number_is_bounded() -> None:
         remember(f"token-{number:06}")
     remember(PLAIN)  # which makes it one of the newest
     remember("another token")
-    assert len(disguises.known) == MOST_KNOWN
+    assert len(secret_patterns.known) == MOST_KNOWN
     assert masked(f"{PLAIN} token-000000") == "*** token-000000"
 
 

@@ -23,8 +23,8 @@ from outlast.errors import Illegal, NodeFailure, NotFound, OutlastError
 from outlast.history import events as e
 from outlast.history.codec import decode, encode
 from outlast.history.events import Failure
-from outlast.runtime.failures import LARGEST_DATA, LONGEST_TEXT, REMOTE, error_from, failure_of
-from outlast.runtime.values import encode as encode_value
+from outlast.values.codec import encode as encode_value
+from outlast.values.failures import LARGEST_DATA, LONGEST_TEXT, REMOTE, error_from, failure_of
 
 
 class ShopError(Exception):
@@ -272,7 +272,7 @@ def test_an_error_of_the_script_itself_comes_back(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
         textwrap.dedent("""
-            from outlast.runtime.failures import error_from, failure_of
+            from outlast.values.failures import error_from, failure_of
             class Mine(ValueError):
                 pass
             failure = failure_of(Mine("x"))
@@ -345,7 +345,7 @@ def test_frames_of_the_runtime_are_left_out() -> None:
         encode_value({"a": object()}, Any)
     trace = failure_of(error.value).trace
     assert "test_failures.py" in trace
-    assert "runtime/values.py" not in trace
+    assert "values/codec.py" not in trace
 
 
 def test_texts_are_bounded_and_the_end_of_a_trace_is_kept() -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from outlast.errors import NotImportable
+from outlast.functions import registry, workflow_import
 from outlast.history import events as e
-from outlast.runtime import finding, registry
 
 CODE = """
 import outlast as ol
@@ -41,13 +41,13 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[Elsewhere]:
     """What begins anew, as another process would: nothing of the package is known."""
 
     def begin_anew() -> None:
-        monkeypatch.setattr(finding, "_files", set())
-        monkeypatch.setattr(finding, "_folders", set())
+        monkeypatch.setattr(workflow_import, "_files", set())
+        monkeypatch.setattr(workflow_import, "_folders", set())
         monkeypatch.setattr(registry, "_workflows", {})
         monkeypatch.setattr(sys, "path", [each for each in sys.path if "jobs" not in each])
         for name in [name for name in sys.modules if name.partition(".")[0] in ("parcels", "nightly", "sending")]:
             del sys.modules[name]
-        finding.found_at.cache_clear()
+        workflow_import.found_at.cache_clear()
 
     with monkeypatch.context():
         begin_anew()
@@ -58,56 +58,56 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[Elsewhere]:
 def recorded(workflow: str, root: Path) -> e.RunCreated:
     known = registry.known(workflow)
     assert known is not None
-    return e.RunCreated(workflow=workflow, entry=finding.found_at(known.spec), root=str(root))
+    return e.RunCreated(workflow=workflow, entry=workflow_import.found_at(known.spec), root=str(root))
 
 
 @pytest.mark.parametrize("place", ["jobs/nightly.py", "jobs//parcels/sending.py"])
 def test_a_workflow_in_a_package_is_found_from_any_folder(folder: Path, place: str, elsewhere: Elsewhere) -> None:
-    finding.load(str(folder) + "/" + place)
+    workflow_import.load(str(folder) + "/" + place)
     created = recorded("found_inside", folder)
     assert created.entry == f"{folder}/jobs//parcels/sending.py:found_inside"
     elsewhere()
-    found = finding.find_workflow(created)
+    found = workflow_import.find_workflow(created)
     assert found.spec.entry == "parcels.sending:found_inside", "it is the module that it was"
-    assert finding.found_at(found.spec) == created.entry
+    assert workflow_import.found_at(found.spec) == created.entry
 
 
 def test_a_package_that_was_named_as_a_module_is_found_from_any_folder(
     folder: Path, monkeypatch: pytest.MonkeyPatch, elsewhere: Elsewhere
 ) -> None:
     monkeypatch.syspath_prepend(str(folder / "jobs"))
-    finding.look_only_here(str(folder / "jobs"))  # as the command line does with its working folder
-    finding.load("parcels.sending")
+    workflow_import.look_only_here(str(folder / "jobs"))  # as the command line does with its working folder
+    workflow_import.load("parcels.sending")
     created = recorded("found_inside", folder)
     elsewhere()
-    assert finding.find_workflow(created).spec.entry == "parcels.sending:found_inside"
+    assert workflow_import.find_workflow(created).spec.entry == "parcels.sending:found_inside"
 
 
 def test_a_workflow_of_the_package_itself_is_found(folder: Path, elsewhere: Elsewhere) -> None:
     (folder / "jobs/parcels/__init__.py").write_text(CODE)
     (folder / "jobs/nightly.py").write_text("from parcels import found_inside\n")
-    finding.load(str(folder / "jobs/nightly.py"))
+    workflow_import.load(str(folder / "jobs/nightly.py"))
     created = recorded("found_inside", folder)
     assert created.entry == f"{folder}/jobs//parcels/__init__.py:found_inside"
     elsewhere()
-    assert finding.find_workflow(created).spec.entry == "parcels:found_inside"
+    assert workflow_import.find_workflow(created).spec.entry == "parcels:found_inside"
 
 
 def test_a_package_is_found_in_a_project_that_was_moved(
     folder: Path, tmp_path_factory: pytest.TempPathFactory, elsewhere: Elsewhere
 ) -> None:
-    finding.load(str(folder / "jobs/nightly.py"))
+    workflow_import.load(str(folder / "jobs/nightly.py"))
     created = recorded("found_inside", folder)
     moved = folder.rename(tmp_path_factory.mktemp("after") / "project")
     elsewhere()
     sys.path.insert(0, str(moved))
-    assert finding.find_workflow(created).fn.__code__.co_filename == str(moved / "jobs/parcels/sending.py")
+    assert workflow_import.find_workflow(created).fn.__code__.co_filename == str(moved / "jobs/parcels/sending.py")
 
 
 def test_another_package_of_that_name_does_not_stand_for_it(
     folder: Path, tmp_path_factory: pytest.TempPathFactory, elsewhere: Elsewhere
 ) -> None:
-    finding.load(str(folder / "jobs/nightly.py"))
+    workflow_import.load(str(folder / "jobs/nightly.py"))
     created = recorded("found_inside", folder)
     elsewhere()
     other = tmp_path_factory.mktemp("jobs")
@@ -117,12 +117,12 @@ def test_another_package_of_that_name_does_not_stand_for_it(
     sys.path.insert(0, str(other))
     __import__("parcels")
     with pytest.raises(NotImportable, match=r"is module parcels.sending, and so is .*, which is found first"):
-        finding.find_workflow(created)
+        workflow_import.find_workflow(created)
 
 
 def test_a_file_that_belongs_to_a_package_is_told_how_to_be_named(folder: Path, elsewhere: Elsewhere) -> None:
     with pytest.raises(NotImportable, match="belongs to a package: write two slashes"):
-        finding.load(str(folder / "jobs/parcels/sending.py"))
+        workflow_import.load(str(folder / "jobs/parcels/sending.py"))
 
 
 def test_what_lies_beside_a_script_is_found_from_any_folder(
@@ -131,11 +131,11 @@ def test_what_lies_beside_a_script_is_found_from_any_folder(
     monkeypatch.setattr(sys.modules["__main__"], "__file__", str(folder / "jobs/script.py"), raising=False)
     monkeypatch.setattr(sys.modules["__main__"], "__spec__", None)
     sys.path.insert(0, str(folder / "jobs"))
-    finding.look_beside_the_script(str(folder))
-    finding.load("nightly")
+    workflow_import.look_beside_the_script(str(folder))
+    workflow_import.load("nightly")
     created = recorded("found_inside", folder)
     elsewhere()
-    assert finding.find_workflow(created).spec.entry == "parcels.sending:found_inside"
+    assert workflow_import.find_workflow(created).spec.entry == "parcels.sending:found_inside"
 
 
 def test_what_lies_in_the_projects_own_folder_is_a_module(
@@ -144,6 +144,6 @@ def test_what_lies_in_the_projects_own_folder_is_a_module(
     monkeypatch.setattr(sys.modules["__main__"], "__file__", str(folder / "jobs/script.py"), raising=False)
     monkeypatch.setattr(sys.modules["__main__"], "__spec__", None)
     sys.path.insert(0, str(folder / "jobs"))
-    finding.look_beside_the_script(str(folder / "jobs"))
-    finding.load("nightly")
+    workflow_import.look_beside_the_script(str(folder / "jobs"))
+    workflow_import.load("nightly")
     assert recorded("found_inside", folder / "jobs").entry == "parcels.sending:found_inside"

@@ -17,17 +17,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outlast.errors import NotStorable
-from outlast.runtime import glance
-from outlast.runtime.annotations import shape_of
-from outlast.runtime.glance import LEVELS, Glance
-from outlast.runtime.secrets import Revealed, Secret
-from outlast.runtime.values import Codec, codec_for
+from outlast.values import json_fastpath
+from outlast.values.annotations import shape_of
+from outlast.values.codec import Codec, codec_for
+from outlast.values.json_fastpath import LEVELS, Glance
+from outlast.values.secrets import Revealed, Secret
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _glance_at_everything() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(glance, "SHORTEST", 0)
+        patch.setattr(json_fastpath, "SHORTEST", 0)
         yield
 
 

@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 
 import outlast as ol
+from outlast.execution import attempts
+from outlast.execution.stopping import Stopped
 from outlast.history import events as e
-from outlast.runtime import attempts
-from outlast.runtime.stopping import Stopped
 
 HERE = Path(__file__).parent
 TINY = ol.Retry(attempts=3, delay=0.001)

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 import outlast as ol
+from outlast.engine.heartbeat import Renewer
+from outlast.engine.worker import Worker
 from outlast.errors import StoreError
+from outlast.functions import registry
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger import Ledger
-from outlast.runtime import registry
-from outlast.runtime.worker import Worker
-from outlast.services.renewer import Renewer
 from outlast.store import Append, Outcome
 from outlast.stores.memory import Memory, MemoryStore
 
@@ -158,7 +158,7 @@ def test_no_node_begins_while_a_lease_that_lapsed_cannot_be_confirmed(monkeypatc
             made.suspend(2 * TTL)
             monkeypatch.setattr(made.store, "renew", troubled)
 
-        monkeypatch.setattr("outlast.runtime.lease.RETRY_S", 0.0)
+        monkeypatch.setattr("outlast.engine.lease.RETRY_S", 0.0)
         await made.play("loop", sleep)
         assert (tries, begun) == (3, ["loop"])
 

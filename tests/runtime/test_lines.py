@@ -15,16 +15,16 @@ from typing import Any
 import pytest
 
 from outlast.errors import OutcomeUnknown, StoreBusy
+from outlast.execution import log_writer as lines_module
+from outlast.execution.log_writer import LineKeeper, ReplaySilencer, capture, is_replaying
 from outlast.history.ids import RunId
-from outlast.runtime import disguises
-from outlast.runtime import lines as lines_module
-from outlast.runtime.capture import LONGEST_TEXT
-from outlast.runtime.lines import LineKeeper, ReplaySilencer, capture, is_replaying
-from outlast.runtime.secrets import Secret
 from outlast.store import Line
 from outlast.stores.memory import MemoryStore
 from outlast.testing.contract.samples import A, B, begin, land
 from outlast.testing.faults import Died, Fault, faulty
+from outlast.values import secret_patterns
+from outlast.values.context import LONGEST_TEXT
+from outlast.values.secrets import Secret
 
 SOON = 10.0
 NOW = 1_700_000_000_000_000
@@ -217,7 +217,7 @@ def test_a_logger_that_does_not_propagate_is_heard_too(logger: logging.Logger) -
 def test_the_value_of_a_secret_is_not_kept(logger: logging.Logger, monkeypatch: pytest.MonkeyPatch) -> None:
     """R4"""
     monkeypatch.setenv("API_KEY", "hunter2-of-the-north")
-    monkeypatch.setattr(disguises, "known", {})
+    monkeypatch.setattr(secret_patterns, "known", {})
 
     async def act() -> None:
         async with listening() as (store, keeper):
@@ -336,7 +336,7 @@ def test_a_hook_that_others_put_over_ours_stays_and_nothing_is_heard_twice(
 
 PROGRAM = """
 import asyncio, logging
-from outlast.runtime.lines import LineKeeper, capture
+from outlast.execution.log_writer import LineKeeper, capture
 from outlast.stores.memory import MemoryStore
 from outlast.testing.contract.samples import A, begin
 

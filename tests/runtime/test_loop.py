@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from outlast.errors import NotDurable
-from outlast.runtime.loop import Alarm, WorkflowLoop
-from outlast.runtime.places import PlacedTask
+from outlast.functions.loop import Alarm, WorkflowLoop
+from outlast.functions.stable_hash import PlacedTask
 
 
 class Clock:
@@ -338,7 +338,7 @@ def test_what_is_not_durable_is_refused_in_words(reach: Callable[[], Awaitable[A
 
 
 def test_code_that_runs_in_circles_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("outlast.runtime.loop._QUIET_AFTER", 1000)
+    monkeypatch.setattr("outlast.functions.loop._QUIET_AFTER", 1000)
     clock = Clock()
 
     async def code() -> None:

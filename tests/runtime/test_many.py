@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import outlast as ol
-from outlast.ledger.proof import verify
+from outlast.ledger.verification import verify
 from outlast.store import Query
 from outlast.stores.memory import MemoryStore
 from outlast.stores.sqlite import SqliteStore

@@ -17,10 +17,10 @@ import anyio
 import pytest
 
 import outlast as ol
+from outlast.functions.dry_replay import rehearse
 from outlast.history import events as e
-from outlast.runtime.callers import shown
-from outlast.runtime.rehearsal import rehearse
-from outlast.runtime.traces import REMOTE
+from outlast.values.source_location import shown
+from outlast.values.tracebacks import REMOTE
 
 fetching: Any = None
 """A library that connects; a fixture installs it."""
@@ -233,7 +233,7 @@ async def test_every_task_that_waits_for_what_nothing_sets_is_named(stage: Any) 
 async def test_a_workflow_that_loops_without_waiting_is_named_with_the_line(
     stage: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("outlast.runtime.loop._QUIET_AFTER", 1000)
+    monkeypatch.setattr("outlast.functions.loop._QUIET_AFTER", 1000)
 
     @ol.workflow
     async def looping() -> None:
@@ -480,7 +480,7 @@ def test_retries_that_are_no_policy_are_refused_where_they_are_written(retry: An
 
 
 def test_what_may_be_used_instead_of_an_annotation_is_named() -> None:
-    from outlast.runtime.values import encode
+    from outlast.values.codec import encode
 
     with pytest.raises(ol.NotStorable, match=r"Counter.* use a dataclass.* dicts"):
         encode(Counter("aab"), Counter[str])

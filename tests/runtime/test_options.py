@@ -352,9 +352,9 @@ KINDS: dict[str, Callable[..., Any]] = {
 
 
 def options_of(kind: str) -> list[str]:
-    from outlast.runtime import functions
+    from outlast.functions import decorators
 
-    made = {"node": functions._node, "workflow": functions._workflow}.get(kind, KINDS[kind])
+    made = {"node": decorators._node, "workflow": decorators._workflow}.get(kind, KINDS[kind])
     return [name for name in inspect.signature(made).parameters if name not in ("self", "fn")]
 
 

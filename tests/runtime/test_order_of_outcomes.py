@@ -14,12 +14,12 @@ import pytest
 
 import outlast as ol
 from outlast.errors import Gone
+from outlast.functions import registry
+from outlast.functions.dry_replay import rehearse
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger import Ledger
-from outlast.ledger.proof import verify
-from outlast.runtime import registry
-from outlast.runtime.rehearsal import rehearse
+from outlast.ledger.verification import verify
 from outlast.store import Append, Outcome, Store
 from outlast.testing.doors import Door, MemoryDoor, SqliteDoor
 from outlast.testing.engine import engine_over

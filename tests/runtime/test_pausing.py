@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 import outlast as ol
+from outlast.execution import attempts
+from outlast.execution.stopping import Stopped
 from outlast.history import events as e
 from outlast.lifecycle.state import NodeStatus
-from outlast.runtime import attempts
-from outlast.runtime.stopping import Stopped
 
 HERE = Path(__file__).parent
 

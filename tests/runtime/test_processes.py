@@ -24,12 +24,12 @@ import msgspec
 import pytest
 
 from outlast.errors import BadInput
+from outlast.execution import process_child, process_helper, remote
+from outlast.execution.process_entry import main_of_this_process
+from outlast.execution.processes import AttemptInfo, PoolClosed, ProcessDied, ProcessPool
 from outlast.history.events import Failure
-from outlast.runtime import far, process_child, process_helper
-from outlast.runtime.failures import error_from
-from outlast.runtime.process_entry import main_of_this_process
-from outlast.runtime.processes import AttemptInfo, PoolClosed, ProcessDied, ProcessPool
-from outlast.runtime.values import INLINE_LIMIT, decode, encode
+from outlast.values.codec import INLINE_LIMIT, decode, encode
+from outlast.values.failures import error_from
 
 HERE = Path(__file__).parent
 PATIENCE = 60.0
@@ -353,7 +353,7 @@ def test_a_checkpoint_of_text_is_the_users_error() -> None:
 
 
 def test_outside_of_a_helper_there_is_no_attempt() -> None:
-    assert far.current() is None
+    assert remote.current() is None
     assert process_child._helper is None
 
 
@@ -608,9 +608,9 @@ def test_an_idle_process_that_does_not_leave_is_killed(monkeypatch: pytest.Monke
 
 SCRIPT = """
     import asyncio, dataclasses, os, sys, threading
-    from outlast.runtime import far
-    from outlast.runtime.process_entry import main_of_this_process
-    from outlast.runtime.processes import AttemptInfo, ProcessPool
+    from outlast.execution import remote
+    from outlast.execution.process_entry import main_of_this_process
+    from outlast.execution.processes import AttemptInfo, ProcessPool
 
     @dataclasses.dataclass
     class Box:
@@ -631,7 +631,7 @@ SCRIPT = """
         raise BoxError("no")
 
     def busy() -> None:
-        far.current().progress({"pid": os.getpid()})
+        remote.current().progress({"pid": os.getpid()})
         while True:
             pass
 

@@ -11,7 +11,7 @@ import outlast as ol
 from outlast.errors import NodeFailure, Refused
 from outlast.history import events as e
 from outlast.lifecycle.decide import RECOVERABLE
-from outlast.runtime.failures import run_failure_of
+from outlast.values.failures import run_failure_of
 
 
 class OutOfStock(Exception):

@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 
 import outlast as ol
+from outlast.engine.completion import created_of
 from outlast.errors import Damaged
+from outlast.functions import registry
+from outlast.functions.dry_replay import _difference, _Log, rehearse
 from outlast.history import events as e
 from outlast.history.ids import RunId, WorkerId
 from outlast.ledger import Ledger
 from outlast.ledger.reading import records
-from outlast.lifecycle.turning import Turn
-from outlast.runtime import registry
-from outlast.runtime.ends import created_of
-from outlast.runtime.rehearsal import _difference, _Log, rehearse
+from outlast.lifecycle.branch_plan import Turn
 from outlast.stores.memory import MemoryStore
 from outlast.testing.engine import engine_over
 

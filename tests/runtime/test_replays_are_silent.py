@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import outlast as ol
+from outlast.functions.dry_replay import rehearse
 from outlast.history import events as e
-from outlast.runtime.rehearsal import rehearse
 
 PRINTED = ["before", "after"]
 

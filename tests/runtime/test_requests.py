@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import outlast as ol
+from outlast.engine import completion
 from outlast.history import events as e
-from outlast.runtime import ends
 
 
 @ol.node
@@ -378,14 +378,14 @@ async def test_an_engine_that_closes_while_it_ends_a_run_asks_its_children_to_en
     run, child = await with_child(stage)
     desk = await stage.engine(worker=False)
     await desk._ledger.deliver(run, [e.CancelRequested(by="ann", force=True)])
-    cancel, reached, gate = ends.cancel, asyncio.Event(), asyncio.Event()
+    cancel, reached, gate = completion.cancel, asyncio.Event(), asyncio.Event()
 
     async def late(*args: Any, **named: Any) -> Any:
         reached.set()
         await gate.wait()
         return await cancel(*args, **named)
 
-    monkeypatch.setattr(ends, "cancel", late)
+    monkeypatch.setattr(completion, "cancel", late)
     engine = await stage.engine()
     await reached.wait()
     closing = asyncio.create_task(stage.close(engine))
@@ -399,13 +399,13 @@ async def test_a_store_that_is_troubled_for_a_moment_keeps_no_child_from_being_c
     stage: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, child = await with_child(stage)
-    cancel = ends.cancel
+    cancel = completion.cancel
 
     async def troubled(*args: Any, **named: Any) -> Any:
-        monkeypatch.setattr(ends, "cancel", cancel)
+        monkeypatch.setattr(completion, "cancel", cancel)
         raise ol.StoreError("the disk was away")
 
-    monkeypatch.setattr(ends, "cancel", troubled)
+    monkeypatch.setattr(completion, "cancel", troubled)
     desk = await stage.engine(worker=False)
     await desk.cancel(run)
     assert (await desk.get(child)).status == "cancelled"

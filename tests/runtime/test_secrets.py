@@ -12,11 +12,11 @@ import pytest
 from msgspec import Raw
 
 from outlast.errors import BadInput, NotStorable
-from outlast.runtime import disguises, secrets
-from outlast.runtime.disguises import masked
-from outlast.runtime.failures import error_from, failure_of
-from outlast.runtime.secrets import Revealed, Secret, register_source
-from outlast.runtime.values import decode, encode
+from outlast.values import secret_patterns, secrets
+from outlast.values.codec import decode, encode
+from outlast.values.failures import error_from, failure_of
+from outlast.values.secret_patterns import masked
+from outlast.values.secrets import Revealed, Secret, register_source
 
 VALUE = "hunter2-of-the-north"
 SAID = "a secret's value must not be stored; pass the Secret"
@@ -26,7 +26,7 @@ SAID = "a secret's value must not be stored; pass the Secret"
 def environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("API_KEY", VALUE)
     monkeypatch.setattr(secrets, "_sources", {**secrets._sources})
-    monkeypatch.setattr(disguises, "known", {})
+    monkeypatch.setattr(secret_patterns, "known", {})
     return
 
 

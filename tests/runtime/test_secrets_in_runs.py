@@ -13,7 +13,7 @@ import pytest
 
 import outlast as ol
 from outlast.history import events as e
-from outlast.runtime import disguises
+from outlast.values import secret_patterns
 
 HERE = Path(__file__).parent
 
@@ -289,7 +289,7 @@ async def waiting_for_word(what: str) -> str:
 async def test_what_a_run_is_started_with_holds_no_secret(
     stage: Any, monkeypatch: pytest.MonkeyPatch, option: Any, where: str
 ) -> None:
-    monkeypatch.setattr(disguises, "known", {})
+    monkeypatch.setattr(secret_patterns, "known", {})
     engine = await stage.engine()
     early = waiting_for_word.options(**option)  # before anybody knows that it is a secret
     monkeypatch.setenv("SHOP_KEY", PLAIN)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import outlast as ol
+from outlast.functions.commands import SHOWN_INPUTS
 from outlast.history import events as e
 from outlast.history.ids import input_hash
-from outlast.runtime.asks import SHOWN_INPUTS
 
 
 @ol.node

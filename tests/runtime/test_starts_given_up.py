@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 import outlast as ol
-from outlast.client.acting import Client
+from outlast.client.facade import Client
+from outlast.engine import unconfirmed_starts
+from outlast.engine.worker import Worker
 from outlast.errors import OutcomeUnknown, StoreError
 from outlast.history.ids import RunId
 from outlast.ledger import Ledger
-from outlast.runtime import doubtful
-from outlast.runtime.worker import Worker
 from outlast.store import Append, Outcome
 from outlast.stores.memory import MemoryStore
 
@@ -142,7 +142,7 @@ async def test_a_run_whose_start_was_answered_by_nobody_goes_on_if_it_is_there()
 async def test_a_start_that_was_cancelled_and_never_lands_leaves_nothing_behind(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(doubtful, "PATIENCE", 0.0)
+    monkeypatch.setattr(unconfirmed_starts, "PATIENCE", 0.0)
     async with stand(adopts=False) as here:
         here.store.trouble = StoreError("the disk is full")
         await here.give_up(here.starting())

@@ -281,7 +281,7 @@ async def test_a_run_that_failed_over_it_completes_when_it_is_resumed_with_a_war
     handle = await engine.start(hasty)
     with pytest.raises(ol.Unawaited):
         await handle.result()
-    from outlast.runtime.rehearsal import rehearse
+    from outlast.functions.dry_replay import rehearse
 
     assert (await rehearse(engine._store, handle.run, hasty)).agrees
     await stage.close(engine)

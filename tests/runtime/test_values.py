@@ -32,12 +32,12 @@ from msgspec import Raw
 
 from outlast.errors import BadInput, NotFound, NotStorable
 from outlast.history.ids import input_hash
-from outlast.runtime.annotations import shape_of
-from outlast.runtime.secrets import Secret
-from outlast.runtime.shape import DEEPEST
-from outlast.runtime.values import INLINE_LIMIT, codec_for, decode, encode, fetched, hints_of, stored
-from outlast.stores.folder import FolderBlobs
+from outlast.stores.blob_folder import FolderBlobs
 from outlast.stores.memory import MemoryStore
+from outlast.values.annotations import shape_of
+from outlast.values.codec import INLINE_LIMIT, codec_for, decode, encode, fetched, hints_of, stored
+from outlast.values.secrets import Secret
+from outlast.values.type_codec import DEEPEST
 
 T = TypeVar("T")
 
@@ -501,7 +501,7 @@ def test_a_set_has_one_order_and_a_dict_keeps_its_own() -> None:
 def test_the_order_in_which_a_union_was_written_does_not_show() -> None:
     assert encode([], list[int] | list[str]) == encode([], list[str] | list[int])
     codes = [
-        f"from outlast.runtime.values import encode; print(bytes(encode([], {union})))"
+        f"from outlast.values.codec import encode; print(bytes(encode([], {union})))"
         for union in ("list[int | None] | list[str]", "list[str] | list[None | int]")
     ]
     assert len({subprocess.check_output([sys.executable, "-c", code]) for code in codes}) == 1
@@ -750,7 +750,7 @@ def test_a_local_class_is_found_in_the_annotations_of_its_own_fields() -> None:
 
 def test_the_hash_of_inputs_is_stable_across_processes() -> None:
     code = (
-        "from outlast.history.ids import input_hash;from outlast.runtime.values import encode;"
+        "from outlast.history.ids import input_hash;from outlast.values.codec import encode;"
         "print(input_hash(encode([{'a', 'b', 'c', 'd'}, {'x': {1, 2.5, 'y'}}])))"
     )
     hashes = {

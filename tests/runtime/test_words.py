@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import outlast as ol
-from outlast.runtime.words import LONGEST, words
+from outlast.values.checked_text import LONGEST, words
 
 
 def test_words_are_kept_as_they_are_up_to_a_length() -> None:

@@ -22,8 +22,8 @@ import pydantic
 import pytest
 
 import outlast as ol
+from outlast.engine import worker, writing
 from outlast.history import events as e
-from outlast.runtime import worker, writing
 
 SOON = 8.0
 AGAIN = ol.Retry(attempts=3, delay=0.001)
@@ -794,7 +794,7 @@ async def test_a_sleep_beside_a_node_is_over_when_the_clock_says_so(
     stage: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The machine was suspended, or its clock was set: the loop's own clock knows nothing of that."""
-    monkeypatch.setattr("outlast.runtime.outcomes.LOOK", 0.01, raising=False)
+    monkeypatch.setattr("outlast.engine.outcomes.LOOK", 0.01, raising=False)
 
     @ol.node
     async def busy() -> None:
@@ -2107,7 +2107,7 @@ async def test_a_workflow_that_waits_for_what_never_comes_is_refused(stage: Any)
 
 
 async def test_a_workflow_that_runs_in_circles_is_refused(stage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from outlast.runtime import loop
+    from outlast.functions import loop
 
     monkeypatch.setattr(loop, "_QUIET_AFTER", 1000)
 

@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 
 import outlast as ol
+from outlast.engine import pausing
+from outlast.engine.claimer import Claimer
+from outlast.engine.worker import Worker
+from outlast.functions import registry
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger import Ledger
-from outlast.runtime import pausing, registry
-from outlast.runtime.worker import Worker
-from outlast.services.claimer import Claimer
 from outlast.stores.memory import MemoryStore
 
 NAMES = tuple(f"turn-{number:02}" for number in range(20))

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 import outlast as ol
-from outlast.client.acting import Client
+from outlast.client.facade import Client
+from outlast.engine import claimer
+from outlast.engine.claimer import Claimer
+from outlast.engine.worker import Worker
 from outlast.errors import AlreadyExists
 from outlast.history.ids import RunId
 from outlast.ledger import Ledger
-from outlast.runtime.worker import Worker
-from outlast.services import claimer
-from outlast.services.claimer import Claimer
 from outlast.store import Head, Holding
 from outlast.stores.memory import Memory, MemoryStore
 

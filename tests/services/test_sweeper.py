@@ -21,7 +21,7 @@ from outlast.history.codec import encode
 from outlast.history.ids import RunId, WorkerId
 from outlast.history.record import Kind, Record, chained, entries, genesis
 from outlast.ledger import Ledger, Pen
-from outlast.ledger.proof import verify
+from outlast.ledger.verification import verify
 from outlast.lifecycle.fold import apply
 from outlast.lifecycle.state import State
 from outlast.lifecycle.status import Status

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 import outlast as ol
+from outlast.engine import timekeeper
+from outlast.engine.timekeeper import Timekeeper
+from outlast.engine.worker import Worker
+from outlast.functions import registry
 from outlast.history.ids import RunId
 from outlast.ledger import Ledger
 from outlast.lifecycle.state import Wait
 from outlast.lifecycle.status import Status
-from outlast.runtime import registry
-from outlast.runtime.worker import Worker
-from outlast.services import timekeeper
-from outlast.services.timekeeper import Timekeeper
 from outlast.store import Due
 from outlast.stores.memory import MemoryStore
 from outlast.testing.contract.samples import begin, follow, land, summary

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 import outlast as ol
-from outlast.client.acting import Client
+from outlast.client.facade import Client
+from outlast.engine.evictor import Usher
+from outlast.engine.worker import Worker
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger import Ledger
-from outlast.runtime.worker import Worker
-from outlast.services.usher import Usher
 from outlast.store import Append, Outcome, Store
 from outlast.stores.memory import MemoryStore
 from outlast.stores.sqlite import SqliteStore
@@ -127,7 +127,7 @@ def test_a_run_that_begins_to_work_while_another_is_given_back_is_kept() -> None
 def test_a_run_that_is_answered_while_it_is_given_back_with_its_append_is_looked_for_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("outlast.runtime.worker.WARM", 0)
+    monkeypatch.setattr("outlast.engine.worker.WARM", 0)
 
     async def answered() -> None:
         async with desk() as (client, worker, store):
@@ -158,7 +158,7 @@ def test_a_run_that_was_claimed_twice_at_once_is_given_back_all_the_same(
     is_answered: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """P6: the claimer and the timekeeper may find the same run in the same moment."""
-    monkeypatch.setattr("outlast.runtime.worker.WARM", 0)
+    monkeypatch.setattr("outlast.engine.worker.WARM", 0)
     run = RunId("run-1")
 
     async def twice() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from outlast.errors import StoreFull, StoreReadOnly
 from outlast.store import BeginsEarly
-from outlast.stores.folder import FolderBlobs
+from outlast.stores.blob_folder import FolderBlobs
 
 LARGE = bytes(range(256)) * 20_000
 

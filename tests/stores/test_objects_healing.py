@@ -22,7 +22,7 @@ from outlast.store import LANDED, Head, Query, Store
 from outlast.stores.objects import ObjectStore
 from outlast.stores.objects.bucket import Bucket
 from outlast.stores.objects.opening import bucket_over
-from outlast.stores.objects.runs import GRACE
+from outlast.stores.objects.shared import GRACE
 from outlast.testing.contract.samples import (
     ANN,
     BEN,
@@ -239,7 +239,7 @@ def test_marks_that_were_left_behind_are_removed_in_time(monkeypatch: pytest.Mon
         assert await store.claim(BEN) == [], "a mark alone makes no run ready"
         assert [due.wait for due in await store.due()] == [TIMER]
         assert len([each async for each in bucket.listing("ready")]) == 1, "it may yet come true"
-        monkeypatch.setattr("outlast.stores.objects.runs.GRACE", -GRACE)
+        monkeypatch.setattr("outlast.stores.objects.shared.GRACE", -GRACE)
         assert await store.claim(BEN) == []
         await store.due()
         assert [each async for each in bucket.listing("ready")] == []

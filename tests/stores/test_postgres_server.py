@@ -13,12 +13,12 @@ from outlast.errors import Damaged, OutcomeUnknown, StoreBusy, StoreFull, StoreR
 from outlast.history.ids import RunId
 from outlast.history.record import Kind
 from outlast.store import LANDED, Lost
-from outlast.stores.postgres import PostgresStore, news
+from outlast.stores.postgres import PostgresStore, change_feed
 from outlast.stores.postgres.rows import kept, told
 from outlast.testing.contract.blobs import chunked, content
 from outlast.testing.contract.samples import ANN, BEN, A, B, C, begin, follow, land, summary
 from outlast.testing.contract.wakeups import News
-from outlast.testing.servers.deeds import carry_out, cut_lines
+from outlast.testing.servers.postgres_admin import carry_out, cut_lines
 
 Scene = Callable[[PostgresStore], Awaitable[None]]
 
@@ -306,7 +306,7 @@ def test_what_its_writer_could_not_announce_is_found_by_looking(
     play: Callable[[Scene], None], postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """S8: it died between the append and the announcement"""
-    monkeypatch.setattr(news, "SWEEP", 0.1)
+    monkeypatch.setattr(change_feed, "SWEEP", 0.1)
 
     async def scene(store: PostgresStore) -> None:
         mute = PostgresStore(f"{postgres_url}&pgbouncer=1")

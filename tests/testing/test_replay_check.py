@@ -11,13 +11,13 @@ import pytest
 
 import outlast as ol
 from outlast import testing
+from outlast.functions import registry
 from outlast.history.ids import RunId
 from outlast.ledger.reading import records
-from outlast.runtime import registry
 from outlast.stores.memory import MemoryStore
 from outlast.stores.sqlite import SqliteStore
 from outlast.testing.engine import engine_over
-from outlast.testing.recorded import remembered, write
+from outlast.testing.recorded_runs import remembered, write
 
 HISTORIES = Path(__file__).parents[1] / "histories"
 

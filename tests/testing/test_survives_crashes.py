@@ -18,7 +18,7 @@ import pytest
 
 import outlast as ol
 from outlast import testing
-from outlast.runtime.finding import load
+from outlast.functions.workflow_import import load
 
 ROOT = Path(__file__).parents[2]
 

@@ -18,14 +18,14 @@ from outlast.compose import open_both, open_store
 from outlast.errors import AlreadyExists, BadInput, Refused, StoreError
 from outlast.history.ids import RunId, WorkerId
 from outlast.ledger import Ledger
-from outlast.ledger.moving import copy_log
-from outlast.ledger.proof import verify
+from outlast.ledger.log_transfer import copy_log
+from outlast.ledger.verification import verify
 from outlast.lifecycle.status import Status
+from outlast.maintenance.transfer import Moved, copy_runs
 from outlast.settings import read_settings
 from outlast.store import Query
 from outlast.testing.engine import engine_over
 from outlast.testing.faults import Died, Fault, faulty
-from outlast.upkeep.moving import Moved, copy_runs
 
 LARGE = "x" * 1_200_000
 done: Counter[str] = Counter()

@@ -14,14 +14,14 @@ import pytest
 import outlast as ol
 from outlast.compose import open_settled, open_store
 from outlast.errors import BadInput, StoreUnusable
+from outlast.maintenance import back_up, inspect
 from outlast.settings import Settings, read_settings
-from outlast.stores.folder import FolderBlobs
+from outlast.stores.blob_folder import FolderBlobs
 from outlast.stores.postgres import PostgresStore
 from outlast.stores.postgres.blobs import DatabaseBlobs
 from outlast.stores.shared import VERSION
 from outlast.testing.contract.samples import ANN, A, begin, land, summary
-from outlast.testing.servers.deeds import carry_out
-from outlast.upkeep import back_up, inspect
+from outlast.testing.servers.postgres_admin import carry_out
 
 FLOWS = """
 import outlast as ol

@@ -10,13 +10,13 @@ import pytest
 
 from outlast.errors import BadInput, Damaged, StoreError, StoreUnusable
 from outlast.history.ids import RunId
+from outlast.maintenance import back_up, inspect
 from outlast.settings import Settings
 from outlast.store import BlobRef
 from outlast.stores.shared import VERSION
 from outlast.stores.sqlite import SqliteStore
-from outlast.stores.sqlite import upkeep as sqlite_upkeep
+from outlast.stores.sqlite import maintenance as sqlite_upkeep
 from outlast.testing.contract.samples import ANN, A, B, begin, events, follow, land, summary
-from outlast.upkeep import back_up, inspect
 
 LATER = RunId("written-while-it-is-copied")
 LARGE = b"large value " * 300_000

@@ -11,12 +11,12 @@ import pytest
 from outlast.compose import open_store
 from outlast.errors import BadInput, StoreUnusable
 from outlast.lifecycle.status import Status
+from outlast.maintenance import back_up, inspect
 from outlast.settings import Settings
 from outlast.store import LANDED
 from outlast.stores.shared import VERSION
 from outlast.testing.contract.samples import ANN, A, B, C, begin, summary
 from outlast.testing.servers import s3
-from outlast.upkeep import back_up, inspect
 
 
 @pytest.fixture

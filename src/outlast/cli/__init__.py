@@ -47,7 +47,7 @@ def _main() -> None:
         sys.exit(130)
     except streams.Unwritable as trouble:
         streams.drop_output()
-        from outlast.cli.doorway import unwritten
+        from outlast.cli.entrypoint import unwritten
 
         sys.exit(unwritten(trouble))
 

@@ -8,13 +8,13 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from outlast.cli import asking
-from outlast.cli.doorway import SOUND, carry_out
+from outlast.cli import prompt
+from outlast.cli.console import notice, write_bytes, write_json
+from outlast.cli.entrypoint import SOUND, carry_out
 from outlast.cli.options import ByOption, Reply, ReplyOption, RunArgument, StoreOption, settings_of, whoever
 from outlast.cli.parameters import read_json
 from outlast.cli.questions import how_to_answer, schema_of, understood, wanted
-from outlast.cli.screen import notice, write_bytes, write_json
-from outlast.cli.words import cropped
+from outlast.cli.texts import cropped
 from outlast.compose import open_desk
 from outlast.errors import BadInput
 from outlast.history.ids import RunId
@@ -90,9 +90,9 @@ async def _meant(run: RunId, question: Wait, given: Given) -> Any:
     if given.text is not None:
         return understood(given.text, schema_of(question))
     nobody = f"“{question.text or question.id}” wants {wanted(schema_of(question))}: {how_to_answer(run, question, '')}"
-    if not asking.is_anyone_there():
+    if not prompt.is_anyone_there():
         raise BadInput(nobody)
     try:
-        return await asking.ask(question)
+        return await prompt.ask(question)
     except EOFError:
         raise BadInput(nobody) from None

@@ -15,7 +15,7 @@ from outlast.cli.command import Command, Group
 from outlast.cli.compare import compare
 from outlast.cli.copy import copy
 from outlast.cli.doctor import doctor
-from outlast.cli.doorway import EXIT_CODES
+from outlast.cli.entrypoint import EXIT_CODES
 from outlast.cli.events import events
 from outlast.cli.explain import explain
 from outlast.cli.export import export

@@ -9,11 +9,11 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from outlast.cli.doorway import SOUND, carry_out
+from outlast.cli.console import is_wide, screen, show_columns, write_bytes, write_json
+from outlast.cli.entrypoint import SOUND, carry_out
 from outlast.cli.options import Output, OutputOption, RunArgument, StoreOption, settings_of
-from outlast.cli.screen import is_wide, screen, show_columns, write_bytes, write_json
-from outlast.cli.when import iso, local
-from outlast.cli.words import COLOURS, counted, cropped
+from outlast.cli.texts import COLOURS, counted, cropped
+from outlast.cli.times import iso, local
 from outlast.compose import open_desk
 from outlast.lifecycle.branching import BranchSummary
 from outlast.settings import Settings

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from outlast.cli.doorway import MISUSED, SOUND, carry_out
+from outlast.cli.console import notice, write_bytes, write_json
+from outlast.cli.entrypoint import MISUSED, SOUND, carry_out
 from outlast.cli.options import ByOption, Reply, ReplyOption, RunsArgument, StoreOption, settings_of, whoever
-from outlast.cli.screen import notice, write_bytes, write_json
 from outlast.client import Client, Summary
 from outlast.compose import open_desk
 from outlast.errors import Refused

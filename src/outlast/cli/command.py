@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from outlast.cli import streams
-from outlast.cli.doorway import refused
+from outlast.cli.entrypoint import refused
 from outlast.cli.options import Form, Output, Reply
 from outlast.errors import BadInput
 

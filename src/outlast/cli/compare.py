@@ -9,13 +9,13 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from outlast.cli.doorway import DIFFERS, FAILED, SOUND, carry_out
-from outlast.cli.naming import BranchArgument, found
+from outlast.cli.console import screen, show_line, write_json
+from outlast.cli.entrypoint import DIFFERS, FAILED, SOUND, carry_out
+from outlast.cli.event_format import details, place
+from outlast.cli.json_views import event_shape
 from outlast.cli.options import Form, FormOption, StoreOption, settings_of
-from outlast.cli.screen import screen, show_line, write_json
-from outlast.cli.shapes import event_shape
-from outlast.cli.telling import details, place
-from outlast.cli.words import counted, cropped, plain
+from outlast.cli.run_argument import BranchArgument, found
+from outlast.cli.texts import counted, cropped, plain
 from outlast.client import Entry
 from outlast.compose import open_desk
 from outlast.lifecycle.comparison import Comparison, Row, Side, Verdict

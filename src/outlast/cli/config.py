@@ -9,10 +9,10 @@ import typer
 from rich.text import Text
 
 from outlast.cli.command import Command, Group
-from outlast.cli.doorway import SOUND, carry_out
+from outlast.cli.console import screen, show_columns, write_json
+from outlast.cli.entrypoint import SOUND, carry_out
 from outlast.cli.options import Form, FormOption, StoreOption, settings_of
-from outlast.cli.screen import screen, show_columns, write_json
-from outlast.cli.words import plain
+from outlast.cli.texts import plain
 from outlast.settings import KEYS, Settings
 
 app = typer.Typer(cls=Group, no_args_is_help=True, help="What is set, and who said so.")

@@ -9,15 +9,15 @@ from typing import Annotated, Any
 import typer
 
 from outlast.address import place_of
-from outlast.cli.doorway import SOUND, VIOLATED, carry_out
+from outlast.cli.console import notice
+from outlast.cli.entrypoint import SOUND, VIOLATED, carry_out
 from outlast.cli.options import settings_of
 from outlast.cli.progress import Ticker
-from outlast.cli.screen import notice
-from outlast.cli.words import counted
+from outlast.cli.texts import counted
 from outlast.compose import open_both, read_key
 from outlast.errors import BadInput
+from outlast.maintenance.transfer import copy_runs
 from outlast.settings import Settings
-from outlast.upkeep.moving import copy_runs
 
 
 def copy(

@@ -8,14 +8,14 @@ import typer
 from rich.text import Text
 
 from outlast.cli.command import Command, Group
-from outlast.cli.doorway import SOUND, VIOLATED, carry_out
+from outlast.cli.console import notice, screen, show_columns, write_json
+from outlast.cli.entrypoint import SOUND, VIOLATED, carry_out
+from outlast.cli.json_views import copy_shape, info_shape
 from outlast.cli.options import Form, FormOption, StoreOption, settings_of
 from outlast.cli.progress import Ticker
-from outlast.cli.screen import notice, screen, show_columns, write_json
-from outlast.cli.shapes import copy_shape, info_shape
-from outlast.cli.words import counted, plain
+from outlast.cli.texts import counted, plain
+from outlast.maintenance import Copied, Info, back_up, inspect
 from outlast.settings import Settings
-from outlast.upkeep import Copied, Info, back_up, inspect
 
 app = typer.Typer(cls=Group, no_args_is_help=True, help="Look after the store: how it stands, a copy of it.")
 

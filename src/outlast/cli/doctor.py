@@ -10,18 +10,18 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from outlast.cli.doorway import SOUND, VIOLATED, carry_out
+from outlast.cli.code_import import load_here
+from outlast.cli.console import notice, screen, write_json
 from outlast.cli.dry_run import said
-from outlast.cli.importing import load_here
+from outlast.cli.entrypoint import SOUND, VIOLATED, carry_out
 from outlast.cli.options import AppOption, Form, FormOption, StoreOption, settings_of
 from outlast.cli.progress import Ticker
-from outlast.cli.screen import notice, screen, write_json
-from outlast.cli.words import COLOURS, counted, plain
+from outlast.cli.texts import COLOURS, counted, plain
 from outlast.client import Client, Diagnosis, Finding
 from outlast.compose import open_desk
 from outlast.errors import BadInput, NotFound, OutlastError
 from outlast.history.ids import RunId
-from outlast.ledger.proof import STRANGE
+from outlast.ledger.verification import STRANGE
 from outlast.lifecycle.status import Status, parse_status
 from outlast.settings import Settings
 

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 from rich.text import Text
 
-from outlast.cli.doorway import SOUND
+from outlast.cli.console import screen, write_bytes, write_json
+from outlast.cli.entrypoint import SOUND
 from outlast.cli.options import Reply
-from outlast.cli.screen import screen, write_bytes, write_json
-from outlast.cli.words import counted, plain
+from outlast.cli.texts import counted, plain
 from outlast.client import Client
 from outlast.compose import open_desk
 from outlast.history import events as e

@@ -10,12 +10,12 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from outlast.cli.doorway import SOUND, carry_out
+from outlast.cli.console import is_wide, screen, show_line, write_bytes, write_json
+from outlast.cli.entrypoint import SOUND, carry_out
+from outlast.cli.event_format import details, place
+from outlast.cli.json_views import event_shape
 from outlast.cli.options import Output, OutputOption, StoreOption, settings_of
-from outlast.cli.screen import is_wide, screen, show_line, write_bytes, write_json
-from outlast.cli.shapes import event_shape
-from outlast.cli.telling import details, place
-from outlast.cli.when import local
+from outlast.cli.times import local
 from outlast.client import Client, Entry, Interval
 from outlast.compose import open_desk
 from outlast.errors import BadInput, Damaged

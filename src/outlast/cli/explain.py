@@ -9,13 +9,13 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from outlast.cli.doorway import SOUND, carry_out
-from outlast.cli.naming import BranchArgument, found
+from outlast.cli.console import screen, write_json
+from outlast.cli.entrypoint import SOUND, carry_out
 from outlast.cli.options import Form, FormOption, StoreOption, settings_of
 from outlast.cli.outcome import where_of
-from outlast.cli.screen import screen, write_json
-from outlast.cli.when import iso
-from outlast.cli.words import plain
+from outlast.cli.run_argument import BranchArgument, found
+from outlast.cli.texts import plain
+from outlast.cli.times import iso
 from outlast.compose import open_desk
 from outlast.lifecycle.narrative import Story, Suggestion, Tone
 from outlast.lifecycle.narrative.phrases import moment

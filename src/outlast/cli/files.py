@@ -7,11 +7,11 @@ from contextlib import suppress
 
 from msgspec import Struct
 
-from outlast.cli.tally import Tally
+from outlast.cli.run_view import Tally
 from outlast.client import Client
 from outlast.errors import NotFound
+from outlast.execution.partial_file import FINISHED, INTERRUPTED
 from outlast.history.ids import RunId
-from outlast.runtime.written import FINISHED, INTERRUPTED
 
 MOST_LINES = 50_000
 """So many lines of a run are looked through."""

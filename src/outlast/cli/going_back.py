@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from outlast.cli.attending import Manner
-from outlast.cli.doorway import carry_out
+from outlast.cli.console import notice
 from outlast.cli.dry_run import dry_run as show_dry_run
+from outlast.cli.entrypoint import carry_out
 from outlast.cli.options import (
     AppOption,
     ByOption,
@@ -27,14 +27,14 @@ from outlast.cli.options import (
 )
 from outlast.cli.parameters import json_or_text
 from outlast.cli.resume import NoWaitOption, Order, prepared
-from outlast.cli.screen import notice
-from outlast.client import Client, plans
-from outlast.client.plans import Plan
+from outlast.cli.waiting import Manner
+from outlast.client import Client, branch_plans
+from outlast.client.branch_plans import Plan
 from outlast.errors import BadInput
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.lifecycle.actions import Verb
-from outlast.lifecycle.turning import START
+from outlast.lifecycle.branch_plan import START
 
 EditOption = Annotated[
     list[str] | None,
@@ -83,7 +83,7 @@ def jump(
         await desk.jump(found, to, **edits, by=who, reason=reason, children=children.value)
 
     def plan() -> Plan:
-        return plans.to_place(to, **({"inputs": None} | _edits(edit or [], to)), by=whoever(by), reason=reason)
+        return branch_plans.to_place(to, **({"inputs": None} | _edits(edit or [], to)), by=whoever(by), reason=reason)
 
     if dry_run:
         _preview(ctx, run, "jump", plan, children, store, output)
@@ -115,7 +115,7 @@ def rewind(
         await desk.rewind(found, nodes, by=whoever(by), reason=reason, children=children.value)
 
     if dry_run:
-        _preview(ctx, run, "rewind", lambda: plans.back(nodes), children, store, output)
+        _preview(ctx, run, "rewind", lambda: branch_plans.back(nodes), children, store, output)
     else:
         _carry_out(ctx, run, turn, app, no_wait, by, store, output)
 
@@ -189,7 +189,7 @@ def _preview(
     output: Reply,
 ) -> None:
     async def preview(desk: Client, found: RunId) -> Sequence[e.AnyEvent]:
-        return await desk.preview(found, verb, plans.leaving(plan(), children.value))
+        return await desk.preview(found, verb, branch_plans.leaving(plan(), children.value))
 
     carry_out(lambda: show_dry_run(settings_of(ctx, store), run, preview, output))
 

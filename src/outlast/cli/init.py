@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from outlast.cli.doorway import SOUND, carry_out
-from outlast.cli.screen import notice, screen, show_line
-from outlast.cli.starter import FILES
-from outlast.cli.words import plain
+from outlast.cli.console import notice, screen, show_line
+from outlast.cli.entrypoint import SOUND, carry_out
+from outlast.cli.project_template import FILES
+from outlast.cli.texts import plain
 from outlast.errors import BadInput
 
 

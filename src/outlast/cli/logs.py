@@ -13,12 +13,12 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from outlast.cli.details import line_shape
-from outlast.cli.doorway import SOUND, carry_out
+from outlast.cli.console import is_wide, notice, screen, write_bytes, write_json
+from outlast.cli.entrypoint import SOUND, carry_out
 from outlast.cli.options import Reply, ReplyOption, RunArgument, StoreOption, settings_of
-from outlast.cli.screen import is_wide, notice, screen, write_bytes, write_json
-from outlast.cli.when import local
-from outlast.cli.words import counted, cropped, plain
+from outlast.cli.run_json import line_shape
+from outlast.cli.texts import counted, cropped, plain
+from outlast.cli.times import local
 from outlast.client import Client, Line
 from outlast.compose import open_desk
 from outlast.history.ids import RunId

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from outlast.cli.details import ending_shape
-from outlast.cli.doorway import INTERRUPTED, RUN_CANCELLED, RUN_FAILED, RUN_HELD, RUN_PAUSED, SOUND
+from outlast.cli.console import notice, screen, show_text, write_bytes, write_json
+from outlast.cli.entrypoint import INTERRUPTED, RUN_CANCELLED, RUN_FAILED, RUN_HELD, RUN_PAUSED, SOUND
 from outlast.cli.files import File, in_words
+from outlast.cli.json_views import plain_numbers
 from outlast.cli.options import Reply
-from outlast.cli.screen import notice, screen, show_text, write_bytes, write_json
-from outlast.cli.shapes import plain_numbers
-from outlast.cli.tally import Tally
-from outlast.cli.words import counted, cropped
+from outlast.cli.run_json import ending_shape
+from outlast.cli.run_view import Tally
+from outlast.cli.texts import counted, cropped
 from outlast.history.events import NULL, Failure, Value
 from outlast.history.ids import RunId
 from outlast.lifecycle.narrative.phrases import failure
@@ -22,7 +22,7 @@ from outlast.lifecycle.status import Status
 from outlast.settings import Settings
 
 if TYPE_CHECKING:
-    from outlast.runtime.functions import Workflow
+    from outlast.functions.decorators import Workflow
 
 
 _CODES = {

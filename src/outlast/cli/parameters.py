@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from outlast.cli.words import cropped
+from outlast.cli.texts import cropped
 from outlast.errors import BadInput
 from outlast.history.events import Value
-from outlast.runtime.shape import DEEPEST
+from outlast.values.type_codec import DEEPEST
 
 if TYPE_CHECKING:
-    from outlast.runtime.functions import Workflow
+    from outlast.functions.decorators import Workflow
 
 Called: TypeAlias = tuple[tuple[Any, ...], dict[str, Any]]
 

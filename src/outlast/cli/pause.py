@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from outlast.cli.cancel import found_runs
-from outlast.cli.doorway import MISUSED, SOUND, carry_out
+from outlast.cli.console import notice, write_bytes, write_json
+from outlast.cli.entrypoint import MISUSED, SOUND, carry_out
 from outlast.cli.options import ByOption, Reply, ReplyOption, RunsArgument, StoreOption, settings_of, whoever
 from outlast.cli.outcome import where_of
-from outlast.cli.screen import notice, write_bytes, write_json
 from outlast.client import Client, Summary
 from outlast.compose import open_desk
 from outlast.errors import Refused

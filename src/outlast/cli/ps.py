@@ -14,12 +14,12 @@ import typer
 from rich.console import Console, Group
 from rich.text import Text
 
-from outlast.cli.doorway import SOUND, carry_out
+from outlast.cli.console import columns, notice, screen, show_line, write_bytes, write_json
+from outlast.cli.entrypoint import SOUND, carry_out
+from outlast.cli.json_views import run_shape
 from outlast.cli.options import Output, OutputOption, StoreOption, settings_of
-from outlast.cli.screen import columns, notice, screen, show_line, write_bytes, write_json
-from outlast.cli.shapes import run_shape
-from outlast.cli.when import parse_time, span
-from outlast.cli.words import COLOURS, about, counted, cropped, plain, short_ids
+from outlast.cli.texts import COLOURS, about, counted, cropped, plain, short_ids
+from outlast.cli.times import parse_time, span
 from outlast.client import Client, Page, Query, Summary
 from outlast.compose import open_desk
 from outlast.errors import BadInput

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from outlast.cli.parameters import WORDS, json_or_text
-from outlast.cli.words import cropped
-from outlast.client.answers import FORMATS, must_fit
+from outlast.cli.texts import cropped
+from outlast.client.answer_check import FORMATS, must_fit
 from outlast.errors import BadInput
 from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait

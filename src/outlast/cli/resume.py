@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
-from outlast.cli.attending import Manner
-from outlast.cli.doorway import MISUSED, SOUND, advice, carry_out
+from outlast.cli.code_import import workflow_of
+from outlast.cli.console import notice, write_bytes, write_json
 from outlast.cli.dry_run import dry_run as show_dry_run
-from outlast.cli.importing import workflow_of
-from outlast.cli.interrupting import Interruption
+from outlast.cli.entrypoint import MISUSED, SOUND, advice, carry_out
 from outlast.cli.options import (
     AppOption,
     ByOption,
@@ -32,7 +31,8 @@ from outlast.cli.options import (
 from outlast.cli.outcome import Outcome, report
 from outlast.cli.parameters import json_or_text
 from outlast.cli.run import see_through, working
-from outlast.cli.screen import notice, write_bytes, write_json
+from outlast.cli.signals import Interruption
+from outlast.cli.waiting import Manner
 from outlast.client import Client, Summary
 from outlast.compose import open_desk
 from outlast.errors import Claimed, Refused
@@ -43,7 +43,7 @@ from outlast.lifecycle.status import Status
 from outlast.settings import Settings
 
 if TYPE_CHECKING:
-    from outlast.runtime.functions import Workflow
+    from outlast.functions.decorators import Workflow
 
 NoWaitOption = Annotated[
     bool, typer.Option("--no-wait", help="Only let them go on, wherever a worker is; nothing is imported here.")

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
-from outlast.cli.attending import Attendant, Manner
-from outlast.cli.doorway import carry_out
+from outlast.cli.code_import import named_workflow
+from outlast.cli.console import notice
+from outlast.cli.entrypoint import carry_out
 from outlast.cli.files import files_of_family
-from outlast.cli.importing import named_workflow
-from outlast.cli.interrupting import Interruption
 from outlast.cli.options import AppOption, ByOption, Reply, ReplyOption, StoreOption, settings_of, whoever
 from outlast.cli.outcome import Outcome, outcome, report
 from outlast.cli.parameters import Called, read_parameters
-from outlast.cli.screen import notice
+from outlast.cli.signals import Interruption
+from outlast.cli.waiting import Attendant, Manner
 from outlast.client import Client
 from outlast.errors import BadInput
 from outlast.history.ids import RunId
@@ -25,7 +25,7 @@ from outlast.lifecycle.status import TERMINAL, Status
 from outlast.settings import Settings
 
 if TYPE_CHECKING:
-    from outlast.runtime.functions import Workflow
+    from outlast.functions.decorators import Workflow
 
 
 def run(

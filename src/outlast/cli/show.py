@@ -11,17 +11,17 @@ from msgspec import Raw
 from rich.console import Console
 from rich.text import Text
 
-from outlast.cli.details import detail_shape
-from outlast.cli.doorway import SOUND, carry_out
+from outlast.cli.console import columns, screen, show_columns, show_line, show_text, write_bytes, write_json
+from outlast.cli.entrypoint import SOUND, carry_out
 from outlast.cli.files import File, files_of
+from outlast.cli.json_views import plain_numbers
 from outlast.cli.options import Reply, ReplyOption, RunArgument, StoreOption, settings_of
 from outlast.cli.outcome import where_of
 from outlast.cli.questions import how_to_answer
-from outlast.cli.screen import columns, screen, show_columns, show_line, show_text, write_bytes, write_json
-from outlast.cli.shapes import plain_numbers
-from outlast.cli.tally import Tally, Work, status_in_words, tally_of
-from outlast.cli.when import local, span, took, until
-from outlast.cli.words import COLOURS, LONGEST_WAIT, counted, cropped, plain, wait_in_words
+from outlast.cli.run_json import detail_shape
+from outlast.cli.run_view import Tally, Work, status_in_words, tally_of
+from outlast.cli.texts import COLOURS, LONGEST_WAIT, counted, cropped, plain, wait_in_words
+from outlast.cli.times import local, span, took, until
 from outlast.client import Summary
 from outlast.compose import open_desk
 from outlast.history.events import Failure, Value

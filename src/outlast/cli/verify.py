@@ -10,12 +10,12 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from outlast.cli.doorway import SOUND, VIOLATED, carry_out
+from outlast.cli.console import is_wide, notice, screen, write_bytes, write_json
+from outlast.cli.entrypoint import SOUND, VIOLATED, carry_out
+from outlast.cli.json_views import verification_shape
 from outlast.cli.options import Output, OutputOption, StoreOption, settings_of
 from outlast.cli.progress import Ticker
-from outlast.cli.screen import is_wide, notice, screen, write_bytes, write_json
-from outlast.cli.shapes import verification_shape
-from outlast.cli.words import counted, cropped, plain, short_ids
+from outlast.cli.texts import counted, cropped, plain, short_ids
 from outlast.client import Client, Verification
 from outlast.compose import open_desk, read_key
 from outlast.errors import BadInput, NotFound

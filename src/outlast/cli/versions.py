@@ -8,8 +8,9 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from outlast.cli.doorway import DIFFERS, SOUND, carry_out
-from outlast.cli.importing import load_here, workflow_of
+from outlast.cli.code_import import load_here, workflow_of
+from outlast.cli.console import notice, screen, show_columns, write_json
+from outlast.cli.entrypoint import DIFFERS, SOUND, carry_out
 from outlast.cli.options import (
     AppOption,
     ByOption,
@@ -23,9 +24,8 @@ from outlast.cli.options import (
     settings_of,
     whoever,
 )
-from outlast.cli.screen import notice, screen, show_columns, write_json
-from outlast.cli.when import local
-from outlast.cli.words import counted, plain
+from outlast.cli.texts import counted, plain
+from outlast.cli.times import local
 from outlast.client import Client
 from outlast.compose import open_desk
 from outlast.errors import BadInput, NotFound

@@ -16,11 +16,11 @@ import typer
 from rich.text import Text
 
 from outlast.cli import streams
-from outlast.cli.doorway import SOUND, carry_out
-from outlast.cli.importing import keep_lines, load_here, show_engine_log
+from outlast.cli.code_import import keep_lines, load_here, show_engine_log
+from outlast.cli.console import notice, screen, show_columns, write_json
+from outlast.cli.entrypoint import SOUND, carry_out
 from outlast.cli.options import AppOption, Form, FormOption, StoreOption, settings_of
-from outlast.cli.screen import notice, screen, show_columns, write_json
-from outlast.cli.words import counted
+from outlast.cli.texts import counted
 from outlast.compose import Opening, open_desk, sweeping
 from outlast.errors import BadInput, StoreError
 from outlast.services.sweeper import INTERVAL, STALE_AFTER, Report
@@ -59,7 +59,7 @@ def worker(
 
 
 async def _work(settings: Settings) -> int:
-    from outlast.runtime import registry
+    from outlast.functions import registry
 
     if not registry.names():
         raise BadInput("the worker knows no workflow: name the module or file that defines some with --app")

@@ -9,22 +9,23 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 import msgspec
 
-from outlast.client.acting import Client
+from outlast.client.facade import Client
 from outlast.client.handle import Handle, page_of
-from outlast.client.looping import LoopThread, must_be_free_to_wait
-from outlast.client.reading import Entry, Interval, Listed, Page, Query, Summary, Verification
+from outlast.client.loop_thread import LoopThread, must_be_free_to_wait
+from outlast.client.reader import Entry, Interval, Listed, Page, Query, Summary, Verification
 from outlast.definition.durations import Seconds
 from outlast.errors import OutlastError
+from outlast.functions.decorators import Workflow
 from outlast.history.ids import RunId
-from outlast.runtime.functions import Workflow
-from outlast.runtime.traces import folded
 from outlast.store import Line
+from outlast.values.tracebacks import folded
 
 if TYPE_CHECKING:
-    from outlast.client.examining import Diagnosis
-    from outlast.client.owning import WorkerRuns
-    from outlast.client.plans import Plan
+    from outlast.client.branch_plans import Plan
+    from outlast.client.evidence import Diagnosis
+    from outlast.client.temporary_claim import WorkerRuns
     from outlast.client.versions import Version
+    from outlast.functions.dry_replay import Rehearsal
     from outlast.history.events import AnyEvent, Children, RunCreated
     from outlast.lifecycle.actions import Verb
     from outlast.lifecycle.branching import BranchSummary
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from outlast.lifecycle.diagnosis import Finding
     from outlast.lifecycle.narrative import Story
     from outlast.lifecycle.state import Wait
-    from outlast.runtime.rehearsal import Rehearsal
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -10,12 +10,12 @@ from outlast.definition.durations import Seconds
 from outlast.history.ids import RunId
 from outlast.history.record import Entry
 from outlast.lifecycle.summary import Summary
-from outlast.runtime.traces import folded
+from outlast.values.tracebacks import folded
 
 if TYPE_CHECKING:
-    from outlast.client.acting import Client
+    from outlast.client.facade import Client
+    from outlast.functions.decorators import Workflow
     from outlast.lifecycle.narrative import Story
-    from outlast.runtime.functions import Workflow
 
 R = TypeVar("R")
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from typing import TypeAlias
 
+from outlast.engine.completion import newest_of, open_children
 from outlast.errors import AlreadyAnswered, BadInput, Gone, NotAsked, Refused
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger.reading import head_of, lineage_of, records, state_of
 from outlast.lifecycle.state import Interaction, State, Wait
 from outlast.lifecycle.summary import Summary, shortened
-from outlast.runtime.ends import newest_of, open_children
 from outlast.store import Store
 
 LONGEST_TEXT = 100

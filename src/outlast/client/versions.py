@@ -9,18 +9,18 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from outlast.client.plans import leaving, signed
-from outlast.client.steering import Steering
+from outlast.client.branch_plans import leaving, signed
+from outlast.client.control import Steering
+from outlast.engine.completion import created_of
+from outlast.engine.definitions import definition_of
 from outlast.errors import NotFound
+from outlast.functions import registry
+from outlast.functions.dry_replay import Rehearsal, rehearse
+from outlast.functions.workflow_import import find_workflow
 from outlast.history import events as e
 from outlast.history.events import Children
 from outlast.history.ids import RunId
-from outlast.lifecycle.turning import Turn
-from outlast.runtime import registry
-from outlast.runtime.definitions import definition_of
-from outlast.runtime.ends import created_of
-from outlast.runtime.finding import find_workflow
-from outlast.runtime.rehearsal import Rehearsal, rehearse
+from outlast.lifecycle.branch_plan import Turn
 from outlast.store import Query
 
 

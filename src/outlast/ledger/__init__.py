@@ -20,6 +20,6 @@ W3  An illegal event is refused before it is written, so a log that this room wr
 """
 
 from outlast.ledger.ledger import Ledger
-from outlast.ledger.pen import Pen
+from outlast.ledger.writer import Pen
 
 __all__ = ["Ledger", "Pen"]

@@ -17,11 +17,11 @@ from outlast.history import events as e
 from outlast.history.codec import encode
 from outlast.history.ids import AppendId, RunId, WorkerId, checked_run, uuid7
 from outlast.history.record import Kind, Record, chained, genesis
-from outlast.ledger.following import Follower
-from outlast.ledger.group import GroupCommit, Measures
-from outlast.ledger.pen import Pen
-from outlast.ledger.proof import STRANGE
+from outlast.ledger.cursor import Follower
+from outlast.ledger.group_commit import GroupCommit, Measures
 from outlast.ledger.reading import Told, head_of, lineage_of, state_of
+from outlast.ledger.verification import STRANGE
+from outlast.ledger.writer import Pen
 from outlast.lifecycle import decide
 from outlast.lifecycle.fold import apply
 from outlast.lifecycle.state import State

@@ -15,12 +15,12 @@ from outlast.definition.retry import Retry
 from outlast.errors import Refused
 from outlast.history import events as e
 from outlast.history.lineage import Branch, holder
+from outlast.lifecycle.branch_plan import Turn
 from outlast.lifecycle.draft import Draft
 from outlast.lifecycle.fold import apply_all
 from outlast.lifecycle.requests import Request, Requests, left_open, newest
 from outlast.lifecycle.state import CLEANUP, OPEN, Child, NodeState, NodeStatus, State
 from outlast.lifecycle.status import Status
-from outlast.lifecycle.turning import Turn
 
 CRASHES_BEFORE_HOLD = 5
 """A node that was interrupted this often holds its run for a person."""

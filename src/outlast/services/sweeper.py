@@ -22,8 +22,8 @@ from outlast.errors import Conflict, Damaged, Illegal, OutlastError
 from outlast.history import events as e
 from outlast.history.ids import RunId, WorkerId
 from outlast.ledger import Ledger
-from outlast.ledger.proof import STRANGE
 from outlast.ledger.reading import lineage_of, runs_of, state_of
+from outlast.ledger.verification import STRANGE
 from outlast.lifecycle import decide
 from outlast.lifecycle.state import State
 from outlast.lifecycle.status import TERMINAL, Status

@@ -17,10 +17,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from outlast.testing.opening import open
-    from outlast.testing.people import UNANSWERED, Question
-    from outlast.testing.replaying import DoesNotReplay, replay_check
-    from outlast.testing.surviving import DidNotSurvive, Survival, survives_crashes
+    from outlast.testing.answering import UNANSWERED, Question
+    from outlast.testing.crash_test import DidNotSurvive, Survival, survives_crashes
+    from outlast.testing.instant_engine import open
+    from outlast.testing.replay_check import DoesNotReplay, replay_check
 
 _ROOMS = {
     "UNANSWERED": "people",

@@ -15,16 +15,16 @@ from msgspec import Struct
 
 from outlast.client import Client
 from outlast.errors import OutlastError
+from outlast.functions.decorators import Workflow
 from outlast.history import events as e
 from outlast.history.ids import RunId
-from outlast.runtime.functions import Workflow
-from outlast.runtime.values import fetched
 from outlast.store import Store
+from outlast.testing.answering import OVER, Answers, Guest, Patience, Stuck, attended
 from outlast.testing.doors import Door, LateArrivals
 from outlast.testing.engine import Processes
 from outlast.testing.faults import Died, Fault, Faults, bare, faulty
-from outlast.testing.people import OVER, Answers, Guest, Patience, Stuck, attended
 from outlast.testing.world import Difference, OtherResult, Told, World, compare, read_all
+from outlast.values.codec import fetched
 
 RUN = RunId("run-1")
 MOST_PROCESSES = 5

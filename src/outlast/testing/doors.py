@@ -20,8 +20,8 @@ from outlast.stores.objects.bucket import Bucket, Listed
 from outlast.stores.objects.opening import bucket_over, open_bucket
 from outlast.stores.sqlite import SqliteStore
 from outlast.testing.faults import Faults, hide_locks
-from outlast.testing.leaping import LeapingLoop
 from outlast.testing.servers import s3
+from outlast.testing.time_skipping import LeapingLoop
 
 TURNS = 3
 """How often the loop turns before and after an append in memory."""
@@ -177,9 +177,9 @@ class PostgresDoor(Door):
 
     def _carry_out(self, deed: str) -> None:
         """On a loop of its own, where time does not leap."""
-        from outlast.testing.servers import deeds
+        from outlast.testing.servers import postgres_admin
 
-        asyncio.run(getattr(deeds, deed)(self._url))
+        asyncio.run(getattr(postgres_admin, deed)(self._url))
 
 
 class LateArrivals:

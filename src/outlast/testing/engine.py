@@ -15,13 +15,13 @@ from typing import Any, TypeVar
 
 from outlast.client import Client
 from outlast.compose import working
+from outlast.engine.worker import Worker
 from outlast.ledger import Ledger
 from outlast.ledger.ledger import system_clock
-from outlast.runtime.worker import Worker
 from outlast.settings import Settings
 from outlast.store import Store
 from outlast.testing.faults import Died, Faults, bare
-from outlast.testing.leaping import LeapingLoop
+from outlast.testing.time_skipping import LeapingLoop
 from outlast.testing.world import World
 
 T = TypeVar("T")

@@ -29,7 +29,7 @@ def survives_crashes(request: pytest.FixtureRequest) -> Callable[..., Any]:
     """Kill a workflow at every store call and demand the same result: see `outlast.testing.survives_crashes`."""
 
     def check(*args: Any, **kwargs: Any) -> Any:
-        from outlast.testing.surviving import DidNotSurvive, survives_crashes
+        from outlast.testing.crash_test import DidNotSurvive, survives_crashes
 
         try:
             survival = survives_crashes(*args, **kwargs)
@@ -49,7 +49,7 @@ def replay_check() -> Callable[..., Any]:
     """Replay recorded runs with the code of today: see `outlast.testing.replay_check`."""
 
     def check(*args: Any, **kwargs: Any) -> Any:
-        from outlast.testing.replaying import DoesNotReplay, replay_check
+        from outlast.testing.replay_check import DoesNotReplay, replay_check
 
         try:
             return replay_check(*args, **kwargs)
@@ -63,7 +63,7 @@ def replay_check() -> Callable[..., Any]:
 @pytest.fixture
 def outlast_engine() -> Iterator[Blocking]:
     """An engine on a store in memory, whose sleeps take no time: see `outlast.testing.open`."""
-    from outlast.testing.opening import open
+    from outlast.testing.instant_engine import open
 
     with open() as engine:
         yield engine

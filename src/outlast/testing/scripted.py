@@ -21,11 +21,11 @@ from outlast.history.ids import RunId, WorkerId
 from outlast.ledger import Ledger, Pen
 from outlast.ledger.reading import head_of, lineage_of, state_of
 from outlast.lifecycle import decide
+from outlast.lifecycle.branch_plan import Turn
 from outlast.lifecycle.draft import Draft
 from outlast.lifecycle.fold import apply
 from outlast.lifecycle.state import NodeStatus, State
 from outlast.lifecycle.status import Status
-from outlast.lifecycle.turning import Turn
 from outlast.store import Store
 
 # --- what a script can say ---------------------------------------------------------------------------------------------

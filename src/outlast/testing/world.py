@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
+from outlast.execution.attempts import Attempts
+from outlast.execution.node_context import Inside, attempt, token
+from outlast.functions.commands import NodeAsk
 from outlast.history import events as e
 from outlast.history.ids import RunId
-from outlast.ledger.proof import verify
 from outlast.ledger.reading import head_of, lineage_of, told
-from outlast.runtime.asks import NodeAsk
-from outlast.runtime.attempts import Attempts
-from outlast.runtime.inside import Inside, attempt, token
+from outlast.ledger.verification import verify
 from outlast.store import Query, Store
 from outlast.testing.faults import Died, Faults
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from outlast.runtime.executors import Executor, NotSetUp
+from outlast.execution.executors import Executor, NotSetUp
 
 MISSING = (
     'run_in="dask" needs Dask, which is not installed: install Outlast with its extra, outlast[dask] '

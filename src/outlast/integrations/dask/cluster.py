@@ -16,13 +16,13 @@ from uuid import uuid4
 import msgspec
 from distributed import Client, LocalCluster
 
+from outlast.execution.executors import InStore
+from outlast.execution.process_helper import Confirm, OnMessage, certain
+from outlast.execution.process_wire import AttemptInfo, Call
+from outlast.execution.processes import PoolClosed, ProcessDied
 from outlast.history.events import Failure
 from outlast.integrations.dask import remote
-from outlast.runtime.executors import InStore
-from outlast.runtime.process_helper import Confirm, OnMessage, certain
-from outlast.runtime.process_wire import AttemptInfo, Call
-from outlast.runtime.processes import PoolClosed, ProcessDied
-from outlast.runtime.values import blob_of, decode
+from outlast.values.codec import blob_of, decode
 
 log = logging.getLogger("outlast.dask")
 

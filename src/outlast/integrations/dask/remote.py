@@ -19,12 +19,12 @@ from msgspec import Raw
 
 from outlast.address import bucket_at
 from outlast.errors import NotFound, NotStorable
-from outlast.runtime import far
-from outlast.runtime.hearing import listen_to_logging
-from outlast.runtime.process_call import outcome
-from outlast.runtime.process_wire import Call, Kind
-from outlast.runtime.values import INLINE_LIMIT, stored
+from outlast.execution import remote
+from outlast.execution.log_capture import listen_to_logging
+from outlast.execution.process_call import outcome
+from outlast.execution.process_wire import Call, Kind
 from outlast.store import Blobs
+from outlast.values.codec import INLINE_LIMIT, stored
 
 PATIENCE = 120.0
 """Seconds that a task waits for an answer of its engine, which may be busy, or gone."""
@@ -136,8 +136,8 @@ def _run(wire: Wire, call: Call, inputs: bytes, shelf: str) -> tuple[Told, bytes
         root.setLevel(logging.INFO)
     give_back = listen_to_logging()
     try:
-        with far.entered(far.Far(call.attempt, wire)):
-            kind, body = outcome(call, inputs, far.Lines(wire))
+        with remote.entered(remote.Far(call.attempt, wire)):
+            kind, body = outcome(call, inputs, remote.Lines(wire))
     finally:
         give_back()
     if kind == "done" and len(body) > INLINE_LIMIT and shelf:
@@ -167,7 +167,7 @@ def _blobs_at(shelf: str) -> Blobs:
     """Nothing is made here: a place that is not there is on another machine."""
     bucket = bucket_at(shelf)
     if bucket is None:
-        from outlast.stores.folder import FolderBlobs
+        from outlast.stores.blob_folder import FolderBlobs
 
         if not Path(shelf).is_dir():
             raise NotFound(f"there is no folder {shelf}")

@@ -16,10 +16,8 @@ from typing import TypeAlias
 
 from msgspec import structs
 
-from outlast.lifecycle.diagnosis.beside import misstated, related
-from outlast.lifecycle.diagnosis.cached import contradicted, stale
-from outlast.lifecycle.diagnosis.course import failed_and_left, left_behind, unmet_jump
 from outlast.lifecycle.diagnosis.damage import damage, lost_tail, missing_blobs
+from outlast.lifecycle.diagnosis.derived_rows import misstated, related
 from outlast.lifecycle.diagnosis.evidence import (
     Evidence,
     Finding,
@@ -32,7 +30,9 @@ from outlast.lifecycle.diagnosis.evidence import (
     Settle,
     Stray,
 )
-from outlast.lifecycle.diagnosis.standing import held, stopped, unused_branches, unwatched, waiting
+from outlast.lifecycle.diagnosis.info import held, stopped, unused_branches, unwatched, waiting
+from outlast.lifecycle.diagnosis.stalled import failed_and_left, left_behind, unmet_jump
+from outlast.lifecycle.diagnosis.summary_checks import contradicted, stale
 from outlast.lifecycle.diagnosis.versions import versions
 
 __all__ = [

@@ -10,10 +10,10 @@ from msgspec import Struct
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.history.record import Entry
+from outlast.lifecycle.branch_plan import Turn
 from outlast.lifecycle.invariants import Violation
 from outlast.lifecycle.state import State, Wait
 from outlast.lifecycle.summary import Summary
-from outlast.lifecycle.turning import Turn
 
 
 class Holder(Struct, frozen=True):

@@ -20,7 +20,7 @@ from outlast.lifecycle.narrative.condensing import condensed
 from outlast.lifecycle.narrative.present import headline, standing, suggestions
 from outlast.lifecycle.narrative.story import Sentence, Story, Suggestion, Tone
 from outlast.lifecycle.narrative.teller import TREATMENTS, Teller
-from outlast.lifecycle.reviving import Revival
+from outlast.lifecycle.resume_plan import Revival
 from outlast.lifecycle.state import State
 
 __all__ = ["LINES", "TREATMENTS", "Narrator", "Sentence", "Story", "Suggestion", "Tone", "narrate"]

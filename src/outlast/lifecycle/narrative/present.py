@@ -11,13 +11,13 @@ import msgspec
 from outlast.history import events as e
 from outlast.history.ids import RunId, question_of
 from outlast.lifecycle.actions import allowed, has_diverged, inside
+from outlast.lifecycle.branch_plan import START
 from outlast.lifecycle.decide import next_request
 from outlast.lifecycle.narrative import phrases as say
 from outlast.lifecycle.narrative.story import Suggestion
-from outlast.lifecycle.reviving import Revival
+from outlast.lifecycle.resume_plan import Revival
 from outlast.lifecycle.state import NodeStatus, State, Wait
 from outlast.lifecycle.status import TERMINAL, Status
-from outlast.lifecycle.turning import START
 
 SHOWN = 8
 """So many waits are told one by one."""

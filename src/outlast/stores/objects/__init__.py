@@ -34,10 +34,10 @@ from pathlib import Path
 from outlast.store import Blobs
 from outlast.stores.objects.blobs import ObjectBlobs
 from outlast.stores.objects.bucket import Bucket, Requests
+from outlast.stores.objects.change_feed import NewsObjects
 from outlast.stores.objects.claims import ClaimObjects
 from outlast.stores.objects.journal import JournalObjects
 from outlast.stores.objects.lines import LineObjects
-from outlast.stores.objects.news import NewsObjects
 from outlast.stores.objects.wakeups import WakeupObjects
 
 __all__ = ["ObjectStore"]
@@ -57,7 +57,7 @@ class ObjectStore(JournalObjects, NewsObjects, ClaimObjects, WakeupObjects, Line
         if blobs is None:
             self.blobs = ObjectBlobs(bucket, readonly=readonly)
         else:
-            from outlast.stores.folder import FolderBlobs
+            from outlast.stores.blob_folder import FolderBlobs
 
             self.blobs = FolderBlobs(blobs, readonly=readonly)
 

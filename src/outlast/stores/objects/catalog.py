@@ -19,8 +19,8 @@ from outlast.lifecycle.status import Status
 from outlast.lifecycle.summary import Summary
 from outlast.store import Derived, Listed, Page, Query, unreadable
 from outlast.stores.objects import keys
-from outlast.stores.objects.runs import Ground
-from outlast.stores.objects.sheet import OPEN_SHELF, SHELVES, Sheet, shelf_of
+from outlast.stores.objects.run_index import OPEN_SHELF, SHELVES, Sheet, shelf_of
+from outlast.stores.objects.shared import Ground
 from outlast.stores.shared import cursor, matches, must_hold_some
 
 _RUN = re.compile(r"[A-Za-z0-9._:@=+-]{0,200}")

@@ -21,8 +21,8 @@ from outlast.history.ids import RunId, WorkerId
 from outlast.store import Claim, Holding
 from outlast.stores.objects import keys
 from outlast.stores.objects.bucket import Bucket, Listed, Tag, Taken
-from outlast.stores.objects.runs import Ground
-from outlast.stores.objects.sheet import Held, Sheet, fresh
+from outlast.stores.objects.run_index import Held, Sheet, fresh
+from outlast.stores.objects.shared import Ground
 
 log = logging.getLogger("outlast.stores")
 

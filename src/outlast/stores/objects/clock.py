@@ -11,7 +11,7 @@ import time
 
 from outlast.stores.objects import keys
 from outlast.stores.objects.bucket import Bucket
-from outlast.stores.objects.sheet import fresh
+from outlast.stores.objects.run_index import fresh
 
 BELIEVED = 120.0
 """Seconds after which the server is asked again."""

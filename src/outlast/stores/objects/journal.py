@@ -14,8 +14,8 @@ from outlast.stores.objects import keys
 from outlast.stores.objects.bucket import Taken
 from outlast.stores.objects.envelope import Landed, sealed
 from outlast.stores.objects.reading import Reading
-from outlast.stores.objects.runs import Known
-from outlast.stores.objects.sheet import Sheet, record_matches, turned, wanted
+from outlast.stores.objects.run_index import Sheet, record_matches, turned, wanted
+from outlast.stores.objects.shared import Known
 from outlast.stores.shared import Refusal, refusal
 
 log = logging.getLogger("outlast.stores")

@@ -20,7 +20,7 @@ from outlast.store import LINES_PER_ATTEMPT, Line
 from outlast.stores.objects import keys
 from outlast.stores.objects.bucket import Bucket, Taken
 from outlast.stores.objects.catalog import CatalogObjects
-from outlast.stores.objects.sheet import fresh
+from outlast.stores.objects.run_index import fresh
 
 REMEMBERED = 1000
 """Runs whose chunks are known at once."""

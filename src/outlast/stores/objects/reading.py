@@ -18,7 +18,7 @@ from outlast.history.record import Record
 from outlast.stores.objects import keys
 from outlast.stores.objects.bucket import Bucket
 from outlast.stores.objects.envelope import Landed, merged, parted, sealed
-from outlast.stores.objects.runs import Ground, Known
+from outlast.stores.objects.shared import Ground, Known
 
 MERGED = 64
 """Appends that make a segment."""

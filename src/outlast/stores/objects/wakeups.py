@@ -12,7 +12,7 @@ from outlast.lifecycle.state import Wait
 from outlast.store import Due
 from outlast.stores.objects import keys
 from outlast.stores.objects.bucket import Listed
-from outlast.stores.objects.runs import Ground
+from outlast.stores.objects.shared import Ground
 
 log = logging.getLogger("outlast.stores")
 

@@ -29,7 +29,7 @@ from typing import Literal
 from outlast.address import server_at
 from outlast.errors import BadInput, StoreUnusable
 from outlast.store import Blobs
-from outlast.stores.folder import FolderBlobs
+from outlast.stores.blob_folder import FolderBlobs
 
 if find_spec("asyncpg") is None:
     raise StoreUnusable("a store in PostgreSQL needs its driver: pip install 'outlast[postgres]'")
@@ -40,7 +40,7 @@ from outlast.stores.postgres.claims import ClaimRows
 from outlast.stores.postgres.database import Database
 from outlast.stores.postgres.journal import JournalRows
 from outlast.stores.postgres.lines import LineRows
-from outlast.stores.postgres.upkeep import UpkeepRows
+from outlast.stores.postgres.maintenance import UpkeepRows
 from outlast.stores.postgres.wakeups import WakeupRows
 
 __all__ = ["PostgresStore"]

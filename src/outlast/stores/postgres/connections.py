@@ -16,7 +16,7 @@ import asyncpg
 
 from outlast.address import Server
 from outlast.stores.outage import Outage
-from outlast.stores.postgres.trouble import DRIVERS, is_cut, is_worth_waiting_for, said, while_connecting
+from outlast.stores.postgres.errors import DRIVERS, is_cut, is_worth_waiting_for, said, while_connecting
 
 Connection: TypeAlias = Any
 """asyncpg's own class has no types."""

@@ -16,8 +16,8 @@ from outlast.address import Server
 from outlast.errors import StoreReadOnly, StoreUnusable
 from outlast.stores.outage import Outage
 from outlast.stores.postgres.connections import FIRST_PAUSE, LONGEST_PAUSE, Connection, Pool
+from outlast.stores.postgres.errors import DRIVERS, PASSING, is_cut, said, while_reading, while_writing
 from outlast.stores.postgres.schema import create, has_schema, in_schema, must_be_able
-from outlast.stores.postgres.trouble import DRIVERS, PASSING, is_cut, said, while_reading, while_writing
 
 Result = TypeVar("Result")
 Rows: TypeAlias = list[Any]

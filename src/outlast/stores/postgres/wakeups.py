@@ -11,8 +11,8 @@ from outlast.errors import BadInput, Damaged
 from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
 from outlast.store import Append, Due, Notify, unreadable_wait
+from outlast.stores.postgres.change_feed import News
 from outlast.stores.postgres.database import Database
-from outlast.stores.postgres.news import News
 from outlast.stores.postgres.rows import Rows, bounded, kept, told
 
 _WAIT = """

@@ -25,7 +25,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from outlast.stores.folder import FolderBlobs
+from outlast.stores.blob_folder import FolderBlobs
 from outlast.stores.sqlite.catalog import CatalogRows
 from outlast.stores.sqlite.claims import ClaimRows
 from outlast.stores.sqlite.database import Database

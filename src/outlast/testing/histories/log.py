@@ -13,9 +13,9 @@ from outlast.history.ids import AppendId, RunId
 from outlast.history.lineage import ROOT, Branch, holder, opened
 from outlast.history.record import Entry, Kind, Record, chained, genesis
 from outlast.lifecycle import decide
+from outlast.lifecycle.branch_plan import Turn
 from outlast.lifecycle.fold import apply, fold
 from outlast.lifecycle.state import State
-from outlast.lifecycle.turning import Turn
 
 
 class History:

@@ -1,0 +1,83 @@
+"""What a person wants when they go back: a plan, which makes the branch from the events of the current lineage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, get_args
+
+import msgspec
+from msgspec.structs import replace
+
+from outlast.errors import BadInput
+from outlast.history import events as e
+from outlast.history.record import Entry
+from outlast.lifecycle import branch_plan
+from outlast.lifecycle.branch_plan import Turn
+from outlast.values.checked_text import words
+from outlast.values.codec import INLINE_LIMIT, encode
+
+Plan: TypeAlias = Callable[[Sequence[Entry]], Turn]
+"""From the events of the current lineage to the branch that is wanted."""
+
+
+def to_place(
+    to: str | int, *, inputs: dict[str, Any] | None, output: Any = msgspec.UNSET, by: str = "", reason: str = ""
+) -> Plan:
+    """A jump; at a node perhaps with other inputs or another output."""
+    by, reason, place = *signed(by, reason), str(to)
+    if inputs is not None and output is not msgspec.UNSET:
+        raise BadInput("either other inputs or another output: with an output, the node is not done again")
+    if output is not msgspec.UNSET:
+        given = given_by_hand(output, "output")
+        return lambda log: branch_plan.instead(log, place, given, by=by, reason=reason)
+    if inputs is not None:
+        changed = _changed(inputs)
+        return lambda log: branch_plan.again(log, place, inputs=changed, cause="jump", by=by, reason=reason)
+    return lambda log: branch_plan.to_place(log, place, by=by, reason=reason)
+
+
+def back(nodes: int, *, by: str = "", reason: str = "") -> Plan:
+    """A rewind over the last completed nodes."""
+    by, reason = signed(by, reason)
+    return lambda log: branch_plan.back(log, nodes, by=by, reason=reason)
+
+
+def again(node: str, feedback: Any, *, by: str = "", reason: str = "") -> Plan:
+    """A retry of a node that has an outcome."""
+    by, reason = signed(by, reason)
+    given = feedback_of(feedback)
+    return lambda log: branch_plan.again(log, node, feedback=given, by=by, reason=reason)
+
+
+def leaving(plan: Plan, children: e.Children) -> Plan:
+    """The same plan, which says what becomes of the children of the part that is left."""
+    if children not in get_args(e.Children):
+        raise BadInput(f'children is "cancel" or "keep", not {children!r}')
+    return lambda log: replace(plan(log), children=children)
+
+
+def signed(by: str, reason: str) -> tuple[str, str]:
+    """Who wants something and why, in words that the log can hold."""
+    return words("by", by), words("reason", reason)
+
+
+def feedback_of(feedback: Any) -> e.Value:
+    """What a person says to a node, which stands in the log."""
+    return e.NULL if feedback is None else given_by_hand(feedback, "feedback")
+
+
+def given_by_hand(value: Any, where: str) -> e.Value:
+    """A value that a person gives a node, which stands in the log."""
+    return _within_limits(encode(value, where=where), where)
+
+
+def _within_limits(raw: e.Value, where: str) -> e.Value:
+    if len(raw) > INLINE_LIMIT:
+        raise BadInput(f"the {where} has {len(raw)} bytes; what a person gives a node stands in the log, up to 1 MB")
+    return raw
+
+
+def _changed(inputs: dict[str, Any]) -> e.Value:
+    """What replaces some of the inputs that the code calls a node with."""
+    raw = {name: encode(value, where=f"inputs.{name}") for name, value in inputs.items()}
+    return _within_limits(msgspec.Raw(msgspec.json.encode(raw)), "inputs")

@@ -1,0 +1,196 @@
+"""Gathers what there is to see of a run, for the doctor. Nothing here changes anything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from outlast.engine.completion import is_asked_to_stop, newest_of, open_children
+from outlast.errors import Damaged, Illegal, NotFound
+from outlast.functions.decorators import Node, Workflow
+from outlast.history import events as e
+from outlast.history.ids import RunId
+from outlast.history.lineage import Interval, lineage
+from outlast.history.record import Entry
+from outlast.ledger.reading import branches_of, records
+from outlast.ledger.verification import STRANGE, verify
+from outlast.lifecycle.diagnosis import Evidence, Finding, Holder, Stray
+from outlast.lifecycle.fold import apply
+from outlast.lifecycle.invariants import Violation
+from outlast.lifecycle.state import State
+from outlast.lifecycle.summary import summarise
+from outlast.store import Head, Store
+from outlast.values.codec import damaged_blobs
+
+
+class Diagnosis(Struct, frozen=True):
+    """What the doctor says of one run. `held` is why it waits for a person to decide, empty if it does not."""
+
+    run: RunId
+    status: str
+    findings: tuple[Finding, ...]
+    held: str = ""
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether there is nothing to be done."""
+        return all(finding.standing == "consistent" for finding in self.findings)
+
+    @property
+    def remedies(self) -> tuple[Finding, ...]:
+        """What can be repaired without a person's word, in order."""
+        return tuple(finding for finding in self.findings if finding.remedy is not None)
+
+
+async def evidence_of(
+    store: Store,
+    run: RunId,
+    key: bytes,
+    *,
+    workflow: Workflow[..., Any] | None = None,
+    watchers: int | None = None,
+    claimed_by_us: bool = False,
+    blobs: bool = False,
+) -> Evidence:
+    """Everything the doctor looks at. `claimed_by_us` if the asker has just claimed the run: then nobody else has. With
+    `blobs`, what is in the blobs is read too, and not only whether they are there."""
+    # What a live worker writes meanwhile must not look like a fault: the summary is read before the log, which then can only
+    # be ahead of it, and whoever has held the run before or after that counts.
+    held_before = None if claimed_by_us else await store.holding(run)
+    stored = await store.derived(run)
+    if stored.head is None and stored.summary is None and not stored.faults:
+        raise NotFound(f"there is no run {run}")
+    head = stored.head or Head(run, 0, b"")
+    seen = _Seen()
+    await seen.look(store, head)
+    holding = held_before
+    if not claimed_by_us and (held_before is None or not held_before.is_live):
+        holding = await store.holding(run)
+    damage = await _damage(store, run, key, seen)
+    outline = seen.state.outline
+    return Evidence(
+        run=run,
+        now=await store.now(),
+        log=seen.log,
+        state=seen.state,
+        version=head.version,
+        summary=stored.summary,
+        true=summarise(run, seen.state),
+        is_closed=head.closed,
+        waits=stored.waits,
+        faults=stored.faults,
+        strays=[] if damage else await _strays(store, head, seen),
+        holder=Holder(holding.worker, holding.is_live, holding.expires) if holding is not None else None,
+        is_ready=head.ready,
+        today=workflow.version if workflow is not None else "",
+        initial=_initial(seen.log),
+        known_versions=await _known(store, (outline.version, _initial(seen.log)), workflow),
+        attempts=_attempts(workflow),
+        damage=damage,
+        last_good=_last_good(damage, head, seen.intervals),
+        missing=[
+            (entry.seq, entry.event.node if isinstance(entry.event, e.NodeCompleted) else "", why)
+            async for entry, _, why in damaged_blobs(store.blobs, seen.log, content=blobs)
+        ],
+        watchers=watchers,
+        unused=head.branch + 1 - len(seen.intervals),
+    )
+
+
+class _Seen:
+    """The current lineage, as far as it reads."""
+
+    def __init__(self) -> None:
+        self.log: list[Entry] = []
+        self.state = State()
+        self.intervals: list[Interval] = []
+        self.broken: Violation | None = None
+
+    async def look(self, store: Store, head: Head) -> None:
+        seq = 1
+        try:
+            branches = await branches_of(store, head, ancestors_only=True)
+            self.intervals = lineage(branches, head.branch, head.version)
+            for first, last in self.intervals:
+                async for record in records(store, head.run, first, last):
+                    seq = max(first, record.first)
+                    for place, event in enumerate(record.events(), record.first):
+                        if first <= place <= last:
+                            seq = place
+                            apply(self.state, event, place, record.time)
+                            self.log.append(Entry(place, record.branch, record.time, event))
+        except Damaged as damage:
+            self.broken = Violation(damage.seq or seq, "V1", str(damage))
+        except (Illegal, NotFound, *STRANGE) as error:
+            self.broken = Violation(seq, "V1", f"does not read: {error}")
+
+
+async def _damage(store: Store, run: RunId, key: bytes, seen: _Seen) -> list[Violation]:
+    """What is wrong with the log on the current lineage; the rest is for `verify` to tell, and harms nobody."""
+    found = [each for each in (await verify(store, run, key)).violations if each.invariant != "V10"]
+    matters = [each for each in found if _matters(each, seen.intervals)]
+    if len(matters) < len(
+        found
+    ):  # an epoch that was damaged on a branch that was left makes all later ones look too small
+        matters = [each for each in matters if each.invariant != "V11"]
+    return [*matters, *([seen.broken] if seen.broken else [])]
+
+
+def _matters(violation: Violation, intervals: list[Interval]) -> bool:
+    if not violation.seq or not intervals or violation.seq > intervals[-1][1]:  # the head, or what is behind it
+        return True
+    return any(first <= violation.seq <= last for first, last in intervals)
+
+
+def _last_good(damage: list[Violation], head: Head, intervals: list[Interval]) -> int:
+    """The last event of the lineage before the damage; 0 if there is none, if not even the branches can be read, or if the
+    log goes on after its head: then nothing can be appended."""
+    seq = min((each.seq for each in damage), default=1)
+    return 0 if seq > head.version else max((min(last, seq - 1) for first, last in intervals if first < seq), default=0)
+
+
+async def _strays(store: Store, head: Head, seen: _Seen) -> list[Stray]:
+    """The runs that this one depends on and that are not as its log expects."""
+    found: list[Stray] = []
+    for child in open_children(seen.state):
+        newest = await newest_of(store, child)
+        at = await store.head(newest)
+        holding = await store.holding(newest)
+        if at is None:
+            found.append(Stray(child, "child"))
+        elif at.closed and (holding is None or not holding.is_live):  # else its worker is about to tell
+            found.append(Stray(newest, "child", has_ended=True))
+    for child in map(RunId, seen.state.to_cancel()):
+        newest = await newest_of(store, child)
+        at, holding = await store.head(newest), await store.holding(newest)
+        is_open = at is not None and not at.closed
+        if is_open and await is_asked_to_stop(store, newest):
+            continue
+        if is_open or holding is None or not holding.is_live:  # else its worker is about to tell
+            found.append(Stray(child, "left"))
+    successor = RunId(seen.state.outline.successor)
+    if successor and seen.state.is_closed and await store.head(successor) is None:
+        found.append(Stray(successor, "successor"))
+    again = await store.head(head.run) if found else None
+    return found if again is not None and again.version == head.version else []
+
+
+def _initial(log: list[Entry]) -> str:
+    first = log[0].event if log else None
+    return first.version if isinstance(first, e.RunCreated) else ""
+
+
+async def _known(store: Store, versions: tuple[str, ...], workflow: Workflow[..., Any] | None) -> frozenset[str]:
+    """Which of these versions can be had: stored, or of the code that is here."""
+    known = {workflow.version} if workflow is not None else set()
+    for version in set(versions):
+        if version and await store.blobs.has(version):
+            known.add(version)
+    return frozenset(known)
+
+
+def _attempts(workflow: Workflow[..., Any] | None) -> dict[str, int]:
+    """How often the nodes that the workflow's module knows would be tried."""
+    around = getattr(workflow.fn, "__globals__", {}) if workflow is not None else {}
+    return {each.spec.name: each.spec.retry.attempts for each in around.values() if isinstance(each, Node)}

@@ -1,0 +1,210 @@
+"""What is the matter with a run, and putting it right: the doctor's two verbs.
+
+`diagnose` only looks. `recover` carries out what the diagnosis calls for, one remedy at a time, each in one append; it
+claims the run first and looks again before it touches anything, so that of many who recover at once one does, and a run
+that is consistent is not touched. It may be killed anywhere: whoever comes next finds what is left to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from outlast.client.evidence import Diagnosis, evidence_of
+from outlast.client.temporary_claim import Owner
+from outlast.engine.completion import cancel_left, created_of, ending_of, settle
+from outlast.engine.worker import Worker
+from outlast.errors import Claimed, Conflict, OutlastError, Overtaken, Refused
+from outlast.functions import registry
+from outlast.functions.decorators import Workflow
+from outlast.history import events as e
+from outlast.history.ids import RunId
+from outlast.ledger import Ledger, Pen
+from outlast.ledger.verification import STRANGE
+from outlast.lifecycle import decide
+from outlast.lifecycle.branch_plan import Turn, must_lead_on, unmet
+from outlast.lifecycle.diagnosis import Evidence, Finding, HandOver, Open, Rewrite, Say, Settle, diagnose
+from outlast.lifecycle.state import State
+from outlast.lifecycle.status import Status
+from outlast.store import Claim
+
+MOST = 8
+"""Remedies in a row, before a person should look."""
+
+
+class Healer(Owner):
+    """Diagnoses and recovers."""
+
+    def __init__(self, ledger: Ledger, worker: Worker | None, apps: tuple[str, ...]) -> None:
+        super().__init__(ledger, worker, apps)
+        self._treating = asyncio.Lock()
+
+    async def diagnose(self, run: RunId, *, blobs: bool = True) -> Diagnosis:
+        """What is the matter with a run, or that nothing is; it is not touched. Without `blobs` it is only looked whether
+        they are there, not what is in them."""
+        return _diagnosis(await self._evidence(run, blobs=blobs))
+
+    async def recover(self, run: RunId) -> list[Finding]:
+        """Repair what can be repaired without losing anything; returns what was found and repaired, in order."""
+        done: list[Finding] = []
+        async with self._treating:  # what is claimed in the name of one desk does not keep the same desk out
+            while len(done) < MOST:
+                found = _first(await self._evidence(run))
+                if found is None or not await self._treat(run, found):
+                    break
+                done.append(found)
+        return done
+
+    async def planned(self, run: RunId, finding: Finding) -> list[e.AnyEvent]:
+        """The events that recovering would append for this finding, on top of taking the run over."""
+        if finding.remedy is None or isinstance(finding.remedy, Rewrite | Settle):
+            return []
+        state, taken = await self._state(run), await self._taken(run)
+        if isinstance(finding.remedy, HandOver) or _is_left_to_a_person(state, taken, finding):
+            return taken
+        if isinstance(finding.remedy, Say):
+            return [*finding.remedy.events, _recovered(finding, state.outline.branch)]
+        return await self._branch(run, state, finding.remedy.turn)
+
+    async def _taken(self, run: RunId) -> list[e.AnyEvent]:
+        """What taking the run over would say."""
+        holding, head, state = await self._store.holding(run), await self._head(run), await self._state(run)
+        is_released = holding is None and (head.ready or state.status not in (Status.RUNNING, Status.COMPENSATING))
+        previous = holding.worker if holding is not None else ""
+        cause: decide.Cause = "claimed" if is_released else "expired"
+        return decide.take_over(state, head.epoch + 1, "the next worker", previous=previous, cause=cause)
+
+    async def _branch(self, run: RunId, state: State, turn: Turn) -> list[e.AnyEvent]:
+        branches = await self._branches(run)
+        then = await self._state_at(run, turn.cutoff)
+        try:
+            must_lead_on(turn, then)
+        except Refused as refusal:
+            turn = unmet(state, str(refusal))
+            then = await self._state_at(run, turn.cutoff)
+        return list(decide.open_branch(state, then, branches.values(), turn))
+
+    async def _evidence(self, run: RunId, *, claimed_by_us: bool = False, blobs: bool = False) -> Evidence:
+        return await evidence_of(
+            self._store,
+            run,
+            self._key,
+            workflow=await self._workflow_of(run),
+            watchers=self._news.count(run),
+            claimed_by_us=claimed_by_us,
+            blobs=blobs,
+        )
+
+    async def _workflow_of(self, run: RunId) -> Workflow[..., Any] | None:
+        """Its code, if this process knows it; none is imported for a diagnosis."""
+        try:
+            return registry.known((await created_of(self._store, run)).workflow)
+        except (OutlastError, *STRANGE):  # the doctor must be able to look at what does not read
+            return None
+
+    async def _treat(self, run: RunId, finding: Finding) -> bool:
+        """Carry one remedy out; False if there is nothing to be done any more, or somebody else is at it."""
+        if isinstance(finding.remedy, Rewrite):
+            return await self._rewrite(run)
+        if isinstance(finding.remedy, Settle):
+            return await self._settle(finding.remedy.run)
+        try:
+            claim = await self._claimed(run)
+        except Claimed:
+            return False
+        evidence = await self._evidence(run, claimed_by_us=True)
+        again = _first(evidence)
+        if again is None or again.code != finding.code:
+            await self._give_back(claim)
+            return False
+        try:
+            pen = await self._ledger.take_over(claim)
+            async with self._holding(pen, ready=True):
+                if not await self._follows_at_once(claim, evidence.version):
+                    raise Overtaken("something was said between the diagnosis and the takeover: look again")
+                if pen.state.outline.held <= evidence.state.outline.held or again.code == "D2":
+                    await self._apply(pen, again)
+        except Overtaken:  # a request has arrived: what is to be done may be something else now
+            return await self._treat(run, finding)
+        except Conflict:  # somebody else is at it
+            return False
+        return True
+
+    async def _follows_at_once(self, claim: Claim, version: int) -> bool:
+        """Whether the takeover is what comes next after the diagnosis."""
+        next_ones = await self._store.read(claim.run, version + 1, version + 1, 1)
+        return any(record.first == version + 1 and record.epoch == claim.epoch for record in next_ones)
+
+    async def _give_back(self, claim: Claim) -> None:
+        """Let go of a run as it was found."""
+        while True:
+            head = await self._head(claim.run)
+            if await self._store.release(claim.run, claim.worker, head.version, ready=head.ready):
+                return
+
+    async def _apply(self, pen: Pen, finding: Finding) -> None:
+        match finding.remedy:
+            case Open(turn):
+                try:
+                    await pen.turn(turn)
+                except Refused as refusal:
+                    if finding.code != "D2":
+                        raise
+                    await pen.turn(unmet(pen.state, str(refusal)))
+            case Say(events):
+                await pen.append([*events, _recovered(finding, pen.head.branch)])
+            case _:
+                pass  # to take it over was all there was to do
+
+    async def _rewrite(self, run: RunId) -> bool:
+        evidence = await self._evidence(run)
+        state = evidence.state
+        waits = [*state.waits.values(), *state.loose.values()]
+        return await self._store.rewrite(evidence.true, waits, closed=state.is_closed)
+
+    async def _settle(self, run: RunId) -> bool:
+        """See that everybody who has to know of the end of a run does, and that the children that it left are cancelled."""
+        head = await self._head(run)
+        if not head.closed:
+            await cancel_left(self._ledger, run, await self._state(run))
+            return True
+        ending, created = await ending_of(self._store, head), await created_of(self._store, run)
+        await settle(self._ledger, run, created, ending, await self._state(run))
+        return True
+
+    async def _must_be_sound(self, run: RunId) -> None:
+        """What goes on with a run goes on from a sound one: what can be repaired is, and what cannot be is refused."""
+        evidence = await self._evidence(run)
+        grave = [finding for finding in diagnose(evidence) if finding.code in ("G3", "G5")]
+        if grave:
+            raise Refused(f"run {run} cannot go on: {grave[0].sentence}. `outlast doctor {run}` says what can be done.")
+        found = _first(evidence)
+        if found is not None and not isinstance(found.remedy, HandOver):
+            await self.recover(run)
+
+
+def _diagnosis(evidence: Evidence) -> Diagnosis:
+    outline = evidence.state.outline
+    held = outline.reason or "no reason was given" if outline.held else ""
+    return Diagnosis(evidence.run, str(evidence.state.status), tuple(diagnose(evidence)), held)
+
+
+def _first(evidence: Evidence) -> Finding | None:
+    return next((finding for finding in diagnose(evidence) if finding.remedy is not None), None)
+
+
+def _is_left_to_a_person(state: State, taken: Sequence[e.AnyEvent], finding: Finding) -> bool:
+    """Whether taking the run over holds it: then a person decides, and nothing else is done. A jump is a person's word."""
+    holds = any(isinstance(event, e.RunFailed) for event in taken)
+    return holds and not state.outline.held and finding.code != "D2"
+
+
+def _recovered(finding: Finding, branch: int) -> e.RunRecovered:
+    return e.RunRecovered(
+        code=finding.code,
+        reason=finding.sentence,
+        evidence=finding.events,
+        previous_branch=branch,
+        new_branch=branch,
+    )

@@ -1,0 +1,117 @@
+"""What is read of runs to understand them: their story, their branches, and what two of them did differently (D1)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from outlast.errors import BadInput, Damaged, Illegal, NotFound
+from outlast.history.events import Value
+from outlast.history.ids import RunId
+from outlast.history.record import Entry
+from outlast.lifecycle import resume_plan
+from outlast.lifecycle.branching import BranchSummary, BranchTally
+from outlast.lifecycle.comparison import Comparison, Row, Side, compare, counted, ending_of, length_of, shared_upto
+from outlast.lifecycle.difference import Change, changes_between
+from outlast.lifecycle.narrative import LINES, Narrator, Story
+from outlast.store import Blobs
+from outlast.values.codec import fetched, is_elsewhere
+
+if TYPE_CHECKING:
+    from outlast.client.reader import Reader
+
+LARGEST = 4_000_000
+"""Values in blobs that are larger, in bytes, are compared as a whole and not looked into."""
+
+
+async def story_of(reader: Reader, run: RunId, branch: int | None, *, full: bool, lines: int = LINES) -> Story:
+    """The story of a run as a branch of it has it; what its other branches did meanwhile is read to be told as left."""
+    newest = await reader.newest(run)
+    intervals = await reader.lineage(run, branch)
+    narrator = Narrator(intervals, full=full)
+    async for entry in reader.events(run, everything=True):
+        if entry.seq > intervals[-1][1]:
+            break
+        try:
+            narrator.hear(entry)
+        except Illegal as objection:
+            raise Damaged(objection.reason, run=run, seq=entry.seq) from objection
+    outline, revival = narrator.state.outline, None
+    if outline.recoverable and not outline.held and outline.branch == newest:
+        log = [entry async for entry in reader.events(run)]
+        revival = resume_plan.after_failure(log, outline.failed_node)
+    return narrator.story(run, await reader.now(), newest=newest, lines=lines, revival=revival)
+
+
+async def branches_in(reader: Reader, run: RunId) -> list[BranchSummary]:
+    """All branches of a run, by one reading of its log."""
+    tally = BranchTally()
+    async for entry in reader.events(run, everything=True):
+        tally.hear(entry)
+    return tally.told()
+
+
+async def comparison_of(
+    reader: Reader, left: tuple[RunId, int | None], right: tuple[RunId, int | None], blobs: Blobs
+) -> Comparison:
+    """Two lineages side by side. What branches of one run share is counted and not read."""
+    (run, branch), (other, other_branch) = left, right
+    branch = await reader.newest(run) if branch is None else branch
+    other_branch = await reader.newest(other) if other_branch is None else other_branch
+    ours, theirs = await reader.lineage(run, branch), await reader.lineage(other, other_branch)
+    upto = shared_upto(ours, theirs) if run == other else 0
+    told = await _after(reader, run, branch, upto)
+    told_there = await _after(reader, other, other_branch, upto)
+    rows, moved, unremarkable = compare(told, told_there)
+    rows = [await _looked_into(row, blobs) for row in rows]
+    return Comparison(
+        Side(run, branch, length_of(ours), ending_of(told)),
+        Side(other, other_branch, length_of(theirs), ending_of(told_there)),
+        length_of(ours, upto),
+        rows,
+        counted(rows),
+        moved,
+        unremarkable,
+    )
+
+
+async def before(reader: Reader, run: RunId, branch: int | None) -> int:
+    """The number of the branch before that one, which is the current one unless it is named."""
+    number = await reader.newest(run) if branch is None else branch
+    if number < 1:
+        raise BadInput(f"run {run} has no branch before branch {number}: name another run or branch to compare with")
+    return number - 1
+
+
+async def _after(reader: Reader, run: RunId, branch: int, upto: int) -> list[Entry]:
+    return [entry async for entry in reader.events(run, branch=branch, after=upto)]
+
+
+async def _looked_into(row: Row, blobs: Blobs) -> Row:
+    """The row, with differences of values that are kept in blobs told by path too."""
+    if not any(_is_small_blob(change.old) or _is_small_blob(change.new) for change in row.changes):
+        return row
+    found: list[Change] = []
+    for change in row.changes:
+        if change.old is None or change.new is None:
+            found.append(change)
+            continue
+        old, new = await _fetched(change.old, blobs), await _fetched(change.new, blobs)
+        found += changes_between(old, new, change.path)
+    return msgspec.structs.replace(row, verdict="differs" if found else "same", changes=tuple(found))
+
+
+async def _fetched(raw: Value, blobs: Blobs) -> Value:
+    """What is kept elsewhere, if it can be had."""
+    try:
+        return await fetched(raw, blobs) if _is_small_blob(raw) else raw
+    except NotFound:
+        return raw
+
+
+def _is_small_blob(raw: Value | None) -> bool:
+    if raw is None or not is_elsewhere(raw):
+        return False
+    size = msgspec.json.decode(raw).get("size")
+    return isinstance(size, int) and size <= LARGEST

@@ -1,0 +1,101 @@
+"""Runs that runs start: created once their parent's log says so, looked after, and asked to stop when nobody wants them."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from outlast.engine import completion
+from outlast.errors import AlreadyExists, Gone, StoreError
+from outlast.functions import registry
+from outlast.functions.commands import ChildAsk
+from outlast.functions.workflow_import import found_at
+from outlast.history import events as e
+from outlast.history.ids import RunId
+from outlast.values.codec import stored
+from outlast.values.failures import failure_of
+from outlast.values.source_location import shown
+
+if TYPE_CHECKING:
+    from outlast.engine.outcomes import Outcomes
+    from outlast.engine.worker import Worker
+
+
+async def start(worker: Worker, parent: Outcomes, ask: ChildAsk, *, again: bool) -> None:
+    """See that a child is there, and if it has ended already, that its parent hears of it. `again` after a replay: then it
+    most likely is. Until then it counts as `starting`: the parent is not given back, nor does its end count as settled."""
+    pause = 0.05
+    try:
+        while parent.wants(ask):
+            try:
+                if again and await worker.store.head(ask.child) is not None:
+                    if (await completion.created_of(worker.store, ask.child)).parent != parent.run:
+                        await _refuse(worker, parent, ask)
+                    else:
+                        await _look_after(worker, ask.child)
+                else:
+                    await _create(worker, parent, ask)
+                return
+            except AlreadyExists:
+                again = True
+            except StoreError as error:
+                await worker.in_trouble(parent.run, error, pause)
+                pause = min(pause * 2, 5.0)
+    finally:
+        parent.starting -= 1
+
+
+async def cancel(worker: Worker, parent: Outcomes, child: RunId) -> None:
+    """Ask a child to stop that its parent no longer waits for; a troubled store is asked again."""
+    while True:
+        await parent.children_started()  # it may be one that is not there yet
+        try:
+            asked = await completion.cancel(worker.ledger, child, "its parent no longer waits for it")
+        except StoreError as error:
+            await worker.in_trouble(child, error, 0.5)
+        else:
+            worker.take_on(asked or child)  # whoever it is has to hear of it
+            return
+
+
+async def _create(worker: Worker, parent: Outcomes, ask: ChildAsk) -> None:
+    spec, options = ask.workflow.spec, ask.workflow.start
+    created = e.RunCreated(
+        workflow=spec.name,
+        version=await worker.definitions.keep(ask.workflow),
+        params=await stored(ask.packed.inputs, worker.store.blobs),
+        parent=parent.run,
+        parent_node=ask.node,
+        as_child=ask.given and ask.child,
+        root=parent.created.root,
+        on_restart=spec.on_restart,
+        entry=found_at(spec),
+        title=options.get("title", ""),
+        tags=options.get("tags", ()),
+    )
+    if worker.room and registry.known(spec.name) is not None:
+        await worker.start(ask.child, ask.workflow, created, ask.packed.args, ask.packed.kwargs)
+    else:
+        await worker.ledger.create_ready(ask.child, created)
+        worker.take_on(ask.child)
+
+
+async def _refuse(worker: Worker, parent: Outcomes, ask: ChildAsk) -> None:
+    """Its id is that of a run which is not a child of this one: the parent receives a failure."""
+    taken = AlreadyExists(
+        f"{shown(ask.where)}: there is a run {ask.child} already, and it is no child of run {parent.run}"
+    )
+    failure = failure_of(taken)
+    with suppress(Gone):
+        await worker.ledger.deliver(parent.run, [e.ChildEnded(child=ask.child, status="failed", error=failure)])
+
+
+async def _look_after(worker: Worker, child: RunId) -> None:
+    """See that a child is advanced, or whatever it goes on as by now; if that ended while nobody could be told, it is
+    claimed, and its end told."""
+    newest = await completion.newest_of(worker.store, child)
+    worker.take_on(newest)
+    head = await worker.store.head(newest)
+    if head is not None and head.closed and newest not in worker.drivers:
+        for claim in await worker.claim(runs=[newest]):
+            await worker.arrivals.adopt(claim)

@@ -1,0 +1,36 @@
+"""Versions: definitions by what is in them, stored beside the log before an event names them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from outlast.errors import NotFound
+from outlast.store import BlobRef, Blobs
+
+if TYPE_CHECKING:
+    from outlast.functions.decorators import Workflow
+
+
+class Definitions:
+    """The definitions that this process knows to be stored."""
+
+    def __init__(self, blobs: Blobs) -> None:
+        self._blobs = blobs
+        self._kept: set[str] = set()
+
+    async def keep(self, workflow: Workflow[..., Any]) -> str:
+        """The version of a workflow, whose definition is stored when this returns."""
+        version = workflow.version
+        if version not in self._kept:
+            if not await self._blobs.has(version):
+                await self._blobs.put(workflow.document)
+            self._kept.add(version)
+        return version
+
+
+async def definition_of(blobs: Blobs, version: str) -> bytes:
+    """The stored definition of a version; `NotFound` if it is not there."""
+    try:
+        return b"".join([chunk async for chunk in blobs.open(BlobRef(version, 0))])
+    except NotFound:
+        raise NotFound(f"the definition of version {version[:12]} is not stored here") from None

@@ -1,0 +1,39 @@
+"""What a person gives a node by hand is checked against the node's signature before anything is appended."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from outlast.errors import BadInput
+from outlast.functions.decorators import Workflow
+from outlast.functions.dry_replay import asked_at
+from outlast.history import events as e
+from outlast.history.ids import RunId
+from outlast.lifecycle.branch_plan import Turn
+from outlast.store import Store
+
+
+async def must_fit(store: Store, run: RunId, workflow: Workflow[..., Any], turn: Turn) -> None:
+    """Raise `BadInput` if the edited inputs or the edited output of a branch do not fit the node they are for.
+
+    The node is found by a replay up to the branch point. If the code does not replay, nothing is refused here: whoever
+    advances the run holds it, and names the difference."""
+    for word in turn.then:
+        match word:
+            case e.NodeScheduled(node=node, inputs=inputs) if inputs is not e.NULL:
+                ask = await asked_at(store, run, workflow, node, turn.cutoff)
+                if ask is not None:
+                    ask.arguments.must_take(inputs)
+            case e.NodeCompleted(node=node, output=output):
+                ask = await asked_at(store, run, workflow, node, turn.cutoff)
+                if ask is not None:
+                    _must_be_returned(ask.arguments.returns.decode, node, output, ask.arguments.shown)
+            case _:
+                pass
+
+
+def _must_be_returned(decode: Any, node: str, output: e.Value, signature: str) -> None:
+    try:
+        decode(output)
+    except BadInput as error:
+        raise BadInput(f"the output of node {node}: {error}; the signature is {signature}") from error

@@ -1,0 +1,81 @@
+"""A node that need not be done again on a new branch, because its result over there still holds."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from outlast.errors import BadInput, Damaged, Illegal, NotFound
+from outlast.history import events as e
+from outlast.history.record import Entry
+from outlast.ledger import Pen
+from outlast.ledger.reading import left_behind
+from outlast.ledger.verification import STRANGE
+from outlast.lifecycle.adoption import Adoptable, adoptable
+from outlast.lifecycle.state import NodeState
+from outlast.store import Head
+from outlast.values.codec import fetched
+
+if TYPE_CHECKING:
+    from outlast.engine.outcomes import Outcomes
+    from outlast.functions.commands import NodeAsk
+
+
+log = logging.getLogger("outlast.engine")
+
+BACK = 8
+"""Branches that are looked back over for results nobody has taken over yet, because one turn soon followed the other."""
+
+
+async def adoptable_by(pen: Pen) -> dict[str, Adoptable]:
+    """What the current branch of a run may take over from the one before it, and what that one could have. What does not
+    read as it was written is done again."""
+    try:
+        return await _adoptable_by(pen)
+    except (Damaged, Illegal, *STRANGE) as error:
+        log.warning("run %s takes nothing over from the branch it left, which is damaged: %s", pen.run, error)
+        return {}
+
+
+async def _adoptable_by(pen: Pen) -> dict[str, Adoptable]:
+    turns: list[tuple[e.BranchOpened, list[Entry]]] = []
+    head: Head | None = pen.head
+    while head is not None and head.branch and len(turns) < BACK:
+        opened, left, head = await left_behind(pen.store, head, pen.key)
+        turns.append((opened, left))
+        if any(isinstance(entry.event, e.RunCompleted | e.RunContinued) for entry in left):
+            break  # that branch had all it wanted
+    found: dict[str, Adoptable] = {}
+    for opened, left in reversed(turns):
+        if found or left:
+            found = adoptable(opened, await pen.state_at(opened.cutoff), left, found)
+    return found
+
+
+def adopt(driver: Outcomes, ask: NodeAsk) -> bool:
+    """Take a result over instead of beginning an attempt, if there is one for just this node, code and inputs."""
+    found = found_for(driver, ask, ask)
+    driver.adoptable.pop(ask.name, None)
+    if found is None:
+        return False
+    driver.worker.spawn(_adopt(driver, ask, found))
+    return True
+
+
+def found_for(driver: Outcomes, ask: NodeAsk, asked: NodeAsk | NodeState) -> Adoptable | None:
+    """The result that this node need not be done again for; none if a person gave it something (`asked` knows)."""
+    found = driver.adoptable.get(ask.name)
+    if found is None or found.hash != ask.hash or found.code != ask.spec.code or asked.given is not None:
+        return None
+    return found
+
+
+async def _adopt(driver: Outcomes, ask: NodeAsk, found: Adoptable) -> None:
+    try:
+        value = ask.arguments.returns.decode(await fetched(found.output, driver.worker.store.blobs))
+    except (BadInput, NotFound) as error:
+        log.warning("run %s: the result of node %s cannot be taken over: %s", driver.run, ask.name, error)
+        driver.attempts.begin(ask)
+        return
+    driver.completed(ask, ask.attempt, found.output, value, e.NO_TIME, adopted=found.seq)
+    await driver.write()

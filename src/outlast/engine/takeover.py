@@ -1,0 +1,277 @@
+"""Runs that come to a worker from their log: claimed because their owner died or gave them back, or its own once more after
+something went wrong with them.
+
+What stands in the log decides what becomes of a run that arrives. One that is over is seen out: whoever has to hear of its
+end does. One that stands still, or whose code is not known here, is given back. The others are replayed and driven on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+from outlast.engine.branch_requests import turn_as_requested
+from outlast.engine.completion import cancel_left, created_of, end_as_asked, ending_of, settle
+from outlast.engine.driver import Driver
+from outlast.engine.requests import DIVERGED
+from outlast.engine.shielded_tasks import Duties
+from outlast.errors import Conflict, Damaged, Held, NotFound, OutlastError, Overtaken, StoreError
+from outlast.functions import registry
+from outlast.functions.code import Code
+from outlast.functions.decorators import Workflow
+from outlast.functions.replay import Divergence, Replay
+from outlast.history import events as e
+from outlast.history.ids import RunId
+from outlast.ledger import Pen
+from outlast.lifecycle.decide import ends_at_once, next_request
+from outlast.lifecycle.state import State
+from outlast.lifecycle.status import Status
+from outlast.store import Claim
+from outlast.values.failures import kind_of
+
+if TYPE_CHECKING:
+    from outlast.engine.worker import Worker
+
+log = logging.getLogger("outlast.engine")
+
+FALLS_BEFORE_HOLD = 3
+"""How often a driver may fail over one run before a person is asked."""
+
+
+class Recovered:
+    """How many interrupted runs were taken over, and what became of them."""
+
+    def __init__(self) -> None:
+        self.resumed = 0
+        self.held = 0
+
+    def count(self, claim: Claim, state: State) -> None:
+        """Log and count an interrupted run that was taken over, as it is now."""
+        why = f"worker {claim.previous} {_ENDED[claim.cause]}"
+        if state.outline.held:
+            self.held += 1
+            log.warning("run %s was interrupted (%s) and is held: %s", claim.run, why, state.outline.reason)
+        else:
+            self.resumed += 1
+            log.info("run %s was interrupted (%s) and is resumed", claim.run, why)
+
+
+_ENDED = {"dead": "died", "expired": "did not renew its claim", "claimed": "released it"}
+
+
+def _is_interrupted(claim: Claim, state: State) -> bool:
+    """Whether somebody worked on the run when its claim ended. One that was released, or that only waited, was not
+    interrupted."""
+    is_running = state.outline.held or state.status in (Status.RUNNING, Status.COMPENSATING)
+    return claim.cause != "claimed" and is_running
+
+
+class Arrivals:
+    """The runs that are about to be a worker's. `hold` also holds interrupted ones that would resume."""
+
+    def __init__(self, worker: Worker, *, hold: bool) -> None:
+        self._worker = worker
+        self._hold = hold
+        self.recovered = Recovered()
+        self._claimed_twice: set[RunId] = set()
+        """Runs that were claimed here once more while they were taken up. Their claim is of a greater epoch than their log:
+        an append does not give it back."""
+        self._arriving: set[RunId] = set()
+        self._postponed: set[RunId] = set()
+        self._falls: dict[RunId, int] = {}
+        self.duties = Duties()
+        """What the ends of runs owe to others: once a run that is over was given back, nobody looks at that."""
+        self._indebted: set[RunId] = set()
+        """Runs that are over, of which somebody could not be told yet."""
+
+    def __len__(self) -> int:
+        """How many there are at this moment."""
+        return len(self._arriving)
+
+    def __contains__(self, run: RunId) -> bool:
+        return run in self._arriving
+
+    def expects(self, run: RunId) -> bool:
+        """Whether this run is on its way, or will be tried again."""
+        return run in self._arriving or run in self._postponed
+
+    def see_off(self, run: RunId) -> None:
+        """If nobody here has the run in hand any more, nothing of its claims is to be left."""
+        if run in self._claimed_twice and not self._worker.knows(run):
+            self._claimed_twice.discard(run)
+            self._worker.spawn(self._let_go(run))
+
+    async def _let_go(self, run: RunId) -> None:
+        worker = self._worker
+        while not worker.knows(run):
+            try:
+                head = await worker.store.head(run)
+                if head is None or await worker.store.release(run, worker.id, head.version, ready=head.ready):
+                    return
+            except StoreError as error:
+                await worker.in_trouble(run, error, 0.5)
+
+    def has_ended_well(self, run: RunId) -> None:
+        """It came to its last word: what went wrong with it before no longer counts."""
+        self._falls.pop(run, None)
+
+    @property
+    def owe(self) -> bool:
+        """Whether something has to be seen to of runs that are over. Nobody would, if their claims were given back: who lets
+        them run out leaves that to others."""
+        return bool(self._indebted or self.duties)
+
+    def is_not_told(self, run: RunId, error: OutlastError) -> None:
+        """The end of this run could not be told to whoever has to know."""
+        log.warning("the end of run %s could not be told yet: %s", run, error)
+        self._indebted.add(run)
+        self.take_up_again(run, error)
+
+    # --- from others, or once more
+
+    async def adopt(self, claim: Claim) -> None:
+        """Take over a claimed run and go on with it."""
+        if claim.run in self._arriving:
+            self._claimed_twice.add(claim.run)
+            return
+        self._arriving.add(claim.run)
+        try:
+            old = self._worker.drivers.get(claim.run)
+            if old is not None and old.pen.epoch > claim.epoch:
+                return  # claimed twice at once, and the later claim was taken up first
+            if old is not None:
+                old.leave()
+            pen = await self._worker.ledger.take_over(claim, hold=self._hold)
+            is_interrupted = _is_interrupted(claim, pen.state)
+            await self._go_on(pen)
+            if is_interrupted:
+                self.recovered.count(claim, pen.state)
+        except Conflict as error:
+            log.info("run %s is another worker's now: %s", claim.run, error)
+        except Damaged as error:
+            log.error("run %s cannot be taken over: %s", claim.run, error)
+        except StoreError as error:
+            log.warning("run %s could not be taken over now: %s", claim.run, error)
+            self.take_up_again(claim.run, error)
+        except Exception as error:
+            self._fall(claim.run, error)
+        finally:
+            self._has_arrived(claim.run)
+
+    async def go_on_with(self, pen: Pen) -> None:
+        """Go on with a run that is owned already, from its log: what it was going to do has changed."""
+        self._arriving.add(pen.run)
+        try:
+            await self._go_on(pen)
+        except Conflict as error:
+            log.info("run %s is another worker's now: %s", pen.run, error)
+        except OutlastError as error:
+            log.warning("run %s could not be taken up now: %s", pen.run, error)
+            self.take_up_again(pen.run, error)
+        except Exception as error:
+            self._fall(pen.run, error)
+        finally:
+            self._has_arrived(pen.run)
+
+    def _has_arrived(self, run: RunId) -> None:
+        self._arriving.discard(run)
+        self.see_off(run)
+
+    def _fall(self, run: RunId, error: Exception) -> None:
+        """Nobody foresaw this. The claim is ours, so nobody else would go on with the run."""
+        log.error("run %s could not be taken up, and is tried again", run, exc_info=error)
+        self.take_up_again(run, error)
+
+    # --- what becomes of them
+
+    async def _go_on(self, pen: Pen) -> None:
+        await turn_as_requested(pen)
+        for child in await cancel_left(self._worker.ledger, pen.run, pen.state):
+            self._worker.take_on(child)
+        state = pen.state
+        created = await created_of(self._worker.store, pen.run)
+        workflow = registry.known(created.workflow)
+        request = next_request(state)
+        is_cancelled = isinstance(request, e.CancelRequested)
+        if state.is_closed or (isinstance(request, e.CancelRequested) and ends_at_once(state, request)):
+            await self.duties.see_through(self._see_out(pen, created))
+        elif workflow is None or (state.outline.base in ("paused", "failed") and not is_cancelled):
+            while not await pen.let_go(ready=workflow is None):
+                pass
+        elif self._worker.is_draining:  # whatever made it take this one up, nothing more begins here
+            while not await pen.let_go(ready=True):
+                pass
+        else:
+            await self._replay(pen, workflow, created)
+
+    async def _see_out(self, pen: Pen, created: e.RunCreated, error: e.Failure | None = None) -> None:
+        """Do what the end of a run owes to others; one that is to end is ended first, without its clean-up, which could not
+        start because of the `error`."""
+        if pen.state.is_closed:
+            ending = await ending_of(self._worker.store, pen.head)
+            await settle(self._worker.ledger, pen.run, created, ending, pen.state)
+            if isinstance(ending, e.RunContinued):
+                self._worker.take_on(RunId(ending.successor))
+        else:
+            await end_as_asked(self._worker.ledger, pen, error)
+        while not await pen.let_go():
+            pass
+        self._indebted.discard(pen.run)
+        self._worker.leave_out(pen.run)
+
+    async def _replay(self, pen: Pen, workflow: Workflow[..., Any], created: e.RunCreated) -> None:
+        code = Code(pen.run, workflow, self._worker.context)
+        driver = Driver(self._worker, code, created, pen)
+        self._worker.drivers[pen.run] = driver
+        replay = Replay(code, created, pen)
+        falls = self._falls.get(pen.run, 0)
+        try:
+            if falls >= FALLS_BEFORE_HOLD:
+                self._falls.pop(pen.run, None)
+                await self._stop_at(driver, e.Failure(kind_of(Held), f"it could not be driven, {falls} times in a row"))
+                return
+            await replay.run()
+            await driver.go_on(replay.news, replay.args, replay.kwargs)
+        except Divergence as difference:
+            log.error("run %s cannot go on, its code has changed: %s", pen.run, difference)
+            said = f"the workflow's code no longer does what its log holds: {difference}"
+            await self._stop_at(driver, e.Failure(DIVERGED, said, category="permanent"))
+        except (NotFound, Damaged) as error:
+            await self._stop_at(driver, e.Failure(kind_of(type(error)), str(error), category="permanent"))
+        except BaseException:
+            driver.leave()
+            raise
+
+    async def _stop_at(self, driver: Driver, failure: e.Failure) -> None:
+        """The code of a run cannot go on: it is held, or if somebody cancelled it, ended without its clean-up."""
+        if isinstance(next_request(driver.pen.state), e.CancelRequested):
+            driver.leave()
+            await self.duties.see_through(self._see_out(driver.pen, driver.created, failure))
+        else:
+            await driver.hold(failure)
+
+    # --- after something went wrong
+
+    def take_up_again(self, run: RunId, error: BaseException) -> None:
+        """Something went wrong with a run that is still ours: after a while it is claimed anew and replayed."""
+        if self._worker.is_closing:
+            return
+        self._falls[run] = self._falls.get(run, 0) + (not isinstance(error, StoreError | Overtaken))
+        self._postponed.add(run)
+        self._worker.spawn(self._take_up_later(run, min(5.0, 0.1 * 2 ** self._falls[run])))
+
+    async def _take_up_later(self, run: RunId, delay: float) -> None:
+        await asyncio.sleep(delay)
+        self._postponed.discard(run)
+        if run in self._worker.drivers or self._worker.is_closing:
+            return
+        try:
+            claims = await self._worker.claim(runs=[run])
+        except StoreError as error:
+            self.take_up_again(run, error)
+            return
+        if not claims:  # it is another's
+            self._indebted.discard(run)
+        for claim in claims:
+            await self.adopt(claim)

@@ -1,0 +1,202 @@
+"""What a node can do and ask while it runs: keep a checkpoint, tell its progress, know who it is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Generator
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Raw
+
+from outlast.errors import BadInput, NotDurable
+from outlast.execution import remote
+from outlast.execution.partial_file import FINISHED, INTERRUPTED, Stage, Written
+from outlast.execution.stopping import Stopped
+from outlast.history import events as e
+from outlast.values.codec import codec_for, encode, stored
+from outlast.values.context import Speaker, speaker
+from outlast.values.not_storable import name_of
+from outlast.values.scalars import GREATEST, LEAST
+from outlast.values.secret_patterns import masked
+from outlast.values.source_location import shown, user_place
+
+if TYPE_CHECKING:
+    from outlast.functions.commands import NodeAsk
+
+
+LONGEST_REMARK = 1_000
+"""How many characters of what is told with the progress are kept."""
+
+
+class Inside(Speaker, eq=False, kw_only=True):
+    """One attempt of a node, seen from inside. `kept` is what an earlier attempt kept by a checkpoint; `unfinished` are the
+    files that it is writing, by their hidden names."""
+
+    ask: NodeAsk
+    is_stopped: bool = False
+    kept: e.Value | None = None
+    unfinished: dict[str, Written] | None = None
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        return self.ask.driver.worker.loop
+
+    @property
+    def is_threaded(self) -> bool:
+        return self.ask.spec.run_in == "thread"
+
+    @property
+    def token(self) -> str:
+        return token_of(self.ask)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the attempt has had its outcome. What was left running in a thread is then nobody's."""
+        return self.ask.inside is not self
+
+    async def keep(self, raw: e.Value) -> bool:
+        """Keep a checkpoint durably. True if the attempt is to end there."""
+        driver = self.ask.driver
+        if self.is_over or self.ask.key not in driver.code.open:
+            return True  # its outcome is in the log, or about to be: nothing may follow it there
+        data = await stored(raw, driver.worker.store.blobs)
+        self.kept = raw
+        await driver.record(e.NodeCheckpointed(node=self.ask.name, attempt=self.attempt, data=data))
+        return driver.is_winding_down and self.ask.spec.repeatable
+
+    async def keep_here(self, raw: e.Value) -> None:
+        """The same for an async node. One that is to end is cancelled as a whole, whichever of its tasks this is."""
+        if not await self.keep(raw) or self.is_stopped:
+            return  # one that was stopped already may keep what it has while it cleans up
+        if self.ask.task is None:
+            raise asyncio.CancelledError
+        self.is_stopped = True
+        self.ask.task.cancel()
+        await self.loop.create_future()
+
+    def tell_written(self, stage: Stage, written: Written) -> None:
+        """It begins to write a file, or has ended that; from any thread."""
+        if self.unfinished is None:
+            self.unfinished = {}
+        if stage == "begun":
+            self.unfinished[written.hidden] = written
+            return
+        self.unfinished.pop(written.hidden, None)
+        if stage == "finished":
+            self.say("INFO", FINISHED, written.given)
+        else:
+            self.say("WARNING", INTERRUPTED, written.kept)
+
+    def end(self) -> None:
+        """The attempt is over. Files whose writer was killed, or goes on where nobody waits for it, are kept as they are."""
+        if self.unfinished:
+            for written in list(self.unfinished.values()):
+                if (kept := written.keep_partial()) is not None:
+                    self.tell_written("interrupted", kept)
+        if self.begun:
+            super().end()
+
+
+def token_of(ask: NodeAsk) -> str:
+    """The same for every attempt of a node, until a person goes back and has it done again."""
+    return f"{ask.driver.run}/{ask.name}/{ask.driver.pen.state.outline.generation}"
+
+
+class Kept(Awaitable[None]):
+    """What `checkpoint` gives: in an async node, await it."""
+
+    def __init__(self, saving: Any = None) -> None:
+        self._saving = saving
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        if self._saving is not None:
+            yield from self._saving.__await__()
+
+
+def checkpoint(value: Any) -> Kept:
+    """Keep how far this node has come, durably: after a crash its next attempt finds it by `last_checkpoint`.
+
+    Await it in an async node; in a plain one it returns when the value is kept. If the run is being paused the node ends
+    here: an async one is cancelled, in a plain one `Stopped` is raised, which `except Exception` does not catch."""
+    raw = encode(value, where="checkpoint")
+    if (here := remote.current()) is not None:
+        here.checkpoint(bytes(raw))
+        return Kept()
+    attempt = _here("checkpoint()")
+    if not attempt.is_threaded:
+        return Kept(attempt.keep_here(raw))
+    if asyncio.run_coroutine_threadsafe(attempt.keep(raw), attempt.loop).result():
+        attempt.is_stopped = True
+        raise Stopped(f"node {attempt.node} ends at its checkpoint")
+    return Kept()
+
+
+def last_checkpoint(default: Any = None) -> Any:
+    """What this node last kept by `checkpoint`, in this attempt or an earlier one, else `default`."""
+    here = remote.current()
+    kept = here.attempt.checkpoint if here is not None else _here("last_checkpoint()").kept
+    return default if kept is None else codec_for(Any).decode(kept)
+
+
+def progress(done: float, total: float | None = None, text: str = "") -> None:
+    """Tell how far this node is. It is shown while the run goes on, and is not a fact: a crash may lose it."""
+    told: dict[str, Any] = {"done": _number(done, "done"), "total": None if total is None else _number(total, "total")}
+    told["text"] = masked(str(text)).encode(errors="backslashreplace").decode()[:LONGEST_REMARK]
+    if (here := remote.current()) is not None:
+        here.progress(told)
+        return
+    attempt = _here("progress()")
+    told = {"node": attempt.ask.name, **told}
+    attempt.loop.call_soon_threadsafe(attempt.ask.driver.worker.progress.tell, attempt.run, told)
+
+
+def _number(value: Any, where: str) -> float:
+    """A number that can be stored, of whatever class it was."""
+    try:
+        number = value if type(value) is int and LEAST <= value <= GREATEST else float(value)
+        if isfinite(number):
+            return number
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise BadInput(
+        f"progress: {where} is a number, not {name_of(type(value)) if not isinstance(value, float) else value}"
+    )
+
+
+def token() -> str:
+    """A text that is the same for every attempt of this node: give it to services that can tell a repeated request."""
+    here = remote.current()
+    return here.attempt.token if here is not None else _here("token()").token
+
+
+def feedback(default: Any = None) -> Any:
+    """What a person gave this node along when they had it done again, else `default`."""
+    here = remote.current()
+    if here is not None:
+        raw = here.attempt.feedback
+    else:
+        given = _here("feedback()").ask.given
+        raw = None if given is None else given.feedback
+    return default if raw is None or bytes(raw) == b"null" else codec_for(Any).decode(Raw(raw))
+
+
+def attempt() -> int:
+    """Which attempt of the node this is, counted from 1."""
+    here = remote.current()
+    return here.attempt.attempt if here is not None else _here("attempt()").attempt
+
+
+def is_stopping() -> bool:
+    """Whether nobody waits for this attempt any more: a plain node that works in a loop should look, and return."""
+    if (here := remote.current()) is not None:
+        return here.is_stopping
+    attempt = _here("is_stopping()")
+    return attempt.is_stopped or attempt.is_over
+
+
+def _here(what: str) -> Inside:
+    found = speaker()
+    if not isinstance(found, Inside):
+        raise NotDurable(f"{shown(user_place())}: {what} is called outside a node: call it in the code of a node")
+    return found

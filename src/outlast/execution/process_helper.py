@@ -1,0 +1,188 @@
+"""One helper process, as the pool sees it: started, called, killed and reaped."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any, TypeAlias
+
+import msgspec
+
+from outlast.execution import process_entry
+from outlast.execution.process_wire import GRACE, PREFIX, Ack, AttemptInfo, Call, Note, opening, read_note
+from outlast.history.events import Failure
+from outlast.values.codec import decode
+
+OnMessage: TypeAlias = Callable[[str, Any], object]
+"""Is told ("checkpoint", bytes), ("progress", dict), ("line", dict) and ("output", dict); what it returns is awaited if
+it can be. True, for a checkpoint, ends the call there."""
+Confirm: TypeAlias = Callable[[], Awaitable[None]]
+"""Returns when the attempt may begin."""
+
+_PATH = "OUTLAST_HELPER_PATH"
+# Not `-m`: where the interpreter finds this package may be known to the path of this process only.
+_START = (
+    f"import os, sys; sys.path[:] = os.environ.pop({_PATH!r}).split('\\n'); del sys.argv[0]; "
+    "from outlast.execution.process_child import main; main()"
+)
+_read_failure = msgspec.json.Decoder(Failure).decode
+
+
+async def certain() -> None:
+    """Nothing has to be confirmed."""
+
+
+class ProcessDied(Exception):
+    """The helper process ended while it ran the call, or could not be started; the message says how it ended."""
+
+
+class HelperProcess:
+    """One helper, as seen from here."""
+
+    def __init__(self, process: asyncio.subprocess.Process, channel: socket.socket) -> None:
+        self._process = process
+        self._channel = channel
+        self._loop = asyncio.get_running_loop()
+        self._number = 0
+        self.end = asyncio.create_task(self._reap())
+        """Done when the process is gone; its exit code."""
+
+    @classmethod
+    async def started(cls) -> HelperProcess:
+        if process_entry.is_loading:
+            raise ProcessDied(
+                "a script that is loaded into a helper process would start more of them, without end; "
+                'put what it does under: if __name__ == "__main__"'
+            )
+        near, far = socket.socketpair()
+        near.setblocking(False)
+        try:
+            with far:
+                process = await asyncio.create_subprocess_exec(
+                    *_command(), stdin=far.fileno(), env=_environment(), start_new_session=True
+                )
+        except OSError as error:
+            near.close()
+            raise ProcessDied(f"a helper process could not be started: {error}") from error
+        except BaseException:
+            near.close()
+            raise
+        return cls(process, near)
+
+    def is_alive(self) -> bool:
+        """Whether an idle helper can be used: it may have been killed while nobody looked."""
+        try:
+            return self._process.returncode is None and bool(self._channel.recv(1, socket.MSG_PEEK))
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+
+    async def call(
+        self, entry: str, main: str, inputs: bytes, attempt: AttemptInfo, on_message: OnMessage | None
+    ) -> bytes | Failure:
+        self._number += 1
+        try:
+            await self._send(Call(self._number, entry, main, attempt), inputs)
+            while True:
+                note, body = await self._receive()
+                if note.kind == "done":
+                    return body
+                if note.kind == "failed":
+                    return _read_failure(body)
+                await self._pass_on(note, body, on_message)
+        except _Silence:
+            code = await self.put_down()
+            raise ProcessDied(f"the helper process ended while it ran {entry}: {_told(code)}") from None
+
+    def kill(self) -> None:
+        """End the process, and what it has started, now."""
+        if self._process.returncode is None:
+            self._kill_group()
+
+    async def put_down(self) -> int:
+        """Kill the process if it still runs, and wait until it is gone; its exit code. No call may be under way."""
+        self.kill()
+        self._channel.close()
+        return await asyncio.shield(self.end)
+
+    async def dismiss(self) -> None:
+        """Let an idle helper leave in good order, if it does so soon."""
+        self._channel.close()
+        await asyncio.wait([self.end], timeout=GRACE)
+        await self.put_down()
+
+    async def _pass_on(self, note: Note, body: bytes, on_message: OnMessage | None) -> None:
+        # A thread that outlived an earlier call may still speak of that.
+        heard: object = None
+        if on_message is not None and note.call == self._number:
+            heard = on_message(note.kind, body if note.kind == "checkpoint" else decode(body))
+            if inspect.isawaitable(heard):
+                heard = await heard
+        if note.kind == "checkpoint":
+            await self._send(Ack(note.serial, heard is True), b"")
+        # What is there already is received without a pause, and a talkative helper must not keep others from their turn.
+        await asyncio.sleep(0)
+
+    async def _send(self, head: Call | Ack, body: bytes) -> None:
+        try:
+            await self._loop.sock_sendall(self._channel, opening(head, body))
+            await self._loop.sock_sendall(self._channel, body)
+        except OSError:
+            raise _Silence from None
+
+    async def _receive(self) -> tuple[Note, bytes]:
+        head_size, body_size = PREFIX.unpack(await self._exactly(PREFIX.size))
+        note = read_note(await self._exactly(head_size))
+        return note, bytes(await self._exactly(body_size))
+
+    async def _exactly(self, size: int) -> bytearray:
+        buffer = bytearray(size)
+        view = memoryview(buffer)
+        while len(view):
+            try:
+                count = await self._loop.sock_recv_into(self._channel, view)
+            except OSError:
+                count = 0
+            if not count:
+                raise _Silence
+            view = view[count:]
+        return buffer
+
+    async def _reap(self) -> int:
+        code = await self._process.wait()
+        self._kill_group()  # what it started must neither outlive it nor hold its channel open
+        return code
+
+    def _kill_group(self) -> None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+
+class _Silence(Exception):
+    """The other end of the channel is closed."""
+
+
+def _command() -> list[str]:
+    flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
+    return [sys.executable, *flags, "-c", _START, *map(str, sys.argv)]
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, _PATH: "\n".join(map(str, sys.path))}
+
+
+def _told(code: int) -> str:
+    if code >= 0:
+        return f"it exited with code {code}"
+    try:
+        return f"it was killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"it was killed by signal {-code}"

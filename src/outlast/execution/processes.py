@@ -1,0 +1,90 @@
+"""A pool of helper processes for functions that are busy with the CPU, and that can be stopped in the middle of it.
+
+A helper is a fresh interpreter with the path, the arguments, the environment and the working directory that this process
+has when it starts it; it is used for one call after the other. It leads a session of its own: a Ctrl-C at the terminal does
+not reach it, and when it is killed, so is whatever it has started. It ends when this process does, however that ends (a
+helper in C code that does not let go of the interpreter ends as soon as it does).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+from outlast.errors import BadInput
+from outlast.execution.process_helper import Confirm, HelperProcess, OnMessage, ProcessDied, certain
+from outlast.execution.process_wire import AttemptInfo
+from outlast.history.events import Failure
+
+__all__ = ["AttemptInfo", "OnMessage", "PoolClosed", "ProcessDied", "ProcessPool"]
+
+
+class PoolClosed(ProcessDied):
+    """The pool was closed before the call had its answer."""
+
+
+class ProcessPool:
+    """At most `size` helper processes, started when they are first needed. Use it on one event loop, and close it."""
+
+    def __init__(self, size: int | None = None) -> None:
+        self._size = os.cpu_count() or 1 if size is None else size
+        if self._size < 1:
+            raise BadInput(f"a pool of {size} processes cannot run anything")
+        self._slots = asyncio.Semaphore(self._size)
+        self._starting = asyncio.Lock()
+        self._idle: list[HelperProcess] = []
+        self._living: set[HelperProcess] = set()
+        self._is_closed = False
+
+    async def run(
+        self,
+        entry: str,
+        main: str,
+        inputs: bytes,
+        attempt: AttemptInfo,
+        *,
+        on_message: OnMessage | None = None,
+        confirm: Confirm = certain,
+    ) -> bytes | Failure:
+        """The encoded result of the function, or its failure. It may wait until a helper is free.
+
+        If the caller is cancelled, or `on_message` raises, the helper is killed at once, and is gone when this ends."""
+        async with self._slots:
+            helper = await self._free_helper()
+            try:
+                await confirm()
+                answer = await helper.call(entry, main, inputs, attempt, on_message)
+            except BaseException as error:
+                await helper.put_down()
+                if self._is_closed and isinstance(error, ProcessDied):
+                    raise PoolClosed(f"the pool was closed while it ran {entry}") from None
+                raise
+            if self._is_closed:
+                await helper.put_down()
+            else:
+                self._idle.append(helper)
+            return answer
+
+    async def close(self) -> None:
+        """End all helpers. Those at work are killed, and their calls raise `PoolClosed`, as do calls that come later."""
+        self._is_closed = True
+        async with self._starting:
+            idle, self._idle = self._idle, []
+            busy = self._living.difference(idle)
+            for helper in busy:
+                helper.kill()
+            await asyncio.gather(*(each.dismiss() for each in idle), *(asyncio.shield(each.end) for each in busy))
+
+    async def _free_helper(self) -> HelperProcess:
+        while self._idle:
+            helper = self._idle.pop()
+            if helper.is_alive():
+                return helper
+            await helper.put_down()
+        async with self._starting:
+            if self._is_closed:
+                raise PoolClosed("the pool is closed")
+            helper = await HelperProcess.started()
+            self._living.add(helper)
+            helper.end.add_done_callback(lambda _: self._living.discard(helper))
+            return helper

@@ -1,0 +1,346 @@
+"""The code of one run: a workflow's function on its deterministic loop, and what it waits for.
+
+It does not know whether it lives or is being replayed. It asks; it is told outcomes, one at a time; after each it runs until
+it is quiet. What it asked for since is `fresh`, what it waits for is `open`. Whoever drives it (`driver` live, `replay` from
+the log) says what becomes of that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextvars import Context, copy_context
+from typing import TYPE_CHECKING, Any
+
+from outlast.errors import NotDurable
+from outlast.execution.log_capture import replays_silenced
+from outlast.functions.commands import LATEST, Ask, ChildAsk, NodeAsk, Note, QuestionAsk, TimerAsk
+from outlast.functions.loop import Alarm, WorkflowLoop
+from outlast.functions.scope import Scope, current
+from outlast.functions.stable_hash import PlacedFuture
+from outlast.functions.threaded import Baton, Dismissed
+from outlast.history import events as e
+from outlast.history.ids import RunId
+from outlast.values.context import ReplaySilencer, is_replaying
+from outlast.values.failures import error_from
+from outlast.values.secret_patterns import revealed_here
+from outlast.values.source_location import shown, user_place
+
+if TYPE_CHECKING:
+    from outlast.functions.call import Made
+    from outlast.functions.decorators import Workflow
+
+REMEMBERED_FAILURES = 100
+"""How many of the newest failures are known by the node they came from."""
+
+
+class Pending(PlacedFuture):
+    """An outcome that workflow code waits for. To cancel it withdraws what was asked. A child run that was started is asked
+    to end: whoever waits for it waits for its end, as for that of a task."""
+
+    __slots__ = ("ask", "code")
+
+    ask: Ask
+    code: Code
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        ask = getattr(self, "ask", None)
+        if isinstance(ask, ChildAsk) and not self.done() and self.code.end_child(ask):
+            return True
+        if not super().cancel(msg):
+            return False
+        if ask is not None:
+            self.code.withdraw(ask)
+            self.settled()
+        return True
+
+    def settled(self) -> Pending:
+        """Itself, no longer tied to what it was the outcome of: thousands of rings of objects would be left to collect."""
+        del self.ask.future, self.ask, self.code
+        return self
+
+
+class Continue(BaseException):
+    """Raised through workflow code that wants its successor to go on."""
+
+    def __init__(self, inputs: e.Value) -> None:
+        self.inputs = inputs
+
+
+class Code:
+    """The code of one run. `close` is called with what it no longer waits for; without it, that gathers in `closing`.
+    It runs in a copy of `context`, whoever starts or replays it: what they have set is not the same another time."""
+
+    __slots__ = (
+        "_context",
+        "_failures",
+        "_is_dismissed",
+        "_loop",
+        "_made_before",
+        "_tasks_are_cancelled",
+        "broken",
+        "child_ids",
+        "close",
+        "closing",
+        "continued",
+        "fresh",
+        "generation",
+        "is_cancelled",
+        "made",
+        "main",
+        "next_place",
+        "now_us",
+        "open",
+        "run",
+        "silencer",
+        "workflow",
+    )
+
+    def __init__(self, run: RunId, workflow: Workflow[..., Any], context: Context | None = None) -> None:
+        self.run = run
+        self.workflow = workflow
+        self._context = context
+        self.open: dict[str, Ask] = {}
+        self.fresh: dict[str, Ask] = {}
+        self.closing: dict[str, Ask] = {}
+        self.child_ids: set[str] = set()
+        """The ids that the code gave to child runs."""
+        self.made: dict[int, Made] = {}
+        """Calls that were made and have not begun, by their `id()`."""
+        self.close: Callable[[Ask], None] | None = None
+        self.main: asyncio.Task[Any] | None = None
+        self.broken: NotDurable | None = None
+        """Why it cannot go on, if it loops without waiting or waits for nothing."""
+        self.continued: Continue | None = None
+        """That it called `continue_as`: its outcome, whatever it does afterwards."""
+        self.now_us = 0
+        self.generation = 0
+        """The newest branch that a person opened: what is asked for on it is not what was asked for before."""
+        self.silencer = ReplaySilencer(on=True)
+        self._loop = WorkflowLoop(self)  # type: ignore[abstract]  # see its last lines
+        self.next_place = self._loop.next_place
+        """The place in a set of what is made next."""
+        self._failures: dict[int, tuple[BaseException, str]] = {}
+        self._is_dismissed = False
+        self.is_cancelled = False
+        """Whether CancelledError was delivered to it, because somebody cancelled the run."""
+        self._tasks_are_cancelled = False
+        self._made_before: frozenset[int] = frozenset()
+        """Calls that were made and not awaited when it was cancelled, by their `id()`."""
+
+    # --- its life
+
+    def begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Set it going, up to where it first waits."""
+        context = copy_context() if self._context is None else self._context.copy()
+        context.run(current.set, Scope(self))
+        context.run(is_replaying.set, self.silencer)
+        context.run(revealed_here.set, set())
+        fn = self.workflow.fn
+        if self.workflow.is_async:
+            coroutine = context.run(fn, *args, **kwargs)
+        else:
+            coroutine = _in_thread(fn, args, kwargs)
+        self.main = self._loop.task(coroutine, context)
+        self.turn()
+
+    def turn(self) -> None:
+        """Let it run until it is quiet."""
+        while True:
+            try:
+                self._loop.run_until_quiet()
+            except NotDurable as error:
+                self.broken = error
+            except (SystemExit, KeyboardInterrupt):
+                continue  # a task has it as its outcome; asyncio raises it through the loop besides
+            if not (self.is_cancelled and self._cancels_tasks()):
+                return
+
+    def cancel(self) -> None:
+        """Somebody cancelled the run: deliver CancelledError to the code where it waits. Once its function has ended, its
+        other tasks are cancelled, as by `asyncio.run`."""
+        assert self.main is not None
+        self.is_cancelled, self._made_before = True, frozenset(self.made)
+        self.main.cancel()
+        self.turn()
+
+    def _cancels_tasks(self) -> bool:
+        """Whether the function has ended just now, and tasks of it were under way."""
+        if self._tasks_are_cancelled or self.main is None or not self.main.done():
+            return False
+        self._tasks_are_cancelled = True
+        return self._loop.cancel_tasks()
+
+    def is_done(self) -> bool:
+        """Whether it has returned or raised, or cannot go on. Code that was cancelled ends with the last task."""
+        if self.broken is not None:
+            return True
+        if self.main is None or not self.main.done():
+            return False
+        return not (self.is_cancelled and self._loop.has_tasks())
+
+    @property
+    def is_dismissed(self) -> bool:
+        """Whether nobody drives it any more."""
+        return self._is_dismissed
+
+    def dismiss(self) -> None:
+        """Nobody drives it any more. What it waits for is cancelled and whatever it asks is refused, so that it ends and
+        nothing of it is left for the collector of garbage. What it says while it ends is not heard."""
+        self._is_dismissed = self.silencer.on = True
+        with replays_silenced():
+            self._end()
+
+    def _end(self) -> None:
+        for ask in self.open.values():
+            ask.future.settled().cancel()
+        self._loop.end()
+        self.close = self.main = None
+        self.open.clear()
+        self.fresh.clear()
+        for made in list(self.made.values()):
+            made.close()
+        self._failures.clear()
+
+    def deadlock(self) -> NotDurable:
+        """That it waits and nothing is under way that could end that."""
+        return NotDurable(
+            f"the workflow waits{self._loop.places()} for something that nothing will set: no node, timer, question or "
+            "child run is under way, and a workflow cannot wait for anything else. Do this in a node."
+        )
+
+    def unawaited(self) -> list[str]:
+        """What code that has ended made and never awaited, with its file and line. What a task did not come to await because
+        it was cancelled, failed or is under way is no mistake; nor is, if the run was cancelled, what was made before."""
+        tasks = [] if self.is_cancelled else self._loop.unawaited()
+        calls = [
+            f"{each.told()} ({shown(each.where)})"
+            for key, each in self.made.items()
+            if _has_returned(each.scope.task) and key not in self._made_before
+        ]
+        return calls + [f"task of {_named(task.get_coro())} ({shown(task.made)})" for task in tasks]
+
+    # --- what it asks
+
+    def ask(self, ask: Ask) -> asyncio.Future[Any]:
+        """Take note of what it asks for; the outcome will be told to what this returns."""
+        if self._is_dismissed:
+            raise _dismissed()
+        if type(ask) is not NodeAsk:
+            ask.bound_to(self.run, self.generation)
+        key = ask.key
+        if key in self.open:
+            raise NotDurable(f"{ask.told()} is asked for twice at once")
+        self.open[key] = self.fresh[key] = ask
+        ask.future = future = Pending(loop=self._loop)
+        future.ask, future.code, future.place = ask, self, self.next_place()
+        return future
+
+    def begin_generation(self, generation: int) -> None:
+        """A person went back to here. What is asked for and not in the log yet is asked for anew."""
+        self.generation = generation
+        for key, ask in list(self.fresh.items()):
+            if isinstance(ask, ChildAsk | QuestionAsk):
+                ask.bound_to(self.run, generation)
+                del self.fresh[key], self.open[key]
+                self.fresh[ask.key] = self.open[ask.key] = ask
+
+    def note(self, note: Note) -> None:
+        """Take note of what it states."""
+        if self._is_dismissed:
+            raise _dismissed()
+        self.fresh[note.key] = note
+
+    def now(self) -> float:
+        return self.now_us / 1e6
+
+    def set_alarm(self, alarm: Alarm) -> None:
+        ask = TimerAsk(current.get().named("timer"), round(min(alarm.moment * 1e6, LATEST)), alarm)
+        ask.where = user_place()
+        self.ask(ask)
+        alarm.cancel_timer = lambda: self.withdraw(ask)
+
+    def withdraw(self, ask: Ask) -> None:
+        """It no longer waits for this."""
+        if self.open.pop(ask.key, None) is None or self._is_dismissed:
+            return
+        if self.fresh.pop(ask.key, None) is not None:
+            return  # nobody has heard of it yet
+        if self.close is not None:
+            self.close(ask)
+        else:
+            self.closing[ask.key] = ask
+
+    def end_child(self, ask: ChildAsk) -> bool:
+        """It no longer wants this child, which is asked to end; its end is the outcome. False if it was not started."""
+        if self._is_dismissed or ask.key in self.fresh or ask.key not in self.open:
+            return False
+        if not ask.is_unwanted:
+            ask.is_unwanted = True
+            if self.close is not None:
+                self.close(ask)
+            else:
+                self.closing[ask.key] = ask
+        return True
+
+    # --- what it is told
+
+    def tell_cancelled(self, ask: ChildAsk) -> None:
+        """The end of a child that it no longer wanted, which it hears at once."""
+        ask.future.settled().cancel()
+        self.turn()
+
+    def tell(self, ask: Ask, value: Any) -> None:
+        """An outcome, which it hears at once."""
+        future = ask.future
+        del ask.future, future.ask, future.code  # as `settled` does, for the outcome that nearly every node has
+        future.set_result(value)
+        self.turn()
+
+    def tell_failure(self, ask: Ask, failure: e.Failure) -> None:
+        """A failure, which it hears at once."""
+        error = error_from(failure, self.workflow.fn.__module__)
+        self._failures[id(error)] = (error, ask.name)
+        if len(self._failures) > REMEMBERED_FAILURES:
+            del self._failures[next(iter(self._failures))]
+        future = ask.future.settled()
+        future.set_exception(error)
+        future.exception()  # nobody has to look at it
+        self.turn()
+
+    def tell_fired(self, ask: TimerAsk) -> None:
+        """That a time has come, which it hears at once."""
+        if ask.alarm is not None:
+            ask.future.settled()
+            self._loop.ring(ask.alarm)
+            self.turn()
+        else:
+            self.tell(ask, None)
+
+    def node_behind(self, error: BaseException | None) -> str:
+        """The node whose failure an error is, or came from."""
+        seen: set[int] = set()
+        while error is not None and id(error) not in seen:
+            seen.add(id(error))
+            if id(error) in self._failures:
+                return self._failures[id(error)][1]
+            if isinstance(error, BaseExceptionGroup):
+                return next(filter(None, map(self.node_behind, error.exceptions)), "")
+            error = error.__cause__ or error.__context__
+        return ""
+
+
+def _has_returned(task: asyncio.Task[Any] | None) -> bool:
+    return task is None or (task.done() and not task.cancelled() and asyncio.Task.exception(task) is None)
+
+
+def _named(coroutine: Any) -> str:
+    return str(getattr(coroutine, "__name__", "") or coroutine.told())
+
+
+def _dismissed() -> Dismissed:
+    return Dismissed("this process no longer drives the workflow")
+
+
+async def _in_thread(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return await Baton(fn, args, kwargs).run()

@@ -1,0 +1,382 @@
+"""What workflow code can ask for, and what the driver does about it.
+
+Every ask has a name that the code gives it, is said in the log once (`say`), has an effect after that has landed (`begin`),
+goes on after a replay that found it in the log (`go_on`), and is closed if the code or the run is done with it (`close`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from outlast.definition.function import NodeSpec
+from outlast.engine import result_reuse
+from outlast.functions.loop import Alarm
+from outlast.history import events as e
+from outlast.history.ids import RunId, checked_run, derived_run, input_hash, question_of
+from outlast.lifecycle.decide import RUN_ENDED
+from outlast.lifecycle.state import NodeStatus, State
+from outlast.values.arguments import Arguments
+from outlast.values.codec import Codec
+from outlast.values.source_location import Where, shown
+
+if TYPE_CHECKING:
+    from outlast.engine.outcomes import Outcomes
+    from outlast.execution.node_context import Inside
+    from outlast.functions.code import Pending
+    from outlast.functions.decorators import Workflow
+
+SHOWN_INPUTS = 2_000
+"""Inputs up to this size stand in the log for people to read; of larger ones there is the hash."""
+
+LATEST = 253_402_300_799_000_000
+"""Microseconds: the last second of the year 9999. What is due later than that will not come either."""
+
+CANCELLED = e.Failure("Cancelled", "the workflow no longer waits for it", category="cancelled")
+
+
+class Ask:
+    """The trunk. `key` is unique among what is open; `future` is what the code waits for."""
+
+    __slots__ = ("driver", "future", "key", "name", "where")
+
+    driver: Outcomes
+    future: Pending
+
+    def __init__(self, name: str, key: str) -> None:
+        self.name = name
+        self.key = key
+        self.where: Where | None = None
+        """Where in the user's code it is asked for."""
+
+    def say(self, pending: list[e.AnyEvent]) -> None:
+        """Put into words that this is asked for."""
+        raise NotImplementedError
+
+    def bound_to(self, run: RunId, generation: int) -> None:
+        """Take the id it has in this run, and after a person went back, in this generation of it."""
+
+    def begin(self) -> None:
+        """That it was asked for is durable now."""
+
+    def go_on(self, state: State, pending: list[e.AnyEvent]) -> bool:
+        """A replay found it asked for and not settled. True if `begin` is to follow what is pending."""
+        return False
+
+    def close(self, pending: list[e.AnyEvent], reason: e.Failure) -> None:
+        """Nobody waits for it any more."""
+
+    def given_up(self, reason: e.Failure) -> None:
+        """That nobody waits for it any more is durable."""
+        self.let_go()
+
+    def let_go(self) -> None:
+        """This process no longer drives the run; somebody else may."""
+
+    def told(self) -> str:
+        """For people, in a message about what code asked for."""
+        return f"{self.key.partition(':')[0]} {self.name!r}{self.at}"
+
+    @property
+    def at(self) -> str:
+        """Where it is asked for, for a message."""
+        return f" ({shown(self.where)})" if self.where is not None else ""
+
+
+class NodeAsk(Ask):
+    """A node with its arguments. `attempt` is the one under way or the last one."""
+
+    __slots__ = (
+        "alarm",
+        "arguments",
+        "attempt",
+        "given",
+        "inside",
+        "is_said",
+        "is_waiting",
+        "packed",
+        "spec",
+        "step",
+        "task",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        spec: NodeSpec,
+        arguments: Arguments,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        step: str,
+    ) -> None:
+        self.name = self.key = name
+        self.where = None
+        self.spec = spec
+        self.arguments = arguments
+        self.packed = arguments.pack(args, kwargs)
+        self.step = step
+        self.attempt = 1
+        self.task: asyncio.Task[None] | None = None
+        self.inside: Inside | None = None
+        self.is_said = False
+        """Whether it stands in the log, or is about to."""
+        self.is_waiting = False
+        """Whether an attempt failed and the next one is not due yet."""
+        self.alarm: asyncio.TimerHandle | None = None
+        self.given: e.NodeScheduled | None = None
+        """What a person gave it: feedback, or other inputs than the code's."""
+
+    @property
+    def hash(self) -> str:
+        """That of what the code calls it with. Hardly anybody asks."""
+        return input_hash(self.packed.inputs)
+
+    @property
+    def inputs(self) -> e.Value:
+        """What it is called with: what the code says, unless a person said otherwise of some of it."""
+        said, given = self.packed.inputs, self.given
+        if given is None or given.inputs is e.NULL:
+            return said
+        parts = [msgspec.json.decode(each, type=dict[str, msgspec.Raw] | None) or {} for each in (said, given.inputs)]
+        return msgspec.Raw(msgspec.json.encode({**parts[0], **parts[1]}))
+
+    def say(self, pending: list[e.AnyEvent]) -> None:
+        self.is_said = True
+        pending += (e.NodeScheduled(node=self.name, step=self.step), self.started())
+
+    def started(self) -> e.NodeStarted:
+        inputs, spec = self.packed.inputs if self.given is None else self.inputs, self.spec
+        is_shown = len(inputs) <= SHOWN_INPUTS
+        return e.NodeStarted(
+            node=self.name,
+            attempt=self.attempt,
+            inputs=inputs if is_shown else e.NULL,
+            hash="" if is_shown and self.given is None else self.hash,
+            code=spec.code,
+            repeatable=spec.repeatable,
+        )
+
+    def begin(self) -> None:
+        driver = self.driver
+        if not (driver.adoptable and result_reuse.adopt(driver, self)):
+            driver.attempts.begin(self)
+
+    def go_on(self, state: State, pending: list[e.AnyEvent]) -> bool:
+        node = state.nodes.get(self.name)
+        assert node is not None, f"node {self.name} was found in the log and is not in the state"
+        self.attempt = node.attempt
+        self.given = node.given
+        if node.status is NodeStatus.RETRYING:
+            self.is_waiting = True
+            wait = state.waits.get(f"timer:retry:{self.name}")
+            self.wait_for_retry(wait.due if wait is not None and wait.due is not None else 0)
+            return False
+        if node.status is NodeStatus.STARTED:  # its owner let go of the run without being interrupted
+            self.attempt += 1
+            pending.append(e.NodeScheduled(node=self.name, attempt=self.attempt, cause="pause"))
+        elif (
+            node.status is NodeStatus.FAILED
+        ):  # the end of the run had cut it short, and a branch goes on before that end
+            self.attempt += 1
+            pending.append(e.NodeScheduled(node=self.name, attempt=self.attempt, cause="reset"))
+        pending.append(self.started())
+        self.driver.in_flight += 1
+        return True
+
+    def wait_for_retry(self, due: int) -> None:
+        self.alarm = self.driver.at(due, self._try_again)
+
+    def _try_again(self) -> None:
+        if self.driver.is_winding_down or not self.driver.wants(self):
+            return  # whoever goes on with the run finds the time in the log
+        self.alarm, self.is_waiting = None, False
+        self.attempt += 1
+        again = e.NodeScheduled(node=self.name, attempt=self.attempt, cause="retry")
+        self.driver.in_flight += 1
+        self.driver.say_later([again, self.started()], self)
+
+    def close(self, pending: list[e.AnyEvent], reason: e.Failure) -> None:
+        if self.is_waiting:
+            self.attempt += 1
+            pending.append(e.NodeScheduled(node=self.name, attempt=self.attempt, cause="retry"))
+        else:
+            self.driver.in_flight -= 1
+        pending.append(e.NodeFailed(node=self.name, attempt=self.attempt, error=reason))
+
+    def goes_on_as(self, other: NodeAsk) -> None:
+        """Its attempt goes on: what `other`, the same of a later replay, waits for is its outcome."""
+        self.future = other.future
+        self.future.ask = self
+
+    def found(self, state: State) -> None:
+        """A replay found it, and it does not go on: the code gave it up, or is about to. It is where the log has it."""
+        node = state.nodes.get(self.name)
+        if node is None:
+            return
+        self.attempt, self.given = node.attempt, node.given
+        self.is_waiting = node.status is NodeStatus.RETRYING
+        if not self.is_waiting:
+            self.driver.in_flight += 1
+
+    def let_go(self) -> None:
+        if self.alarm is not None:
+            self.alarm.cancel()
+        if self.inside is not None:
+            self.inside.is_stopped = True
+        if self.task is not None and self.task is not asyncio.current_task():
+            self.task.cancel()
+
+    def told(self) -> str:
+        return f"node {self.name!r}{self.at}"
+
+
+class TimerAsk(Ask):
+    """A moment in time. With an `alarm` of the workflow's loop, that rings instead of a future being resolved."""
+
+    __slots__ = ("alarm", "due", "handle")
+
+    def __init__(self, name: str, due: int, alarm: Alarm | None = None) -> None:
+        super().__init__(name, f"timer:{name}")
+        self.due = min(due, LATEST)
+        self.alarm = alarm
+        self.handle: asyncio.TimerHandle | None = None
+
+    def say(self, pending: list[e.AnyEvent]) -> None:
+        pending.append(e.TimerSet(timer=self.name, due=self.due))
+
+    def begin(self) -> None:
+        self.handle = self.driver.at(self.due, lambda: self.driver.fired(self))
+
+    def go_on(self, state: State, pending: list[e.AnyEvent]) -> bool:
+        if state.waits.get(self.key) is None:  # the run had ended, and was taken up again
+            self.say(pending)
+            return True
+        self.begin()
+        return False
+
+    def close(self, pending: list[e.AnyEvent], reason: e.Failure) -> None:
+        pending.append(e.TimerCancelled(timer=self.name))
+
+    def let_go(self) -> None:
+        if self.handle is not None:
+            self.handle.cancel()
+
+
+class QuestionAsk(Ask):
+    """A question to a person. `interaction` is its id; asked anew, after it was withdrawn, it has another one."""
+
+    __slots__ = ("codec", "hash", "interaction", "is_stale", "kind", "prompt", "schema")
+
+    def __init__(self, name: str, kind: Literal["ask", "approve"], prompt: str, schema: e.Value, codec: Codec) -> None:
+        super().__init__(name, f"interaction:{name}")
+        self.kind: Literal["ask", "approve"] = kind
+        self.prompt = prompt
+        self.schema = schema
+        self.codec = codec
+        self.interaction = name
+        self.hash = hashlib.blake2b(prompt.encode() + b"\0" + bytes(schema), digest_size=8).hexdigest()
+        self.is_stale = False
+
+    def bound_to(self, _run: RunId, generation: int) -> None:
+        self.interaction = f"{self.name}~b{generation}" if generation else self.name
+
+    def say(self, pending: list[e.AnyEvent]) -> None:
+        pending.append(
+            e.InteractionRequested(
+                interaction=self.interaction,
+                kind=self.kind,
+                prompt=self.prompt,
+                schema=self.schema,
+                hash=self.hash,
+            )
+        )
+
+    def go_on(self, state: State, pending: list[e.AnyEvent]) -> bool:
+        is_open = state.waits.get(f"interaction:{self.interaction}") is not None
+        known = state.interactions.get(self.interaction)
+        is_answered = known is not None and known.answer is not None  # the code will hear of it presently
+        if (is_open or is_answered) and not self.is_stale:
+            return False
+        if is_open:
+            pending.append(e.InteractionWithdrawn(interaction=self.interaction, reason="it is asked differently now"))
+        self.interaction = _asked_anew(self.interaction)
+        self.say(pending)
+        return True
+
+    def close(self, pending: list[e.AnyEvent], reason: e.Failure) -> None:
+        pending.append(e.InteractionWithdrawn(interaction=self.interaction, reason=reason.message))
+
+
+class ChildAsk(Ask):
+    """A run of another workflow, started for this one. Its id is the one `given` to it, or follows from this run's and the
+    name it is called by; after a person went back, what is called anew is another run."""
+
+    __slots__ = ("child", "given", "hash", "is_unwanted", "node", "packed", "workflow")
+
+    child: RunId
+    node: str
+
+    def __init__(self, name: str, workflow: Workflow[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        super().__init__(name, f"child:{name}")
+        self.workflow = workflow
+        self.given: str = workflow.start.get("id", "")
+        self.packed = workflow.arguments.pack(args, kwargs)
+        self.hash = input_hash(self.packed.inputs)
+        self.is_unwanted = False
+        """Whether the code cancelled it and waits for its end."""
+
+    def bound_to(self, run: RunId, generation: int) -> None:
+        self.node = f"{self.name}~b{generation}" if generation else self.name
+        given = self.given and checked_run(f"{self.given}-b{generation}" if generation else self.given)
+        self.is_child(given or derived_run(run, self.node))
+
+    def is_child(self, run: RunId) -> None:
+        self.child = run
+        self.key = f"child:{run}"
+
+    def say(self, pending: list[e.AnyEvent]) -> None:
+        pending.append(
+            e.ChildStarted(child=self.child, workflow=self.workflow.spec.name, node=self.node, hash=self.hash)
+        )
+
+    def begin(self) -> None:
+        self.driver.start_child(self)
+
+    def go_on(self, state: State, pending: list[e.AnyEvent]) -> bool:
+        self.driver.start_child(self, again=True)  # it may not have been created, or have ended without anybody telling
+        return False
+
+    def given_up(self, reason: e.Failure) -> None:
+        if reason.kind != RUN_ENDED:  # the end of a run sees to its children by itself
+            self.driver.cancel_child(self)
+
+    def told(self) -> str:
+        return f"child run {self.name!r}{self.at}"
+
+
+class Note(Ask):
+    """Something the code merely states: a step begins or ends, a race was won, nodes are retired."""
+
+    __slots__ = ("event",)
+
+    def __init__(self, key: str, event: e.AnyEvent) -> None:
+        super().__init__(key.partition(":")[2], key)
+        self.event = event
+
+    def say(self, pending: list[e.AnyEvent]) -> None:
+        pending.append(self.event)
+
+
+def _asked_anew(interaction: str) -> str:
+    """`ask~2` after `ask`, `ask~b3.2` after `ask~b3`, which is how the question is called after a person went back."""
+    base = question_of(interaction)
+    suffix = interaction[len(base) + 1 :]
+    branch, _, number = suffix.partition(".") if suffix.startswith("b") else ("", "", suffix)
+    return f"{base}~{branch}{'.' if branch else ''}{int(number or 1) + 1}"
+
+
+def value_of(number: int) -> e.Value:
+    return msgspec.Raw(b"%d" % number)

@@ -1,0 +1,380 @@
+"""`@node` and `@workflow`: functions that the engine runs, and what can be done with them in code."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from datetime import timedelta
+from typing import Any, Generic, Literal, ParamSpec, TypeVar, overload
+
+from msgspec.structs import replace
+
+from outlast.definition.durations import Seconds, seconds_or_none
+from outlast.definition.function import (
+    CLEANUP,
+    Errors,
+    NodeSpec,
+    WorkflowSpec,
+    checked_name,
+    document,
+    entry_of,
+    fingerprint,
+    version_of,
+    where_to_run,
+)
+from outlast.definition.retry import NEVER, Retry
+from outlast.errors import BadInput, NotDurable
+from outlast.functions.call import Call
+from outlast.functions.commands import ChildAsk, NodeAsk
+from outlast.functions.registry import register
+from outlast.functions.scope import attempt_here, current
+from outlast.history.ids import checked_run
+from outlast.values.arguments import Arguments
+from outlast.values.checked_text import several_words, words
+from outlast.values.source_location import shown, user_place
+
+LONGEST_CLEANUP = 365 * 24 * 3600
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Node(Generic[P, R]):
+    """A unit of work. Called inside a workflow it gives a `Call`; `fn` is the bare function."""
+
+    def __init__(self, spec: NodeSpec, *, key: str | None = None) -> None:
+        functools.update_wrapper(self, spec.fn)
+        self.fn: Callable[P, Any] = spec.fn
+        self.spec = spec
+        self.key = key
+
+    @functools.cached_property
+    def arguments(self) -> Arguments:
+        return Arguments(self.fn)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
+        """Ask for this node to be done with these arguments. It begins when the call is awaited."""
+        scope = current.get(None)
+        if scope is None:
+            raise _called_elsewhere("node", self.spec.name, "call it in a function decorated with @workflow")
+        name = scope.node(self.spec.name, self.key)
+        ask = NodeAsk(name, self.spec, self.arguments, args, kwargs, scope.step)
+        if scope.made is not None:
+            scope.made.append(ask)
+        return Call(scope, ask, sys._getframe(1))
+
+    def asked_as(self, name: str, step: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NodeAsk:
+        """What a call asks for, under a name that is already given."""
+        return NodeAsk(name, self.spec, self.arguments, args, kwargs, step)
+
+    def options(
+        self,
+        *,
+        key: str | None = None,
+        retry: Retry | int | None = None,
+        timeout: Seconds | None = None,
+        repeatable: bool | None = None,
+    ) -> Node[P, R]:
+        """The same node, treated otherwise in the calls made through what this returns; what is not given stays. `key` names
+        one call among many, for instance by what it works on, so that the order of calls may change."""
+        policy = None if retry is None else _checked_retry(retry)
+        changes: dict[str, Any] = {"retry": policy, "timeout": _checked_timeout(timeout), "repeatable": repeatable}
+        spec = replace(self.spec, **{name: value for name, value in changes.items() if value is not None})
+        other = Node[P, R](spec, key=self.key if key is None else _checked_key(key))
+        other.__dict__["arguments"] = self.arguments
+        return other
+
+    def __repr__(self) -> str:
+        return f"<node {self.spec.name}>"
+
+
+class StartOptions(dict[str, Any]):
+    """What a run is started with besides its parameters."""
+
+
+class Workflow(Generic[P, R]):
+    """A durable function. `start` or `run` it; called inside another workflow it is a child run."""
+
+    def __init__(self, spec: WorkflowSpec, start: StartOptions | None = None) -> None:
+        functools.update_wrapper(self, spec.fn)
+        self.fn: Callable[P, Any] = spec.fn
+        self.spec = spec
+        self.start = start or StartOptions()
+
+    @functools.cached_property
+    def arguments(self) -> Arguments:
+        return Arguments(self.fn)
+
+    @functools.cached_property
+    def is_async(self) -> bool:
+        """Whether its function is a coroutine function; a plain one runs in a thread."""
+        return inspect.iscoroutinefunction(self.fn)
+
+    @property
+    def version(self) -> str:
+        """The name of its definition: another text is another version."""
+        return version_of(self.spec)
+
+    @property
+    def document(self) -> bytes:
+        """Its definition as it is stored."""
+        return document(self.spec)
+
+    def exclusive_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        """The key of what a run with these parameters must have for itself; empty if there is none."""
+        pattern: str = self.start.get("exclusive") or self.spec.exclusive
+        if not pattern:
+            return ""
+        bound = self.arguments.signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        try:
+            return pattern.format(**bound.arguments)
+        except (LookupError, ValueError, AttributeError) as error:
+            raise BadInput(
+                f"exclusive={pattern!r} of workflow {self.spec.name} names what is no parameter: {error}"
+            ) from error
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
+        """Inside a workflow: a child run with these parameters, and its result."""
+        scope = current.get(None)
+        name = self.spec.name
+        if scope is None:
+            raise _called_elsewhere("workflow", name, f"use outlast.run({name}, ...) or engine.start({name}, ...)")
+        self._check_as_child(scope.code.child_ids)
+        ask = ChildAsk(scope.node(name, self.start.get("key")), self, args, kwargs)
+        return Call(scope, ask, sys._getframe(1))
+
+    def _check_as_child(self, ids: set[str]) -> None:
+        if self.start.get("exclusive") or self.spec.exclusive:
+            raise BadInput(
+                f"{shown(user_place())}: workflow {self.spec.name} has exclusive=…, which is not supported for a child run: "
+                "start it as a run of its own, or call a workflow without that option"
+            )
+        given = self.start.get("id")
+        if given in ids:
+            place = shown(user_place())
+            raise BadInput(
+                f"{place}: {given!r} is the id of another child of this run: give each child an id of its own"
+            )
+        if given:
+            ids.add(given)
+
+    def options(
+        self,
+        *,
+        id: str | None = None,
+        key: str | None = None,
+        title: str = "",
+        tags: Sequence[str] = (),
+        exclusive: str = "",
+    ) -> Workflow[P, R]:
+        """The same workflow, for a start under an id or a key of your choice: started twice it is one run. Of the runs with
+        the same `exclusive` text only one is live at a time. What is not given stays as it was chosen before."""
+        named = {"id": None if id is None else checked_run(words("id", id)), "key": _checked_key(key)}
+        texts = {"title": words("title", title), "exclusive": words("exclusive", exclusive)}
+        given = {**named, **texts, "tags": _checked_tags(tags)}
+        chosen = StartOptions(self.start | {name: value for name, value in given.items() if value})
+        if "id" in chosen and "key" in chosen:
+            raise BadInput("give an id or a key, not both: either alone makes the start idempotent")
+        return Workflow(self.spec, chosen)
+
+    def __repr__(self) -> str:
+        return f"<workflow {self.spec.name}>"
+
+
+class _NodeMaker:
+    """What `@node(...)` gives: a decorator for async and for plain functions."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self._options = options
+
+    @overload
+    def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]]) -> Node[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[P, R]) -> Node[P, R]: ...
+    def __call__(self, fn: Any) -> Any:
+        return _node(fn, **self._options)
+
+
+class _WorkflowMaker:
+    """What `@workflow(...)` gives: a decorator for async and for plain functions."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self._options = options
+
+    @overload
+    def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]]) -> Workflow[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[P, R]) -> Workflow[P, R]: ...
+    def __call__(self, fn: Any) -> Any:
+        return _workflow(fn, **self._options)
+
+
+@overload
+def node(fn: Callable[P, Coroutine[Any, Any, R]], /) -> Node[P, R]: ...
+@overload
+def node(fn: Callable[P, R], /) -> Node[P, R]: ...
+@overload
+def node(
+    *,
+    name: str | None = None,
+    retry: Retry | int = NEVER,
+    timeout: Seconds | None = None,
+    run_in: Literal["loop", "thread", "process", "dask"] | None = None,
+    repeatable: bool = True,
+    retry_on: type[BaseException] | Errors = (Exception,),
+    fail_on: type[BaseException] | Errors = (),
+) -> _NodeMaker: ...
+def node(fn: Any = None, /, **options: Any) -> Any:
+    """Make a function a node: a unit of work whose result is kept, so that it is never done again once it is done.
+
+    `retry` is a policy, or a number of attempts. `timeout` is per attempt, in seconds or as
+    `timedelta`. `run_in` is where a plain function
+    runs: in a thread, or with "process" in a process of its own, for work that keeps the processor busy or must be killable,
+    or with "dask" on the cluster that the setting `dask` names.
+    `repeatable=False` holds the run for a person if it is interrupted inside this node. Errors of the classes `retry_on` are
+    worth another attempt, those of `fail_on` are not."""
+    return _NodeMaker(options) if fn is None else _node(fn, **options)
+
+
+def _node(
+    fn: Any,
+    *,
+    name: str | None = None,
+    retry: Retry | int = NEVER,
+    timeout: Seconds | None = None,
+    run_in: str | None = None,
+    repeatable: bool = True,
+    retry_on: Any = (Exception,),
+    fail_on: Any = (),
+) -> Node[..., Any]:
+    _must_be_function(fn, "node")
+    spec = NodeSpec(
+        fn=fn,
+        name=checked_name(name or fn.__name__.lstrip("_"), "node"),
+        code=fingerprint(fn),
+        entry=entry_of(fn),
+        retry=_checked_retry(retry),
+        timeout=_checked_timeout(timeout),
+        run_in=where_to_run(fn, run_in),
+        repeatable=repeatable,
+        retry_on=_classes("retry_on", retry_on),
+        fail_on=_classes("fail_on", fail_on),
+    )
+    return Node(spec)
+
+
+@overload
+def workflow(fn: Callable[P, Coroutine[Any, Any, R]], /) -> Workflow[P, R]: ...
+@overload
+def workflow(fn: Callable[P, R], /) -> Workflow[P, R]: ...
+@overload
+def workflow(
+    *,
+    name: str | None = None,
+    on_restart: Literal["resume", "hold"] = "resume",
+    exclusive: str = "",
+    cleanup: float | timedelta = CLEANUP,
+) -> _WorkflowMaker: ...
+def workflow(fn: Any = None, /, **options: Any) -> Any:
+    """Make a function a workflow: plain Python that goes on after a crash from what its log holds.
+
+    What it does that must not be done twice belongs in nodes. `on_restart="hold"` lets a person decide after a crash.
+    Of its runs with the same `exclusive` key, such as `"folder:{path}"` with a parameter `path`, one is live at a time.
+    A cancelled run has `cleanup` seconds (or a timedelta) for the `finally` and `except CancelledError` of its code."""
+    return _WorkflowMaker(options) if fn is None else _workflow(fn, **options)
+
+
+def _workflow(
+    fn: Any,
+    *,
+    name: str | None = None,
+    on_restart: Literal["resume", "hold"] = "resume",
+    exclusive: str = "",
+    cleanup: float | timedelta = CLEANUP,
+) -> Workflow[..., Any]:
+    _must_be_function(fn, "workflow")
+    if on_restart not in ("resume", "hold"):
+        raise BadInput(f'on_restart={on_restart!r} is not known; there are "resume" and "hold"')
+    if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
+        raise BadInput(f"{fn.__qualname__} is a generator: a workflow returns one result")
+    called = checked_name(name or fn.__name__, "workflow")
+    key, seconds = words("exclusive", exclusive), _checked_cleanup(cleanup)
+    spec = WorkflowSpec(fn, called, fingerprint(fn), entry_of(fn), on_restart, key, seconds)
+    made: Workflow[..., Any] = Workflow(spec)
+    register(called, made)
+    return made
+
+
+def _called_elsewhere(what: str, name: str, advice: str) -> NotDurable:
+    place, caller = shown(user_place()), attempt_here()
+    bare = f"call {name}.fn(...) for the bare function"
+    if caller:
+        return NotDurable(
+            f"{place}: node {caller} calls {what} {name}: the code of a node cannot call a {what}, because the result would "
+            f"not be recorded. Call {name} in the workflow, or {bare}"
+        )
+    return NotDurable(f"{place}: {what} {name} is called outside a workflow: {advice}, or {bare}")
+
+
+def _must_be_function(fn: Any, what: str) -> None:
+    if isinstance(fn, Node | Workflow):
+        raise BadInput(f"{fn!r} is decorated already; one function is either a node or a workflow")
+    if not inspect.isfunction(fn):
+        raise BadInput(f"only a function can be a {what}, not {type(fn).__name__}")
+    owner, first = fn.__qualname__.rpartition(".")[0], next(iter(inspect.signature(fn).parameters), "")
+    if owner and not owner.endswith("<locals>") and first in ("self", "cls"):
+        raise BadInput(
+            f"{shown((fn.__code__, 0))}: {fn.__qualname__} is a method, and a {what} is a function without `self`: the "
+            "object would not be there after a crash. Make it a function, and give it what it needs as parameters"
+        )
+
+
+def _checked_retry(retry: Any) -> Retry:
+    if isinstance(retry, int) and not isinstance(retry, bool):
+        return Retry(attempts=retry)
+    if not isinstance(retry, Retry):
+        raise BadInput(f"retry is a number of attempts or a Retry(…), not {retry!r}")
+    return retry
+
+
+def _checked_timeout(timeout: Seconds | None) -> float | None:
+    found = seconds_or_none(timeout, "timeout")
+    if found is not None and not found > 0:
+        raise BadInput(f"a timeout is a positive number of seconds, not {timeout!r}")
+    return found
+
+
+def _checked_cleanup(cleanup: float | timedelta) -> float:
+    seconds = cleanup.total_seconds() if isinstance(cleanup, timedelta) else cleanup
+    if type(seconds) not in (int, float) or not 0 <= seconds <= LONGEST_CLEANUP:
+        raise BadInput(f"cleanup is a number of seconds from 0 to {LONGEST_CLEANUP:,}, or a timedelta, not {cleanup!r}")
+    return float(seconds)
+
+
+def _checked_key(key: Any) -> str | None:
+    if key is not None and (not isinstance(key, str) or not 0 < len(key) <= 200 or not key.isprintable()):
+        raise BadInput(f"a key is a text of 1 to 200 printable characters, not {key!r}")
+    return None if key is None else words("key", key)
+
+
+def _checked_tags(tags: Any) -> tuple[str, ...]:
+    if isinstance(tags, str):
+        raise BadInput(f"tags are several texts, not one: write tags=({tags!r},)")
+    if not isinstance(tags, Iterable):
+        raise BadInput(f"tags are several texts, not {tags!r}")
+    return several_words("tags", tags)
+
+
+def _classes(option: str, given: Any) -> Errors:
+    if callable(given) and not isinstance(given, type):
+        raise BadInput(
+            f"{option} takes classes of errors, not a function: give {option}=(ConnectionError, TimeoutError). An error can "
+            "decide for itself by its attribute `retryable`, True or False"
+        )
+    classes = tuple(given) if isinstance(given, Iterable) and not isinstance(given, type) else (given,)
+    for each in classes:
+        if not (isinstance(each, type) and issubclass(each, BaseException)):
+            raise BadInput(f"{option} takes classes of errors, and {each!r} is none")
+    return classes

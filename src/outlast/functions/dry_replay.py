@@ -1,0 +1,272 @@
+"""Rehearsal: a recorded run told to today's code, without writing anything and without running any node.
+
+It is the replay that a worker would make, up to the end of a lineage, and one look further: where the run had ended, the
+code has to end there too, in the same way. Where code and log part, the rehearsal says how far a branch may keep the log.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec import Struct
+
+from outlast.engine.completion import created_of
+from outlast.engine.terminal_events import reason_of
+from outlast.errors import NodeFailure, NotFound, NotStorable, Refused, Unawaited
+from outlast.functions.code import Code, Continue
+from outlast.functions.commands import NodeAsk
+from outlast.functions.decorators import Workflow
+from outlast.functions.replay import SHOWN as NAMED
+from outlast.functions.replay import Divergence, Replay
+from outlast.functions.workflow_import import find_workflow
+from outlast.history import events as e
+from outlast.history.ids import RunId
+from outlast.history.lineage import Branch, Interval, holder, lineage
+from outlast.history.record import Entry, Record
+from outlast.ledger.reading import Told, branches_of, fold_within, head_of, records
+from outlast.lifecycle.state import State
+from outlast.store import Blobs, Head, Store
+from outlast.values.codec import fetched
+from outlast.values.failures import kind_of
+
+_ENDINGS = (e.RunCompleted, e.RunFailed, e.RunCancelled, e.RunContinued)
+_TELLING = (*_ENDINGS, e.NodeFailed, e.NodeScheduled, e.InteractionRequested, e.InteractionAnswered)
+"""Events that are looked at again after a divergence, or at the end."""
+SHOWN = 200
+"""How many characters of a value a message shows."""
+
+
+class Rehearsal(Struct, frozen=True):
+    """What became of a rehearsal of `run` with `workflow`, on a lineage of so many `events`.
+
+    Code and log agree up to event `upto`: the last one after which a branch may be cut so that it replays. It is the end of
+    the lineage if they agree at all, and 0 if they never do. Otherwise `divergence` says what the log has and what the code
+    asked for, and `seq` where that shows."""
+
+    run: RunId
+    workflow: str
+    branch: int
+    events: int
+    upto: int
+    divergence: str | None = None
+    seq: int | None = None
+
+    @property
+    def agrees(self) -> bool:
+        return self.divergence is None
+
+
+async def rehearse(
+    store: Store,
+    run: RunId,
+    workflow: Workflow[..., Any] | None = None,
+    *,
+    branch: int | None = None,
+    apps: Iterable[str] = (),
+) -> Rehearsal:
+    """Would this code replay that run? The run's current branch is meant, or the one named; the workflow of its name, or the
+    one given. Nothing is written and no node runs; `NotFound` if a value that lies in a blob is not there."""
+    created = await created_of(store, run)
+    if created.kind != "function":
+        raise Refused(f"run {run} is a {created.kind}: only runs of workflow functions are replayed")
+    workflow = workflow or find_workflow(created, apps)
+    log = await _Log.of(store, run, branch)
+    first = difference = await _difference(log, workflow, created)
+    whole, upto = log, log.head.version
+    while difference is not None and upto:
+        upto = log.last_before(difference.seq)
+        log = await log.cut(upto)
+        difference = await _difference(log, workflow, created) if upto else None
+    said = (None, None) if first is None else (str(first), first.seq)
+    return Rehearsal(run, workflow.spec.name, whole.head.branch, whole.events, upto, *said)
+
+
+async def asked_at(store: Store, run: RunId, workflow: Workflow[..., Any], node: str, upto: int) -> NodeAsk | None:
+    """The call of a node that the code waits for at event `upto`. None if there is none, or if code and log differ."""
+    log = await (await _Log.of(store, run, None)).cut(upto)
+    code = Code(run, workflow)
+    try:
+        await Replay(code, await created_of(store, run), log).run()
+        ask = code.open.get(node)
+    except Divergence:
+        return None
+    finally:
+        code.dismiss()
+    return ask if isinstance(ask, NodeAsk) else None
+
+
+class _Log:
+    """A run up to some event of a branch; what a `Replay` wants to know of it."""
+
+    def __init__(self, store: Store, head: Head, branches: dict[int, Branch]) -> None:
+        self.store = store
+        self.head = head
+        self.state = State()
+        self.arrived: deque[Entry] = deque()
+        self.remembered: list[Told] = []
+        self._branches = branches
+        self._intervals: list[Interval] = []
+        self._telling: list[tuple[int, e.AnyEvent]] = []
+
+    @property
+    def run(self) -> RunId:
+        return self.head.run
+
+    @property
+    def events(self) -> int:
+        return sum(last - first + 1 for first, last in self._intervals)
+
+    @classmethod
+    async def of(cls, store: Store, run: RunId, branch: int | None) -> _Log:
+        """All of the lineage of a branch, the current one if none is named."""
+        head = await head_of(store, run)
+        branches = await branches_of(store, head)
+        if branch is not None and branch not in branches:
+            raise NotFound(f"run {run} has no branch {branch}; its newest is {head.branch}")
+        following = None if branch is None else branches.get(branch + 1)
+        return await cls._upto(store, run, branches, following.first - 1 if following else head.version)
+
+    async def cut(self, last: int) -> _Log:
+        """The same, as it was when `last` was its last event."""
+        return await self._upto(self.store, self.run, self._branches, last)
+
+    @classmethod
+    async def _upto(cls, store: Store, run: RunId, branches: dict[int, Branch], last: int) -> _Log:
+        there = holder(branches.values(), last)
+        log = cls(store, Head(run, last, b"", branch=there.id, branch_first=there.first), branches)
+        log._intervals = lineage(branches, there.id, last)
+        for interval in log._intervals:
+            async for record in records(store, run, *interval):
+                log._take_in(record, *interval)
+        return log
+
+    def _take_in(self, record: Record, first: int, last: int) -> None:
+        for seq, event in enumerate(fold_within(self.state, record, first, last), record.first):
+            if isinstance(event, _TELLING) and first <= seq <= last:
+                self._telling.append((seq, event))
+
+    def last_before(self, seq: int) -> int:
+        """The last event after which this log, diverging at `seq`, may be cut for another try.
+
+        Usually that is the event before. But what a replay makes of an event can depend on a later one: an answer makes it
+        matter how the question was put, a reset makes a failure count no more. Before such a one the log may still agree."""
+        known: set[str] = set()
+        for place, event in self._telling:
+            match event:
+                case e.NodeFailed(node=name) | e.InteractionRequested(interaction=name) if place <= seq:
+                    known.add(name)
+                case _:
+                    pass
+        for place, event in reversed(self._telling):
+            match event:
+                case e.NodeScheduled(node=name, cause="reset") | e.InteractionAnswered(interaction=name):
+                    if place > seq and name in known:
+                        return self._before(place)
+                case _:
+                    pass
+        return self._before(seq)
+
+    def _before(self, seq: int) -> int:
+        return max((min(last, seq - 1) for first, last in self._intervals if first < seq), default=0)
+
+    def ending(self) -> tuple[int, e.AnyEvent] | None:
+        """The last word of a run that is over."""
+        found = [told for told in self._telling if isinstance(told[1], _ENDINGS)] if self.state.is_closed else []
+        return found[-1] if found else None
+
+
+async def _difference(log: _Log, workflow: Workflow[..., Any], created: e.RunCreated) -> Divergence | None:
+    """Where code and log part first."""
+    code = Code(log.run, workflow)
+    try:
+        await Replay(code, created, log).run()
+        ending = log.ending()
+        if ending is not None:
+            await _must_end(code, *ending, log.store.blobs)
+    except Divergence as difference:
+        return difference
+    finally:
+        code.dismiss()
+    return None
+
+
+# --- endings -----------------------------------------------------------------------------------------------------------
+
+
+async def _must_end(code: Code, seq: int, ending: e.AnyEvent, blobs: Blobs) -> None:
+    """The code has ended as the log says, with nothing asked for that is not in it."""
+    if isinstance(ending, e.RunCancelled):
+        return  # that was somebody else's doing
+    had = _told(ending)
+    if isinstance(ending, e.RunFailed) and not code.is_done() and not code.open:
+        return  # it waited for something that is not durable, and still does
+    waiting = [*code.fresh.values(), *(ask for key, ask in code.open.items() if key not in code.fresh)]
+    if code.fresh or not code.is_done():
+        asked = ", ".join(ask.told() for ask in waiting[:NAMED]) or "nothing"
+        raise Divergence(f"at event {seq} the log has {had}; the code goes on, and asked for {asked}", seq)
+    if isinstance(ending, e.RunFailed) and ending.error.kind == kind_of(Unawaited) and code.unawaited():
+        return
+    has = _outcome(code)
+    if not await _is_same(ending, has, blobs):
+        raise Divergence(f"at event {seq} the log has {had}; the code {_told_of(has)}", seq)
+
+
+def _outcome(code: Code) -> e.Value | BaseException:
+    """What it returned, as it would be stored, or raised."""
+    if code.continued is not None:
+        return code.continued
+    if code.broken is not None or code.main is None:
+        return code.broken or RuntimeError("it never began")
+    try:
+        value = code.main.result()
+    except BaseException as error:
+        return reason_of(error)
+    try:
+        return code.workflow.arguments.returns.encode(value, "result")
+    except NotStorable as error:
+        return error
+
+
+async def _is_same(ending: e.AnyEvent, has: e.Value | BaseException, blobs: Blobs) -> bool:
+    match ending:
+        case e.RunCompleted(output=output):
+            return not isinstance(has, BaseException) and bytes(await fetched(output, blobs)) == bytes(has)
+        case e.RunContinued(carried=carried):
+            return isinstance(has, Continue) and bytes(await fetched(carried, blobs)) == bytes(has.inputs)
+        case e.RunFailed(error=error):
+            return isinstance(has, BaseException) and _class_name(has) == error.kind.rpartition(":")[2]
+        case _:
+            return True
+
+
+def _class_name(error: BaseException) -> str:
+    """Without its module: a script has another one when it is imported."""
+    kind = error.kind if isinstance(error, NodeFailure) else kind_of(type(error))
+    return kind.rpartition(":")[2]
+
+
+def _told(ending: e.AnyEvent) -> str:
+    match ending:
+        case e.RunCompleted(output=output):
+            return f"the end of the run, with the result {_shown(output)}"
+        case e.RunFailed(error=error):
+            return f"the failure of the run, with {error.kind}: {error.message}"
+        case e.RunContinued(carried=carried):
+            return f"the end of the run, continued with {_shown(carried)}"
+        case _:
+            return "the end of the run"
+
+
+def _told_of(has: e.Value | BaseException) -> str:
+    if isinstance(has, Continue):
+        return f"continues with {_shown(has.inputs)}"
+    if isinstance(has, BaseException):
+        return f"raises {type(has).__name__}: {has}"
+    return f"returns {_shown(has)}"
+
+
+def _shown(raw: e.Value) -> str:
+    text = bytes(memoryview(raw)[: 4 * SHOWN]).decode(errors="replace")
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"

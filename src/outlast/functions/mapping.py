@@ -1,0 +1,184 @@
+"""`map`: one function over many items, some of them at a time.
+
+Items are read when there is room, results are handed on in the order of the items, and what was handed on is forgotten: a
+map over a million items costs the memory of those in flight. In the log the nodes of items that are over are retired.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import deque
+from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
+from types import FrameType
+from typing import Any, Generic, TypeVar, overload
+
+from outlast.errors import BadInput
+from outlast.functions.call import Awaited, Made
+from outlast.functions.commands import NodeAsk, Note
+from outlast.functions.decorators import Node
+from outlast.functions.scope import Scope, current, here
+from outlast.functions.threaded import waited
+from outlast.history import events as e
+from outlast.values.source_location import shown, user_place
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+AHEAD = 4
+"""Results that may wait for one that is not there yet, in multiples of the limit."""
+RETIRED_AT_ONCE = 200
+"""So many nodes are retired by one event."""
+
+
+class Mapped(Made, Generic[R]):
+    """Results to come. `async for` them; or await them all as a list. In a plain workflow, `for` and `.wait()`."""
+
+    def __init__(
+        self, scope: Scope, fn: Callable[[Any], Any], items: Iterable[Any], limit: int, caller: FrameType
+    ) -> None:
+        self.scope = scope
+        self.where = caller.f_code, caller.f_lasti
+        self._fn = fn
+        self._items = enumerate(items)
+        self._limit = limit
+        self._name = scope.named(_name_of(fn))
+        self._window: deque[tuple[asyncio.Future[Any], list[NodeAsk]]] = deque()
+        self._running = 0
+        self._is_read = False
+        self._wake: asyncio.Future[None] | None = None
+        self._retiring: list[str] = []
+        scope.code.made[id(self)] = self
+
+    def told(self) -> str:
+        return f"map of {self._name}"
+
+    def __aiter__(self) -> Mapped[R]:
+        self.scope.code.made.pop(id(self), None)
+        return self
+
+    async def __anext__(self) -> R:
+        try:
+            future, made = await self._first_done()
+            result: R = future.result()
+        except BaseException:
+            self._give_up()
+            raise
+        self._retire(made)
+        return result
+
+    def __await__(self) -> Generator[Any, Any, list[R]]:
+        return self.__aiter__()._all().__await__()
+
+    def wait(self) -> list[R]:
+        """In a workflow that is a plain function: all results."""
+        return waited(self.__aiter__()._all())
+
+    def __iter__(self) -> Iterator[R]:
+        try:
+            while True:
+                yield waited(_next(self.__aiter__()))
+        except _NoMore:
+            return
+
+    async def _all(self) -> list[R]:
+        return [result async for result in self]
+
+    async def _first_done(self) -> tuple[asyncio.Future[Any], list[NodeAsk]]:
+        while True:
+            self._fill()
+            if not self._window:
+                raise StopAsyncIteration
+            if self._window[0][0].done():
+                return self._window.popleft()
+            self._wake = asyncio.get_running_loop().create_future()
+            await self._wake
+
+    def _give_up(self) -> None:
+        self._is_read = True
+        while self._window:
+            self._window.popleft()[0].cancel()
+
+    def _fill(self) -> None:
+        while not self._is_read and self._running < self._limit and len(self._window) < self._limit * AHEAD:
+            found = next(self._items, None)
+            if found is None:
+                self._is_read = True
+                return
+            self._begin(*found)
+
+    def _begin(self, index: int, item: Any) -> None:
+        name = f"{self._name}/{index}"
+        if isinstance(self._fn, Node):
+            made = [self._fn.asked_as(name, self.scope.step, (item,), {})]
+            future: asyncio.Future[Any] = self.scope.code.ask(made[0])
+        else:
+            made = []
+            token = current.set(self.scope.for_item(name, made))
+            try:
+                future = _begun(self._fn(item))
+            finally:
+                current.reset(token)
+        self._running += 1
+        self._window.append((future, made))
+        future.add_done_callback(self._ended)
+
+    def _ended(self, _future: asyncio.Future[Any]) -> None:
+        self._running -= 1
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
+
+    def _retire(self, made: list[NodeAsk]) -> None:
+        """Forget the nodes of an item that is over, some at a time; one that still runs is kept in mind by its run, and one
+        that was called and never awaited is not known to it."""
+        open_now = self.scope.code.open
+        self._retiring += [ask.name for ask in made if ask.is_said and ask.key not in open_now]
+        if len(self._retiring) >= RETIRED_AT_ONCE:
+            names, self._retiring = tuple(self._retiring), []
+            self.scope.code.note(Note(f"retired:{names[0]}", e.NodesRetired(nodes=names)))
+
+
+@overload
+def map(fn: Node[[A], R], items: Iterable[A], *, limit: int = ...) -> Mapped[R]: ...
+@overload
+def map(fn: Callable[[A], Coroutine[Any, Any, R]], items: Iterable[A], *, limit: int = ...) -> Mapped[R]: ...
+def map(fn: Any, items: Iterable[Any], *, limit: int = 20) -> Mapped[Any]:
+    """A node, or an async function that calls nodes, for each item, at most `limit` at a time."""
+    scope = here("map()")
+    if limit < 1:
+        raise BadInput(f"a map needs room for at least one item at a time, not {limit}")
+    if not callable(fn):
+        raise BadInput(f"a map needs a node or an async function, not {type(fn).__name__}")
+    if isinstance(fn, Node) and fn.key is not None:
+        raise BadInput(
+            f"{shown(user_place())}: key={fn.key!r} names one call, and a map makes many: they are named by their places. "
+            "For keys, map an async function that calls the node with a key for each item."
+        )
+    return Mapped(scope, fn, items, limit, sys._getframe(1))
+
+
+def _begun(given: Any) -> asyncio.Future[Any]:
+    if isinstance(given, Awaited):
+        return given.begun()
+    if not asyncio.iscoroutine(given):
+        raise BadInput("map() needs a node or an async function: what it was given returned no coroutine")
+    loop: Any = asyncio.get_running_loop()
+    future: asyncio.Task[Any] = loop.task(given, None)
+    current.get().task = future  # in the scope of the item
+    return future
+
+
+def _name_of(fn: Any) -> str:
+    name = fn.spec.name if isinstance(fn, Node) else getattr(fn, "__name__", "map")
+    return name if name.isidentifier() else "map"
+
+
+class _NoMore(Exception):
+    """The end of the results, over an await that would not let StopAsyncIteration through."""
+
+
+async def _next(results: Mapped[R]) -> R:
+    try:
+        return await anext(results)
+    except StopAsyncIteration:
+        raise _NoMore from None

@@ -1,0 +1,40 @@
+"""The workflows this process knows, by name: what a worker may claim, and how a run finds its code."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from outlast.errors import BadInput
+
+if TYPE_CHECKING:
+    from outlast.functions.decorators import Workflow
+
+_workflows: dict[str, Workflow[..., Any]] = {}
+
+
+def register(name: str, workflow: Workflow[..., Any]) -> None:
+    """Make the workflow known. Two of one name are an error; one that is defined again, by a reload, replaces itself."""
+    known = _workflows.get(name)
+    if known is not None and not _is_same(known, workflow):
+        raise BadInput(
+            f"there are two workflows called {name}: {known.spec.entry} and {workflow.spec.entry}; "
+            f'give one of them another name: @workflow(name="…")'
+        )
+    _workflows[name] = workflow
+
+
+def _is_same(one: Workflow[..., Any], other: Workflow[..., Any]) -> bool:
+    """By where they are written: a script is `__main__` when it is run and has its own name when it is imported."""
+    if one.spec.entry == other.spec.entry:
+        return True
+    return one.fn.__code__.co_filename == other.fn.__code__.co_filename and one.fn.__qualname__ == other.fn.__qualname__
+
+
+def known(name: str) -> Workflow[..., Any] | None:
+    """The workflow of that name."""
+    return _workflows.get(name)
+
+
+def names() -> tuple[str, ...]:
+    """The names of all workflows."""
+    return tuple(_workflows)

@@ -1,0 +1,342 @@
+"""Replay: the log of a run told again to its code.
+
+Events are gone through in the order of the log. What is an outcome is told to the code, which runs until it is quiet; what
+the code had asked for must be found among its asks, under the same name and with the same inputs. News of guests are told
+where NewsHeard stands, which is where the code heard of them. If code and log do not agree, nothing is guessed: `Divergence`
+says what the log has and what the code asked for, and the run is held.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Literal, Protocol, TypeAlias
+
+from outlast.errors import BadInput
+from outlast.execution.log_capture import replays_silenced
+from outlast.functions.code import Code
+from outlast.functions.commands import Ask, ChildAsk, NodeAsk, Note, QuestionAsk, TimerAsk
+from outlast.functions.deliveries import understood
+from outlast.history import events as e
+from outlast.history.ids import RunId, input_hash, question_of
+from outlast.history.record import Entry, Kind, Record
+from outlast.ledger.reading import Told, lineage_of, tellings
+from outlast.lifecycle.state import State
+from outlast.lifecycle.transitions import CONTROL
+from outlast.store import Head, Store
+from outlast.values.codec import fetched, is_elsewhere
+
+_GUESTS = (Kind.GUEST, Kind.CONTROL)
+SHOWN = 5
+"""How many asks a message about a divergence names."""
+
+
+class Divergence(Exception):
+    """The code does not ask for what the log holds. `seq` is the event at which it shows."""
+
+    def __init__(self, message: str, seq: int) -> None:
+        super().__init__(message)
+        self.seq = seq
+
+
+class Recorded(Protocol):
+    """The log of a run as far as it is told: up to `head`, where it amounts to `state`. A pen has it."""
+
+    head: Head
+    state: State
+    arrived: deque[Entry]
+    remembered: list[Told]
+
+    @property
+    def run(self) -> RunId: ...
+    @property
+    def store(self) -> Store: ...
+
+
+class Replay:
+    """Takes the code of a run through its log, up to the pen's head."""
+
+    def __init__(self, code: Code, created: e.RunCreated, pen: Recorded) -> None:
+        self._code = code
+        self._created = created
+        self._pen = pen
+        self._blobs = pen.store.blobs
+        self.news: deque[Entry] = deque()
+        """What guests wrote and the code has not heard of."""
+        self._given: set[str] = set()
+        """Nodes to which a person gave other inputs than the code's: the log shows those, and the hash of the code's."""
+        self.args: tuple[Any, ...] = ()
+        self.kwargs: dict[str, Any] = {}
+
+    async def run(self) -> None:
+        """Raises `Divergence`; afterwards the driver can go on live."""
+        with replays_silenced():
+            await self._run()
+
+    async def _run(self) -> None:
+        self._pen.arrived.clear()  # it is all in the log, up to the head
+        await self._find_arguments()
+        store, pen = self._pen.store, self._pen
+        remembered, pen.remembered = pen.remembered, []
+        async for page in tellings(store, pen.run, await lineage_of(store, pen.head), remembered):
+            for record, events, first, last in page:
+                if record.kind in _GUESTS:
+                    self._keep_news(record, first, last)
+                else:
+                    await self._tell(record, events, first, last)
+
+    async def _tell(self, record: Record, events: list[e.AnyEvent], first: int, last: int) -> None:
+        """What an owner wrote, as far as it lies between `first` and `last`."""
+        time, seq = record.time, record.first
+        is_whole = first <= seq and seq + record.count <= last + 1
+        for event in events:
+            answer = _ANSWERS.get(type(event))
+            if answer is None:
+                if type(event) is e.Recalled:
+                    time = event.time
+            elif is_whole or first <= seq <= last:
+                try:
+                    pending = answer(self, event, seq, time)
+                    if pending is not None:
+                        await pending
+                except BadInput as error:
+                    raise _unreadable(event, seq, error) from error
+            seq += 1
+
+    async def _find_arguments(self) -> None:
+        params = await fetched(self._created.params, self._blobs)
+        try:
+            self.args, self.kwargs = self._code.workflow.arguments.unpack(params)
+        except BadInput as error:
+            raise Divergence(f"the parameters the run was started with do not fit the code: {error}", 1) from error
+
+    def _keep_news(self, record: Record, first: int, last: int) -> None:
+        for seq, event in enumerate(record.events(), record.first):
+            if first <= seq <= last and not isinstance(event, (e.RunCreated, *CONTROL)):
+                self.news.append(Entry(seq, record.branch, record.time, event))
+
+    # --- outcomes, which the code is told
+
+    def started(self, event: e.RunStarted, seq: int, time: int) -> None:
+        if self._code.main is None:  # a run that was paused before it started, starts by being resumed
+            self._code.now_us = time
+            self._code.begin(self.args, self.kwargs)
+
+    def completed(self, event: e.NodeCompleted, seq: int, time: int) -> Any:
+        if self._code.closing.pop(event.node, None) is not None:
+            return None  # it completed while the code was being cancelled
+        ask = self._outcome_of(event.node, "result", seq, time)
+        if is_elsewhere(event.output):
+            return self._completed_slowly(ask, event)
+        self._code.tell(ask, ask.arguments.returns.decode(event.output))
+        return None
+
+    async def _completed_slowly(self, ask: NodeAsk, event: e.NodeCompleted) -> None:
+        self._code.tell(ask, ask.arguments.returns.decode(await fetched(event.output, self._blobs)))
+
+    def failed(self, event: e.NodeFailed, seq: int, time: int) -> None:
+        if event.retry_at is not None:
+            return
+        node = self._pen.state.nodes.get(event.node)
+        if node is not None and node.reset > seq:
+            return  # a person had it done again: this outcome no longer counts
+        if self._code.closing.pop(event.node, None) is not None or event.error.category == "cancelled":
+            return
+        ask = self._outcome_of(event.node, "failure", seq, time)
+        self._code.tell_failure(ask, event.error)
+
+    def fired(self, event: e.TimerFired, seq: int, time: int) -> None:
+        self._must_have_been_logged(f"timer {event.timer!r} fired", seq)
+        ask = self._code.open.pop(f"timer:{event.timer}", None)
+        if not isinstance(ask, TimerAsk):
+            raise self._not_asked(f"timer {event.timer!r} firing", seq)
+        self._code.now_us = time
+        self._code.tell_fired(ask)
+
+    async def heard(self, event: e.NewsHeard, seq: int, time: int) -> None:
+        while self.news and self.news[0].seq <= event.upto:
+            entry = self.news.popleft()
+            telling = await understood(self._code, entry.event, self._blobs)
+            if telling is None:
+                continue
+            self._must_have_been_logged(f"news of event {entry.seq}", seq)
+            self._code.now_us = time
+            telling()
+
+    def keep(self, event: e.AnyEvent, seq: int, time: int) -> None:
+        """News that an owner wrote: taken over from a branch that was left, or from the run this one was forked from."""
+        self.news.append(Entry(seq, 0, time, event))
+
+    def cancelled(self, event: e.CleanupStarted, seq: int, time: int) -> None:
+        if event.extended:
+            return
+        self._must_have_been_logged("the start of the clean-up", seq)
+        self._code.now_us = time
+        self._code.cancel()
+
+    def branched(self, event: e.BranchOpened, seq: int, time: int) -> None:
+        if event.cause != "recovery":
+            self._code.begin_generation(event.branch)
+
+    def _outcome_of(self, node: str, kind: Literal["result", "failure"], seq: int, time: int) -> NodeAsk:
+        code = self._code
+        if code.fresh or code.main is None:
+            self._must_have_been_logged(f"the {kind} of node {node!r}", seq)
+        ask = code.open.pop(node, None)
+        if type(ask) is not NodeAsk:
+            raise self._not_asked(f"the {kind} of node {node!r}", seq)
+        code.now_us = time
+        return ask
+
+    def _must_have_been_logged(self, what: str, seq: int) -> None:
+        """Before an outcome is told, everything the code has asked for so far stands in the log."""
+        fresh = self._code.fresh
+        if fresh:
+            asked = ", ".join(ask.told() for ask in list(fresh.values())[:SHOWN])
+            raise Divergence(
+                f"at event {seq} the log has {what}; before that the code asked for {asked}, which the log does not have",
+                seq,
+            )
+        if self._code.main is None:
+            raise Divergence(f"at event {seq} the log has {what}, before the run started", seq)
+
+    # --- asks, which the code must have made
+
+    def scheduled(self, event: e.NodeScheduled, seq: int, time: int) -> None:
+        if event.cause == "first":
+            ask = self._code.fresh.pop(event.node, None)
+            if type(ask) is not NodeAsk:
+                raise self._not_asked(f"node {event.node!r}", seq)
+            ask.is_said = True
+        if event.inputs is not e.NULL:
+            self._given.add(event.node)
+
+    def node_started(self, event: e.NodeStarted, seq: int, time: int) -> None:
+        ask = self._code.open.get(event.node) or self._code.closing.get(event.node)
+        if type(ask) is NodeAsk:
+            if event.inputs == ask.packed.inputs and event.node not in self._given:
+                return
+            self._must_be_asked_so(ask, event, seq)
+
+    def _must_be_asked_so(self, ask: NodeAsk, event: e.NodeStarted, seq: int) -> None:
+        if (event.hash or input_hash(event.inputs)) != ask.hash:
+            inputs = f" ({_shown(event.inputs)})" if len(event.inputs) > 4 else ""
+            raise Divergence(
+                f"at event {seq} the log has node {event.node!r} with other inputs{inputs} than the code asks it with "
+                f"now{ask.at} ({_shown(ask.packed.inputs)})",
+                seq,
+            )
+
+    def timer_set(self, event: e.TimerSet, seq: int, time: int) -> None:
+        key = f"timer:{event.timer}"
+        ask = self._code.fresh.pop(key, None) or self._code.open.get(key)
+        if not isinstance(ask, TimerAsk):
+            raise self._not_asked(f"timer {event.timer!r}", seq)
+        ask.due = event.due
+
+    def asked(self, event: e.InteractionRequested, seq: int, time: int) -> None:
+        key = f"interaction:{question_of(event.interaction)}"
+        ask = self._code.fresh.pop(key, None) or self._code.open.get(key)
+        if not isinstance(ask, QuestionAsk):
+            raise self._not_asked(f"the question {event.prompt!r}", seq)
+        ask.interaction = event.interaction
+        ask.is_stale = event.hash != ask.hash
+        known = self._pen.state.interactions.get(event.interaction)
+        if ask.is_stale and known is not None and known.answer is not None:
+            raise Divergence(
+                f"at event {seq} the log has the question {event.prompt!r}, which was answered; "
+                f"the code asks {ask.prompt!r} there{ask.at}, or wants another kind of answer",
+                seq,
+            )
+
+    def child_started(self, event: e.ChildStarted, seq: int, time: int) -> None:
+        ask = self._code.fresh.pop(f"child:{event.child}", None) or self._given_otherwise(event)
+        if not isinstance(ask, ChildAsk):
+            raise self._not_asked(f"child run {event.node!r}", seq)
+        if event.hash and event.hash != ask.hash:
+            raise Divergence(
+                f"at event {seq} the log has child run {event.node!r} with other parameters than the code gives it "
+                f"now{ask.at} ({_shown(ask.packed.inputs)})",
+                seq,
+            )
+
+    def _given_otherwise(self, event: e.ChildStarted) -> Ask | None:
+        """The call of a child with an id of the code's choice, in a fork: there its run has another id."""
+        code = self._code
+        for key, ask in list(code.fresh.items()):
+            if isinstance(ask, ChildAsk) and ask.given and ask.node == event.node:
+                del code.fresh[key], code.open[key]
+                ask.is_child(RunId(event.child))
+                code.open[ask.key] = ask
+                return ask
+        return None
+
+    def stated(self, key: str, what: str, seq: int) -> None:
+        if not isinstance(self._code.fresh.pop(key, None), Note):
+            raise self._not_asked(what, seq)
+
+    def decided(self, event: e.DecisionRecorded, seq: int, _time: int) -> None:
+        note = self._code.fresh.pop(f"decision:{event.key}", None)
+        if not isinstance(note, Note) or not isinstance(note.event, e.DecisionRecorded):
+            raise self._not_asked(f"decision {event.key!r}", seq)
+        if note.event.value != event.value:
+            raise Divergence(
+                f"at event {seq} the log has decision {event.key!r} for {_shown(event.value)}; "
+                f"the code decides for {_shown(note.event.value)}",
+                seq,
+            )
+
+    def closed(self, key: str) -> None:
+        """The code closed it, or the end of the run did; then it is open again for code that goes on."""
+        self._code.closing.pop(key, None)
+
+    def _not_asked(self, what: str, seq: int) -> Divergence:
+        code = self._code
+        waiting: list[Ask] = [*code.fresh.values(), *(ask for key, ask in code.open.items() if key not in code.fresh)]
+        if code.is_done():
+            return Divergence(f"at event {seq} the log has {what}; the code has ended before that", seq)
+        asked = ", ".join(ask.told() for ask in waiting[:SHOWN]) or "nothing"
+        more = f" and {len(waiting) - SHOWN} more" if len(waiting) > SHOWN else ""
+        return Divergence(f"at event {seq} the log has {what}; the code asked for {asked}{more}", seq)
+
+
+Answer: TypeAlias = Callable[[Replay, Any, int, int], Any]
+
+_ANSWERS: dict[type[e.Event], Answer] = {
+    e.RunStarted: Replay.started,
+    e.CleanupStarted: Replay.cancelled,
+    e.NodeScheduled: Replay.scheduled,
+    e.NodeStarted: Replay.node_started,
+    e.NodeCompleted: Replay.completed,
+    e.NodeFailed: Replay.failed,
+    e.NodesRetired: lambda self, event, seq, _: self.stated(
+        f"retired:{event.nodes[0]}", "the retirement of nodes", seq
+    ),
+    e.TimerSet: Replay.timer_set,
+    e.TimerFired: Replay.fired,
+    e.TimerCancelled: lambda self, event, _, __: self.closed(f"timer:{event.timer}"),
+    e.InteractionRequested: Replay.asked,
+    e.InteractionWithdrawn: lambda self, event, _, __: self.closed(f"interaction:{question_of(event.interaction)}"),
+    e.NewsHeard: Replay.heard,
+    e.ChildStarted: Replay.child_started,
+    e.ChildEnded: Replay.keep,
+    e.InteractionAnswered: Replay.keep,
+    e.BranchOpened: Replay.branched,
+    e.StepStarted: lambda self, event, seq, _: self.stated(f"step:{event.step}", f"step {event.step!r}", seq),
+    e.StepCompleted: lambda self, event, seq, _: self.stated(
+        f"step end:{event.step}", f"the end of step {event.step!r}", seq
+    ),
+    e.DecisionRecorded: Replay.decided,
+}
+"""What each event of an owner means to a replay; those that are not here mean nothing."""
+
+
+def _unreadable(event: e.AnyEvent, seq: int, error: BadInput) -> Divergence:
+    of = getattr(event, "node", "") or getattr(event, "interaction", "")
+    whose = f" of {of!r}" if of else ""
+    return Divergence(f"at event {seq} the log has a value{whose} that the code can no longer read: {error}", seq)
+
+
+def _shown(raw: e.Value) -> str:
+    text = bytes(raw).decode()
+    return text if len(text) <= 200 else f"{text[:199]}…"

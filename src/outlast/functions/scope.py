@@ -1,0 +1,108 @@
+"""Names for what workflow code asks for: the same code asks under the same names, in replay as live.
+
+A name is given when something is called, counted per base name within a scope. Every task that workflow code starts (a
+helper in a gather, a side of a race) has a scope of its own, numbered within the scope that started it, and so has every
+step: what one helper calls does not rename what another calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+from outlast.errors import NotDurable
+from outlast.execution import remote
+from outlast.values.checked_text import words
+from outlast.values.context import speaker
+from outlast.values.source_location import shown, user_place
+
+if TYPE_CHECKING:
+    from outlast.functions.code import Code
+    from outlast.functions.commands import NodeAsk
+
+
+class Scope:
+    """One line of workflow code. `step` is the step it is in; `made` lists the calls of nodes made here and below, if
+    anybody wants to know."""
+
+    __slots__ = ("_counts", "_tasks", "code", "made", "path", "step", "task")
+
+    def __init__(
+        self,
+        code: Code,
+        path: str = "",
+        step: str = "",
+        made: list[NodeAsk] | None = None,
+        task: asyncio.Task[Any] | None = None,
+    ) -> None:
+        self.code = code
+        self.path = path
+        self.step = step
+        self.made = made
+        self.task = task
+        """The task that executes this code; None for that of the workflow function."""
+        self._counts: dict[str, int] = {}
+        self._tasks = 0
+
+    def named(self, base: str) -> str:
+        """`fetch`, `fetch#2`, … and `1/fetch` in the first task that this one started."""
+        count = self._counts.get(base, 0) + 1
+        self._counts[base] = count
+        return f"{self.path}{base}" if count == 1 else f"{self.path}{base}#{count}"
+
+    def keyed(self, base: str, key: object) -> str:
+        """`fetch[key]`: a name of the caller's own choice; used twice it is a mistake."""
+        name = f"{base}[{words('key', key if isinstance(key, str) else str(key))}]"
+        if name in self._counts:
+            raise NotDurable(f"{self.path}{name} is asked for twice: the keys of one node must differ within a scope")
+        self._counts[name] = 1
+        return f"{self.path}{name}"
+
+    def node(self, base: str, key: str | None) -> str:
+        """The name of a node that is called here."""
+        if key is not None:
+            name = self.keyed(base, key)
+        else:  # as `named` says
+            self._counts[base] = count = self._counts.get(base, 0) + 1
+            name = f"{self.path}{base}" if count == 1 else f"{self.path}{base}#{count}"
+        return name
+
+    def count(self) -> int:
+        """1, 2, 3 …: for what has no name."""
+        count = self._counts.get("", 0) + 1
+        self._counts[""] = count
+        return count
+
+    def for_task(self) -> Scope:
+        """The scope of a task started here."""
+        self._tasks += 1
+        return Scope(self.code, f"{self.path}{self._tasks}/", self.step, self.made)
+
+    def for_step(self, step: str) -> Scope:
+        """The scope inside a step, whose name is whole."""
+        return Scope(self.code, f"{step}/", step, self.made, self.task)
+
+    def for_item(self, name: str, made: list[NodeAsk]) -> Scope:
+        """The scope of one item of a map, whose nodes are listed in `made`."""
+        return Scope(self.code, f"{name}/", self.step, made, self.task)
+
+
+current: ContextVar[Scope] = ContextVar("outlast_scope")
+
+
+def attempt_here() -> str:
+    """The name of the node whose code is running; empty elsewhere."""
+    if (speaking := speaker()) is not None:
+        return speaking.node
+    return attempt.attempt.node if (attempt := remote.current()) is not None else ""
+
+
+def here(what: str) -> Scope:
+    """The scope of the workflow code that is running, or a refusal that says where `what` belongs."""
+    scope = current.get(None)
+    if scope is None:
+        node = attempt_here()
+        where = f"in node {node}: call it in workflow code" if node else "outside a workflow"
+        raise NotDurable(f"{shown(user_place())}: {what} is called {where}")
+    return scope

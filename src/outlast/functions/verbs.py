@@ -1,0 +1,227 @@
+"""What workflow code says besides calling nodes: together, first of, one after another, later, ask, now."""
+
+from __future__ import annotations
+
+import asyncio
+import random as chances
+import sys
+import uuid as uuids
+from collections.abc import Awaitable
+from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
+from typing import Any, Generic, NoReturn, TypeVar, overload
+
+import msgspec
+
+from outlast.errors import BadInput
+from outlast.functions.call import Awaited, Call, Joint, begun
+from outlast.functions.code import Continue
+from outlast.functions.commands import Note, QuestionAsk, TimerAsk, value_of
+from outlast.functions.scope import Scope, current, here
+from outlast.history import events as e
+from outlast.values.checked_text import words
+from outlast.values.codec import codec_for
+from outlast.values.schemas import schema_of
+
+R = TypeVar("R")
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+D = TypeVar("D")
+E = TypeVar("E")
+F = TypeVar("F")
+Many = Awaitable[R] | Awaited[R]
+
+# --- together ----------------------------------------------------------------------------------------------------------
+
+
+@overload
+def gather(a: Many[A], b: Many[B], /) -> Awaited[tuple[A, B]]: ...
+@overload
+def gather(a: Many[A], b: Many[B], c: Many[C], /) -> Awaited[tuple[A, B, C]]: ...
+@overload
+def gather(a: Many[A], b: Many[B], c: Many[C], d: Many[D], /) -> Awaited[tuple[A, B, C, D]]: ...
+@overload
+def gather(a: Many[A], b: Many[B], c: Many[C], d: Many[D], e: Many[E], /) -> Awaited[tuple[A, B, C, D, E]]: ...
+@overload
+def gather(
+    a: Many[A], b: Many[B], c: Many[C], d: Many[D], e: Many[E], f: Many[F], /
+) -> Awaited[tuple[A, B, C, D, E, F]]: ...
+@overload
+def gather(*calls: Many[R]) -> Awaited[list[R]]: ...
+@overload
+def gather(*calls: Many[Any], return_exceptions: bool) -> Awaited[list[Any]]: ...
+def gather(*calls: Any, return_exceptions: bool = False) -> Any:
+    """All of these at once; their results in the order given. The first failure is raised while the others go on, unless
+    `return_exceptions` puts failures among the results."""
+    scope = here("gather()")
+    return Joint(scope, _gathered(calls, return_exceptions), calls, "gather", sys._getframe(1))
+
+
+async def _gathered(calls: tuple[Any, ...], return_exceptions: bool) -> list[Any]:
+    return list(await asyncio.gather(*begun(calls), return_exceptions=return_exceptions))
+
+
+class Won(msgspec.Struct, Generic[R], frozen=True):
+    """Who won a race, counted from 0, and with what."""
+
+    index: int
+    value: R
+
+
+@overload
+def race(a: Many[A], b: Many[B], /) -> Awaited[Won[A | B]]: ...
+@overload
+def race(a: Many[A], b: Many[B], c: Many[C], /) -> Awaited[Won[A | B | C]]: ...
+@overload
+def race(a: Many[A], b: Many[B], c: Many[C], d: Many[D], /) -> Awaited[Won[A | B | C | D]]: ...
+@overload
+def race(*calls: Many[R]) -> Awaited[Won[R]]: ...
+def race(*calls: Any) -> Any:
+    """Whichever of these ends first, well or badly; the others are cancelled. The winner is recorded."""
+    scope = here("race()")
+    if not calls:
+        raise BadInput("a race needs at least one call")
+    name = scope.named("race")
+    return Joint(scope, _raced(scope, name, calls), calls, name, sys._getframe(1))
+
+
+async def _raced(scope: Scope, name: str, calls: tuple[Any, ...]) -> Won[Any]:
+    futures = begun(calls)
+    try:
+        await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
+        index = next(place for place, each in enumerate(futures) if each.done())
+    finally:
+        for each in futures:
+            each.cancel()
+    scope.code.note(Note(f"decision:{name}", e.DecisionRecorded(key=name, value=value_of(index))))
+    return Won(index, futures[index].result())
+
+
+# --- in time -----------------------------------------------------------------------------------------------------------
+
+
+def sleep(
+    seconds: float | timedelta = 0,
+    /,
+    *,
+    minutes: float = 0,
+    hours: float = 0,
+    days: float = 0,
+    until: datetime | None = None,
+) -> Call[None]:
+    """Go on after this time, or at `until`; the process need not be there meanwhile."""
+    scope = here("sleep()")
+    if until is not None:
+        if until.tzinfo is None:
+            raise BadInput("until needs a time zone: without one nobody knows when it is")
+        due = round(until.timestamp() * 1e6)
+    else:
+        span = seconds if isinstance(seconds, timedelta) else timedelta(seconds=seconds)
+        span += timedelta(minutes=minutes, hours=hours, days=days)
+        due = scope.code.now_us + max(0, span // timedelta(microseconds=1))
+    return Call(scope, TimerAsk(scope.named("sleep"), due), sys._getframe(1))
+
+
+def now() -> datetime:
+    """The time of what this workflow was told last; the same in a replay."""
+    return datetime.fromtimestamp(here("now()").code.now(), UTC)
+
+
+def random() -> float:
+    """A number from 0 up to 1, the same in a replay."""
+    return chances.Random(_seed(here("random()"), "random")).random()
+
+
+def uuid() -> uuids.UUID:
+    """A UUID that no other call gives, the same in a replay."""
+    return uuids.UUID(bytes=_seed(here("uuid()"), "uuid"), version=4)
+
+
+def _seed(scope: Scope, what: str) -> bytes:
+    text = f"{scope.code.run}\0{scope.path}\0{what}\0{scope.count()}"
+    return blake2b(text.encode(), digest_size=16).digest()
+
+
+# --- steps -------------------------------------------------------------------------------------------------------------
+
+
+class step:
+    """`async with step("publish"):` (or `with`, in a plain workflow): the nodes called inside belong to that step."""
+
+    def __init__(self, name: str) -> None:
+        name = words("step", name)
+        if not name or not name.isprintable() or name.isdigit() or set("/#[]:") & set(name) or len(name) > 100:
+            raise BadInput(
+                f"{name!r} cannot be the name of a step: it is a short text, not a number, without / # [ ] :"
+            )
+        self._base = name
+
+    async def __aenter__(self) -> None:
+        self.__enter__()
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.__exit__(kind)
+
+    def __enter__(self) -> None:
+        scope = here("step()")
+        self._name, self._code = scope.named(self._base), scope.code
+        self._code.note(Note(f"step:{self._name}", e.StepStarted(step=self._name)))
+        self._token = current.set(scope.for_step(self._name))
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not GeneratorExit:
+            current.reset(self._token)
+        if kind is None:
+            self._code.note(Note(f"step end:{self._name}", e.StepCompleted(step=self._name)))
+
+
+# --- people ------------------------------------------------------------------------------------------------------------
+
+
+@overload
+def ask(prompt: str, *, key: str | None = None) -> Call[str]: ...
+@overload
+def ask(prompt: str, type: type[R], *, key: str | None = None) -> Call[R]: ...
+@overload
+def ask(prompt: str, type: Any = ..., *, key: str | None = None) -> Call[Any]: ...
+def ask(prompt: str, type: Any = str, *, key: str | None = None) -> Call[Any]:
+    """Put a question to a person and wait for the answer, which is of the type given: a text unless said otherwise."""
+    scope = here("ask()")
+    name = scope.named("ask") if key is None else scope.keyed("ask", key)
+    question = QuestionAsk(name, "ask", _checked_prompt(prompt), schema_of(type), codec_for(type))
+    return Call(scope, question, sys._getframe(1))
+
+
+def approve(prompt: str, *, key: str | None = None) -> Call[bool]:
+    """Ask a person for a yes or a no."""
+    scope = here("approve()")
+    name = scope.named("approve") if key is None else scope.keyed("approve", key)
+    question = QuestionAsk(name, "approve", _checked_prompt(prompt), schema_of(bool), codec_for(bool))
+    return Call(scope, question, sys._getframe(1))
+
+
+def _checked_prompt(prompt: Any) -> str:
+    if not isinstance(prompt, str) or not prompt.strip():
+        raise BadInput("a question needs a text that people can read")
+    return words("prompt", prompt)
+
+
+# --- going on as another run -------------------------------------------------------------------------------------------
+
+
+def continue_as(*args: Any, **params: Any) -> Awaited[NoReturn]:
+    """End this run; its successor, a new run of the same workflow with these parameters, goes on with a log of its own.
+
+    `await` it, or in a plain workflow `.wait()` for it, as for any call. Unlike others it does not depend on that. It raises
+    an exception that unwinds the workflow. From then on the successor is the outcome of this run, also if the code catches
+    that exception, returns in a `finally` block, raises another error or calls this again."""
+    scope = here("continue_as()")
+    try:
+        packed = scope.code.workflow.arguments.pack(args, params)
+    except TypeError as error:
+        raise BadInput(f"{scope.code.workflow.spec.name} cannot go on with these parameters: {error}") from error
+    wanted = Continue(packed.inputs)
+    if scope.code.continued is None:
+        scope.code.continued = wanted
+    raise wanted

@@ -1,0 +1,192 @@
+"""Where the code of a run is found: in the apps that are named, or where its start was recorded.
+
+A file in a package is not loaded by itself: it is the module that it is when the package is found in some folder. Where that
+folder is recorded, two slashes follow it: `/shop/jobs//pkg/mod.py` is the module `pkg.mod`, as it is found in `/shop/jobs`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from outlast.definition.function import WorkflowSpec
+from outlast.errors import BadInput, NotImportable
+from outlast.functions import registry
+from outlast.functions.decorators import Workflow
+from outlast.history import events as e
+
+SEAM = "//"
+"""Between the folder that a package is found in and the file of its module."""
+_files: set[str] = set()
+"""Modules that were named by their files."""
+_folders: set[str] = set()
+"""Folders in which modules are found here, and nowhere else by themselves."""
+
+
+@cache
+def found_at(spec: WorkflowSpec) -> str:
+    """Where code is found again: `module:name`; or the file and the name, if the module was run as a script, named by its
+    file, or lies in a folder that others do not look into. A module of that name may be another one there."""
+    module, _, name = spec.entry.partition(":")
+    if module == "__main__":
+        script = getattr(sys.modules.get("__main__"), "__file__", None)
+        return f"{Path(script).resolve()}:{name}" if script else spec.entry
+    code = getattr(inspect.unwrap(spec.fn), "__code__", None)
+    file = code.co_filename if code is not None else ""
+    if file in _files:
+        return f"{file}:{name}"
+    folder, inner = _folder_of(module, file)
+    if folder not in _folders:
+        return spec.entry
+    return f"{folder}{SEAM if '/' in inner else '/'}{inner}:{name}"
+
+
+def _folder_of(module: str, file: str) -> tuple[str, str]:
+    """The folder that a module was found in, and its file from there; empty if the one is not named after the other."""
+    path = module.replace(".", "/")
+    for inner in (f"{path}.py", f"{path}/__init__.py"):
+        if file.endswith(f"/{inner}"):
+            return file[: -len(inner) - 1], inner
+    return "", ""
+
+
+def look_only_here(folder: str) -> None:
+    """Modules in this folder are found by this process and perhaps by no other: their files are recorded."""
+    _folders.add(folder)
+
+
+def look_beside_the_script(root: str) -> None:
+    """What lies beside the script that is being run is found by this process alone, unless that is the project's folder."""
+    main = sys.modules.get("__main__")
+    file = getattr(main, "__file__", None)
+    if file and getattr(main, "__spec__", None) is None and (folder := str(Path(file).resolve().parent)) != root:
+        look_only_here(folder)
+
+
+def load_apps(apps: Iterable[str], root: str = "") -> None:
+    """Import these modules or files, whose workflows are known from then on. Modules are found from `root` too."""
+    if root and root not in sys.path:
+        sys.path.insert(0, root)
+    for app in apps:
+        load(app.partition(":")[0] if not app.endswith(".py") else app)
+
+
+def load(place: str) -> ModuleType:
+    """A module by its name, or a file by its path; `NotImportable` says why it could not be."""
+    try:
+        return _load_file(place) if place.endswith(".py") else importlib.import_module(place)
+    except NotImportable:
+        raise
+    except BadInput:
+        raise
+    except ModuleNotFoundError as error:
+        if error.name and (place == error.name or place.startswith(f"{error.name}.")):
+            raise NotImportable(f"there is no module {place} here; looked in: {', '.join(sys.path[:3])} …") from error
+        raise NotImportable(f"{place} could not be imported: it needs {error.name}, which is not installed") from error
+    except Exception as error:
+        if isinstance(error, ImportError) and "relative import" in str(error):
+            raise NotImportable(
+                f"{place} belongs to a package: write two slashes behind the folder that the package is in, "
+                "folder//package/module.py; or name it as a module, package.module"
+            ) from error
+        raise NotImportable(f"{place} could not be imported: {type(error).__name__}: {error}") from error
+
+
+def _load_file(place: str) -> ModuleType:
+    path = Path(place).resolve()
+    if not path.is_file():
+        raise NotImportable(f"there is no file {path}")
+    folder, seam, inner = place.rpartition(SEAM)
+    if seam:
+        return _load_part(Path(folder or "/").resolve(), inner)
+    main = sys.modules.get("__main__")
+    if getattr(main, "__file__", None) and Path(str(main.__file__)).resolve() == path:  # type: ignore[union-attr]
+        return main  # type: ignore[return-value]
+    _files.add(str(path))
+    look_only_here(str(path.parent))
+    for module in list(sys.modules.values()):
+        if getattr(module, "__file__", None) == str(path) and module.__name__ != "__main__":
+            return module
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    sys.path.insert(0, str(path.parent))
+    spec.loader.exec_module(module)
+    return module
+
+
+def _load_part(folder: Path, inner: str) -> ModuleType:
+    """The module that a file is where its package is found in this folder."""
+    parts = Path(inner).with_suffix("").parts
+    name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+    look_only_here(str(folder))
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    module = importlib.import_module(name)
+    file = getattr(module, "__file__", None)
+    if not file or Path(file).resolve() != (folder / inner).resolve():
+        raise NotImportable(f"{folder / inner} is module {name}, and so is {file}, which is found first")
+    return module
+
+
+def find_workflow(created: e.RunCreated, apps: Iterable[str] = ()) -> Workflow[..., Any]:
+    """The workflow of a run, from what is known, then the apps, then the recorded entry. The run is not touched."""
+    found = registry.known(created.workflow)
+    if found is None:
+        load_apps(apps)
+        found = registry.known(created.workflow)
+    if found is None and created.entry:
+        found = _from_entry(created)
+    if found is None:
+        raise NotImportable(
+            f"workflow {created.workflow} is not known here: name the module or file that defines it with --app, "
+            "in the setting `apps`, or import it first"
+        )
+    return found
+
+
+def _from_entry(created: e.RunCreated) -> Workflow[..., Any] | None:
+    place = created.entry.rpartition(":")[0]
+    if created.root and created.root not in sys.path:
+        sys.path.insert(0, created.root)
+    load(_where_it_is_now(place, created.root) if place.endswith(".py") else place)
+    return registry.known(created.workflow)
+
+
+def _where_it_is_now(file: str, root: str) -> str:
+    """The file, or, if its project is not there (it was moved, or the machine is another), the same file of the project that
+    is here. In a project that is there, no other file stands for one that is gone."""
+    before = Path(root).resolve()
+    if not root or before.is_dir() or not Path(file).is_relative_to(before):
+        return file
+    within = Path(file).relative_to(before)
+    found = next((str(here) for folder in sys.path if (here := Path(folder) / within).is_file()), file)
+    inner = file.rpartition(SEAM)[2] if SEAM in file else ""
+    return f"{found.removesuffix(inner)}/{inner}" if inner and found != file else found
+
+
+def named(entry: str) -> Workflow[..., Any]:
+    """The workflow that `module:name`, `file.py:name` or, if a module has only one, `module` names."""
+    place, colon, name = entry.rpartition(":") if ":" in entry else (entry, "", "")
+    module = load(place)
+    workflows = {key: value for key, value in vars(module).items() if isinstance(value, Workflow)}
+    if not colon and len(workflows) == 1:
+        return next(iter(workflows.values()))
+    if not workflows:
+        raise BadInput(f"{place} defines no workflow")
+    known = ", ".join(sorted(workflows))
+    if not colon:
+        raise BadInput(f"say which workflow of {place} is meant, as {place}:name; there are: {known}")
+    for key, value in workflows.items():
+        if name in (key, value.spec.name):
+            return value
+    raise BadInput(f"{place} has no workflow {name!r}; there are: {known}")

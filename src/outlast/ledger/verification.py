@@ -1,0 +1,169 @@
+"""Proving a stored log: all invariants, its head, its summary, whatever state its rows are in.
+
+Where the rest of the house stops at damage, this goes on: what a store cannot read is named with its place, and everything
+else is judged all the same. What is being written meanwhile is no violation: the log is judged as it was when the head was
+looked at.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from outlast.errors import Damaged, NotFound
+from outlast.history.ids import RunId
+from outlast.history.lineage import Interval
+from outlast.history.record import Record, follows
+from outlast.ledger.reading import fold_within, lineage_of, records
+from outlast.lifecycle.diagnosis.derived_rows import differences
+from outlast.lifecycle.invariants import Violation, violations
+from outlast.lifecycle.state import State
+from outlast.lifecycle.status import Status
+from outlast.lifecycle.summary import Summary
+from outlast.store import Derived, Head, Store
+
+STRANGE = (ValueError, LookupError, TypeError, AttributeError, OverflowError, struct.error)
+"""What reading a damaged row ends in where nobody has called it damage yet."""
+
+
+class Verification(Struct, frozen=True):
+    """What `verify` found out about one run; `digest` is that of its head, `status` the one its summary claims."""
+
+    run: RunId
+    events: int
+    appends: int
+    branches: int
+    status: Status | None
+    digest: str
+    violations: tuple[Violation, ...] = ()
+
+    @property
+    def is_sound(self) -> bool:
+        return not self.violations
+
+
+async def verify(store: Store, run: RunId, key: bytes = b"") -> Verification:
+    """Judge V1 to V12 over the whole log, its head and its summary; damage is reported, not raised."""
+    try:
+        return await _examined(store, run, key)
+    except (Damaged, *STRANGE) as error:
+        return _lost(run, f"cannot be read: {error!r}")
+
+
+async def _examined(store: Store, run: RunId, key: bytes) -> Verification:
+    stored = await store.derived(run)
+    head, summary = stored.head, stored.summary
+    found = [Violation(0, "V10", fault) for fault in stored.faults]
+    if head is None:
+        if summary is None and not found:
+            raise NotFound(f"there is no run {run}")
+        return _lost(
+            run, *(stored.faults or ["lists show the run, but its head is gone and its log cannot be reached"])
+        )
+    if summary is None and not found:
+        found.append(Violation(0, "V10", "the run has no summary"))
+    log, unread = await _log(store, run, head.version)
+    found += [*unread, *_against_head(head, log), *await _beyond(store, head)]
+    found += await asyncio.to_thread(_judged, run, log, summary, key)
+    if not found:  # else there is no state to compare with
+        intervals = await lineage_of(store, head)
+        found += await asyncio.to_thread(_beside, stored, head, log, intervals)
+    return Verification(
+        run=run,
+        events=sum(record.count for record in log),
+        appends=len(log),
+        branches=1 + max((record.branch for record in log), default=head.branch),
+        status=summary.status if summary else None,
+        digest=head.digest.hex(),
+        violations=tuple(sorted(set(found))),
+    )
+
+
+def _lost(run: RunId, *why: str) -> Verification:
+    return Verification(run, 0, 0, 0, None, "", tuple(Violation(0, "V1", each) for each in why))
+
+
+async def _log(store: Store, run: RunId, last: int) -> tuple[list[Record], list[Violation]]:
+    """All records up to `last`; if one cannot be read, it is named and the rest is still there to be judged."""
+    try:
+        return [record async for record in records(store, run, 1, last)], []
+    except (Damaged, *STRANGE):
+        log, found, seq = list[Record](), list[Violation](), 1
+    while seq <= last:
+        try:
+            page = await store.read(run, seq, seq, 1) or await store.read(run, seq, last, 1)
+        except (Damaged, *STRANGE) as error:
+            found.append(Violation(seq, "V1", f"cannot be read: {error!r}"))
+            seq += 1
+            continue
+        if not page:
+            break
+        log += page
+        seq = max(page[-1].last, seq) + 1
+    return log, found
+
+
+async def _beyond(store: Store, head: Head) -> list[Violation]:
+    """Records after the head's version that did not come with a newer head."""
+    place = head.version + 1
+    try:
+        further = await store.read(head.run, place, None, 1)
+    except (Damaged, *STRANGE) as error:
+        return [Violation(place, "V1", f"cannot be read: {error!r}")]
+    again = await store.head(head.run) if further else None
+    if not further or (again is not None and again.version >= further[-1].last):
+        return []
+    return [Violation(place, "V1", f"the log goes on after event {head.version}, where its head ends")]
+
+
+def _against_head(head: Head, log: Sequence[Record]) -> list[Violation]:
+    """Where the head says something else than the last record. If it is of another version, the rest is of no use."""
+    if not log or log[-1].last != head.version:
+        end = log[-1].last if log else 0
+        return [Violation(end + 1, "V1", f"the head says that the log ends at event {head.version}, it ends at {end}")]
+    last = log[-1]
+    opened = next(record.first for record in log if record.branch == last.branch)
+    told_and_true = (
+        ("V1", "digest", head.digest.hex(), last.digest.hex()),
+        ("V11", "epoch", head.epoch, max(record.epoch for record in log)),
+        ("V8", "branch", head.branch, last.branch),
+        ("V8", "first event of the branch", head.branch_first, opened),
+    )
+    return [
+        Violation(last.last, invariant, f"the head says {name} {said}, the log {true}")
+        for invariant, name, said, true in told_and_true
+        if said != true
+    ]
+
+
+def _beside(stored: Derived, head: Head, log: Sequence[Record], intervals: Sequence[Interval]) -> list[Violation]:
+    """Where the head's flag and the waits are not those of the fold."""
+    state = State()
+    for first, last in intervals:
+        for record in log:
+            if record.first <= last and record.last >= first:
+                fold_within(state, record, first, last)
+    told = differences(state, is_closed=head.closed, waits=stored.waits)
+    return [Violation(head.version, "V10", each) for each in told]
+
+
+def _judged(run: RunId, log: Sequence[Record], summary: Summary | None, key: bytes) -> list[Violation]:
+    """The violations; a record that is damaged beyond judging is named and left out."""
+    try:
+        return violations(run, log, summary, key=key)
+    except STRANGE:
+        legible, found = list[Record](), list[Violation]()
+    for record in log:
+        try:
+            follows(record, record.digest, key)
+            record.events()
+        except Damaged:
+            legible.append(record)  # as damage that is understood, it is judged
+        except STRANGE as error:
+            found.append(Violation(record.first, "V1", f"cannot be read: {error!r}"))
+        else:
+            legible.append(record)
+    return found + violations(run, legible, summary, key=key)

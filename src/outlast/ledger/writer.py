@@ -1,0 +1,263 @@
+"""An owner's hand on one run: what it writes, the branches it opens, and how it lets go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from outlast.errors import AlreadyExists, BadInput, Illegal, OutcomeUnknown, Overtaken, Refused, StoreError
+from outlast.history import events as e
+from outlast.history.codec import encode
+from outlast.history.ids import AppendId
+from outlast.history.record import Entry, Kind, Record, chained
+from outlast.ledger.cursor import Follower
+from outlast.lifecycle import decide
+from outlast.lifecycle.branch_plan import Turn, must_lead_on
+from outlast.lifecycle.draft import Draft
+from outlast.lifecycle.fold import apply_all
+from outlast.lifecycle.invariants import ill_opened
+from outlast.lifecycle.requests import ill_settled, newest
+from outlast.lifecycle.state import State, Wait
+from outlast.lifecycle.status import TERMINAL
+from outlast.lifecycle.summary import is_changed, summarise
+from outlast.store import LANDED, Append, Head, Lost
+
+_OWNER = Kind.OWNER
+_BEGINS: dict[type[e.Event], Kind] = {e.BranchOpened: Kind.OWNER, e.RunTakenOver: Kind.TAKEOVER}
+"""Events that only begin an append, and of which kind."""
+_BEGINNINGS = frozenset(_BEGINS)
+
+
+class Pen(Follower):
+    """Writes one run's story under one epoch. Made by `Ledger.create` and `Ledger.take_over`; used by one task at a time.
+    After any exception but `Fenced` it may be used again."""
+
+    # --- writing
+
+    def append(
+        self, events: Sequence[e.AnyEvent], *, release: bool = False, time: int | None = None, in_place: bool = False
+    ) -> Coroutine[Any, Any, int]:
+        """Make these events the next of the run, durably; returns the seq of the first one. `time` is what the record is
+        dated with, now if it is not given.
+
+        After `OutcomeUnknown` the very same list may be given again: it is written only if it is not in the log.
+
+        Raises `Illegal` if they may not follow, `Overtaken` if something arrived that they did not know of (the state then
+        holds it: decide again), `Fenced` if the run has a newer owner. With `release` the claim is given up with them. With
+        `in_place` the events are not renumbered: guests' data before them is `Overtaken`, too."""
+        return self._write(events, None, _OWNER, release, time, in_place)
+
+    def take_over(self, decision: Callable[[State], Sequence[e.AnyEvent]]) -> Coroutine[Any, Any, int]:
+        """The first append of a new epoch. What others still wrote before it is taken in, and `decision` asked again. The
+        summary is written with it: guests may have told more since it was made."""
+        self._summary_behind = True
+        return self._write((), decision, Kind.TAKEOVER, False, None)
+
+    async def _write(
+        self,
+        events: Sequence[e.AnyEvent],
+        decision: Callable[[State], Sequence[e.AnyEvent]] | None,
+        kind: Kind,
+        release: bool,
+        time: int | None,
+        in_place: bool = False,
+    ) -> int:
+        """Draft, commit, absorb; while the append loses to data, take the data in and try again. One coroutine on the hot
+        path: every layer more is paid at every wake."""
+        if self._busy:
+            raise RuntimeError(f"two tasks write run {self.run} with one pen")
+        self._busy = True
+        asked: AppendId | None = None
+        try:
+            if self._doubts:
+                taken = await self.catch_up()
+                if self._doubtful is events and self._doubtful_at:
+                    return self._settled(release)
+                if in_place and taken:
+                    raise _out_of_place(taken)
+            self._doubtful, self._doubtful_at = events, 0
+            id = self._ledger.new_append_id()
+            overtaken = 0
+            while True:
+                if decision is not None:
+                    events = decision(self.state)
+                if not events:
+                    raise BadInput("there is nothing to append")
+                draft = await self._cut(events) if type(events[0]) is e.BranchOpened else self._draft
+                append = self._compose(draft, events, id, kind, release, time, overtaken)
+                asked = id
+                outcome = await self._ledger.commit(append)
+                asked = None
+                if outcome is LANDED:
+                    self._landed(append, draft)
+                    return append.record.first
+                assert isinstance(outcome, Lost)
+                draft.drop()
+                taken = await self._give_way(outcome, kind)
+                if in_place:
+                    raise _out_of_place(taken)
+                overtaken += len(taken)
+                if type(events[0]) is e.BranchOpened:
+                    raise Overtaken(
+                        f"{overtaken} events arrived while a branch opened: what it cuts off is not what it was"
+                    )
+        except BaseException as error:
+            self._draft.drop()
+            if asked is not None and (isinstance(error, OutcomeUnknown) or not isinstance(error, StoreError)):
+                self._doubts.add(asked)
+            raise
+        finally:
+            self._busy = False
+
+    def _compose(
+        self,
+        draft: Draft,
+        events: Sequence[e.AnyEvent],
+        id: AppendId,
+        kind: Kind,
+        release: bool,
+        time: int | None,
+        overtaken: int,
+    ) -> Append:
+        """Check the events by folding them into the draft, and put together what the store is asked."""
+        view, old, epoch = draft.view, self.head, self.epoch
+        if time is None:
+            time = max(self._ledger.clock(), self.state.outline.time)
+        run, first, count = old.run, old.version + 1, len(events)
+        last = old.version + count
+        kinds = frozenset(map(type, events))
+        if not _BEGINNINGS.isdisjoint(kinds):
+            _must_begin(events, first, kind)
+        try:
+            apply_all(view, events, first, time)
+        except Illegal as objection:
+            if overtaken:
+                raise Overtaken(f"{overtaken} events arrived first: {objection}") from objection
+            raise
+        outline = view.outline
+        branch, is_closed = outline.branch, outline.base in TERMINAL and not outline.held
+        body = encode(events)
+        digest = chained(old.digest, first, count, branch, epoch, kind, time, id, body, self._ledger.key)
+        record = Record(run, first, count, branch, epoch, kind, id, time, body, digest)
+        # Whoever gives the run back has not looked at what arrived just before: another owner should.
+        ready = release and not is_closed and (overtaken > 0 or decide.next_request(view) is not None)
+        head = Head(run, last, digest, epoch, branch, outline.branch_first, is_closed, ready)
+        if draft is not self._draft:
+            opens, closes = _moved(self.state, view)
+            return Append(record, head, summarise(run, view), opens, closes, release=release)
+        if not self._summary_behind and not is_changed(draft, kinds):
+            return Append(record, head, None, (), (), (), None, release)
+        claim = self.worker if old.version == 0 and not release else None
+        opened, closed = draft.ends()
+        return Append(record, head, summarise(run, view), opened, closed, (), claim, release)
+
+    def _landed(self, append: Append, draft: Draft) -> None:
+        draft.absorb()
+        self._doubtful = ()
+        if self._doubts:
+            self._doubts.clear()  # they were to follow the version that this one follows
+        if self.head.version == 0:
+            self._ledger.remember(self)
+        self.head = append.head
+        self._summary_behind = False
+        if draft is not self._draft:
+            self.state, self._draft = draft.state, draft
+            self.remembered = []  # it was read from the branch that is left
+        if append.release:
+            self._ledger.forget(self)
+
+    def _settled(self, release: bool) -> int:
+        """What was in doubt had landed, as the log now told."""
+        if release:
+            self._ledger.forget(self)
+        return self._doubtful_at
+
+    # --- branches
+
+    async def turn(self, turn: Turn) -> int:
+        """Leave what follows the cutoff on its branch and go on beside it; nothing is deleted."""
+        if not 0 <= turn.cutoff <= self.head.version:
+            raise Refused(f"event {turn.cutoff} is not in the log of run {self.run}, which ends at {self.head.version}")
+        while True:
+            known = await self.branches(turn.cutoff)
+            then = await self._state_at(turn.cutoff, known)
+            must_lead_on(turn, then)
+            try:
+                return await self.append(decide.open_branch(self.state, then, known.values(), turn))
+            except Overtaken:
+                request = newest(self.state.outline.requests, e.JumpRequested)
+                is_elsewhere = request is not None and request.seq != turn.request
+                if is_elsewhere or isinstance(decide.next_request(self.state), e.CancelRequested):
+                    raise  # somebody wants the run to end, or to go back elsewhere: the caller decides again
+
+    async def _cut(self, events: Sequence[e.AnyEvent]) -> Draft:
+        """A draft over the state at the cutoff of a branch that is about to open."""
+        event = events[0]
+        assert isinstance(event, e.BranchOpened)
+        seq, branches = self.head.version + 1, await self.branches(event.cutoff)
+        wrong = ill_opened(event, seq, branches)
+        if wrong:
+            raise Illegal("V8", "; ".join(wrong), seq=seq)
+        unsettled = ill_settled(self.state.outline.requests, events, seq)
+        if unsettled:
+            raise Illegal("V12", "; ".join(unsettled), seq=seq)
+        return Draft(await self._state_at(event.cutoff, branches))
+
+    async def _give_way(self, lost: Lost, kind: Kind) -> list[Entry]:
+        """Take in what the append lost to; only data lets the same decision stand."""
+        if self.head.version == 0:
+            raise AlreadyExists(f"there is a run {self.run} already")
+        if lost.why != "version" or lost.head is None:
+            raise self._fenced(f"epoch {lost.head.epoch if lost.head else 0} is in the log")
+        newer = list(lost.tail)
+        if not newer or newer[-1].last < lost.head.version:
+            newer = [record async for record in self._newer()]
+        taken = await self._take_in(newer, kind)
+        if kind is Kind.OWNER and any(record.kind is Kind.CONTROL for record in newer):
+            raise Overtaken(f"someone made a request to run {self.run}: decide again")
+        return taken
+
+    # --- letting go
+
+    async def let_go(self, *, ready: bool = False) -> bool:
+        """Give the claim back; False if something arrived meanwhile, which is then taken in: look at the state again. With
+        something to obey it is ready for the next owner, whatever this one says."""
+        if self._summary_behind:
+            await self._rewrite_summary()
+        ready = ready or (not self.state.is_closed and decide.next_request(self.state) is not None)
+        if await self.store.release(self.run, self.worker, self.head.version, ready=ready):
+            self._ledger.forget(self)
+            return True
+        await self.catch_up()
+        return False
+
+    async def _rewrite_summary(self) -> None:
+        """What guests told has been folded, and nothing of our own was appended since: the catalogue is brought up."""
+        stored = await self.store.summary(self.run)
+        seen = stored.at if stored else 0
+        if seen > self.head.version or await self.store.correct(summarise(self.run, self.state), seen):
+            self._summary_behind = False
+
+
+def _out_of_place(taken: Sequence[Entry]) -> Overtaken:
+    return Overtaken(f"{len(taken)} events arrived first: these were to follow event {taken[0].seq - 1}")
+
+
+def _must_begin(events: Sequence[e.AnyEvent], first: int, kind: Kind) -> None:
+    for place, event in enumerate(events):
+        if type(event) in _BEGINS and (place or _BEGINS[type(event)] is not kind):
+            raise _out_of_turn(event, first + place)
+
+
+def _out_of_turn(event: e.AnyEvent, seq: int) -> Illegal:
+    if isinstance(event, e.BranchOpened):
+        return Illegal("V8", "a branch opens with the first event of an owner's append", seq=seq)
+    return Illegal("V11", "RunTakenOver is the first word of a takeover and of nothing else", seq=seq)
+
+
+def _moved(old: State, new: State) -> tuple[tuple[Wait, ...], tuple[str, ...]]:
+    """What a change of branch opens and closes among waits and loose ends."""
+    before = dict([*old.waits.items(), *old.loose.items()])
+    after = dict([*new.waits.items(), *new.loose.items()])
+    opens = tuple(wait for name, wait in after.items() if before.get(name) != wait)
+    return opens, tuple(name for name in before if name not in after)

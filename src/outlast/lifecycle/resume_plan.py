@@ -1,0 +1,140 @@
+"""How a run that failed, or that was cancelled with its parent, goes on where another attempt alone would not do.
+
+A failed node gets its next attempt where it is. But what the code did about the failure cannot be undone there, nor can a
+child be waited for that has ended already. Then the run goes back to just before the outcome it failed of, on a new branch,
+and the children that it waits for there and that did not complete are set going again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from outlast.errors import Refused
+from outlast.history import events as e
+from outlast.history.record import Entry
+from outlast.lifecycle.branch_plan import START, Turn, again, last_place, reset
+from outlast.lifecycle.decide import RUN_ENDED
+
+_ASKED = (
+    e.TimerSet,
+    e.InteractionRequested,
+    e.ChildStarted,
+    e.StepStarted,
+    e.StepCompleted,
+    e.DecisionRecorded,
+    e.NodesRetired,
+)
+
+
+class Revival(Struct, frozen=True):
+    """Where a run goes back to, and the children that are to be set going before. `since` are the nodes and children that
+    were asked for after the failure and completed, such as what undid something; `undone` is the earliest node that they
+    may have undone, if each undid one."""
+
+    turn: Turn
+    children: tuple[str, ...]
+    since: tuple[str, ...] = ()
+    undone: str = ""
+
+
+def after_failure(log: Sequence[Entry], node: str, *, feedback: e.Value = e.NULL, by: str = "") -> Revival | None:
+    """How a run goes on that failed of a node or a child; None if another attempt of the node is all it takes."""
+    outcome = _outcome(log, node) if node else None
+    if outcome is None:
+        return None
+    lost = _lost(log, outcome.seq - 1)
+    if isinstance(outcome.event, e.ChildEnded):
+        turn = Turn(cutoff=outcome.seq - 1, cause="retry", by=by)
+    elif lost or _has_led_on(log, outcome.seq):
+        turn = again(log, node, feedback=feedback, by=by)
+    else:
+        return None
+    revival = _with_children(log, turn, lost)
+    since = _completed(_after(log, outcome.seq))
+    before = list(_completed(entry for entry in log if entry.seq < outcome.seq))
+    undone = before[-min(len(since), len(before))] if since and before else ""
+    return replace(revival, since=tuple(since), undone=undone)
+
+
+def must_not_undo(run: str, failed: str, revival: Revival) -> None:
+    """Refuse to go on unawares without what the code undid after the failure."""
+    if not revival.since:
+        return
+    stays = "its effect stays" if len(revival.since) == 1 else "their effects stay"
+    raise Refused(
+        f"run {run} would do {failed} again, and {', '.join(revival.since)} ran since; {stays}. Go back to before what was "
+        f"undone (outlast jump {run} --to {revival.undone or START}), or resume it all the same (--force, force=True)."
+    )
+
+
+def after_cancellation(log: Sequence[Entry], *, by: str = "", reason: str = "") -> Revival:
+    """How a run goes on that was cancelled because its parent had ended: from the last thing it did."""
+    turn = Turn(cutoff=last_place(log), cause="retry", by=by, reason=reason)
+    return _with_children(log, turn, _lost(log, turn.cutoff))
+
+
+def _with_children(log: Sequence[Entry], turn: Turn, lost: dict[str, str]) -> Revival:
+    cut_short = tuple(
+        entry.event.node
+        for entry in log
+        if isinstance(entry.event, e.NodeFailed) and entry.seq > turn.cutoff and entry.event.error.kind == RUN_ENDED
+    )
+    then = reset(log, tuple(node for node in cut_short if node not in turn.redo), turn.cutoff)
+    return Revival(replace(turn, redo=(*turn.redo, *lost.values()), then=(*turn.then, *then)), tuple(lost))
+
+
+def _outcome(log: Sequence[Entry], node: str) -> Entry | None:
+    """The failure of a node, or of a child by the name it was called by: the newest one."""
+    names = {entry.event.child: entry.event.node for entry in log if isinstance(entry.event, e.ChildStarted)}
+    for entry in reversed(log):
+        event = entry.event
+        if isinstance(event, e.NodeFailed) and event.node == node:
+            return entry
+        if isinstance(event, e.ChildEnded) and event.status != "completed" and names.get(event.child) == node:
+            return entry
+    return None
+
+
+def _lost(log: Sequence[Entry], cutoff: int) -> dict[str, str]:
+    """The children that the run waits for at an event and that did not complete since, with the names of their calls."""
+    waiting: dict[str, str] = {}
+    for entry in log:
+        event = entry.event
+        if isinstance(event, e.ChildStarted) and not event.detached and entry.seq <= cutoff:
+            waiting[event.child] = event.node
+        elif isinstance(event, e.ChildEnded) and (entry.seq <= cutoff or event.status == "completed"):
+            waiting.pop(event.child, None)
+    return waiting
+
+
+def _completed(entries: Iterable[Entry]) -> dict[str, None]:
+    """The nodes, and the children by the names of their calls, that were asked for among these events and completed."""
+    asked: dict[str, str] = {}
+    done: dict[str, None] = {}
+    for entry in entries:
+        event = entry.event
+        if isinstance(event, e.NodeScheduled) and event.cause == "first":
+            asked[event.node] = event.node
+        elif isinstance(event, e.ChildStarted):
+            asked[event.child] = event.node
+        elif isinstance(event, e.NodeCompleted) and event.node in asked:
+            done[event.node] = None
+        elif isinstance(event, e.ChildEnded) and event.status == "completed" and event.child in asked:
+            done[asked[event.child]] = None
+    return done
+
+
+def _has_led_on(log: Sequence[Entry], place: int) -> bool:
+    """Whether the code asked for anything after this place."""
+    return any(_is_asked(entry.event) for entry in _after(log, place))
+
+
+def _after(log: Sequence[Entry], place: int) -> Iterator[Entry]:
+    return (entry for entry in log if entry.seq > place)
+
+
+def _is_asked(event: e.AnyEvent) -> bool:
+    return isinstance(event, _ASKED) or (isinstance(event, e.NodeScheduled) and event.cause == "first")

@@ -1,0 +1,167 @@
+"""A copy of a store while others write to it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Generator
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeAlias, TypeVar
+
+from msgspec import Struct
+
+from outlast.address import blobs_beside, bucket_at, file_at, real_file, server_at
+from outlast.atomic_file import flush
+from outlast.errors import BadInput, Damaged, StoreError, StoreUnusable
+from outlast.history.record import entries
+from outlast.maintenance.info import blobs_of, file_of, size_of
+from outlast.settings import Settings
+
+Tell: TypeAlias = Callable[[str, int, int], None]
+"""Is told what is copied, how much of it is done, and how much there is."""
+Piece = TypeVar("Piece")
+Result = TypeVar("Result")
+
+
+class Copied(Struct, frozen=True, kw_only=True):
+    """A copy that is there. In `damaged` are the hashes of blobs that do not hold what they did when they were written,
+    in `missing` those of blobs that a log names and that are not there."""
+
+    path: Path
+    bytes: int
+    runs: int
+    blobs: Path
+    blob_count: int
+    blob_bytes: int
+    damaged: tuple[str, ...]
+    missing: tuple[str, ...]
+
+
+async def back_up(settings: Settings, target: str, tell: Tell = lambda _what, _done, _of: None) -> Copied:
+    """Copy the store that is set, database and blobs, to the file `target` and the folder beside it (U2, U3). It works in
+    small pieces and gives the loop its turn between them."""
+    if (server := server_at(settings.store)) is not None:
+        raise BadInput(
+            "a store in PostgreSQL is copied by PostgreSQL's own program, also while others write: "
+            f"pg_dump --schema={server.schema} --format=custom --file=… and the address; the blobs are in that schema too"
+        )
+    path = file_of(settings)
+    wanted = file_at(target)
+    if server_at(target) is not None or bucket_at(target) is not None:
+        raise BadInput("a copy of an SQLite store is a file; name one")
+    if wanted is None:
+        raise BadInput("a copy in memory would be gone at once; name a file")
+    place = Path(os.path.abspath(wanted))
+    try:
+        _must_be_free(place)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place = real_file(place.parent) / place.name
+        staging = Path(tempfile.mkdtemp(prefix=f".{place.name[:100]}.part-", dir=place.parent))
+        try:
+            copied = await _copy(path, blobs_of(settings, path), staging, place, tell)
+            _put_in_place(staging, place)
+            return copied
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+    except (OSError, ValueError) as error:
+        raise StoreError(
+            f"the copy at {str(place)[:200]!r} could not be made: {error}; nothing is left of it"
+        ) from error
+
+
+def _must_be_free(place: Path) -> None:
+    for taken in (place, place.with_name(f"{place.name}-wal"), blobs_beside(place)):
+        try:
+            taken.lstat()
+        except FileNotFoundError:
+            continue
+        raise BadInput(f"{taken} is there already, and a copy replaces nothing; name another place")
+
+
+async def _copy(path: Path, blobs: Path, staging: Path, place: Path, tell: Tell) -> Copied:
+    from outlast.stores.sqlite.maintenance import check, copy, look
+
+    database = staging / "database"
+    await _driven(copy(path, database), lambda pages: tell("database", *pages))
+    flush(database)
+    count, size, damaged = await _copy_blobs(blobs, staging / "blobs", tell)
+    check(database)
+    missing = await _missing(database, staging / "blobs")
+    return Copied(
+        path=place,
+        bytes=size_of(database),
+        runs=sum(look(database).runs.values()),
+        blobs=blobs_beside(place),
+        blob_count=count,
+        blob_bytes=size,
+        damaged=damaged,
+        missing=missing,
+    )
+
+
+async def _missing(database: Path, blobs: Path) -> tuple[str, ...]:
+    """The blobs that the logs of a copy name and that are not in its folder."""
+    from outlast.ledger.reading import records, runs_of
+    from outlast.stores.sqlite import SqliteStore
+    from outlast.values.codec import damaged_blobs
+
+    found: dict[str, None] = {}
+    try:
+        store = SqliteStore(database, blobs=blobs, readonly=True)
+    except StoreUnusable:  # an older file is copied as it is
+        return ()
+    try:
+        async for run in runs_of(store):
+            with suppress(Damaged):  # of a log that does not read, `verify` tells more
+                async for record in records(store, run):
+                    faults = damaged_blobs(store.blobs, entries(record), content=False)
+                    found |= {ref.hash: None async for _, ref, _ in faults}
+    finally:
+        await store.close()
+    return tuple(found)
+
+
+async def _copy_blobs(blobs: Path, target: Path, tell: Tell) -> tuple[int, int, tuple[str, ...]]:
+    from outlast.stores.blob_files import blob_files, copy_blob, flush_folders
+
+    pieces: list[int] = []
+    damaged: list[str] = []
+    files = sorted(blob_files(blobs))  # one that is gone before its turn fails the copy: the copied log may name it
+    for number, file in enumerate(files):
+        tell("blobs", number, len(files))
+        if not await _driven(copy_blob(file, target), pieces.append):
+            damaged.append(file.parent.name + file.name)
+    if files:
+        flush_folders(target)
+    return len(files), sum(pieces), tuple(damaged)
+
+
+def _put_in_place(staging: Path, place: Path) -> None:
+    """The database last: where it stands, its blobs stand too."""
+    _must_be_free(place)  # someone may have come first
+    blobs = staging / "blobs"
+    if blobs.is_dir():
+        blobs = blobs.rename(blobs_beside(place))
+        flush(place.parent)
+    try:
+        (staging / "database").rename(place)
+    except OSError:
+        shutil.rmtree(blobs, ignore_errors=True)
+        raise
+    flush(place.parent)
+
+
+async def _driven(steps: Generator[Piece, None, Result], heard: Callable[[Piece], object]) -> Result:
+    """Go through all the steps, with a turn of the loop after each, and return what they come to."""
+    try:
+        while True:
+            heard(next(steps))
+            await asyncio.sleep(0)
+    except StopIteration as end:
+        result: Result = end.value
+        return result
+    finally:
+        steps.close()

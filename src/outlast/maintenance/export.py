@@ -1,0 +1,94 @@
+"""Runs as text that can be kept in a repository: one line of JSON for each append record and each blob.
+
+    {"run":…,"first":1,"count":4,"branch":0,"epoch":1,"kind":1,"id":"…","time":…,"body":"[…]","digest":"…"}
+    {"blob":"…","size":1100002,"text":"…"}
+
+The body of a record is the text it was stored as, so that its digest can be proved; ids and digests are in hex. Large values
+that lie beside the log come before the record that names them, as text, or in base64 if they are none.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+from msgspec.structs import astuple
+
+from outlast.errors import BadInput, NotFound
+from outlast.history.ids import AppendId, RunId
+from outlast.history.record import Kind, Record
+from outlast.ledger.reading import head_of, records
+from outlast.store import Store
+from outlast.values.codec import fetched, is_elsewhere
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Blob(Struct, frozen=True):
+    """A large value that lay beside a log, by its name; `data` is None if it was not there to be exported."""
+
+    hash: str
+    data: bytes | None
+
+
+async def exported(store: Store, run: RunId) -> AsyncIterator[bytes]:
+    """The whole log of a run with all its branches, line by line, without line ends."""
+    head, named = await head_of(store, run), set[str]()
+    async for record in records(store, run, 1, head.version):
+        for reference in _references(record):
+            blob = msgspec.json.decode(reference)
+            if blob["hash"] not in named:
+                named.add(blob["hash"])
+                yield await _blob_line(store, reference, blob)
+        yield _record_line(record)
+
+
+def _references(record: Record) -> Iterator[Raw]:
+    for event in record.events():
+        for value in astuple(event):
+            if isinstance(value, Raw) and is_elsewhere(value):
+                yield value
+
+
+async def _blob_line(store: Store, reference: Raw, blob: dict[str, Any]) -> bytes:
+    line: dict[str, Any] = {"blob": blob["hash"], "size": blob["size"]}
+    try:
+        data = bytes(await fetched(reference, store.blobs))
+    except NotFound:
+        return _encode({**line, "missing": True})
+    try:
+        return _encode({**line, "text": data.decode()})
+    except UnicodeDecodeError:
+        return _encode({**line, "base64": b64encode(data).decode()})
+
+
+def _record_line(record: Record) -> bytes:
+    fields = {name: getattr(record, name) for name in ("run", "first", "count", "branch", "epoch", "kind")}
+    texts = {"id": record.id.hex(), "time": record.time, "body": record.body.decode(), "digest": record.digest.hex()}
+    return _encode({**fields, **texts})
+
+
+def read_line(line: bytes | str) -> Record | Blob:
+    """What one line of an export holds; `BadInput` if it is none."""
+    try:
+        told = msgspec.json.decode(line)
+        if "blob" in told:
+            data = b64decode(told["base64"]) if "base64" in told else told.get("text")
+            return Blob(told["blob"], data.encode() if isinstance(data, str) else data)
+        return Record(
+            run=RunId(told["run"]),
+            first=told["first"],
+            count=told["count"],
+            branch=told["branch"],
+            epoch=told["epoch"],
+            kind=Kind(told["kind"]),
+            id=AppendId(bytes.fromhex(told["id"])),
+            time=told["time"],
+            body=told["body"].encode(),
+            digest=bytes.fromhex(told["digest"]),
+        )
+    except (msgspec.DecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BadInput(f"not a line of an exported run: {error!r}") from error

@@ -1,0 +1,243 @@
+"""Runs brought to another store, where they go on.
+
+A run goes together with the children it waits for, and with the run that it has continued as, if it has; so does a child.
+A run that is not over is paused first where it is, so that it goes on in one place only, and set going again where it has
+arrived. The reason of that pause names the other store: from then on the run is copied to no third one. Its log is byte for
+byte the same up to there, its blobs and its definition lie beside it. Whatever is interrupted is done again from where it
+was: nothing is copied twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Literal
+
+from msgspec import Struct
+
+from outlast.client import Client, Query
+from outlast.engine.completion import child_of, created_of, ending_of, open_children
+from outlast.errors import Conflict, Damaged, NotFound, Refused
+from outlast.history import events as e
+from outlast.history.ids import RunId
+from outlast.ledger.log_transfer import copy_log
+from outlast.ledger.reading import head_of, lineage_of, records, state_of
+from outlast.lifecycle.status import TERMINAL, Status
+from outlast.store import BlobRef, Store
+from outlast.values.codec import blob_of, is_elsewhere, values_in
+
+MOVED = "it is copied to another store, and goes on there: "
+"""Why a run was paused here, followed by which store. One that is paused with this reason is set going where it arrives."""
+PATIENCE, ASK_AGAIN = 60.0, 2.0
+"""Seconds that a live worker has to pause a run, and after which it is asked again: it may have died."""
+SUCCESSION = 5.0
+"""Seconds that a live worker has to create the successor of a run that has ended."""
+
+
+class Moved(Struct, frozen=True):
+    """What became of one run: so many events and blobs were missing; `how` it stands where it arrived."""
+
+    run: RunId
+    events: int
+    blobs: int
+    how: Literal["over", "going on", "as it was", "there already", "not copied"]
+    why: str = ""
+
+
+async def copy_runs(
+    source: Client,
+    target: Client,
+    stores: tuple[Store, Store],
+    runs: list[RunId] | None,
+    *,
+    place: str,
+    key: bytes = b"",
+    force: bool = False,
+) -> AsyncIterator[Moved]:
+    """Bring these runs to another store, or all of them, one after the other, and with each the children it waits for. With
+    all of them, one that cannot be copied is told and keeps no other waiting. `place` names the other store in the log.
+    A run that went to a third store before is refused, unless with `force`: it would go on in both."""
+    done: set[RunId] = set()
+    move = _Move(source, target, stores, key, done, place, force)
+    if runs is not None:
+        for run in runs:
+            await move.must_go_alone(run)
+            async for moved in move.family(run):
+                yield moved
+        return
+    for run in [listed.summary.run async for listed in source.all(Query(limit=1000))]:
+        if run in done or await move.is_awaited(run):
+            continue  # it comes, or came, with its parent
+        try:
+            async for moved in move.family(run):
+                yield moved
+        except (Refused, Damaged, Conflict) as error:
+            yield Moved(run, 0, 0, "not copied", str(error))
+
+
+class _Move:
+    """From one store to another, which is at `place`. `done` are the runs that have arrived."""
+
+    def __init__(
+        self,
+        source: Client,
+        target: Client,
+        stores: tuple[Store, Store],
+        key: bytes,
+        done: set[RunId],
+        place: str,
+        force: bool,
+    ) -> None:
+        self._source = source
+        self._target = target
+        self._here, self._there = stores
+        self._key = key
+        self._done = done
+        self._place = place
+        self._force = force
+
+    async def must_go_alone(self, run: RunId) -> None:
+        """A parent waits for its child where it is: they go together."""
+        parent = await self._awaiting(run)
+        if parent:
+            raise Refused(f"run {run} is awaited by its parent: copy run {parent}, and it comes along")
+
+    async def is_awaited(self, run: RunId) -> bool:
+        return bool(await self._awaiting(run))
+
+    async def _awaiting(self, run: RunId) -> str:
+        """The parent that waits for this run, if one does."""
+        summary = await self._source.get(run)
+        is_over = summary.status in TERMINAL and not summary.held
+        if not summary.parent or (is_over and await self._continued_as(run) is None):
+            return ""
+        parent = RunId(summary.parent)
+        head = await self._here.head(parent)
+        if head is None or head.closed:
+            return ""
+        first = child_of(await created_of(self._here, run))
+        is_open = first in await self._open_children(parent)
+        return parent if is_open and await self._leads_to(first, run) else ""
+
+    async def _leads_to(self, first: RunId, run: RunId) -> bool:
+        """Whether this run is the first, or goes on for it, or for the one that does, …"""
+        each: RunId | None = first
+        while each is not None and each != run:
+            each = await self._continued_as(each)
+        return each is not None
+
+    async def _continued_as(self, run: RunId) -> RunId | None:
+        """The run that goes on for this one, if it has continued. It may not be there yet."""
+        head = await self._here.head(run)
+        ending = await ending_of(self._here, head) if head is not None and head.closed else None
+        return RunId(ending.successor) if isinstance(ending, e.RunContinued) else None
+
+    async def _open_children(self, run: RunId) -> list[RunId]:
+        head = await head_of(self._here, run)
+        return open_children(await state_of(self._here, run, await lineage_of(self._here, head)))
+
+    async def family(self, run: RunId) -> AsyncIterator[Moved]:
+        """A run, what goes on for it, and the children it waits for. They arrive before it does, or it would start them
+        again there."""
+        for each in reversed(await self._line(run)):
+            for child in await self._open_children(each):
+                if await self._here.head(child) is not None:
+                    async for moved in self.family(child):
+                        yield moved
+            yield await self._one(each)
+
+    async def _line(self, run: RunId) -> list[RunId]:
+        """A run, its successor, the successor of that, …: those that have not arrived, each standing still."""
+        line = list[RunId]()
+        following: RunId | None = run
+        while following is not None and following not in self._done:
+            self._done.add(following)
+            line.append(following)
+            await self._stand_still(following)
+            following = await self._successor(following)
+        return line
+
+    async def _successor(self, run: RunId) -> RunId | None:
+        """The same, once it is there."""
+        successor, deadline = await self._continued_as(run), asyncio.get_running_loop().time() + SUCCESSION
+        while successor is not None and await self._here.head(successor) is None:
+            if asyncio.get_running_loop().time() > deadline:
+                raise Refused(
+                    f"run {run} goes on as run {successor}, which nobody has created yet: "
+                    f"open an engine on this store, or see `outlast doctor {run}`, and copy it then"
+                )
+            await asyncio.sleep(0.1)
+        return successor
+
+    async def _one(self, run: RunId) -> Moved:
+        blobs = await _bring_blobs(self._here, self._there, run)
+        events = await copy_log(self._here, self._there, run, self._key)
+        summary = await self._target.get(run)
+        if summary.status is Status.PAUSED and summary.reason.startswith(MOVED) and not await self._went_on(run):
+            await self._target.resume(run, by="outlast copy")
+            return Moved(run, events, blobs, "going on")
+        if not events:
+            return Moved(run, 0, blobs, "there already")
+        return Moved(run, events, blobs, "over" if summary.status in TERMINAL and not summary.held else "as it was")
+
+    async def _went_on(self, run: RunId) -> bool:
+        """Whether the pause it is in there is a later one: it went on, and was moved from there to a third store."""
+        head = await head_of(self._here, run)
+        async for record in records(self._there, run, head.version + 1):
+            if any(isinstance(event, e.RunPaused) for event in record.events()):
+                return True
+        return False
+
+    async def _stand_still(self, run: RunId) -> None:
+        """Pause a run that would otherwise go on in two places. Another copy, or a person, may pause it first, and the
+        reason of the pause in the log decides where it goes on."""
+        loop = asyncio.get_running_loop()
+        deadline, again = loop.time() + PATIENCE, 0.0
+        while (summary := await self._source.get(run)).status not in (*TERMINAL, Status.PAUSED):
+            if loop.time() > deadline:
+                raise Refused(
+                    f"run {run} was asked to pause and has not: is its worker stuck? `outlast doctor {run}` may tell"
+                )
+            if loop.time() >= again:
+                again = loop.time() + ASK_AGAIN
+                with suppress(Refused, Conflict):  # it has just stopped, or somebody has just taken it: look again
+                    await self._source.pause(run, by="outlast copy", reason=MOVED + self._place)
+                    continue
+            await asyncio.sleep(0.1)
+        _, is_moved, elsewhere = summary.reason.partition(MOVED)
+        is_paused = summary.status is Status.PAUSED
+        if is_paused and is_moved and elsewhere != self._place and not self._force:
+            raise Refused(
+                f"run {run} was copied to {elsewhere} and goes on there: copy it from that store. "
+                "With --force it is copied from here, too, and then goes on in both"
+            )
+
+
+async def _bring_blobs(here: Store, there: Store, run: RunId) -> int:
+    """Every blob that the log names is there before the log names it there."""
+    brought = 0
+    head = await head_of(here, run)
+    seen: set[str] = set()
+    async for record in records(here, run, 1, head.version):
+        for event in record.events():
+            for ref in _named(event):
+                if ref.hash not in seen:
+                    seen.add(ref.hash)
+                    brought += await _bring(here, there, ref)
+    return brought
+
+
+def _named(event: e.AnyEvent) -> list[BlobRef]:
+    found = [blob_of(value) for value in values_in(event) if is_elsewhere(value)]
+    version = event.version if isinstance(event, e.RunCreated | e.VersionChanged) else ""
+    return [*found, BlobRef(version, 0)] if version else found
+
+
+async def _bring(here: Store, there: Store, ref: BlobRef) -> bool:
+    if await there.blobs.has(ref.hash) or not await here.blobs.has(ref.hash):
+        return False
+    arrived = await there.blobs.put(here.blobs.open(ref))
+    if arrived.hash != ref.hash:
+        raise NotFound(f"blob {ref.hash} does not hold what its name says")
+    return True

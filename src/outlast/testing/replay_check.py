@@ -1,0 +1,128 @@
+"""Would today's code still replay the runs of yesterday? For a test that runs before the code is deployed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from outlast.address import file_at
+from outlast.compose import open_store
+from outlast.engine.completion import created_of
+from outlast.errors import BadInput, OutlastError
+from outlast.functions.decorators import Workflow
+from outlast.functions.dry_replay import Rehearsal, rehearse
+from outlast.history.ids import RunId
+from outlast.store import Query, Store
+from outlast.stores.memory import MemoryStore
+from outlast.testing.crash_test import apart
+from outlast.testing.recorded_runs import files_at, remembered
+
+STORES = (".db", ".sqlite", ".sqlite3")
+"""How the name of a store ends; other files are exports."""
+
+
+class DoesNotReplay(AssertionError):
+    """Runs that the code of today would hold; the message names each, and what differs."""
+
+
+def replay_check(
+    source: str | Path | Iterable[str | Path] | Store,
+    workflow: Workflow[..., Any] | None = None,
+    *,
+    runs: Iterable[str] | None = None,
+    unfinished: bool = False,
+    apps: Iterable[str] = (),
+) -> list[Rehearsal]:
+    """Replay recorded runs with the code of today, without writing anything or running a node; `DoesNotReplay` if that would
+    ask for something else than what their logs hold.
+
+    `source` is a store, the path of one, or files that `outlast export` wrote: a path, a pattern, or several. Of these all
+    runs are checked, or those of one `workflow`, or those named by `runs`; of a store, only the `unfinished` ones if so
+    asked. The workflow of a run is the one given, or the one of its name that is known, or found in `apps` or where it was
+    started. A value that lay in a blob and is not in the export cannot be checked, and counts as a difference."""
+    wanted = None if runs is None else list(runs)
+    found, broken = apart(lambda: asyncio.run(_checked(source, workflow, wanted, unfinished, tuple(apps))))
+    if broken:
+        raise DoesNotReplay("\n\n".join(broken))
+    if not found:
+        which = f" of workflow {workflow.spec.name}" if workflow is not None else ""
+        raise BadInput(f"there is no run{which} to be checked: a check of nothing would always pass")
+    return found
+
+
+async def _checked(
+    source: Any, workflow: Workflow[..., Any] | None, runs: list[str] | None, unfinished: bool, apps: tuple[str, ...]
+) -> tuple[list[Rehearsal], list[str]]:
+    found: list[Rehearsal] = []
+    broken: list[str] = []
+    for store, name, is_ours in _stores(source):
+        try:
+            for run in await _chosen(store, workflow, runs, unfinished):
+                rehearsal, trouble = await _rehearsed(store, run, workflow, apps)
+                if rehearsal is not None:
+                    found.append(rehearsal)
+                if trouble:
+                    broken.append(f"run {run}{name}: {trouble}")
+        finally:
+            if is_ours:
+                await store.close()
+    return found, broken
+
+
+def _stores(source: Any) -> Iterable[tuple[Store, str, bool]]:
+    """Each with where it is, and whether we opened it."""
+    if not isinstance(source, str | Path | Iterable):
+        yield source, "", False
+        return
+    if isinstance(source, str | Path) and (str(source).endswith(STORES) or "://" in str(source)):
+        if file_at(source) is None:
+            raise BadInput(f"{source} is empty: give a store that is open, or a file")
+        yield open_store(source, readonly=True), f" in {source}", True
+        return
+    for path in files_at(source):
+        yield MemoryStore(remembered(path.read_bytes().splitlines(), str(path))), f" in {path}", True
+
+
+async def _chosen(
+    store: Store, workflow: Workflow[..., Any] | None, runs: list[str] | None, unfinished: bool
+) -> list[RunId]:
+    if isinstance(store, MemoryStore) and not store.memory.summaries:
+        there = list(store.memory.heads)  # an export
+    else:
+        there = await _listed(store, unfinished)
+    if runs is not None:
+        missing = [run for run in runs if run not in there]
+        if missing:
+            raise BadInput(f"there is no run {missing[0]}")
+        there = [run for run in there if run in runs]
+    if workflow is None:
+        return there
+    return [run for run in there if (await created_of(store, run)).workflow == workflow.spec.name]
+
+
+async def _listed(store: Store, unfinished: bool) -> list[RunId]:
+    there, query = list[RunId](), Query(limit=1000)
+    while True:
+        page = await store.search(query)
+        for listed in page.items:
+            head = await store.head(listed.summary.run)
+            if head is not None and not (unfinished and head.closed):
+                there.append(listed.summary.run)
+        if not page.next:
+            return there
+        query = Query(limit=1000, after=page.next)
+
+
+async def _rehearsed(
+    store: Store, run: RunId, workflow: Workflow[..., Any] | None, apps: tuple[str, ...]
+) -> tuple[Rehearsal | None, str]:
+    try:
+        found = await rehearse(store, run, workflow, apps=apps)
+    except OutlastError as error:
+        return None, str(error)
+    if found.divergence is None:
+        return found, ""
+    agreed = f"code and log agree up to event {found.upto} of {found.events}"
+    return found, f"workflow {found.workflow} no longer does what its log holds:\n  {found.divergence}\n  {agreed}"

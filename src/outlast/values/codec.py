@@ -1,0 +1,248 @@
+"""Python values to JSON bytes and back, as their annotation says (R1 to R4).
+
+A value is stored as plain JSON wherever its annotation is enough to bring it back; what no annotation describes says
+itself what it is (`selfdescribing`). Beyond `INLINE_LIMIT` bytes a value lies in the blob store, and the log refers to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+from msgspec.structs import astuple
+
+from outlast.errors import BadInput, Damaged, NotFound, NotStorable
+from outlast.history.events import Value
+from outlast.history.record import Entry
+from outlast.store import BlobRef, Blobs
+from outlast.values import secret_patterns
+from outlast.values.annotations import shape_of
+from outlast.values.find_secret import giveaway
+from outlast.values.json_fastpath import Glance
+from outlast.values.not_storable import SECRET, name_of
+from outlast.values.scalars import GREATEST, LEAST
+from outlast.values.type_codec import MARK, Snag, is_native
+from outlast.values.type_hints import hints_of
+
+__all__ = [
+    "INLINE_LIMIT",
+    "Codec",
+    "blob_of",
+    "codec_for",
+    "damaged_blobs",
+    "decode",
+    "encode",
+    "fetched",
+    "hints_of",
+    "is_elsewhere",
+    "reference_to",
+    "stored",
+    "values_in",
+]
+
+INLINE_LIMIT = 1_000_000
+"""The size in bytes up to which a value stands in the log itself."""
+
+_DOLLAR = ord(MARK)
+_MARKED = f'"{MARK}"'.encode()
+_BLOB = f'{{"{MARK}":"blob",'.encode()
+_encode = msgspec.json.Encoder().encode
+_decode_any = msgspec.json.Decoder().decode
+_NEARLY_ALWAYS_PLAIN: frozenset[type] = frozenset((int, str, bool, type(None)))
+"""Classes whose values are JSON as they are, but for numbers of more than 64 bits and for text without a UTF-8 form, which
+msgspec refuses by itself. Floats are not among them: one that is not a number would be written as null."""
+_SCALARS: frozenset[type] = frozenset((*_NEARLY_ALWAYS_PLAIN, float, bytes))
+"""Classes whose values nobody can change."""
+_codecs: dict[Any, Codec] = {}
+
+
+class Codec:
+    """Encodes and decodes the values of one annotation. Get it from `codec_for`, once, where speed matters."""
+
+    __slots__ = ("_glance", "_lift", "_lower", "_plain", "_read", "annotation", "unchanged")
+
+    def __init__(self, annotation: Any) -> None:
+        shape = shape_of(annotation)
+        self.annotation = annotation
+        self._lower = shape.lower
+        self._lift = shape.lift
+        self._glance = Glance(shape).told
+        self._read = _native_reader(annotation) if is_native(shape) else None
+        classes = _NEARLY_ALWAYS_PLAIN if annotation is Any else [each for each in shape.classes if each is annotation]
+        self._plain = _NEARLY_ALWAYS_PLAIN.intersection(classes)
+        own = (annotation, type(None))
+        self.unchanged = _SCALARS if annotation is Any else frozenset(each for each in _SCALARS if each in own)
+        """Classes of values that are read as they were written, and need no copy: an int is none of them where a float is
+        asked for, as which it is read."""
+
+    def encode(self, value: Any, where: str = "") -> Value:
+        """The JSON of a value. `NotStorable` names the part that cannot be stored by its path from `where`."""
+        return Raw(self.written(value, where))
+
+    def written(self, value: Any, where: str = "") -> bytes:
+        """The same as bytes."""
+        kind = type(value)
+        if kind in self._plain and (kind is not int or LEAST <= value <= GREATEST):
+            try:
+                body = _encode(value)
+            except UnicodeEncodeError:
+                body = self._walked(value, where)  # which says it better
+        else:
+            body = self._walked(value, where)
+        if secret_patterns.known and (path := giveaway(body)) is not None:
+            raise NotStorable(f"{where or 'value'}{path}: {SECRET}")
+        return body
+
+    def _walked(self, value: Any, where: str) -> bytes:
+        try:
+            return _encode(self._lower(value, 0))
+        except Snag as snag:
+            raise NotStorable(snag.told(where or "value")) from None
+        except RecursionError:
+            raise NotStorable(
+                f"{where or 'value'}: the stack is too deep here to store it; store less nested values"
+            ) from None
+
+    def told(self, value: Any, where: str = "", begin: Callable[[bytes], None] | None = None) -> tuple[bytes, Any]:
+        """The same, and the value as whoever decodes them sees it: a copy that nobody else can change. `begin` is called
+        with the bytes as soon as they are there; if it is called twice, the first ones were wrong."""
+        kind = type(value)
+        found = self._glance(value, begin) if kind is dict or kind is list else None
+        if found is not None:
+            return found
+        body = self.written(value, where)
+        if begin is not None:
+            begin(body)
+        return body, self.decode(body)
+
+    def decode(self, raw: Value | bytes) -> Any:
+        """The value of its JSON. `BadInput` if that is not what the annotation says, and where it is not."""
+        body = bytes(raw)
+        # The first look, for a single byte, is the quicker by far on large values.
+        if self._read is not None and (_DOLLAR not in body or _MARKED not in body):
+            try:
+                return self._read(body)
+            except (msgspec.DecodeError, RecursionError):
+                pass  # a time with a zone, say; or it does not fit, and the longer way can tell where
+        return self._decode_slowly(body)
+
+    def _decode_slowly(self, body: bytes) -> Any:
+        if body.startswith(_BLOB):
+            raise BadInput("value: it lies in the blob store; fetch it before decoding")
+        try:
+            return self._lift(_decode_any(body))
+        except Snag as snag:
+            raise BadInput(snag.told("value")) from snag
+        except (msgspec.DecodeError, LookupError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
+            raise BadInput(f"value: {name_of(self.annotation)} cannot be read from what is stored: {error}") from error
+
+
+def codec_for(annotation: Any = Any) -> Codec:
+    """The codec of an annotation whose names are resolved (`hints_of`)."""
+    try:
+        codec = _codecs.get(annotation)
+    except TypeError:  # an Annotated may hold what cannot be hashed
+        return Codec(annotation)
+    if codec is None:
+        codec = _codecs[annotation] = Codec(annotation)
+    return codec
+
+
+def encode(value: Any, annotation: Any = Any, *, where: str = "") -> Value:
+    """The JSON of a value; `where` is what the value is called in a refusal: `result`, `argument 'url'`."""
+    return codec_for(annotation).encode(value, where)
+
+
+def decode(raw: Value | bytes, annotation: Any = Any) -> Any:
+    """The value that was encoded under the same annotation."""
+    return codec_for(annotation).decode(raw)
+
+
+async def stored(raw: Value | bytes, blobs: Blobs) -> Value:
+    """What the log is to hold for a value: itself, or a reference to the blob that now holds it, durably. Bytes are not
+    copied on their way there."""
+    if len(raw) <= INLINE_LIMIT:
+        return raw if isinstance(raw, Raw) else Raw(raw)
+    return reference_to(await blobs.put(bytes(raw)))
+
+
+def reference_to(ref: BlobRef) -> Value:
+    """What the log holds in the place of a value that lies in a blob."""
+    return Raw(_encode({MARK: "blob", "hash": ref.hash, "size": ref.size}))
+
+
+def is_elsewhere(raw: Value) -> bool:
+    """Whether the log holds only a reference to the value."""
+    return len(raw) > len(_BLOB) and bytes(memoryview(raw)[: len(_BLOB)]) == _BLOB
+
+
+def blob_of(raw: Value) -> BlobRef:
+    """The blob that a reference names."""
+    reference = _decode_any(raw)
+    return BlobRef(reference["hash"], reference["size"])
+
+
+def values_in(part: Any) -> Iterator[Raw]:
+    """All values in an event, however deep: those of an error in it too."""
+    if isinstance(part, Raw):
+        yield part
+    elif isinstance(part, Struct):
+        for inner in astuple(part):
+            yield from values_in(inner)
+    elif isinstance(part, dict | tuple | list):
+        for inner in part.values() if isinstance(part, dict) else part:
+            yield from values_in(inner)
+
+
+async def damaged_blobs(
+    blobs: Blobs, log: Iterable[Entry], *, content: bool = True
+) -> AsyncIterator[tuple[Entry, BlobRef, str]]:
+    """The events that refer to a blob that is not there or, by its `content`, is not what was written; and which it is."""
+    known: dict[str, str] = {}
+    for entry in log:
+        for ref in [blob_of(value) for value in values_in(entry.event) if is_elsewhere(value)]:
+            if ref.hash not in known:
+                known[ref.hash] = await _fault_of(blobs, ref, content)
+            if known[ref.hash]:
+                yield entry, ref, known[ref.hash]
+
+
+async def _fault_of(blobs: Blobs, ref: BlobRef, content: bool) -> str:
+    try:
+        if content and await blobs.has(ref.hash):
+            size = sum([len(chunk) async for chunk in blobs.open(ref)])
+            return "" if size == ref.size else "is damaged"
+        return "" if await blobs.has(ref.hash) else "is not there"
+    except NotFound:
+        return "is not there"
+    except Damaged:
+        return "is damaged"
+
+
+async def fetched(raw: Value, blobs: Blobs) -> Value:
+    """The value the log holds or refers to; `NotFound` names a blob that is not there."""
+    if not is_elsewhere(raw):
+        return raw
+    ref = blob_of(raw)
+    try:
+        return Raw(b"".join([chunk async for chunk in blobs.open(ref)]))
+    except NotFound as error:
+        raise NotFound(f"a value of {ref.size} bytes lies in blob {ref.hash}, which is not there: {error}") from error
+
+
+def _native_reader(annotation: Any) -> Any:
+    """msgspec's own reading of the annotation, or None where it has none."""
+    try:
+        return msgspec.json.Decoder(annotation, dec_hook=_lifted).decode
+    except (TypeError, NameError, AttributeError):
+        return None
+
+
+def _lifted(cls: type, tree: Any) -> Any:
+    """What msgspec leaves to us: paths, complex numbers, models."""
+    try:
+        return shape_of(cls).lift(tree)
+    except Snag as snag:
+        raise ValueError(snag.reason) from snag

@@ -1,0 +1,242 @@
+"""The shapes of values that hold others: lists, tuples, sets and dicts.
+
+A list is a JSON array, and so are tuples and sets; a set is ordered by the bytes of its members (R2). A dict is a JSON
+object if its keys are stored as distinct texts other than "$", and otherwise {"$": "dict", "v": [[key, value], …]}; it
+keeps its order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from outlast.values.not_storable import not_a
+from outlast.values.scalars import GREATEST, INT, LEAST, TEXT
+from outlast.values.type_codec import MARK, Shape, Snag, check_depth, key_step, misfit
+
+_encode = msgspec.json.Encoder().encode
+_MANY = 8
+"""From how many items on it is quicker to look at all of them at once."""
+
+
+class Listing(Shape):
+    """A list, or a tuple of any length: what is given may be either, what comes back is `cls`.
+
+    An abstract one (a Sequence) brings back what was given: a tuple then says that it is one."""
+
+    kind = "list"
+
+    def __init__(self, item: Shape, cls: type = list, *, abstract: bool = False) -> None:
+        self.item = item
+        self.cls = cls
+        self._abstract = abstract
+        self.classes = (list, tuple) if abstract else (cls,)
+        self.tags = frozenset(("tuple",)) if abstract else frozenset()
+
+    def lower(self, value: Any, depth: int, /) -> Any:
+        cls = type(value)
+        if cls is not list and not isinstance(value, (list, tuple)):
+            raise not_a(value, self.cls.__name__)
+        check_depth(depth, value)
+        is_plain = cls is list and len(value) >= _MANY and self.item.passes(value)
+        tree = value if is_plain else _lowered_items(self.item.lower, value, depth + 1)
+        return {MARK: "tuple", "v": tree} if self._abstract and isinstance(value, tuple) else tree
+
+    def lift(self, tree: Any, /) -> Any:
+        if self._abstract and isinstance(tree, dict) and tree.get(MARK) == "tuple":
+            return tuple(_lifted_items(self.item.lift, tree["v"]))
+        items = _lifted_items(self.item.lift, tree)
+        return items if self.cls is list else self.cls(items)
+
+    def parts(self) -> Iterable[Shape]:
+        return (self.item,)
+
+
+class Row(Shape):
+    """A tuple of known length, each place with a shape of its own."""
+
+    kind = "list"
+
+    def __init__(self, items: tuple[Shape, ...]) -> None:
+        self.items = items
+        self.classes = (tuple,)
+
+    def lower(self, value: Any, depth: int, /) -> Any:
+        if not isinstance(value, (tuple, list)):
+            raise not_a(value, "tuple")
+        if len(value) != len(self.items):
+            raise Snag(f"a tuple of {len(value)} cannot be stored where the annotation says {len(self.items)} items")
+        check_depth(depth, value)
+        return lowered_row(self.items, value, depth + 1)
+
+    def lift(self, tree: Any, /) -> Any:
+        if not isinstance(tree, list) or len(tree) != len(self.items):
+            misfit(f"a tuple of {len(self.items)}", tree)
+        return tuple(lifted_row(self.items, tree))
+
+    def parts(self) -> Iterable[Shape]:
+        return self.items
+
+
+class Distinct(Shape):
+    """A set or a frozenset; an abstract one brings back what was given."""
+
+    kind = "list"
+
+    def __init__(self, item: Shape, cls: type = set, *, abstract: bool = False) -> None:
+        self.item = item
+        self.cls = cls
+        self._abstract = abstract
+        self.classes = (set, frozenset) if abstract else (cls,)
+        self.tags = frozenset(("frozenset",)) if abstract else frozenset()
+
+    def lower(self, value: Any, depth: int, /) -> Any:
+        if not isinstance(value, (set, frozenset)):
+            raise not_a(value, self.cls.__name__)
+        check_depth(depth, value)
+        lower = self.item.lower
+        encoded: list[bytes] = []
+        for item in value:
+            try:
+                encoded.append(_encode(lower(item, depth + 1)))
+            except Snag as snag:
+                raise snag.within("{…}", value) from None
+        tree = [msgspec.Raw(each) for each in sorted(encoded)]
+        return {MARK: "frozenset", "v": tree} if self._abstract and isinstance(value, frozenset) else tree
+
+    def lift(self, tree: Any, /) -> Any:
+        if self._abstract and isinstance(tree, dict) and tree.get(MARK) == "frozenset":
+            return frozenset(_lifted_items(self.item.lift, tree["v"]))
+        return self.cls(_lifted_items(self.item.lift, tree))
+
+    def parts(self) -> Iterable[Shape]:
+        return (self.item,)
+
+
+class Mapped(Shape):
+    """A dict. Keys that are ints become their digits; other keys that are no texts make it a list of pairs."""
+
+    kind = "dict"
+    classes = (dict,)
+    tags = frozenset(("dict",))
+
+    def __init__(self, key: Shape, item: Shape) -> None:
+        self.key = key
+        self.item = item
+
+    def lower(self, value: Any, depth: int, /) -> Any:
+        if not isinstance(value, dict):
+            raise not_a(value, "dict")
+        check_depth(depth, value)
+        as_key = self._key_for(value)
+        if as_key is None:
+            return {MARK: "dict", "v": self._pairs(value, depth + 1)}
+        tree = self._object(value, as_key, depth + 1)
+        if len(tree) != len(value):
+            raise Snag(
+                "two of its keys are stored as the same text, so it cannot be; annotate them with their own type"
+            )
+        return {MARK: "dict", "v": list(tree.items())} if MARK in tree else tree
+
+    def _key_for(self, value: dict[Any, Any]) -> Callable[[Any, int], Any] | None:
+        """What makes the keys of an object from these keys, or None if they have to stay what they are."""
+        if self.key.textual:
+            return self.key.lower
+        if self.key is INT and all(type(key) is int and LEAST <= key <= GREATEST for key in value):
+            return _digits
+        return TEXT.lower if self.key.keeps_text and all(type(key) is str for key in value) else None
+
+    def _object(self, value: dict[Any, Any], as_key: Callable[[Any, int], Any], depth: int) -> dict[Any, Any]:
+        lower = self.item.lower
+        is_text = as_key == TEXT.lower
+        tree = {}
+        for key, item in value.items():
+            try:
+                name = key if is_text and type(key) is str and key.isascii() else as_key(key, depth)
+                tree[name] = lower(item, depth)
+            except Snag as snag:
+                raise snag.within(key_step(key), value) from None
+        return tree
+
+    def _pairs(self, value: dict[Any, Any], depth: int) -> list[list[Any]]:
+        pairs = []
+        for key, item in value.items():
+            try:
+                pairs.append([self.key.lower(key, depth), self.item.lower(item, depth)])
+            except Snag as snag:
+                raise snag.within(key_step(key), value) from None
+        return pairs
+
+    def lift(self, tree: Any, /) -> Any:
+        if not isinstance(tree, dict):
+            misfit("dict", tree)
+        is_pairs = tree.get(MARK) == "dict"
+        pairs = tree["v"] if is_pairs else tree.items()
+        lift, lift_key = self.item.lift, _number if self.key is INT and not is_pairs else self.key.lift
+        value = {}
+        for key, item in pairs:
+            try:
+                value[lift_key(key)] = lift(item)
+            except Snag as snag:
+                raise snag.within(key_step(key)) from None
+        return value
+
+    def parts(self) -> Iterable[Shape]:
+        return (self.key, self.item)
+
+
+def _digits(key: int, _: int) -> str:
+    return str(key)
+
+
+def _number(key: str) -> int:
+    try:
+        return int(key)
+    except ValueError:
+        return misfit("int", key)
+
+
+def lowered_row(shapes: Iterable[Shape], values: Any, depth: int) -> list[Any]:
+    """Each value lowered by the shape of its place."""
+    trees: list[Any] = []
+    try:
+        for shape, value in zip(shapes, values, strict=True):
+            trees.append(shape.lower(value, depth))
+    except Snag as snag:
+        raise snag.within(f"[{len(trees)}]", values) from None
+    return trees
+
+
+def lifted_row(shapes: Iterable[Shape], trees: list[Any]) -> list[Any]:
+    """Each tree lifted by the shape of its place."""
+    values: list[Any] = []
+    try:
+        for shape, tree in zip(shapes, trees, strict=False):
+            values.append(shape.lift(tree))
+    except Snag as snag:
+        raise snag.within(f"[{len(values)}]") from None
+    return values
+
+
+def _lowered_items(lower: Callable[[Any, int], Any], value: Any, depth: int) -> list[Any]:
+    trees: list[Any] = []
+    try:
+        for item in value:
+            trees.append(lower(item, depth))  # noqa: PERF401 - how many there are says where a snag was
+    except Snag as snag:
+        raise snag.within(f"[{len(trees)}]", value) from None
+    return trees
+
+
+def _lifted_items(lift: Callable[[Any], Any], tree: Any) -> list[Any]:
+    if not isinstance(tree, list):
+        misfit("a list", tree)
+    values: list[Any] = []
+    try:
+        for item in tree:
+            values.append(lift(item))  # noqa: PERF401
+    except Snag as snag:
+        raise snag.within(f"[{len(values)}]") from None
+    return values

@@ -1,0 +1,42 @@
+"""Where JSON that is about to be stored gives the value of a secret away, if it does (R4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from outlast.values.secret_patterns import Disguise, refused_in
+from outlast.values.type_codec import MARK, key_step
+
+
+def giveaway(body: bytes) -> str | None:
+    """The path to a text that holds a value revealed in this process; None if there is no such text. In workflow code, only
+    what it has revealed itself counts."""
+    found = refused_in(body)
+    if not found:
+        return None
+    # A number may have the digits of a value: only texts are refused.
+    return next((path for path, text in _texts(msgspec.json.decode(body), "") if _holds(text, found)), None)
+
+
+def _holds(text: str, disguises: list[Disguise]) -> bool:
+    return any(form in text for each in disguises for form in (*each.said, *each.coded))
+
+
+def _texts(tree: Any, path: str) -> Iterator[tuple[str, str]]:
+    """All texts with their paths. Those that are keys come first: their holder is named, and not their part."""
+    if isinstance(tree, str):
+        yield path, tree
+    elif isinstance(tree, list):
+        for place, each in enumerate(tree):
+            yield from _texts(each, f"{path}[{place}]")
+    elif isinstance(tree, dict) and MARK in tree and tree[MARK] != "dict":
+        yield from _texts(tree.get("v"), path)
+    elif isinstance(tree, dict):
+        pairs = tree["v"] if MARK in tree else list(tree.items())
+        for key, _ in pairs:
+            yield from ((path, text) for _, text in _texts(key, path))
+        for key, each in pairs:
+            yield from _texts(each, path + key_step(key))

@@ -1,0 +1,96 @@
+"""What is said about a value that cannot be stored: what it is, why not, and what to do instead."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import enum
+import io
+import socket
+import threading
+import types
+from collections.abc import Coroutine
+from typing import Any
+
+import msgspec
+
+from outlast.values.secrets import Revealed
+from outlast.values.type_codec import Snag
+
+SECRET = "a secret's value must not be stored; pass the Secret, and reveal it where it is used"
+SURROGATE = (
+    "text with a lone surrogate cannot be stored, it is not Unicode; encode it to bytes, or replace the character"
+)
+
+_LOCKS = (type(threading.Lock()), type(threading.RLock()), threading.Condition, threading.Event, threading.Semaphore)
+_ADVICE: tuple[tuple[tuple[type, ...], str], ...] = (
+    (
+        (types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.BuiltinMethodType),
+        "store its name, and look the function up where it is called",
+    ),
+    ((types.GeneratorType, types.AsyncGeneratorType), "store list(…) of it"),
+    ((Coroutine, asyncio.Future), "await it, and store its result"),
+    ((types.ModuleType, type), "store its name"),
+    ((socket.socket, io.IOBase), "open it in the node that uses it, and store its address or path"),
+    ((*_LOCKS, asyncio.Lock, asyncio.Event), "it means nothing in another process; make it where it is used"),
+    ((range, map, filter, zip, enumerate), "store list(…) of it"),
+    ((memoryview,), "store bytes(…) of it"),
+    ((BaseException,), "raise it, or store its text"),
+)
+
+
+def name_of(cls: Any) -> str:
+    """A class as a reader knows it: with its module, unless that is obvious. Other annotations as they are written."""
+    if not isinstance(cls, type):
+        return str(cls).replace("typing.", "")
+    if cls.__module__ in ("builtins", "__main__"):
+        return cls.__qualname__
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def advice_on(value: Any) -> Snag | None:
+    """What to say of a value that no annotation helps, or None if one may."""
+    if type(value) is Revealed:
+        return Snag(SECRET)
+    for kinds, advice in _ADVICE:
+        if isinstance(value, kinds):
+            return Snag(f"{name_of(type(value))} cannot be stored; {advice}")
+    return None
+
+
+def not_storable(value: Any) -> Snag:
+    """A value of a kind that nothing stores, or that says too little about itself where no annotation does."""
+    if (snag := advice_on(value)) is not None:
+        return snag
+    cls = type(value)
+    if is_annotatable(cls):
+        return Snag(
+            f"{name_of(cls)} cannot be stored without an annotation; annotate the return type (or parameter) with it, "
+            "so that it comes back as what it is"
+        )
+    near = next((each for each in (str, int, float, dict, list, bytes) if isinstance(value, each)), None)
+    if near is not None:
+        return Snag(
+            f"{name_of(cls)} cannot be stored without an annotation; annotate the return type (or parameter) "
+            f"with {near.__name__}, or convert it"
+        )
+    return Snag(
+        f"{name_of(cls)} cannot be stored; make it a dataclass, and annotate the return type (or parameter) with it"
+    )
+
+
+def not_a(value: Any, expected: str) -> Snag:
+    """A value that is not what its annotation says."""
+    return advice_on(value) or Snag(
+        f"{name_of(type(value))} cannot be stored where the annotation says {expected}; change one of them"
+    )
+
+
+def is_annotatable(cls: type) -> bool:
+    """Whether values of this class can be stored once an annotation names it."""
+    return (
+        dataclasses.is_dataclass(cls)
+        or issubclass(cls, (enum.Enum, msgspec.Struct))
+        or hasattr(cls, "__pydantic_validator__")
+        or (issubclass(cls, tuple) and hasattr(cls, "_fields"))
+    )

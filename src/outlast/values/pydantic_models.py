@@ -1,0 +1,87 @@
+"""The shape of a pydantic model, known by what it can do: pydantic is not imported, and need not be there.
+
+A model is stored as what it dumps for JSON, field by field, and comes back through its own validation. What a model says
+of itself may be lossy (excluded fields, one-way serialisers, a subclass in a field of its base), so it is read back before
+it is stored, and refused if it comes back as another one (R1).
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import msgspec
+
+from outlast.values.not_storable import SECRET, name_of, not_a
+from outlast.values.secrets import has_revealed
+from outlast.values.type_codec import Shape, Snag, check_depth, misfit, shown
+from outlast.values.untyped import ANYTHING
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Model(Shape):
+    """A pydantic model of version 2. It is an object, unless it has a serialiser of its own or is a root model."""
+
+    tags = frozenset(("dict",))
+
+    def __init__(self, cls: Any) -> None:
+        self.cls = cls
+        self.classes = (cls,)
+        decorators = getattr(cls, "__pydantic_decorators__", None)
+        is_object = not getattr(decorators, "model_serializers", True) and not getattr(
+            cls, "__pydantic_root_model__", True
+        )
+        self.kind = "dict" if is_object else "any"
+        # Names are read whatever the aliases are, where pydantic can (2.11); outsiders may write aliases all the same.
+        self._by_name = "by_name" in inspect.signature(cls.model_validate).parameters
+        self._reading = {"by_name": True, "by_alias": True} if self._by_name else {}
+
+    def lower(self, value: Any, depth: int, /) -> Any:
+        if type(value) is not self.cls:
+            raise not_a(value, name_of(self.cls))
+        check_depth(depth, value)
+        try:
+            dump = self._dump(value)
+        except Exception as error:  # serialisers are the user's
+            raise Snag(f"{name_of(self.cls)} does not dump to JSON, so it cannot be stored: {error}") from error
+        if has_revealed(dump):
+            raise Snag(SECRET)
+        tree = ANYTHING.lower(dump, depth + 1)
+        self._check(value, tree)
+        return tree
+
+    def lift(self, tree: Any, /) -> Any:
+        plain = ANYTHING.lift(tree)
+        try:
+            if plain == tree:  # all of it is JSON, and JSON is what a strict model wants to be told it is
+                return self.cls.model_validate_json(_encode(tree), **self._reading)
+            return self.cls.model_validate(plain, **self._reading)
+        except Exception as error:  # validators are the user's
+            misfit(f"{name_of(self.cls)} ({error})", tree)
+
+    def may_be(self, tree: Any, /) -> bool:
+        if not isinstance(tree, dict) or self.kind != "dict" or self.cls.model_config.get("extra") == "allow":
+            return True
+        properties = self.cls.model_json_schema().get("properties", {})
+        return tree.keys() <= {*properties, *self.cls.model_fields}
+
+    def _dump(self, value: Any) -> Any:
+        return value.model_dump(mode="json", round_trip=True, by_alias=not self._by_name)
+
+    def _check(self, value: Any, tree: Any) -> None:
+        stored = _encode(tree)
+        name = name_of(self.cls)
+        try:
+            again = self.lift(msgspec.json.decode(stored))
+        except Snag as snag:
+            raise Snag(
+                f"{name} cannot be stored, for it cannot be read back from its own dump: {snag.reason}"
+            ) from None
+        if again == value:
+            return
+        # A model with a NaN in it equals no other; then its dump, where a NaN is a NaN, has to be the same.
+        if ANYTHING.lift(tree) == tree or _encode(ANYTHING.lower(self._dump(again), 0)) != stored:
+            raise Snag(
+                f"{name} cannot be stored, for what it dumps to JSON is read back as another one: {shown(again)}"
+            )

@@ -1,0 +1,183 @@
+"""The shapes of values with named parts: dataclasses and msgspec Structs.
+
+A record takes exactly its class: a subclass would come back without what it adds. It comes back with the fields it had,
+without a call of its `__init__`; a `__post_init__` is called, for what it makes besides the fields, and the fields are set
+again after it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+
+from outlast.values.not_storable import name_of, not_a
+from outlast.values.type_codec import MARK, Shape, Snag, check_depth, misfit
+from outlast.values.untyped import ANYTHING
+
+Hints = Callable[[], Mapping[str, Shape]]
+"""The shapes of a class's fields. It is asked late, because a class may hold itself."""
+
+
+def check_names(cls: Any, names: Iterable[str]) -> None:
+    """Refuse a class whose objects would seem to say what they are."""
+    if MARK in names:
+        raise Snag(f"{name_of(cls)} cannot be stored, for it has a field that is called {MARK!r} in JSON; rename it")
+
+
+def _getter(fields: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
+    """What takes all fields of a record at once."""
+    if len(fields) > 1:
+        return attrgetter(*fields)
+    return lambda value: tuple(getattr(value, field) for field in fields)
+
+
+class Record(Shape):
+    """A class with fields, stored as an object of them. `names` are what the fields are called in JSON."""
+
+    kind = "dict"
+
+    def __init__(self, cls: Any, hints: Hints, names: Mapping[str, str]) -> None:
+        self.cls = cls
+        self.classes = (cls,)
+        self._hints = hints
+        self._names = names
+        self._get: Callable[[Any], tuple[Any, ...]] = _getter(tuple(names))
+        self._post_init = getattr(cls, "__post_init__", None)
+        self.native = self._post_init is None
+        check_names(cls, names.values())
+
+    @cached_property
+    def _fields(self) -> tuple[tuple[str, str, Shape], ...]:
+        hints = self._hints()
+        return tuple((field, name, hints.get(field, ANYTHING)) for field, name in self._names.items())
+
+    @cached_property
+    def _lowers(self) -> tuple[tuple[str, str, Callable[[Any, int], Any]], ...]:
+        return tuple((field, name, shape.lower) for field, name, shape in self._fields)
+
+    def parts(self) -> Iterable[Shape]:
+        return [shape for _, _, shape in self._fields]
+
+    def lower(self, value: Any, depth: int, /) -> Any:
+        if type(value) is not self.cls:
+            raise not_a(value, name_of(self.cls))
+        check_depth(depth, value)
+        try:
+            parts = self._get(value)
+        except AttributeError:  # a field that was never set stays so
+            parts = tuple(getattr(value, field, msgspec.UNSET) for field in self._names)
+        tree = {}
+        for (field, name, lower), part in zip(self._lowers, parts, strict=True):
+            if part is not msgspec.UNSET:
+                try:
+                    tree[name] = lower(part, depth + 1)
+                except Snag as snag:
+                    raise snag.within(f".{field}", value) from None
+        return self._packed(tree)
+
+    def lift(self, tree: Any, /) -> Any:
+        if not isinstance(tree, dict):
+            misfit(name_of(self.cls), tree)
+        values = {}
+        for field, name, shape in self._fields:
+            if name in tree:
+                try:
+                    values[field] = shape.lift(tree[name])
+                except Snag as snag:
+                    raise snag.within(f".{field}") from None
+        try:
+            return self._built(values)
+        except Snag:
+            raise
+        except Exception as error:  # a __post_init__ may raise anything
+            raise Snag(f"{name_of(self.cls)} does not take what is stored: {error!r}") from error
+
+    def may_be(self, tree: Any, /) -> bool:
+        return isinstance(tree, dict) and tree.keys() <= set(self._names.values())
+
+    def _packed(self, tree: dict[str, Any]) -> Any:
+        return tree
+
+    def _built(self, values: dict[str, Any]) -> Any:
+        raise NotImplementedError
+
+
+class DataclassRecord(Record):
+    """A dataclass. Fields that were not stored take their defaults."""
+
+    def __init__(self, cls: Any, hints: Hints) -> None:
+        fields = dataclasses.fields(cls)
+        try:
+            object.__new__(cls)
+        except TypeError as error:  # it is abstract, or a dict or an error as well, whose contents are no fields
+            raise Snag(f"{name_of(cls)} cannot be stored, for it cannot be built from its fields: {error}") from error
+        super().__init__(cls, hints, {field.name: field.name for field in fields})
+        self._defaults = {field.name: field for field in fields}
+        has_initvars = any("InitVar" in str(field.type) for field in cls.__dataclass_fields__.values())
+        if has_initvars:
+            self._post_init = None  # what it was given is gone
+        self.native = self.native and not has_initvars and all(field.init for field in fields)
+
+    def _built(self, values: dict[str, Any]) -> Any:
+        for name, field in self._defaults.items():
+            if name in values:
+                continue
+            if field.default is not dataclasses.MISSING:
+                values[name] = field.default
+            elif field.default_factory is not dataclasses.MISSING:
+                values[name] = field.default_factory()
+            elif field.init:
+                raise Snag(f"{name_of(self.cls)} needs a field {name!r}, which is not stored")
+        record = object.__new__(self.cls)
+        self._set(record, values)
+        if self._post_init is not None:
+            record.__post_init__()
+            self._set(record, values)
+        return record
+
+    def _set(self, record: Any, values: Mapping[str, Any]) -> None:
+        for name, value in values.items():
+            object.__setattr__(record, name, value)  # frozen ones too
+
+
+class StructRecord(Record):
+    """A msgspec Struct, in the layout its own options say: renamed, tagged, or as an array."""
+
+    def __init__(self, cls: type[msgspec.Struct], hints: Hints) -> None:
+        super().__init__(cls, hints, dict(zip(cls.__struct_fields__, cls.__struct_encode_fields__, strict=True)))
+        config = cls.__struct_config__
+        self._tag = {} if config.tag_field is None else {config.tag_field: config.tag}
+        self._is_array = config.array_like
+        self.kind = "list" if self._is_array else "dict"
+        check_names(cls, self._tag)
+
+    def lift(self, tree: Any, /) -> Any:
+        if self._is_array and isinstance(tree, list):
+            tree = dict(zip(self._names.values(), tree[len(self._tag) :], strict=False))
+        return super().lift(tree)
+
+    def may_be(self, tree: Any, /) -> bool:
+        if self._is_array:
+            return not self._tag or (isinstance(tree, list) and tree[:1] == [*self._tag.values()])
+        if not isinstance(tree, dict) or any(tree.get(name) != tag for name, tag in self._tag.items()):
+            return False
+        return tree.keys() <= {*self._tag, *self._names.values()}
+
+    def _packed(self, tree: dict[str, Any]) -> Any:
+        if not self._is_array:
+            return {**self._tag, **tree}
+        if len(tree) < len(self._names):
+            raise Snag(f"{name_of(self.cls)} is stored as an array, and cannot be with a field that is not set")
+        return [*self._tag.values(), *tree.values()]
+
+    def _built(self, values: dict[str, Any]) -> Any:
+        record = self.cls(**values)
+        if self._post_init is not None:
+            for name, value in values.items():
+                msgspec.structs.force_setattr(record, name, value)
+        return record

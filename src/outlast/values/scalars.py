@@ -1,0 +1,192 @@
+"""The shapes of values without parts: the plain ones of JSON, and references to secrets.
+
+What an annotation of a plain type is given may be of a subclass (a numpy float, an IntEnum, a bool for an int): it is
+stored, and comes back, as the annotation says, if nothing of its value is lost by that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from math import isfinite
+from operator import index
+from typing import Any, Final
+
+from outlast.values.not_storable import SECRET, SURROGATE, advice_on, not_a
+from outlast.values.secrets import Revealed, Secret
+from outlast.values.type_codec import MARK, Shape, Snag, misfit
+
+LEAST: Final = -(1 << 63)
+GREATEST: Final = (1 << 64) - 1
+"""Within these, a number in JSON is read as the same number everywhere; beyond, it is stored as hexadecimal text."""
+
+
+class Null(Shape):
+    kind = "null"
+    classes = (type(None),)
+
+    def lower(self, value: Any, _: int, /) -> None:
+        if value is not None:
+            raise not_a(value, "None")
+
+    def lift(self, tree: Any, /) -> None:
+        if tree is not None:
+            misfit("None", tree)
+
+
+class Bool(Shape):
+    kind = "bool"
+    classes = (bool,)
+
+    def lower(self, value: Any, _: int, /) -> Any:
+        if value is True or value is False:
+            return value
+        raise not_a(value, "bool")
+
+    def lift(self, tree: Any, /) -> Any:
+        return tree if tree is True or tree is False else misfit("bool", tree)
+
+    def passes(self, values: Collection[Any], /) -> bool:
+        return set(map(type, values)) == {bool}
+
+
+class Int(Shape):
+    kind = "int"
+    classes = (int,)
+    tags = frozenset(("int",))
+
+    def lower(self, value: Any, _: int, /) -> Any:
+        if type(value) is not int:
+            if not hasattr(value, "__index__"):
+                raise not_a(value, "int")
+            value = index(value)
+        if LEAST <= value <= GREATEST:
+            return value
+        return {MARK: "int", "v": hex(value)}  # hexadecimal has no limit of digits, and takes linear time
+
+    def lift(self, tree: Any, /) -> Any:
+        if type(tree) is int:
+            return tree
+        if isinstance(tree, dict) and tree.get(MARK) == "int":
+            return int(tree["v"], 16)
+        return misfit("int", tree)
+
+    def passes(self, values: Collection[Any], /) -> bool:
+        return set(map(type, values)) == {int} and min(values) >= LEAST and max(values) <= GREATEST
+
+
+class Float(Shape):
+    """Not a number and the infinities, which JSON cannot say, are stored as {"$": "float", "v": "nan"}, "inf" or "-inf"."""
+
+    kind = "float"
+    classes = (float,)
+    tags = frozenset(("float",))
+
+    def lower(self, value: Any, _: int, /) -> Any:
+        if type(value) is not float:
+            value = self._exactly(value)
+        if isfinite(value):
+            return value
+        return {MARK: "float", "v": repr(value)}
+
+    def lift(self, tree: Any, /) -> Any:
+        if type(tree) is float:
+            return tree
+        if type(tree) is int:
+            return float(tree)
+        if isinstance(tree, dict) and tree.get(MARK) == "float":
+            return float(tree["v"])
+        return misfit("float", tree)
+
+    def passes(self, values: Collection[Any], /) -> bool:
+        # One that is not finite makes the sum so; a sum that overflows by itself only costs the longer look.
+        return set(map(type, values)) == {float} and isfinite(sum(values))
+
+    def _exactly(self, value: Any) -> float:
+        if isinstance(value, float):
+            return float.__float__(value)
+        if isinstance(value, int):
+            try:
+                number = float(value)
+            except OverflowError:
+                number = 0.5
+            if number == value:
+                return number
+            raise Snag(
+                "an int that no float equals cannot be stored where the annotation says float; annotate it as int"
+            )
+        raise not_a(value, "float")
+
+
+class Text(Shape):
+    kind = "text"
+    classes = (str,)
+    textual = True
+
+    def lower(self, value: Any, _: int, /) -> Any:
+        if type(value) is not str:
+            if not isinstance(value, str) or isinstance(value, Revealed):
+                raise not_a(value, "str")
+            value = str.__str__(value)
+        if not value.isascii():
+            check_unicode(value)
+        return value
+
+    def lift(self, tree: Any, /) -> Any:
+        return tree if type(tree) is str else misfit("str", tree)
+
+    def passes(self, values: Collection[Any], /) -> bool:
+        return set(map(type, values)) == {str} and all(map(str.isascii, values))
+
+
+NULL, BOOL, INT, FLOAT, TEXT = Null(), Bool(), Int(), Float(), Text()
+PLAIN = (NULL, BOOL, INT, FLOAT, TEXT)
+
+
+def check_unicode(text: str) -> None:
+    """Refuse text that has no UTF-8 form."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise Snag(SURROGATE) from None
+
+
+def is_unicode(text: str) -> bool:
+    """Whether text has a UTF-8 form."""
+    try:
+        check_unicode(text)
+    except Snag:
+        return False
+    return True
+
+
+class Reference(Shape):
+    """A secret, by its name and source."""
+
+    kind = "dict"
+    classes = (Secret,)
+    tags = frozenset(("secret",))
+
+    def lower(self, value: Any, depth: int, /) -> Any:
+        if type(value) is not Secret:
+            raise Snag(SECRET) if isinstance(value, str) else not_a(value, "Secret")
+        return {MARK: "secret", "name": TEXT.lower(value.name, depth), "source": TEXT.lower(value.source, depth)}
+
+    def lift(self, tree: Any, /) -> Any:
+        if isinstance(tree, dict) and tree.get(MARK) == "secret":
+            return Secret(TEXT.lift(tree.get("name")), TEXT.lift(tree.get("source")))
+        return misfit("a reference to a secret", tree)
+
+
+class Unstorable(Shape):
+    """An annotation nothing can be stored under, and why."""
+
+    native = False
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+
+    def lower(self, value: Any, _: int, /) -> Any:
+        raise advice_on(value) or Snag(self._reason)
+
+    def lift(self, _: Any, /) -> Any:
+        raise Snag(self._reason)

@@ -1,0 +1,87 @@
+"""Tracebacks as text: the frames of the user's code, each once, those of the workflow before those of its node.
+
+An error that comes back from the log has the traceback that was recorded there as a note. When it fails its run in turn, the
+frames of that note continue those of the workflow, so that one traceback leads from the workflow into the node.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import traceback
+from typing import Any
+
+REMOTE = "Traceback recorded by the attempt:"
+"""The first line of such a note."""
+_HEAD = "Traceback (most recent call last):\n"
+_CAUSE = "\nThe above exception was the direct cause of the following exception:\n\n"
+_CONTEXT = "\nDuring handling of the above exception, another exception occurred:\n\n"
+_OWN_FRAMES = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
+def trace_of(error: BaseException) -> str:
+    """The traceback of an error and of those it came from, without the frames of this package of Outlast."""
+    told = traceback.TracebackException.from_exception(error, compact=True)
+    _leave_out_own(told)
+    parts: list[str] = []
+    each: traceback.TracebackException | None = told
+    while each is not None:
+        before, frames = _recorded(each)
+        parts.append(_block(each, frames))
+        link, each = (before, None) if before else _before(each)
+        parts.append(link)
+    return "".join(reversed(parts))
+
+
+def folded(error: Exception) -> Exception:
+    """An error of a run, without the frames through which it came to whoever waits for the run."""
+    notes = getattr(error, "__notes__", None)
+    is_of_run = isinstance(notes, list) and any(isinstance(each, str) and each.startswith(REMOTE) for each in notes)
+    return error.with_traceback(None) if is_of_run else error
+
+
+def _leave_out_own(told: traceback.TracebackException) -> None:
+    """Drop the frames of this package, in the error and in all it came from: they say nothing about the user's code."""
+    seen: set[int] = set()
+    left = [told]
+    while left:
+        each = left.pop()
+        if id(each) in seen:
+            continue
+        seen.add(id(each))
+        each.stack = traceback.StackSummary.from_list(
+            frame for frame in each.stack if not os.path.abspath(frame.filename).startswith(_OWN_FRAMES)
+        )
+        left += [other for other in (each.__cause__, each.__context__, *(each.exceptions or ())) if other is not None]
+
+
+def _before(told: traceback.TracebackException) -> tuple[str, traceback.TracebackException | None]:
+    if told.__cause__ is not None:
+        return _CAUSE, told.__cause__
+    if told.__context__ is not None and not told.__suppress_context__:
+        return _CONTEXT, told.__context__
+    return "", None
+
+
+def _block(told: traceback.TracebackException, frames: str) -> str:
+    if told.exceptions is not None:
+        return "".join(told.format(chain=False))
+    stack = "".join(told.stack.format()) + frames
+    return (_HEAD if stack else "") + stack + "".join(told.format_exception_only())
+
+
+def _recorded(told: traceback.TracebackException) -> tuple[str, str]:
+    """What the note of an error that comes back tells: the errors it came from, and its frames. The note is left out
+    then."""
+    notes: list[Any] = list(getattr(told, "__notes__", None) or ())
+    note = next((each for each in notes if isinstance(each, str) and each.startswith(f"{REMOTE}\n")), None)
+    if note is None or told.exceptions is not None:
+        return "", ""
+    text = note[len(REMOTE) + 1 :]
+    before, head, rest = f"\n{text}".rpartition(f"\n{_HEAD}")
+    found = re.match(r"(?:  .*\n)+", rest) if head else None
+    if found is None and len(text.splitlines()) > 1:
+        return "", ""
+    notes.remove(note)
+    setattr(told, "__notes__", notes or None)  # noqa: B010 - typeshed does not know it
+    return before[1:] + "\n" if before.strip() else "", found[0] if found else ""

@@ -1,0 +1,131 @@
+"""The shape of a value that no annotation describes: it says itself what it is.
+
+What JSON has comes back as it is. The standard types are objects with a "$": {"$": "datetime", "v": "2026-01-01T00:00:00"},
+{"$": "tuple", "v": [1, 2]}. A class of the user's is refused: its name in a log would be a promise to find it there for
+ever, and an annotation says it better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from outlast.values.containers import Distinct, Listing, Mapped
+from outlast.values.not_storable import not_storable
+from outlast.values.scalars import FLOAT, GREATEST, INT, LEAST, Reference, check_unicode, is_unicode
+from outlast.values.secrets import Secret
+from outlast.values.stdlib_types import PATH, STANDARD
+from outlast.values.type_codec import DEEPEST, MARK, Shape, misfit
+
+_ATOMS = frozenset((bool, type(None)))
+
+
+class Described(Shape):
+    """A value by its own class, part by part."""
+
+    keeps_text = True
+
+    def __init__(self) -> None:
+        part = self if type(self) is Described else DESCRIBED  # a part is not looked at a second time
+        self._list = Listing(part)
+        self._dict = Mapped(part, part)
+        named: dict[str, tuple[type, Shape]] = {
+            "tuple": (tuple, Listing(part, tuple)),
+            "set": (set, Distinct(part, set)),
+            "frozenset": (frozenset, Distinct(part, frozenset)),
+            "path": (type(Path()), PATH),
+            **{shape.name: (shape.cls, shape) for shape in STANDARD},
+        }
+        self._by_name = {name: shape for name, (_, shape) in named.items()}
+        self._by_class = {cls: (name, shape) for name, (cls, shape) in named.items()}
+        self._whole: dict[str, Shape] = {"int": INT, "float": FLOAT, "dict": self._dict, "secret": SECRET_REFERENCE}
+        """Those that write their own "$"."""
+        self.tags = frozenset((*self._by_name, *self._whole))
+
+    def lower(self, value: Any, depth: int, /) -> Any:
+        cls = type(value)
+        if cls is str:
+            if not value.isascii():
+                check_unicode(value)
+            return value
+        if cls is int:
+            return value if LEAST <= value <= GREATEST else INT.lower(value, depth)
+        if cls is dict:
+            return self._dict.lower(value, depth)
+        if cls is list:
+            return self._list.lower(value, depth)
+        if cls is float:
+            return value if isfinite(value) else FLOAT.lower(value, depth)
+        if cls in _ATOMS:
+            return value
+        return self._described(cls, value, depth)
+
+    def lift(self, tree: Any, /) -> Any:
+        if type(tree) is list:
+            return self._list.lift(tree)
+        if type(tree) is not dict:
+            return tree
+        name = tree.get(MARK)
+        if name is None and MARK not in tree:
+            return self._dict.lift(tree)
+        if name in self._whole:
+            return self._whole[name].lift(tree)
+        if name in self._by_name:
+            return self._by_name[name].lift(tree["v"])
+        return misfit("a value that says what it is", tree)
+
+    def _described(self, cls: type, value: Any, depth: int) -> Any:
+        if cls is Secret:
+            return SECRET_REFERENCE.lower(value, depth)
+        if cls not in self._by_class:
+            raise not_storable(value)
+        name, shape = self._by_class[cls]
+        return {MARK: name, "v": shape.lower(value, depth)}
+
+
+class Anything(Described):
+    """The same, with one look first whether there is anything to describe: mostly there is not."""
+
+    def lower(self, value: Any, depth: int, /) -> Any:
+        cls = type(value)
+        if cls is dict:
+            return value if _is_plain(value.values(), value, depth) else self._dict.lower(value, depth)
+        if cls is list:
+            return value if _is_plain(value, (), depth) else self._list.lower(value, depth)
+        return super().lower(value, depth)
+
+
+def _is_plain(items: Collection[Any], keys: Collection[Any], depth: int) -> bool:
+    """Whether a list, or a dict, is JSON as it is."""
+    if depth >= DEEPEST:
+        return False
+    for key in keys:
+        if type(key) is not str or key == MARK or not key.isascii():
+            return False
+    for item in items:
+        cls = type(item)
+        if cls is str:
+            if not item.isascii() and not is_unicode(item):
+                return False
+        elif cls is int:
+            if not LEAST <= item <= GREATEST:
+                return False
+        elif cls is dict:
+            if not _is_plain(item.values(), item, depth + 1):
+                return False
+        elif cls is list:
+            if not _is_plain(item, (), depth + 1):
+                return False
+        elif cls is float:
+            if not isfinite(item):
+                return False
+        elif cls is not bool and item is not None:
+            return False
+    return True
+
+
+SECRET_REFERENCE = Reference()
+DESCRIBED = Described()
+ANYTHING = Anything()
