@@ -399,7 +399,9 @@ def a_paused_run_starts_as_if_it_were_new(history: History, draw: st.DrawFn) -> 
 
 @breaks("V5")
 def a_new_run_starts_as_if_it_had_run(history: History, draw: st.DrawFn) -> Broken:
-    awake(history).write(history.cut(0))
+    awake(history)
+    while history.state.outline.base is not Status.CREATED:  # a request to pause that is open pauses the branch first
+        history.write(history.cut(0))
     return told(history, e.RunStarted(resumed=True))
 
 

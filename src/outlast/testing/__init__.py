@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from outlast.testing.answering import UNANSWERED, Question
     from outlast.testing.crash_test import DidNotSurvive, Survival, survives_crashes
     from outlast.testing.instant_engine import open
-    from outlast.testing.replay_check import DoesNotReplay, replay_check
+    from outlast.testing.replay_test import DoesNotReplay, replay_check
 
 _ROOMS = {
-    "UNANSWERED": "people",
-    "DidNotSurvive": "surviving",
-    "DoesNotReplay": "replaying",
-    "Question": "people",
-    "Survival": "surviving",
-    "open": "opening",
-    "replay_check": "replaying",
-    "survives_crashes": "surviving",
+    "UNANSWERED": "answering",
+    "DidNotSurvive": "crash_test",
+    "DoesNotReplay": "replay_test",
+    "Question": "answering",
+    "Survival": "crash_test",
+    "open": "instant_engine",
+    "replay_check": "replay_test",
+    "survives_crashes": "crash_test",
 }
 
 __all__ = [
