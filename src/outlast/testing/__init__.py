@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from outlast.testing.replay_check import DoesNotReplay, replay_check
 
 _ROOMS = {
-    "UNANSWERED": "people",
-    "DidNotSurvive": "surviving",
-    "DoesNotReplay": "replaying",
-    "Question": "people",
-    "Survival": "surviving",
-    "open": "opening",
-    "replay_check": "replaying",
-    "survives_crashes": "surviving",
+    "UNANSWERED": "answering",
+    "DidNotSurvive": "crash_test",
+    "DoesNotReplay": "replay_check",
+    "Question": "answering",
+    "Survival": "crash_test",
+    "open": "instant_engine",
+    "replay_check": "replay_check",
+    "survives_crashes": "crash_test",
 }
 
 __all__ = [
