@@ -10,7 +10,7 @@ from copy import deepcopy
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.internal.conjecture import providers
 
-from outlast.testing.servers.fixtures import _any_postgres, postgres, postgres_url
+from support.servers.fixtures import _any_postgres, postgres, postgres_url
 
 __all__ = ["_any_postgres", "postgres", "postgres_url"]
 
@@ -35,6 +35,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's backgro
 
 def pytest_sessionfinish() -> None:
     """Servers that tests of this process brought up end with it."""
-    servers = sys.modules.get("outlast.testing.servers.s3")
+    servers = sys.modules.get("support.servers.s3")
     if servers is not None:
         servers.stop_shared()

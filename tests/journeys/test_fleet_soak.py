@@ -207,7 +207,7 @@ def test_a_fleet_on_a_server_completes_all_though_one_is_lost_every_second(postg
 @pytest.mark.soak
 def test_a_fleet_on_a_bucket_completes_all_though_one_is_lost_every_second(tmp_path: Path) -> None:
     """Claims in a bucket last ten seconds at least."""
-    from outlast.testing.servers import s3
+    from support.servers import s3
 
     address = s3.shared().address(f"fleet/{os.urandom(6).hex()}")
     asyncio.run(soak(tmp_path, address, int(os.environ.get("FLEET_RUNS", "2000")), claim=10))

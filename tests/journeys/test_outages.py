@@ -18,7 +18,7 @@ from outlast.compose import open_store
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger import Ledger
-from outlast.testing.servers.postgres import PostgresServer, postgres_server
+from support.servers.postgres import PostgresServer, postgres_server
 
 PATIENCE = 600
 FLOWS = """

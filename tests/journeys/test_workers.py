@@ -209,7 +209,7 @@ def fleet(request: pytest.FixtureRequest, tmp_path: Path) -> Fleet:
     if request.param == "postgres":
         return Fleet(tmp_path, request.getfixturevalue("postgres_url"))
     if request.param == "s3":
-        from outlast.testing.servers import s3
+        from support.servers import s3
 
         return Fleet(tmp_path, s3.shared().address(f"workers/{tmp_path.name}"))
     return Fleet(tmp_path, str(tmp_path / "runs.db"))

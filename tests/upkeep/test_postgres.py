@@ -21,7 +21,7 @@ from outlast.stores.postgres import PostgresStore
 from outlast.stores.postgres.blobs import DatabaseBlobs
 from outlast.stores.shared import VERSION
 from outlast.testing.contract.samples import ANN, A, begin, land, summary
-from outlast.testing.servers.postgres_admin import carry_out
+from support.servers.postgres_admin import carry_out
 
 FLOWS = """
 import outlast as ol
