@@ -7,12 +7,16 @@ import signal
 import sys
 from copy import deepcopy
 
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.internal.conjecture import providers
 
-from support.servers.fixtures import _any_postgres, postgres, postgres_url
+pytest.register_assert_rewrite("support")
 
-__all__ = ["_any_postgres", "postgres", "postgres_url"]
+from support.servers.fixtures import _any_postgres, postgres, postgres_url  # noqa: E402
+from support.stage import pytest_pyfunc_call, stage  # noqa: E402
+
+__all__ = ["_any_postgres", "postgres", "postgres_url", "pytest_pyfunc_call", "stage"]
 
 settings.register_profile(
     "outlast",

@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import mischief
 import pytest
 
 import outlast as ol
@@ -22,13 +23,7 @@ from outlast.execution import attempts
 from outlast.execution.stopping import Stopped
 from outlast.history import events as e
 
-HERE = Path(__file__).parent
 TINY = ol.Retry(attempts=3, delay=0.001)
-
-sys.path.insert(0, str(HERE))
-import mischief  # noqa: E402
-
-sys.path.remove(str(HERE))
 
 NOT_EXCEPTIONS = {
     "base": "mischief:Odd",
