@@ -19,7 +19,7 @@ from typer.testing import CliRunner, Result
 
 from outlast.cli.app import app
 from outlast.stores.sqlite import SqliteStore
-from support import made_runs
+from support import commands, made_runs
 
 PATIENCE = 30
 """Seconds after which what is waited for will not come."""
@@ -98,7 +98,7 @@ class Project:
     def __call__(
         self, *arguments: str, stdin: str | None = None, folder: Path | None = None
     ) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
+        return commands.run(
             self.command(*arguments),
             cwd=folder or self.folder,
             env=self.environment,
@@ -115,7 +115,7 @@ class Project:
         streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **streams}
         command = self.command(*arguments)
         # Unbuffered: a line that is read here takes no others with it.
-        with subprocess.Popen(command, bufsize=0, cwd=self.folder, env=self.environment, **streams) as process:
+        with commands.Popen(command, bufsize=0, cwd=self.folder, env=self.environment, **streams) as process:
             try:
                 yield process
             finally:

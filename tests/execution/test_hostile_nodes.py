@@ -22,6 +22,7 @@ import outlast as ol
 from outlast.execution import attempts
 from outlast.execution.stopping import Stopped
 from outlast.history import events as e
+from support import commands
 
 TINY = ol.Retry(attempts=3, delay=0.001)
 
@@ -747,7 +748,7 @@ SCRIPT = """
 
 def _script(folder: Path, times: int) -> subprocess.CompletedProcess[str]:
     (folder / "script.py").write_text(textwrap.dedent(SCRIPT))
-    return subprocess.run(
+    return commands.run(
         [sys.executable, "script.py", str(times)], cwd=folder, capture_output=True, text=True, timeout=60
     )
 

@@ -24,6 +24,7 @@ from outlast.ledger import Ledger
 from outlast.ledger.verification import verify
 from outlast.lifecycle.status import Status
 from outlast.store import Query, Store
+from support import commands
 
 WORKERS, NODES = 4, 4
 SECONDS = 60
@@ -63,7 +64,7 @@ class Fleet:
         command = [sys.executable, "-m", "outlast", "worker", "--app", "fleet_flows", "--concurrency", "25"]
         with (self.folder / "said").open("ab") as said:
             self.workers.append(
-                subprocess.Popen(
+                commands.Popen(
                     [*command, "--store", self.store, "--grace", "1"],
                     cwd=self.folder,
                     env=os.environ | {"OUTLAST_CLAIM": str(self.claim)},
