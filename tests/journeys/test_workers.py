@@ -25,6 +25,7 @@ from outlast.ledger import Ledger
 from outlast.ledger.verification import verify
 from outlast.lifecycle.status import Status
 from outlast.store import Query
+from support import commands
 
 PATIENCE = 60
 FLOWS = """
@@ -104,7 +105,7 @@ class Fleet:
         self.environment = kept | {"COLUMNS": "200"}
 
     def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
+        return commands.run(
             [sys.executable, "-m", "outlast", *arguments],
             cwd=self.folder,
             env=self.environment,
@@ -116,7 +117,7 @@ class Fleet:
     @contextmanager
     def worker(self, *arguments: str, claim: float = 30, app: str = "flows") -> Iterator[subprocess.Popen[str]]:
         """A worker at work; it does not outlive the test."""
-        with subprocess.Popen(
+        with commands.Popen(
             [sys.executable, "-m", "outlast", "worker", "--app", app, "--store", self.store, *arguments],
             cwd=self.folder,
             env=self.environment | {"OUTLAST_CLAIM": str(claim)},
@@ -209,7 +210,7 @@ def fleet(request: pytest.FixtureRequest, tmp_path: Path) -> Fleet:
     if request.param == "postgres":
         return Fleet(tmp_path, request.getfixturevalue("postgres_url"))
     if request.param == "s3":
-        from outlast.testing.servers import s3
+        from support.servers import s3
 
         return Fleet(tmp_path, s3.shared().address(f"workers/{tmp_path.name}"))
     return Fleet(tmp_path, str(tmp_path / "runs.db"))

@@ -29,7 +29,7 @@ from outlast.lifecycle.state import Wait
 from outlast.lifecycle.status import Status
 from outlast.lifecycle.summary import Summary, summarise
 from outlast.lifecycle.transitions import may_follow
-from outlast.testing.histories import History, events, histories, rechained
+from support.histories import History, events, histories, rechained
 
 
 class Broken(Struct):
