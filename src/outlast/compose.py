@@ -23,7 +23,7 @@ from outlast.engine.heartbeat import Renewer
 from outlast.engine.supervise import serve
 from outlast.engine.timekeeper import Timekeeper
 from outlast.engine.worker import Worker
-from outlast.errors import BadInput, OutlastError, StoreUnusable
+from outlast.errors import InvalidInput, OutlastError, StoreUnusable
 from outlast.execution.executors import Executor
 from outlast.functions.decorators import Workflow
 from outlast.functions.workflow_import import load_apps, look_beside_the_script
@@ -165,7 +165,7 @@ class Opening:
 
     def _must_be_closed(self) -> None:
         if self._entered is not None or self._blocking is not None:
-            raise BadInput("this engine is open already: use the one there is, or open() another")
+            raise InvalidInput("this engine is open already: use the one there is, or open() another")
 
 
 def open(
@@ -259,7 +259,7 @@ async def open_both(
 ) -> AsyncIterator[tuple[Client, Client, tuple[Store, Store]]]:
     """Two stores and their desks, to bring runs from one to the other. The first must be there."""
     if place_of(source.store) == place_of(target.store):
-        raise BadInput("the two stores are one and the same")
+        raise InvalidInput("the two stores are one and the same")
     async with AsyncExitStack() as open_now:
         clients, stores = list[Client](), list[Store]()
         await open_settled(source, readonly=True).close()
@@ -354,9 +354,9 @@ def read_key(path: Path) -> bytes:
     try:
         key = path.read_bytes()
     except (OSError, ValueError) as error:
-        raise BadInput(f"the key file {str(path)!r} does not read: {error}") from error
+        raise InvalidInput(f"the key file {str(path)!r} does not read: {error}") from error
     if not 1 <= len(key) <= LONGEST_KEY:
-        raise BadInput(
+        raise InvalidInput(
             f"the key file {path} holds {len(key)} bytes; a key is all of a file of 1 to {LONGEST_KEY} bytes"
         )
     return key

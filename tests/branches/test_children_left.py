@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import outlast as ol
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 from outlast.functions import registry
 from outlast.history import events as e
 from outlast.history.ids import RunId
@@ -261,7 +261,7 @@ async def test_children_that_nobody_wants_otherwise_are_refused(stage: Any) -> N
     engine = await stage.engine()
     handle = await engine.start(parent_of_asking)
     await asked(engine, "asking_child")
-    with pytest.raises(BadInput, match="cancel"):
+    with pytest.raises(InvalidInput, match="cancel"):
         await engine.jump(handle.run, "work", children="leave")
     assert await engine.newest(handle.run) == 0
 

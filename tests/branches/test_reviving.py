@@ -158,7 +158,7 @@ async def test_a_child_that_somebody_cancelled_goes_on_when_its_parent_is_resume
         await asyncio.sleep(0.002)
     children = (await engine.list(ol.Query(workflow="cancelled_child"))).items
     await engine.cancel(children[0].summary.run)
-    with pytest.raises(ol.Cancelled):
+    with pytest.raises(ol.RunCancelled):
         await handle.result()
     is_open.add("m")
     assert await (await engine.resume(handle.run)).result() == [["n1", "m"], "two1"]

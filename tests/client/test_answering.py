@@ -94,7 +94,7 @@ def test_a_question_that_is_not_asked_yet_is_not_one_that_is_answered(
         engine.answer(run, True, interaction=interaction)
     (tmp_path / "end").touch()
     assert engine.result(run) is True
-    with pytest.raises(ol.Gone) as refused:
+    with pytest.raises(ol.RunGone) as refused:
         engine.answer(run, True, interaction=interaction)
     assert isinstance(refused.value, ol.AlreadyAnswered) is (interaction is not None)
     assert not isinstance(refused.value, ol.NotAsked)
@@ -130,7 +130,7 @@ def test_an_answer_for_a_parent_goes_to_the_one_question_of_its_children(engine:
 def test_of_several_questions_of_children_one_has_to_be_named(engine: ol.Blocking) -> None:
     handle = engine.start(answering_parent, "the first", "the second " + "x" * 500)
     until(lambda: open_questions(engine) == 2)
-    with pytest.raises(ol.BadInput) as refused:
+    with pytest.raises(ol.InvalidInput) as refused:
         engine.answer(handle.run, True, interaction="approve")
     listed = str(refused.value).splitlines()[1:]
     children = {RunId(line.split()[1].rstrip(",")) for line in listed}

@@ -20,7 +20,7 @@ import pytest
 import outlast as ol
 from outlast.client import Blocking, BlockingHandle, Client
 from outlast.client.loop_thread import LoopThread
-from outlast.errors import NotDurable, Refused, StoreError
+from outlast.errors import NotAllowed, NotDurable, StoreError
 from outlast.history.ids import RunId
 
 T = TypeVar("T")
@@ -172,7 +172,7 @@ def asked(engine: ol.Blocking) -> Iterator[ol.Blocking]:
 
 @pytest.mark.parametrize("node", ["asks_on_the_loop", "runs_on_the_loop"])
 def test_an_async_node_may_not_hold_up_the_loop_of_its_engine(asked: ol.Blocking, node: str) -> None:
-    with pytest.raises(Refused, match=f"node {node} is async .* make it a plain function"):
+    with pytest.raises(NotAllowed, match=f"node {node} is async .* make it a plain function"):
         within(asked.start(asks_by, node).result)
 
 
@@ -201,7 +201,7 @@ def test_what_runs_on_the_loop_of_an_engine_may_not_wait_for_it(engine: ol.Block
     async def ask() -> None:
         engine.list()
 
-    with pytest.raises(Refused, match="the engine's own loop"):
+    with pytest.raises(NotAllowed, match="the engine's own loop"):
         within(lambda: engine.do(ask()))
 
 
@@ -360,7 +360,7 @@ FORKING = """
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes cannot be forked here")
 def test_a_forked_process_is_told_that_the_engine_is_not_its_own(tmp_path: Path) -> None:
     ended = _program(tmp_path, textwrap.dedent(FORKING).format(act="engine.start(waits_for_word)"))
-    assert ended.stdout.startswith("Refused the engine belongs to process "), ended.stderr
+    assert ended.stdout.startswith("NotAllowed the engine belongs to process "), ended.stderr
     assert ended.stdout.endswith("open one in this process\nparent True\n")
 
 

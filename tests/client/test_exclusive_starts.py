@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import outlast as ol
-from outlast.errors import Refused
+from outlast.errors import NotAllowed
 
 PATIENCE = 10.0
 
@@ -67,7 +67,7 @@ def test_a_start_that_is_cancelled_and_finds_another_run_there_is_over(tmp_path:
 
             async def refused(*args: Any) -> None:
                 if (await desk._store.head("given-up")) is not None:
-                    raise Refused("somebody was quicker")
+                    raise NotAllowed("somebody was quicker")
                 await look(*args)
 
             desk._must_be_free = refused  # type: ignore[method-assign]

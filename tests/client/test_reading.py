@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from outlast.client import Client, Query
-from outlast.errors import BadInput, Damaged, NotFound
+from outlast.errors import Damaged, InvalidInput, NotFound
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.lifecycle.status import Status
@@ -57,7 +57,7 @@ def test_a_query_that_cannot_be_meant_is_refused(play: Any) -> None:
             Query(after="no cursor"),
             Query(after="²:x"),
         ):
-            with pytest.raises(BadInput):
+            with pytest.raises(InvalidInput):
                 await house.desk.list(query)
 
     play(scene)
@@ -75,7 +75,7 @@ def test_a_run_is_found_by_its_id_and_by_any_unique_beginning(play: Any) -> None
 
 def test_an_ambiguous_beginning_names_the_candidates(play: Any) -> None:
     async def scene(house: Any) -> None:
-        with pytest.raises(BadInput) as refusal:
+        with pytest.raises(InvalidInput) as refusal:
             await house.desk.find("01a19")
         for workflow in ("digest", "approval", "import", "report", "payout"):
             assert house.runs[workflow] in str(refusal.value)
@@ -88,7 +88,7 @@ def test_no_more_than_five_candidates_are_named(play: Any) -> None:
     async def scene(house: Any) -> None:
         for number in range(7):
             await house.maker.ledger.create_ready(RunId(f"same-{number}"), e.RunCreated(workflow="w"))
-        with pytest.raises(BadInput) as refusal:
+        with pytest.raises(InvalidInput) as refusal:
             await house.desk.find("same")
         assert str(refusal.value).count("same-") == 5
         assert "and more" in str(refusal.value)
@@ -117,7 +117,7 @@ def test_text_elsewhere_in_a_run_is_not_the_beginning_of_its_id(play: Any) -> No
 @pytest.mark.parametrize("name", ["", "-rf", "a b", "../../etc", "\x00", "x" * 201, "\udcff", "%", "' or 1=1"])
 def test_what_cannot_be_an_id_is_refused(name: str, play: Any) -> None:
     async def scene(house: Any) -> None:
-        with pytest.raises(BadInput):
+        with pytest.raises(InvalidInput):
             await house.desk.find(name)
 
     play(scene)
@@ -163,9 +163,9 @@ def test_branches_that_are_not_there_and_contradictions_are_refused(play: Any) -
         for branch in (2, -1, 1 << 70):
             with pytest.raises(NotFound, match="branch"):
                 await seqs(house.desk, run, branch=branch)
-        with pytest.raises(BadInput):
+        with pytest.raises(InvalidInput):
             await seqs(house.desk, run, branch=0, everything=True)
-        with pytest.raises(BadInput):
+        with pytest.raises(InvalidInput):
             await seqs(house.desk, run, after=-1)
         with pytest.raises(NotFound):
             await seqs(house.desk, RunId("nobody"))
@@ -247,7 +247,7 @@ def test_a_summary_that_does_not_read_is_damage(play: Any) -> None:
 )
 def test_a_filter_of_a_wrong_type_is_refused_by_its_name(play: Any, field: str, value: Any) -> None:
     async def scene(house: Any) -> None:
-        with pytest.raises(BadInput, match=rf"\bquery\.{field}\b"):
+        with pytest.raises(InvalidInput, match=rf"\bquery\.{field}\b"):
             await house.desk.list(Query(**{field: value}))
 
     play(scene)
@@ -258,7 +258,7 @@ def test_a_filter_takes_lists_and_the_names_of_statuses(play: Any) -> None:
         named = await house.desk.list(Query(statuses=["failed"], tags=[]))  # type: ignore[list-item, arg-type]
         assert named == await house.desk.list(Query(statuses=(Status.FAILED,)))
         assert named.items
-        with pytest.raises(BadInput, match="a Query is needed"):
+        with pytest.raises(InvalidInput, match="a Query is needed"):
             await house.desk.list("failed")
 
     play(scene)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from outlast.client import Client
-from outlast.errors import Refused
+from outlast.errors import NotAllowed
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger import Ledger
@@ -97,7 +97,7 @@ def test_a_refused_verb_writes_nothing_and_one_that_is_allowed_is_not_refused(pl
         error = None
         try:
             await carried_out(Client(ledger, None), verb)
-        except Refused as raised:
+        except NotAllowed as raised:
             error = raised
         assert (refused is None) is (error is None), error
         if error is not None:
@@ -129,7 +129,7 @@ def test_a_verb_whose_run_ends_between_the_look_and_the_takeover_writes_nothing(
         pen = await ledger.create(RUN, [e.RunCreated(workflow="flow"), *PLACES["running"]], ledger.new_worker_id())
         await pen.let_go()
         store.is_late = True
-        with pytest.raises(Refused):
+        with pytest.raises(NotAllowed):
             await carried_out(Client(ledger, None), verb)
         head, log, _, holding = await seen_in(ledger)
         assert isinstance(log[-1].event, e.RunCompleted)

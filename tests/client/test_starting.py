@@ -58,7 +58,7 @@ def test_options_leave_those_they_build_on_as_they_are() -> None:
 
 
 def test_an_id_and_a_key_are_refused_one_after_the_other_too() -> None:
-    with pytest.raises(ol.BadInput, match="not both"):
+    with pytest.raises(ol.InvalidInput, match="not both"):
         counted.options(id="a").options(key="b")
 
 
@@ -75,12 +75,12 @@ def test_options_of_a_node_build_on_those_before() -> None:
 
 
 def test_an_empty_id_is_refused() -> None:
-    with pytest.raises(ol.BadInput, match="cannot be a run id"):
+    with pytest.raises(ol.InvalidInput, match="cannot be a run id"):
         counted.options(id="")
 
 
 def test_a_text_alone_is_no_list_of_tags() -> None:
-    with pytest.raises(ol.BadInput, match=r"tags=\('nightly',\)"):
+    with pytest.raises(ol.InvalidInput, match=r"tags=\('nightly',\)"):
         counted.options(tags="nightly")  # type: ignore[arg-type]
 
 

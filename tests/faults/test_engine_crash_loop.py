@@ -306,7 +306,7 @@ async def cancel_once(client: ol.Client, is_time: Callable[[Any], bool]) -> None
         return
     async for entry in client.watch(RUN):
         if is_time(entry.event):
-            with suppress(ol.Gone):
+            with suppress(ol.RunGone):
                 await client.cancel(RUN, by="ann", reason="enough")
             return
 
@@ -315,7 +315,7 @@ async def cancel_by_force(client: ol.Client) -> None:
     """Cancel the run again and again until it is over; it does not clean up."""
     async for entry in client.watch(RUN):
         if is_at_work(entry.event):
-            with suppress(ol.Gone):
+            with suppress(ol.RunGone):
                 await client.cancel(RUN, by="ann", force=True)
 
 

@@ -19,7 +19,7 @@ import pytest
 
 import outlast as ol
 from outlast.compose import open_store
-from outlast.errors import Gone, StoreError
+from outlast.errors import RunGone, StoreError
 from outlast.history import events as e
 from outlast.history.codec import encode
 from outlast.history.ids import RunId
@@ -168,7 +168,7 @@ async def life(address: str, plan: Once) -> None:
     asked: list[e.AnyEvent] = [e.InteractionRequested(interaction="q", kind="ask", prompt="ok?")]
     await witness.insist(pen, asked)
     answer = e.InteractionAnswered(interaction="q", answer=msgspec.Raw(b"1"))
-    with suppress(Gone):  # an answer whose acknowledgement was lost is not taken a second time
+    with suppress(RunGone):  # an answer whose acknowledgement was lost is not taken a second time
         await insisted(lambda: ledger.deliver(A, [answer]))
     await insisted(pen.catch_up)
     assert await insisted(pen.let_go) is not None

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 import outlast as ol
-from outlast.errors import BadInput, NotStorable
+from outlast.errors import InvalidInput, NotStorable
 from outlast.functions import registry
 from outlast.history import events as e
 from outlast.settings import read_settings
@@ -177,7 +177,7 @@ def test_a_cancelled_run_stops_its_task(play: Callable[..., Any], heavy: ModuleT
         await until_true(file.exists)
         await engine.cancel(run.run)
         await until_true(lambda: file.read_text() == "stopped")
-        with pytest.raises(ol.Cancelled):
+        with pytest.raises(ol.RunCancelled):
             await run.result()
 
     play(scene)
@@ -360,7 +360,7 @@ def test_a_scheduler_that_is_away_fails_the_node_and_nothing_else(
 
 def test_without_a_cluster_the_node_says_what_to_set(play: Callable[..., Any], heavy: ModuleType) -> None:
     async def scene(engine: ol.Client) -> None:
-        with pytest.raises(BadInput, match="name it in the setting dask"):
+        with pytest.raises(InvalidInput, match="name it in the setting dask"):
             await (await engine.start(heavy.failing, 1)).result()
 
     play(scene, dask="")
@@ -374,7 +374,7 @@ def test_without_the_extra_the_node_says_what_to_install(
 
     async def scene(engine: ol.Client) -> None:
         run = await engine.start(heavy.failing, 1)
-        with pytest.raises(BadInput, match=r"pip install 'outlast\[dask\]'"):
+        with pytest.raises(InvalidInput, match=r"pip install 'outlast\[dask\]'"):
             await run.result()
         (failure,) = failures(await events(engine, run.run))
         assert failure.category == "permanent"
@@ -407,7 +407,7 @@ def test_addresses_that_can_be_meant(address: str, tmp_path: Path) -> None:
 
 
 def test_an_async_node_does_not_run_on_a_cluster() -> None:
-    with pytest.raises(BadInput, match="runs on the loop, not in a cluster"):
+    with pytest.raises(InvalidInput, match="runs on the loop, not in a cluster"):
 
         @ol.node(run_in="dask")
         async def fetch() -> None: ...

@@ -22,7 +22,7 @@ from random import Random
 from msgspec import Raw
 
 from outlast.compose import open_store
-from outlast.errors import Conflict, Fenced, Gone, Overtaken
+from outlast.errors import Conflict, Fenced, Overtaken, RunGone
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger import Ledger
@@ -256,7 +256,7 @@ class Guest(Process):
             if due.wait.kind == "signal" or self.rng.random() < 0.5:
                 await self.ledger.deliver(due.run, [e.SignalReceived(signal=SIGNAL, name=SIGNAL, by="guest")])
                 self.sent += 1
-        except Gone:
+        except RunGone:
             self.late += 1
 
 

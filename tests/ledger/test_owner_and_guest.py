@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec import Raw
 
-from outlast.errors import AlreadyExists, BadInput, Fenced, Gone, Illegal, NotFound, Overtaken
+from outlast.errors import AlreadyExists, Fenced, Illegal, InvalidInput, NotFound, Overtaken, RunGone
 from outlast.history import events as e
 from outlast.history.ids import RunId, WorkerId
 from outlast.ledger import Ledger, Pen
@@ -167,7 +167,7 @@ def test_nobody_is_answered_twice(play: Play) -> None:
             return_exceptions=True,
         )
         assert sum(isinstance(result, int) for result in results) == 1
-        assert all(isinstance(result, int | Gone) for result in results)
+        assert all(isinstance(result, int | RunGone) for result in results)
 
     play(scene)
 
@@ -177,9 +177,9 @@ def test_an_answer_to_a_dead_branch_is_refused(play: Play) -> None:
         pen = await desk.owner()
         await pen.append([e.InteractionRequested(interaction="q")])
         await pen.turn(Turn(cutoff=4))
-        with pytest.raises(Gone):
+        with pytest.raises(RunGone):
             await desk.theirs.deliver(RUN, [answer()])
-        with pytest.raises(Gone, match="branch 0"):
+        with pytest.raises(RunGone, match="branch 0"):
             await desk.theirs.deliver(RUN, [e.SignalReceived(signal="s", name="go")], branch=0)
         await desk.theirs.deliver(RUN, [e.SignalReceived(signal="s", name="go")], branch=1)
 
@@ -193,9 +193,9 @@ def test_a_run_that_is_over_takes_receipts_and_nothing_else(play: Play) -> None:
         await pen.append([e.NodeCompleted(node="a"), e.RunCompleted()], release=True)
         await desk.theirs.deliver(RUN, [e.OutboxSent(message="m")])
         await desk.theirs.deliver(RUN, [e.ChildEnded(child="c")])
-        with pytest.raises(Gone):
+        with pytest.raises(RunGone):
             await desk.theirs.deliver(RUN, [e.OutboxSent(message="m")])
-        with pytest.raises(Gone, match="over"):
+        with pytest.raises(RunGone, match="over"):
             await desk.theirs.deliver(RUN, [e.SignalReceived(signal="s", name="go")])
         assert not (await desk.store.head(RUN)).ready
         assert await desk.store.holding(RUN) is None
@@ -293,9 +293,9 @@ def test_a_guest_may_not_tell_the_owners_story(play: Play) -> None:
     async def scene(desk: Desk) -> None:
         await desk.owner()
         for event in (e.NodeCompleted(node="a"), e.RunCompleted(), e.RunStarted()):
-            with pytest.raises(BadInput):
+            with pytest.raises(InvalidInput):
                 await desk.theirs.deliver(RUN, [event])
-        with pytest.raises(BadInput):
+        with pytest.raises(InvalidInput):
             await desk.theirs.deliver(RUN, [])
         with pytest.raises(NotFound):
             await desk.theirs.deliver(RunId("nobody"), [e.CancelRequested()])

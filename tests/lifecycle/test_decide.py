@@ -8,7 +8,7 @@ import pytest
 from msgspec import Raw
 
 from outlast.definition.retry import NEVER, Retry
-from outlast.errors import Refused
+from outlast.errors import NotAllowed
 from outlast.history import events as e
 from outlast.lifecycle import branch_plan, decide
 from outlast.lifecycle.branch_plan import Turn
@@ -210,15 +210,15 @@ def test_a_failed_node_is_done_again_from_scratch() -> None:
     ],
 )
 def test_only_a_failed_node_is_retried_on_its_branch(events: list[e.AnyEvent], status: str) -> None:
-    with pytest.raises(Refused, match=f"node a is {status}"):
+    with pytest.raises(NotAllowed, match=f"node a is {status}"):
         decide.retry_node(going(*events).state, "a")
 
 
 def test_a_node_that_is_not_there_is_neither_failed_nor_retried() -> None:
     state = going().state
-    with pytest.raises(Refused, match="node a is not part of this run"):
+    with pytest.raises(NotAllowed, match="node a is not part of this run"):
         decide.retry_node(state, "a")
-    with pytest.raises(Refused, match="node a is not part of this run"):
+    with pytest.raises(NotAllowed, match="node a is not part of this run"):
         decide.fail_node(state, "a", SOON, NEVER, now=0)
 
 
@@ -306,7 +306,7 @@ def test_a_run_that_is_not_over_can_be_paused(history: History) -> None:
     ],
 )
 def test_a_run_that_stands_still_cannot_be_paused(state: State, status: str) -> None:
-    with pytest.raises(Refused, match=f"a run that is {status} cannot be paused"):
+    with pytest.raises(NotAllowed, match=f"a run that is {status} cannot be paused"):
         decide.pause(state)
 
 
@@ -332,7 +332,7 @@ def test_a_recoverable_failure_is_resumed_on_its_branch() -> None:
 
 
 def test_a_run_that_failed_for_good_is_not_resumed() -> None:
-    with pytest.raises(Refused, match="failed for good"):
+    with pytest.raises(NotAllowed, match="failed for good"):
         decide.resume(going(e.RunFailed(error=NO)).state)
 
 
@@ -347,7 +347,7 @@ def test_a_run_that_failed_for_good_is_not_resumed() -> None:
     ],
 )
 def test_a_run_that_did_not_stop_is_not_resumed(state: State, status: str) -> None:
-    with pytest.raises(Refused, match=f"a run that is {status} cannot be resumed"):
+    with pytest.raises(NotAllowed, match=f"a run that is {status} cannot be resumed"):
         decide.resume(state)
 
 
@@ -372,7 +372,7 @@ def test_a_branch_names_the_branch_that_holds_its_cutoff_and_where_both_neighbou
 @pytest.mark.parametrize("cutoff", [-1, 1, 3])
 def test_a_branch_is_cut_where_its_lineage_ends(cutoff: int) -> None:
     history = going()
-    with pytest.raises(Refused, match=f"event {cutoff} is not where the lineage"):
+    with pytest.raises(NotAllowed, match=f"event {cutoff} is not where the lineage"):
         decide.open_branch(history.state, history.state_at(2), history.branches.values(), Turn(cutoff=cutoff))
 
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from outlast.definition.retry import NEVER, Retry
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 from outlast.history.events import Failure
 
 SOON = Failure("Timeout", category="timeout")
@@ -28,9 +28,9 @@ def test_attempts_count_the_first_one() -> None:
 def test_delays_may_be_timedeltas() -> None:
     assert Retry(delay=timedelta(minutes=1), longest=timedelta(hours=1)) == Retry(delay=60.0, longest=3600.0)
     for odd in ("1", None, True):
-        with pytest.raises(BadInput, match="delay is a number of seconds or a timedelta"):
+        with pytest.raises(InvalidInput, match="delay is a number of seconds or a timedelta"):
             Retry(delay=odd)  # type: ignore[arg-type]
-    with pytest.raises(BadInput, match="negative"):
+    with pytest.raises(InvalidInput, match="negative"):
         Retry(delay=timedelta(seconds=-1))
 
 
@@ -78,5 +78,5 @@ def test_a_node_that_is_tried_for_ever_waits_the_longest_delay_for_ever() -> Non
     ids=str,
 )
 def test_a_policy_that_cannot_be_meant_is_refused(wrong: dict[str, float]) -> None:
-    with pytest.raises(BadInput):
+    with pytest.raises(InvalidInput):
         Retry(**wrong)  # type: ignore[arg-type]

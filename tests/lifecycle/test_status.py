@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 from outlast.history import events as e
 from outlast.lifecycle.status import ALIASES, TERMINAL, UNFINISHED, Status, parse_status
 from outlast.lifecycle.summary import SHOWN_WAITS, summarise
@@ -43,7 +43,7 @@ def test_every_status_is_known_by_its_own_name_in_any_case(status: Status) -> No
 
 
 def test_a_name_that_is_no_status_is_refused_with_those_there_are() -> None:
-    with pytest.raises(BadInput, match=r"'done' is not a status; there are: created, running, .*cancelled"):
+    with pytest.raises(InvalidInput, match=r"'done' is not a status; there are: created, running, .*cancelled"):
         parse_status("done")
 
 

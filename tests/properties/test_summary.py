@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from msgspec.structs import replace
 
-from outlast.errors import Fenced, Gone, Illegal, Overtaken, Refused
+from outlast.errors import Fenced, Illegal, NotAllowed, Overtaken, RunGone
 from outlast.history import events as e
 from outlast.history.ids import RunId, WorkerId
 from outlast.history.lineage import ROOT, Branch, holder, lineage, opened
@@ -254,7 +254,7 @@ class Crowd(RuleBasedStateMachine):
         refused = False
         try:
             self.do(self.desk.deliver(RUN, [event]))
-        except Gone:
+        except RunGone:
             refused = True
         assert refused
         assert self.head() == before
@@ -273,7 +273,7 @@ class Crowd(RuleBasedStateMachine):
             return await asyncio.gather(*work, return_exceptions=True)
 
         for outcome in self.do(at_once()):
-            assert isinstance(outcome, int | Overtaken | Gone), outcome
+            assert isinstance(outcome, int | Overtaken | RunGone), outcome
 
     # --- takeovers
 
@@ -499,7 +499,7 @@ def test_a_receipt_on_the_part_that_is_cut_off_is_not_waited_for_again(owed: e.A
         await pen.catch_up()
         await pen.turn(Turn(cutoff=3))
         assert opened_by(pen.state) == []
-        with pytest.raises(Gone):
+        with pytest.raises(RunGone):
             await stage.desk.deliver(RUN, [receipt])
 
     asyncio.run(story())
@@ -534,7 +534,7 @@ def test_a_receipt_on_a_branch_left_long_ago_may_come_again(owed: e.AnyEvent, re
         await pen.turn(Turn(cutoff=2))
         await pen.turn(Turn(cutoff=3))
         await stage.desk.deliver(RUN, [receipt])
-        with pytest.raises(Gone):
+        with pytest.raises(RunGone):
             await stage.desk.deliver(RUN, [receipt])
         assert await stage.breaches() == []
 
@@ -552,7 +552,7 @@ def test_what_is_asked_for_again_on_a_new_branch_leaves_the_log_sound(owed: e.An
         await stage.desk.deliver(RUN, [receipt])
         await pen.catch_up()
         await pen.turn(Turn(cutoff=2))
-        with suppress(Refused):
+        with suppress(NotAllowed):
             await pen.append([owed])
             await stage.desk.deliver(RUN, [receipt])
         assert await stage.breaches() == []
@@ -633,7 +633,7 @@ def test_a_timer_named_like_that_of_a_retry_is_not_silently_replaced() -> None:
 def test_an_append_of_nothing_is_refused_in_words() -> None:
     async def story() -> None:
         pen = await Stage().begin()
-        with pytest.raises(Refused):
+        with pytest.raises(NotAllowed):
             await pen.append([])
 
     asyncio.run(story())

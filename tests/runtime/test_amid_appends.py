@@ -461,7 +461,7 @@ async def test_an_attempt_after_the_death_of_its_helper_is_stopped_with_its_run(
             helper = int(found.read_text())
             while _is_alive(helper):
                 await asyncio.sleep(0.01)
-            with pytest.raises(ol.Cancelled):
+            with pytest.raises(ol.RunCancelled):
                 await handle.result()
 
 

@@ -79,7 +79,7 @@ async def crashed(stage: Any, world: World, old: Any, *params: Any, at: str = "p
 
 
 async def held_with(engine: ol.Client, run: str) -> str:
-    with pytest.raises(ol.Held) as caught:
+    with pytest.raises(ol.RunHeld) as caught:
         await asyncio.wait_for(engine.result(run), PATIENCE)
     return str(caught.value)
 
@@ -363,7 +363,7 @@ async def test_changed_code_is_diverged_to_whoever_waits_for_the_result(stage: A
     _, engine, run, _ = await changed(stage, "the code ends early")
     if is_over:
         await held_with(engine, run)
-    with pytest.raises(ol.Diverged):
+    with pytest.raises(ol.RunDiverged):
         await asyncio.wait_for(engine.result(run), PATIENCE)
 
 
@@ -380,7 +380,7 @@ async def test_a_run_held_over_changed_code_can_be_cancelled(stage: Any) -> None
     _, engine, run, _ = await changed(stage, "a node is added")
     await held_with(engine, run)
     await engine.cancel(run)
-    with pytest.raises(ol.Cancelled):
+    with pytest.raises(ol.RunCancelled):
         await engine.result(run)
     assert await stage.is_sound(engine, run)
 
@@ -643,7 +643,7 @@ async def test_an_open_question_that_is_asked_differently_is_withdrawn_and_asked
 async def test_an_answer_to_a_withdrawn_question_is_refused(stage: Any) -> None:
     engine, run = await asked(stage, asking("How many?"), asking("How much?"))
     await stage.until(engine, run, e.InteractionWithdrawn)
-    with pytest.raises(ol.Gone):
+    with pytest.raises(ol.RunGone):
         await engine.answer(run, 7, interaction="ask")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import outlast as ol
-from outlast.errors import Refused
+from outlast.errors import NotAllowed
 from outlast.history import events as e
 
 
@@ -81,7 +81,7 @@ async def test_a_node_that_is_under_way_is_given_no_result(stage: Any) -> None:
     engine = await stage.engine()
     handle = await engine.start(decided)
     await stage.until(engine, handle.run, e.NodeStarted)
-    with pytest.raises(Refused, match="is under way"):
+    with pytest.raises(NotAllowed, match="is under way"):
         await engine.jump(handle.run, "decided_payment", output="paid by hand")
 
 

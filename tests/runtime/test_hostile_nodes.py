@@ -512,7 +512,7 @@ async def test_a_run_is_cancelled_though_its_node_ignores_that(stage: Any, stubb
         handle = await engine.start(flow_of(stubborn.node(place)))
         await stubborn.has_begun()
         await handle.cancel()
-        with pytest.raises(ol.Cancelled):
+        with pytest.raises(ol.RunCancelled):
             await asyncio.wait_for(handle.result(), 20)
         stubborn.gate.set()
         assert await stage.is_sound(engine, handle.run)
@@ -676,7 +676,7 @@ async def test_after_five_ends_of_helper_processes_the_run_is_held(stage: Any, t
 
     async with unharmed(stage, processes=1) as engine:
         error = await raised_by(engine, stage, flow, str(tmp_path / "log"))
-    assert isinstance(error, ol.Held)
+    assert isinstance(error, ol.RunHeld)
     assert len((tmp_path / "log").read_text()) == 5
 
 
@@ -687,7 +687,7 @@ async def test_a_run_held_after_five_ends_goes_on_when_a_person_says_so(stage: A
 
     async with unharmed(stage, processes=1) as engine:
         handle = await engine.start(flow, str(tmp_path / "log"))
-        with pytest.raises(ol.Held):
+        with pytest.raises(ol.RunHeld):
             await handle.result()
         await engine.resume(handle.run)
         assert await asyncio.wait_for(handle.result(), 20) == 6
@@ -715,7 +715,7 @@ async def test_a_helper_process_that_is_busy_is_killed_when_its_run_is_cancelled
         while not log.exists() or not log.read_text():
             await asyncio.sleep(0.01)
         await handle.cancel()
-        with pytest.raises(ol.Cancelled):
+        with pytest.raises(ol.RunCancelled):
             await handle.result()
         _must_be_gone(int(log.read_text()))
 
@@ -745,7 +745,7 @@ SCRIPT = """
     with ol.open("script.db") as engine:
         try:
             print(engine.start(flow.options(id="one"), int(sys.argv[1])).result())
-        except ol.Held as held:
+        except ol.RunHeld as held:
             print("held:", held)
 """
 

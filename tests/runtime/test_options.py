@@ -150,7 +150,7 @@ def mapping(node: Any) -> Any:
 
 @shows("map", "key")
 async def _(stage: Any) -> None:
-    with pytest.raises(ol.BadInput, match=r"test_options.py:\d+: key='k'"):
+    with pytest.raises(ol.InvalidInput, match=r"test_options.py:\d+: key='k'"):
         await came_to(stage, mapping(ol.node(echo).options(key="k")))
 
 
@@ -215,7 +215,7 @@ async def _(stage: Any) -> None:
 async def _(stage: Any) -> None:
     _, events, _ = await came_to(stage, ol.workflow(exclusive="n:{value}")(echo), 3)
     assert of(events, e.RunCreated)[0].exclusive == "n:3"
-    with pytest.raises(ol.BadInput, match=r"test_options.py:\d+: .*exclusive.*child run"):
+    with pytest.raises(ol.InvalidInput, match=r"test_options.py:\d+: .*exclusive.*child run"):
         await came_to(stage, calling(ol.workflow(exclusive="n:{value}", name="alone")(echo)))
 
 
@@ -292,7 +292,7 @@ async def _(stage: Any) -> None:
 
 @shows("child", "exclusive")
 async def _(stage: Any) -> None:
-    with pytest.raises(ol.BadInput, match=r"test_options.py:\d+: .*exclusive.*child run"):
+    with pytest.raises(ol.InvalidInput, match=r"test_options.py:\d+: .*exclusive.*child run"):
         await came_to(stage, calling(flow().options(exclusive="one")))
 
 
@@ -434,7 +434,7 @@ async def test_an_id_is_given_to_one_child_of_a_run_only(stage: Any) -> None:
     async def outer() -> int:
         return await flow().options(id="mine")(1) + await flow().options(id="mine")(2)
 
-    with pytest.raises(ol.BadInput, match="'mine' is the id of another child"):
+    with pytest.raises(ol.InvalidInput, match="'mine' is the id of another child"):
         await came_to(stage, outer)
 
 

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 import outlast as ol
-from outlast.errors import Gone
+from outlast.errors import RunGone
 from outlast.functions import registry
 from outlast.functions.dry_replay import rehearse
 from outlast.history import events as e
@@ -83,7 +83,7 @@ def answering(store: Store, run: str, refused: list[str], interaction: str = "ap
         other = Ledger(store)
         try:
             await other.deliver(RunId(run), [e.InteractionAnswered(interaction=interaction, answer=YES)])
-        except Gone as error:
+        except RunGone as error:
             refused.append(str(error))
         finally:
             await other.close()

@@ -460,7 +460,7 @@ async def test_a_pause_that_stops_a_node_that_is_not_to_be_repeated_holds_the_ru
     handle = await engine.start(pay)
     await stage.until(engine, handle.run, e.NodeStarted)
     await handle.pause()
-    with pytest.raises(ol.Held, match="node paying was stopped by a pause"):
+    with pytest.raises(ol.RunHeld, match="node paying was stopped by a pause"):
         await handle.result()
     assert await gone_on(stage, engine, handle.run) == "paid"
 
@@ -645,7 +645,7 @@ async def test_a_paused_run_can_be_cancelled_and_paused_again_after_a_resume(sta
     while handle.run in engine._worker.drivers:
         await asyncio.sleep(0)
     await engine.cancel(handle.run)
-    with pytest.raises(ol.Cancelled):
+    with pytest.raises(ol.RunCancelled):
         await handle.result()
     assert await stage.is_sound(engine, handle.run)
 
@@ -668,7 +668,7 @@ async def test_a_cancellation_while_pausing_ends_the_run(stage: Any) -> None:
     await handle.pause()
     await stage.until(engine, handle.run, e.PauseRequested)
     await handle.cancel(reason="after all")
-    with pytest.raises(ol.Cancelled, match="after all"):
+    with pytest.raises(ol.RunCancelled, match="after all"):
         await handle.result()
     assert await stage.is_sound(engine, handle.run)
 
@@ -701,7 +701,7 @@ async def test_a_cancellation_that_comes_with_the_last_word_of_a_pause_is_not_lo
     await handle.pause()
     await stage.until(engine, handle.run, e.PauseRequested)
     gate.open.set()
-    with pytest.raises(ol.Cancelled):
+    with pytest.raises(ol.RunCancelled):
         await handle.result()
     assert "RunPaused" in kinds(await stage.events(engine, handle.run))
     assert await stage.is_sound(engine, handle.run)
@@ -768,12 +768,12 @@ async def test_what_cannot_be_paused_is_said(stage: Any) -> None:
     engine = await stage.engine()
     over = await engine.start(nothing)
     await over.result()
-    with pytest.raises(ol.Gone, match="is over and cannot be paused"):
+    with pytest.raises(ol.RunGone, match="is over and cannot be paused"):
         await over.pause()
     waiting = await engine.start(asking)
     await stage.until(engine, waiting.run, e.InteractionRequested)
     await paused(stage, engine, waiting.run)
-    with pytest.raises(ol.Refused, match="is paused already"):
+    with pytest.raises(ol.NotAllowed, match="is paused already"):
         await waiting.pause()
     with pytest.raises(ol.NotFound):
         await engine.pause("nobody")
@@ -794,7 +794,7 @@ async def test_a_held_run_is_not_paused(stage: Any) -> None:
     await stage.crash(engine)
     engine = await stage.engine()
     await stage.until(engine, handle.run, e.RunFailed)
-    with pytest.raises(ol.Refused, match="is held and cannot be paused"):
+    with pytest.raises(ol.NotAllowed, match="is held and cannot be paused"):
         await engine.pause(handle.run)
 
 

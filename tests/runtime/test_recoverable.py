@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 import outlast as ol
-from outlast.errors import NodeFailure, Refused
+from outlast.errors import NodeFailure, NotAllowed
 from outlast.history import events as e
 from outlast.lifecycle.decide import RECOVERABLE
 from outlast.values.failures import run_failure_of
@@ -35,7 +35,7 @@ def given(error: Exception, **attributes: Any) -> Exception:
         (ConnectionError("later"), True),
         (TimeoutError("too long"), True),
         (ol.NotDurable("a bug"), True),
-        (ol.BadInput("a bug in workflow code"), True),
+        (ol.InvalidInput("a bug in workflow code"), True),
         (ol.Rejected("Ann said no"), False),
         (PermissionError("not yours"), False),
         (msgspec.ValidationError("not a number"), False),
@@ -75,7 +75,7 @@ async def test_a_run_that_a_person_rejected_does_not_take_resume(stage: Any) -> 
         await handle.result()
     summary = await engine.get(handle.run)
     assert (summary.status, summary.recoverable) == (ol.Status.FAILED, False)
-    with pytest.raises(Refused, match="failed for good"):
+    with pytest.raises(NotAllowed, match="failed for good"):
         await engine.resume(handle.run)
     story = await engine.explain(handle.run)
     assert "It failed for good." in story.now

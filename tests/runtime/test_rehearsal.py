@@ -332,7 +332,7 @@ def test_what_is_no_function_is_refused() -> None:
         store = MemoryStore()
         ledger = Ledger(store)
         await ledger.create_ready(RUN, e.RunCreated(workflow="orders", kind="graph"))
-        with pytest.raises(ol.Refused, match="is a graph"):
+        with pytest.raises(ol.NotAllowed, match="is a graph"):
             await rehearse(store, RUN)
 
     asyncio.run(whole())

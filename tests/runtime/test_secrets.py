@@ -11,7 +11,7 @@ import pydantic
 import pytest
 from msgspec import Raw
 
-from outlast.errors import BadInput, NotStorable
+from outlast.errors import InvalidInput, NotStorable
 from outlast.values import secret_patterns, secrets
 from outlast.values.codec import decode, encode
 from outlast.values.failures import error_from, failure_of
@@ -61,16 +61,16 @@ def test_a_secret_is_resolved_each_time(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize("secret", [Secret("NOWHERE"), Secret("API_KEY", source="cellar")])
 def test_a_secret_that_is_missing_is_named_with_its_source(secret: Secret) -> None:
-    with pytest.raises(BadInput) as error:
+    with pytest.raises(InvalidInput) as error:
         secret.reveal()
     assert repr(secret.name) in str(error.value)
     assert repr(secret.source) in str(error.value)
 
 
 def test_a_source_needs_a_name_and_a_function() -> None:
-    with pytest.raises(BadInput):
+    with pytest.raises(InvalidInput):
         register_source("", lambda name: name)
-    with pytest.raises(BadInput):
+    with pytest.raises(InvalidInput):
         register_source("x", "y")  # type: ignore[arg-type]
 
 

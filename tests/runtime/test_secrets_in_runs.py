@@ -349,7 +349,7 @@ async def test_words_of_other_classes_are_stored_as_texts(stage: Any) -> None:
     "option", [{"title": 5}, {"tags": (5,)}, {"tags": 5}, {"exclusive": 5}, {"id": 5}, {"title": "\ud800"}]
 )
 def test_words_that_are_no_texts_are_refused(option: Any) -> None:
-    with pytest.raises(ol.BadInput):
+    with pytest.raises(ol.InvalidInput):
         waiting_for_word.options(**option)
 
 

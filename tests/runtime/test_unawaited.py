@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import outlast as ol
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 from outlast.settings import read_settings
 
 
@@ -294,7 +294,7 @@ def test_the_setting_is_fail_unless_somebody_says_warn(tmp_path: Path) -> None:
     assert read_settings(environment={}, start=tmp_path).unawaited == "fail"
     (tmp_path / "outlast.toml").write_text('unawaited = "warn"\n')
     assert read_settings(environment={}, start=tmp_path).unawaited == "warn"
-    with pytest.raises(BadInput, match="fail or warn"):
+    with pytest.raises(InvalidInput, match="fail or warn"):
         read_settings({"unawaited": "shout"}, environment={}, start=tmp_path)
 
 

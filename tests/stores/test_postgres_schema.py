@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from outlast.errors import BadInput, StoreError, StoreReadOnly, StoreUnusable
+from outlast.errors import InvalidInput, StoreError, StoreReadOnly, StoreUnusable
 from outlast.store import Query
 from outlast.stores.postgres import PostgresStore
 from outlast.stores.shared import VERSION
@@ -92,7 +92,7 @@ def test_a_server_that_is_not_there_is_told_without_a_password(wrong: str, told:
 
 
 def test_what_is_no_address_of_a_server_is_refused() -> None:
-    with pytest.raises(BadInput):
+    with pytest.raises(InvalidInput):
         PostgresStore("runs.db")
 
 

@@ -323,7 +323,7 @@ def test_the_randomness_of_the_test_is_left_alone() -> None:
 
 @pytest.mark.parametrize("given", [42, keep, by_chance.fn])
 def test_what_is_no_workflow_is_refused(given: Any) -> None:
-    with pytest.raises(ol.BadInput, match="is not a workflow"):
+    with pytest.raises(ol.InvalidInput, match="is not a workflow"):
         testing.survives_crashes(given)
 
 
@@ -413,7 +413,9 @@ async def of_one_number(number: int) -> int:
     return number
 
 
-@pytest.mark.parametrize(("args", "error"), [((), ol.BadInput), ((1, 2), ol.BadInput), (("four",), ol.NotStorable)])
+@pytest.mark.parametrize(
+    ("args", "error"), [((), ol.InvalidInput), ((1, 2), ol.InvalidInput), (("four",), ol.NotStorable)]
+)
 def test_parameters_that_do_not_fit_are_said_to_be_that(args: tuple[Any, ...], error: type[Exception]) -> None:
     with pytest.raises(error, match=r"of_one_number\("):
         testing.survives_crashes(of_one_number, *args)

@@ -15,7 +15,7 @@ import outlast as ol
 from outlast.address import place_of
 from outlast.client import Client
 from outlast.compose import open_both, open_store
-from outlast.errors import AlreadyExists, BadInput, Refused, StoreError
+from outlast.errors import AlreadyExists, InvalidInput, NotAllowed, StoreError
 from outlast.history.ids import RunId, WorkerId
 from outlast.ledger import Ledger
 from outlast.ledger.log_transfer import copy_log
@@ -257,7 +257,7 @@ def test_a_parent_brings_the_children_it_waits_for(sqlite: str, other: str) -> N
         async with at_work(sqlite) as engine:
             await engine.start(moved_parent.options(id="parent"), "child")
             (child,) = await asking(sqlite, 1)
-        with pytest.raises(Refused, match="awaited by its parent: copy run parent"):
+        with pytest.raises(NotAllowed, match="awaited by its parent: copy run parent"):
             await copied(sqlite, other, child)
         assert [each.run for each in await copied(sqlite, other, "parent")] == [child, "parent"]
         async with at_work(other) as engine:
@@ -320,7 +320,7 @@ def test_a_parent_brings_what_its_children_go_on_as(sqlite: str, tmp_path: Path,
             (newest,) = await asking(sqlite, 1)
             runs = [each.summary.run async for each in engine.all(Query())]
         for child in set(runs) - {"parent"}:
-            with pytest.raises(Refused, match="awaited by its parent: copy run parent"):
+            with pytest.raises(NotAllowed, match="awaited by its parent: copy run parent"):
                 await copied(sqlite, other, child)
         moved = await copied(sqlite, other, *which)
         assert {each.run for each in moved} == set(runs)
@@ -378,7 +378,7 @@ def test_a_run_that_left_is_copied_to_no_third_store_without_force(
             await engine.start(moved_parent.options(id="parent"), "child")
             (child,) = await asking(sqlite, 1)
         await copied(sqlite, second, "parent")
-        with pytest.raises(Refused, match=f"run parent was copied to {second} and goes on there"):
+        with pytest.raises(NotAllowed, match=f"run parent was copied to {second} and goes on there"):
             await copied(sqlite, third, "parent")
         assert {each.how for each in await copied(sqlite, third)} == {"not copied"}
         store = open_store(third)
@@ -402,7 +402,7 @@ def test_of_two_copies_to_two_stores_at_once_one_is_refused(sqlite: str, tmp_pat
             outcomes = await asyncio.gather(
                 *(copied(sqlite, other, "story") for other in others), return_exceptions=True
             )
-        assert sorted(type(each).__name__ for each in outcomes) == ["Refused", "list"], outcomes
+        assert sorted(type(each).__name__ for each in outcomes) == ["NotAllowed", "list"], outcomes
 
     asyncio.run(asyncio.wait_for(journey(), 60))
 
@@ -441,7 +441,7 @@ def test_a_run_that_somebody_set_going_in_both_stores_is_refused(sqlite: str, tm
 
 def test_a_store_is_not_copied_onto_itself(sqlite: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(BadInput, match="one and the same"):
+    with pytest.raises(InvalidInput, match="one and the same"):
         asyncio.run(copied(sqlite, "runs.db"))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from outlast.compose import open_store
-from outlast.errors import BadInput, StoreUnusable
+from outlast.errors import InvalidInput, StoreUnusable
 from outlast.lifecycle.status import Status
 from outlast.maintenance import back_up, inspect
 from outlast.settings import Settings
@@ -59,7 +59,7 @@ def test_looking_makes_nothing(address: str) -> None:
 def test_a_copy_is_refused_with_what_to_do(address: str, tmp_path: Path) -> None:
     """P11"""
     asyncio.run(open_store(address).close())
-    with pytest.raises(BadInput, match="versioning"):
+    with pytest.raises(InvalidInput, match="versioning"):
         asyncio.run(back_up(Settings(store=address), str(tmp_path / "x.db")))
     assert not (tmp_path / "x.db").exists()
 
@@ -67,5 +67,5 @@ def test_a_copy_is_refused_with_what_to_do(address: str, tmp_path: Path) -> None
 def test_an_sqlite_store_is_not_copied_into_a_bucket(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     asyncio.run(open_store(path).close())
-    with pytest.raises(BadInput, match="name one"):
+    with pytest.raises(InvalidInput, match="name one"):
         asyncio.run(back_up(Settings(store=str(path)), "s3://bucket/runs"))

@@ -12,7 +12,7 @@ from outlast.cli.entrypoint import MISUSED, SOUND, carry_out
 from outlast.cli.options import ByOption, Reply, ReplyOption, RunsArgument, StoreOption, settings_of, whoever
 from outlast.client import Client, Summary
 from outlast.compose import open_desk
-from outlast.errors import Refused
+from outlast.errors import NotAllowed
 from outlast.history.ids import RunId
 from outlast.lifecycle.status import Status
 from outlast.settings import Settings
@@ -48,7 +48,7 @@ async def _cancel(settings: Settings, names: Sequence[str], reason: str, by: str
         for run in found:
             try:
                 asked = await desk.cancel(run, by=by, reason=reason, force=force)
-            except Refused as refusal:
+            except NotAllowed as refusal:
                 notice(f"outlast: {refusal}", style="red")
                 code = MISUSED
             else:

@@ -15,7 +15,7 @@ from outlast.cli.options import settings_of
 from outlast.cli.progress import Ticker
 from outlast.cli.texts import counted
 from outlast.compose import open_both, read_key
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 from outlast.maintenance.transfer import copy_runs
 from outlast.settings import Settings
 
@@ -51,7 +51,7 @@ def copy(
 
     def begin() -> Coroutine[Any, Any, int]:
         if bool(runs) == everything:
-            raise BadInput("name the runs to copy, or say --all")
+            raise InvalidInput("name the runs to copy, or say --all")
         key = read_key(key_file) if key_file is not None else b""
         return _copy(settings_of(ctx, source), settings_of(ctx, target), runs or [], key, force)
 

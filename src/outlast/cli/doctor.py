@@ -19,7 +19,7 @@ from outlast.cli.progress import Ticker
 from outlast.cli.texts import COLOURS, counted, plain
 from outlast.client import Client, Diagnosis, Finding
 from outlast.compose import open_desk
-from outlast.errors import BadInput, NotFound, OutlastError
+from outlast.errors import InvalidInput, NotFound, OutlastError
 from outlast.history.ids import RunId
 from outlast.ledger.verification import STRANGE
 from outlast.lifecycle.status import Status, parse_status
@@ -75,9 +75,9 @@ def doctor(
 
     def begin() -> Coroutine[Any, Any, int]:
         if runs and everything:
-            raise BadInput("name the runs to look at, or say --all")
+            raise InvalidInput("name the runs to look at, or say --all")
         if dry_run and not fix:
-            raise BadInput("--dry-run shows what --fix would do: say both")
+            raise InvalidInput("--dry-run shows what --fix would do: say both")
         settings = settings_of(ctx, store)
         load_here(app or (), settings)
         return _visits(settings, runs or [], everything, (fix, dry_run, blobs), output)

@@ -18,7 +18,7 @@ from outlast.cli.options import Output, OutputOption, StoreOption, settings_of
 from outlast.cli.times import local
 from outlast.client import Client, Entry, Interval
 from outlast.compose import open_desk
-from outlast.errors import BadInput, Damaged
+from outlast.errors import Damaged, InvalidInput
 from outlast.history.ids import RunId
 from outlast.settings import Settings
 
@@ -77,7 +77,7 @@ class Wanted(msgspec.Struct, frozen=True):
 
 async def _events(settings: Settings, name: str, wanted: Wanted, output: Output) -> int:
     if wanted.follow and wanted.branch is not None:
-        raise BadInput("only the current branch can be followed: leave --branch away")
+        raise InvalidInput("only the current branch can be followed: leave --branch away")
     async with open_desk(settings, readonly=True) as desk:
         run = await desk.find(name)
         seen = Seen(desk, run, wanted)

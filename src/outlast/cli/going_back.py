@@ -30,7 +30,7 @@ from outlast.cli.resume import NoWaitOption, Order, prepared
 from outlast.cli.waiting import Manner
 from outlast.client import Client, branch_plans
 from outlast.client.branch_plans import Plan
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.lifecycle.actions import Verb
@@ -216,17 +216,19 @@ def _edits(edit: list[str], to: str) -> dict[str, Any]:
     """What was edited, as arguments of `Client.jump`."""
     if edit and (to == START or (to.isascii() and to.isdigit())):
         what = "the start of the run" if to == START else f"event {to}"
-        raise BadInput(f"only what a node is called with or returns can be edited, and {what} is no node: --to a node")
+        raise InvalidInput(
+            f"only what a node is called with or returns can be edited, and {what} is no node: --to a node"
+        )
     told: dict[str, Any] = {}
     for each in edit:
         name, equals, text = each.partition("=")
         if not equals or not name:
-            raise BadInput(f"{each!r} is no edit: write output=VALUE, or NAME=VALUE for a parameter of the node")
+            raise InvalidInput(f"{each!r} is no edit: write output=VALUE, or NAME=VALUE for a parameter of the node")
         if name in told:
-            raise BadInput(f"{name} is edited twice")
+            raise InvalidInput(f"{name} is edited twice")
         told[name] = json_or_text(text, f"--edit {name}")
     if "output" in told:
         if len(told) > 1:
-            raise BadInput("with an output the node is not called, so there is nothing to edit about its inputs")
+            raise InvalidInput("with an output the node is not called, so there is nothing to edit about its inputs")
         return {"output": told["output"]}
     return {"inputs": told} if told else {"output": msgspec.UNSET}

@@ -82,7 +82,7 @@ def where_of(settings: Settings) -> str:
 
 def way_out(error: Failure | None, run: RunId, where: str) -> str:
     """What a person can do about a run that is held."""
-    if error is not None and error.kind.endswith("Diverged"):
+    if error is not None and error.kind.endswith("RunDiverged"):
         return (
             f"See what has changed: outlast diff {run}{where}\n"
             f"Put code there that fits, and go on with it: outlast resume {run}{where}; "

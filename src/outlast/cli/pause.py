@@ -14,7 +14,7 @@ from outlast.cli.options import ByOption, Reply, ReplyOption, RunsArgument, Stor
 from outlast.cli.outcome import where_of
 from outlast.client import Client, Summary
 from outlast.compose import open_desk
-from outlast.errors import Refused
+from outlast.errors import NotAllowed
 from outlast.history.ids import RunId
 from outlast.lifecycle.status import Status
 from outlast.settings import Settings
@@ -49,7 +49,7 @@ async def _pause(settings: Settings, names: Sequence[str], reason: str, by: str,
         for run in found:
             try:
                 asked = await desk.pause(run, by=by, reason=reason)
-            except Refused as refusal:
+            except NotAllowed as refusal:
                 notice(f"outlast: {refusal}", style="red")
                 code = MISUSED
             else:

@@ -22,7 +22,7 @@ from outlast.cli.texts import COLOURS, about, counted, cropped, plain, short_ids
 from outlast.cli.times import parse_time, span
 from outlast.client import Client, Page, Query, Summary
 from outlast.compose import open_desk
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 from outlast.lifecycle.status import Status, parse_status
 from outlast.settings import Settings
 
@@ -106,7 +106,7 @@ async def _ps(
         now = await desk.now()
         created_from, created_until = (parse_time(time, now) if time else None for time in times)
         if created_from is not None and created_until is not None and created_from >= created_until:
-            raise BadInput(f"no run was created since {times[0]} and before {times[1]}: that is an empty time")
+            raise InvalidInput(f"no run was created since {times[0]} and before {times[1]}: that is an empty time")
         query = msgspec.structs.replace(
             query,
             statuses=wanted.statuses,
@@ -122,7 +122,7 @@ def _wanted(given: Sequence[str]) -> Wanted:
     """What a comma stands beside may be missing, but not all of it: then every run would be meant."""
     names = [name.strip().lower() for listed in given for name in listed.split(",") if name.strip()]
     if given and not names:
-        raise BadInput(f"{','.join(given)!r} names no status")
+        raise InvalidInput(f"{','.join(given)!r} names no status")
     known = [_status(name) for name in names if name != HELD]
     is_held_wanted, is_failed_wanted = HELD in names, Status.FAILED in known
     statuses = dict.fromkeys([*known, *([Status.FAILED] if is_held_wanted else [])])
@@ -132,8 +132,8 @@ def _wanted(given: Sequence[str]) -> Wanted:
 def _status(name: str) -> Status:
     try:
         return parse_status(name)
-    except BadInput as refusal:
-        raise BadInput(f"{refusal}, {HELD}") from None
+    except InvalidInput as refusal:
+        raise InvalidInput(f"{refusal}, {HELD}") from None
 
 
 async def _show(desk: Client, query: Query, wanted: Wanted, now: int, *, limit: int | None, output: Output) -> None:
@@ -193,11 +193,11 @@ async def _watch(desk: Client, query: Query, wanted: Wanted, _: int, *, limit: i
     """The list, again and again, as much of it as the screen holds. Ctrl+C is how it ends, and no interruption."""
     console = screen()
     if output is not Output.TABLE:
-        raise BadInput(f"--watch shows a table, and -o {output} is for programs: leave out one of the two")
+        raise InvalidInput(f"--watch shows a table, and -o {output} is for programs: leave out one of the two")
     if not console.is_terminal:
-        raise BadInput("--watch wants a terminal; `outlast events RUN --follow` can be piped")
+        raise InvalidInput("--watch wants a terminal; `outlast events RUN --follow` can be piped")
     if console.is_dumb_terminal:
-        raise BadInput(
+        raise InvalidInput(
             f"--watch wants a terminal that can be drawn on; TERM={os.environ.get('TERM', '')} says it cannot"
         )
     from rich.live import Live

@@ -35,7 +35,7 @@ from outlast.cli.signals import Interruption
 from outlast.cli.waiting import Manner
 from outlast.client import Client, Summary
 from outlast.compose import open_desk
-from outlast.errors import Claimed, Refused
+from outlast.errors import Claimed, NotAllowed
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.lifecycle.decide import RESTARTED
@@ -165,7 +165,7 @@ async def resumed(desk: Client, run: RunId, by: str, *, force: bool = False) -> 
     summary = await desk.get(run)
     try:
         await desk.resume(run, by=by, force=force)
-    except Refused as refusal:
+    except NotAllowed as refusal:
         if summary.status in (Status.CREATED, Status.WAITING):
             notice(str(refusal))
         elif summary.status in (Status.FAILED, Status.PAUSED) or not isinstance(refusal.__cause__, Claimed):
@@ -223,7 +223,7 @@ async def _set_going(desk: Client, run: RunId, order: Order) -> RunId | None:
     """The run that goes on now. One that is refused is named, and keeps nobody else waiting: None."""
     try:
         return await order.set_going(desk, run) or run
-    except Refused as refusal:
+    except NotAllowed as refusal:
         notice(f"outlast: {refusal}", advice(refusal), style="red")
         return None
 

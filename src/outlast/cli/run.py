@@ -19,7 +19,7 @@ from outlast.cli.parameters import Called, read_parameters
 from outlast.cli.signals import Interruption
 from outlast.cli.waiting import Attendant, Manner
 from outlast.client import Client
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 from outlast.history.ids import RunId
 from outlast.lifecycle.status import TERMINAL, Status
 from outlast.settings import Settings
@@ -64,7 +64,7 @@ def run(
     def begin() -> Coroutine[Any, Any, int]:
         settings = settings_of(ctx, store)
         if workflow.startswith(":"):
-            raise BadInput(f"{workflow!r} names no module: write module:workflow, or file.py:workflow")
+            raise InvalidInput(f"{workflow!r} names no module: write module:workflow, or file.py:workflow")
         found = named_workflow(workflow, app or (), settings)
         called = read_parameters(found, parameters or (), document)
         started = found.options(id=id, key=key, title=title, tags=tuple(tag or ()))

@@ -18,7 +18,7 @@ from outlast.cli.progress import Ticker
 from outlast.cli.texts import counted, cropped, plain, short_ids
 from outlast.client import Client, Verification
 from outlast.compose import open_desk, read_key
-from outlast.errors import BadInput, NotFound
+from outlast.errors import InvalidInput, NotFound
 from outlast.history.ids import RunId
 from outlast.settings import Settings
 
@@ -53,7 +53,7 @@ def verify(
 
     def begin() -> Coroutine[Any, Any, int]:
         if bool(runs) == everything:
-            raise BadInput("name the runs to verify, or say --all")
+            raise InvalidInput("name the runs to verify, or say --all")
         key = read_key(key_file) if key_file is not None else b""
         return _verify(settings_of(ctx, store), runs or [], key, blobs, output)
 

@@ -28,7 +28,7 @@ from outlast.cli.texts import counted, plain
 from outlast.cli.times import local
 from outlast.client import Client
 from outlast.compose import open_desk
-from outlast.errors import BadInput, NotFound
+from outlast.errors import InvalidInput, NotFound
 from outlast.history.ids import RunId
 from outlast.settings import Settings
 
@@ -123,10 +123,10 @@ async def _version(desk: Client, name: str) -> str:
     """The version of a run, or the one version that begins so."""
     try:
         return (await desk.get(await desk.find(name))).version
-    except (NotFound, BadInput):
+    except (NotFound, InvalidInput):
         found = await desk.known_versions(name)
     if len(found) != 1:
-        raise BadInput(f"there is no run {name!r}, and {len(found) or 'no'} versions that begin so")
+        raise InvalidInput(f"there is no run {name!r}, and {len(found) or 'no'} versions that begin so")
     return found[0]
 
 

@@ -16,7 +16,7 @@ from outlast.cli.outcome import where_of
 from outlast.cli.questions import how_to_answer
 from outlast.cli.run_view import Tally, caught_up
 from outlast.client import Client, Query
-from outlast.errors import BadInput, Gone, NotAsked, NotFound
+from outlast.errors import InvalidInput, NotAsked, NotFound, RunGone
 from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
 from outlast.lifecycle.status import Status
@@ -151,9 +151,9 @@ class Attendant:
             await self._desk.answer(run, asked.result(), interaction=question.id, by=self._manner.by)
         except EOFError:
             return False
-        except (Gone, NotAsked, BadInput) as refusal:
+        except (RunGone, NotAsked, InvalidInput) as refusal:
             notice(str(refusal), style="red")
-            return not isinstance(refusal, BadInput)
+            return not isinstance(refusal, InvalidInput)
         finally:
             self._is_asking = False
             asked.cancel()

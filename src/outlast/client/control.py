@@ -17,7 +17,7 @@ from outlast.client.branching import PATIENCE, GoingBack
 from outlast.client.handle import Handle
 from outlast.engine import pausing
 from outlast.engine.completion import created_of, gone_on_as, newest_of
-from outlast.errors import Claimed, Damaged, Gone, Overtaken, Refused
+from outlast.errors import Claimed, Damaged, NotAllowed, Overtaken, RunGone
 from outlast.functions.workflow_import import find_workflow
 from outlast.history import events as e
 from outlast.history.events import Children
@@ -54,7 +54,7 @@ class Steering(GoingBack):
             if await self._is_cancelled(asked, by, reason, force):
                 return asked
             asked = await gone_on_as(self._ledger, asked)
-        raise Gone(f"run {run} is over and cannot be cancelled")
+        raise RunGone(f"run {run} is over and cannot be cancelled")
 
     async def _is_cancelled(self, run: RunId, by: str, reason: str, force: bool) -> bool:
         """Write the cancellation to the log of a run, and obey it if nobody else does; False if the run is over."""
@@ -62,7 +62,7 @@ class Steering(GoingBack):
             outline = (await self._must_allow(run, "cancel")).outline
             again = outline.cleanup is not None or newest(outline.requests, e.CancelRequested) is not None
             await self._ledger.deliver(run, [e.CancelRequested(by=by, reason=reason, force=force or again)])
-        except Gone:
+        except RunGone:
             return False
         await self._obey_here(run)
         if not (await self._head(run)).closed:
@@ -101,11 +101,11 @@ class Steering(GoingBack):
         await worker.settled()
         ends = []
         for driver in [each for each in pausing.on_top(worker) if not each.code.is_cancelled]:
-            with suppress(Gone):
+            with suppress(RunGone):
                 await self._ledger.deliver(driver.run, [e.PauseRequested(by=by, reason=reason)])
                 ends.append(driver.ended())
         for run in [run for run in runs if not worker.knows(run)]:
-            with suppress(Refused):
+            with suppress(NotAllowed):
                 await self._paused_as_nobodys(run, by, reason)
         await asyncio.gather(pausing.drain(worker), *ends)
         await worker.lines.flush()
@@ -208,7 +208,7 @@ class Steering(GoingBack):
                     await self._must_still_be_free(created.exclusive, pen)
         except Claimed as claimed:
             summary = await self.get(run)
-            raise Refused(f"run {run} is {summary.status}, there is nothing to resume: {claimed}") from claimed
+            raise NotAllowed(f"run {run} is {summary.status}, there is nothing to resume: {claimed}") from claimed
         self._take_on(run)
         return self._handle(run, workflow)
 
@@ -254,7 +254,7 @@ class Steering(GoingBack):
         deadline = asyncio.get_running_loop().time() + PATIENCE
         while _is_ending(await self._state(run)):
             if asyncio.get_running_loop().time() > deadline:
-                raise Refused(f"run {run} was asked to end and has not within {PATIENCE:g} s: try again when it has")
+                raise NotAllowed(f"run {run} was asked to end and has not within {PATIENCE:g} s: try again when it has")
             await asyncio.sleep(SOON)
         return await self.get(run)
 

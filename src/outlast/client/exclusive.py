@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from outlast.errors import Refused
+from outlast.errors import NotAllowed
 from outlast.history.ids import RunId
 from outlast.lifecycle.status import Status
 from outlast.store import Catalog, Query
@@ -26,7 +26,7 @@ async def must_be_free(catalog: Catalog, exclusive: str, run: RunId) -> None:
     """Refuse, naming who has it, if another live run has this for itself."""
     async for other in _live(catalog, exclusive):
         if other != run:
-            raise Refused(
+            raise NotAllowed(
                 f"run {other} is live and has {exclusive!r} for itself: wait for its end, or cancel it, before run {run} "
                 "goes on"
             )

@@ -23,13 +23,13 @@ from outlast.engine.shielded_tasks import Duties
 from outlast.engine.worker import Worker
 from outlast.errors import (
     AlreadyExists,
-    BadInput,
-    Cancelled,
-    Gone,
-    Held,
+    InvalidInput,
+    NotAllowed,
     NotDurable,
     OutlastError,
-    Refused,
+    RunCancelled,
+    RunGone,
+    RunHeld,
     StillRunning,
 )
 from outlast.functions import scope
@@ -71,7 +71,7 @@ class Client(Versions):
     async def start(self, workflow: Workflow[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """Start a run; it is durable when this returns. `workflow.options(id=…, key=…)` makes that idempotent."""
         if not isinstance(workflow, Workflow):
-            raise BadInput(f"{workflow!r} is not a workflow: decorate the function with @workflow")
+            raise InvalidInput(f"{workflow!r} is not a workflow: decorate the function with @workflow")
         if scope.current.get(None) is not None:
             raise NotDurable(
                 f"a workflow cannot start {workflow.spec.name}: after a crash it would start another one. "
@@ -81,7 +81,7 @@ class Client(Versions):
         try:
             packed = workflow.arguments.pack(args, kwargs)
         except TypeError as error:
-            raise BadInput(f"workflow {spec.name} cannot be started so: {error}") from error
+            raise InvalidInput(f"workflow {spec.name} cannot be started so: {error}") from error
         run = self._run_id(spec.name, options)
         exclusive = words("exclusive", workflow.exclusive_for(args, kwargs))
         created = e.RunCreated(
@@ -121,7 +121,7 @@ class Client(Versions):
         pen = await self._ledger.create(run, [created], await self._own_worker())
         try:
             await self._must_be_free(created.exclusive, run)
-        except Refused as refusal:
+        except NotAllowed as refusal:
             await pen.append([e.RunCancelled(reason=str(refusal))], release=True)
             raise
         while not await pen.let_go(ready=True):
@@ -157,7 +157,7 @@ class Client(Versions):
     async def result(
         self, run: RunId, *, workflow: Workflow[..., Any] | None = None, timeout: Seconds | None = None
     ) -> Any:
-        """What the run returned, once it has. What it raised is raised; `Held` if a person has to decide first. If it
+        """What the run returned, once it has. What it raised is raised; `RunHeld` if a person has to decide first. If it
         has not ended after `timeout`, in seconds or as `timedelta`, `StillRunning`, a `TimeoutError`, is raised; the run
         goes on."""
         codec = workflow.arguments.returns if workflow is not None else _ANY
@@ -222,14 +222,14 @@ class Client(Versions):
                 return codec.decode(await fetched(ending.output, self._store.blobs))
             case e.RunFailed(held=True):
                 kind = error_from(ending.error)
-                held = kind if isinstance(kind, Held) else Held(ending.error.message)
+                held = kind if isinstance(kind, RunHeld) else RunHeld(ending.error.message)
                 held.add_note(f"A person has to decide about run {run}: resume it, retry a node of it, or cancel it.")
                 raise held
             case e.RunFailed():
                 raise error_from(ending.error, near)
             case _:
                 reason = f": {ending.reason}" if isinstance(ending, e.RunCancelled) and ending.reason else ""
-                raise Cancelled(f"run {run} was cancelled{reason}")
+                raise RunCancelled(f"run {run} was cancelled{reason}")
 
     async def watch(
         self, run: RunId, *, after: int = 0, stalled: Callable[[bool], None] | None = None
@@ -267,7 +267,7 @@ class Client(Versions):
         open question of the run it continued as, or of its children. If there are several, `interaction` says which.
 
         A wrong kind of answer is refused. `NotAsked` means that there is no such question yet, `AlreadyAnswered` that it has
-        its answer, any other `Gone` that nobody waits for one any more."""
+        its answer, any other `RunGone` that nobody waits for one any more."""
         by = words("by", by)
         run, wait = await self.asked(run, interaction)
         schema = msgspec.json.decode(wait.detail)
@@ -275,7 +275,7 @@ class Client(Versions):
         answered = e.InteractionAnswered(interaction=wait.id, answer=await stored(raw, self._store.blobs), by=by)
         try:
             await self._ledger.deliver(run, [answered])
-        except Gone:
+        except RunGone:
             raise await not_open(self._store, run, wait.id) from None
         return run
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from outlast.errors import BadInput, Damaged, Illegal, NotFound
+from outlast.errors import Damaged, Illegal, InvalidInput, NotFound
 from outlast.history.ids import RunId, checked_run
 from outlast.history.lineage import Branch, Interval, holder, lineage
 from outlast.history.record import Entry, entries
@@ -40,14 +40,14 @@ def _reading(run: RunId, seq: int, what: str) -> Iterator[None]:
 
 
 def _checked(query: Query) -> Query:
-    """The query, with tuples and statuses where lists and names were given; `BadInput` names a field of a wrong type."""
+    """The query, with tuples and statuses where lists and names were given; `InvalidInput` names a field of a wrong type."""
     if not isinstance(query, Query):
-        raise BadInput(f"a Query is needed to list runs, not {type(query).__name__}")
+        raise InvalidInput(f"a Query is needed to list runs, not {type(query).__name__}")
     for name, value in msgspec.structs.asdict(query).items():
         try:
             query = msgspec.structs.replace(query, **{name: msgspec.convert(value, _FILTERS[name])})
         except msgspec.ValidationError as error:
-            raise BadInput(f"query.{name}: {error}") from None
+            raise InvalidInput(f"query.{name}: {error}") from None
     return query
 
 
@@ -68,13 +68,13 @@ class Reader:
         """One page of the runs that match, newest first."""
         query = _checked(query)
         if query.limit < 1:
-            raise BadInput(f"a page holds at least one run, not {query.limit}")
+            raise InvalidInput(f"a page holds at least one run, not {query.limit}")
         try:
             return await self._store.search(query)
         except (msgspec.DecodeError, UnicodeDecodeError, TypeError) as error:
             raise Damaged(f"a stored summary does not read: {error}") from error
         except (ValueError, OverflowError) as error:
-            raise BadInput(f"runs cannot be searched for that: {error}") from error
+            raise InvalidInput(f"runs cannot be searched for that: {error}") from error
 
     async def all(self, query: Query) -> AsyncIterator[Listed]:
         """Every run that matches, page after page of the query's limit."""
@@ -113,7 +113,7 @@ class Reader:
             raise NotFound(f"there is no run {prefix}")
         shown = "".join(f"\n  {run}" for run in found[:CANDIDATES])
         more = "\n  … and more" if len(found) > CANDIDATES else ""
-        raise BadInput(f"more than one run begins with {prefix}, give more of the id:{shown}{more}")
+        raise InvalidInput(f"more than one run begins with {prefix}, give more of the id:{shown}{more}")
 
     async def _beginning_with(self, prefix: RunId) -> AsyncIterator[RunId]:
         """Those runs, up to one more than anybody is shown."""
@@ -164,9 +164,9 @@ class Reader:
     ) -> AsyncIterator[Entry]:
         """The events after seq `after` on the current lineage, or on that of `branch`, or in the whole log."""
         if everything and branch is not None:
-            raise BadInput("either one branch or everything")
+            raise InvalidInput("either one branch or everything")
         if after < 0:
-            raise BadInput(f"events are numbered from 1: nothing comes after {after}")
+            raise InvalidInput(f"events are numbered from 1: nothing comes after {after}")
         if everything:
             intervals: tuple[Interval, ...] = ((1, (await self._head(run)).version),)
         else:

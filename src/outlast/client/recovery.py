@@ -15,7 +15,7 @@ from outlast.client.evidence import Diagnosis, evidence_of
 from outlast.client.temporary_claim import Owner
 from outlast.engine.completion import cancel_left, created_of, ending_of, settle
 from outlast.engine.worker import Worker
-from outlast.errors import Claimed, Conflict, OutlastError, Overtaken, Refused
+from outlast.errors import Claimed, Conflict, NotAllowed, OutlastError, Overtaken
 from outlast.functions import registry
 from outlast.functions.decorators import Workflow
 from outlast.history import events as e
@@ -80,7 +80,7 @@ class Healer(Owner):
         then = await self._state_at(run, turn.cutoff)
         try:
             must_lead_on(turn, then)
-        except Refused as refusal:
+        except NotAllowed as refusal:
             turn = unmet(state, str(refusal))
             then = await self._state_at(run, turn.cutoff)
         return list(decide.open_branch(state, then, branches.values(), turn))
@@ -148,7 +148,7 @@ class Healer(Owner):
             case Open(turn):
                 try:
                     await pen.turn(turn)
-                except Refused as refusal:
+                except NotAllowed as refusal:
                     if finding.code != "D2":
                         raise
                     await pen.turn(unmet(pen.state, str(refusal)))
@@ -178,7 +178,9 @@ class Healer(Owner):
         evidence = await self._evidence(run)
         grave = [finding for finding in diagnose(evidence) if finding.code in ("G3", "G5")]
         if grave:
-            raise Refused(f"run {run} cannot go on: {grave[0].sentence}. `outlast doctor {run}` says what can be done.")
+            raise NotAllowed(
+                f"run {run} cannot go on: {grave[0].sentence}. `outlast doctor {run}` says what can be done."
+            )
         found = _first(evidence)
         if found is not None and not isinstance(found.remedy, HandOver):
             await self.recover(run)

@@ -17,7 +17,7 @@ from outlast.engine.completion import PAUSES, cancel, cancel_left, created_of, e
 from outlast.engine.definitions import Definitions
 from outlast.engine.quiet import without_cleanup
 from outlast.engine.worker import Worker
-from outlast.errors import Claimed, Gone, NotFound, OutlastError, Refused, StoreError
+from outlast.errors import Claimed, NotAllowed, NotFound, OutlastError, RunGone, StoreError
 from outlast.functions.workflow_import import find_workflow
 from outlast.history import events as e
 from outlast.history.ids import RunId, WorkerId
@@ -133,7 +133,7 @@ class Owner(Reader):
         holding = await self._store.holding(run)
         if holding is not None and holding.is_live and holding.worker != self.worker_id:
             return
-        with suppress(Claimed, Gone):
+        with suppress(Claimed, RunGone):
             async with self._owning(run, "cancel") as pen:
                 await self._obey_cancellation(pen)
 
@@ -213,5 +213,5 @@ def _is_going(state: State) -> bool:
 def _must_be_allowed(state: State, run: RunId, verb: Verb) -> None:
     refused = refusal(state, verb)
     if refused is not None:
-        kind = Gone if refused.code == "over" else Refused
+        kind = RunGone if refused.code == "over" else NotAllowed
         raise kind(f"run {run} {refused.reason}")

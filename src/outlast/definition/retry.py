@@ -6,7 +6,7 @@ from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from outlast.definition.durations import Seconds, seconds
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 from outlast.history.events import Failure
 
 RETRIED = frozenset({"transient", "timeout"})
@@ -25,12 +25,12 @@ class Retry(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if self.attempts < 1:
-            raise BadInput(f"a node needs at least one attempt, not {self.attempts}")
+            raise InvalidInput(f"a node needs at least one attempt, not {self.attempts}")
         delay, longest = seconds(self.delay, "delay"), seconds(self.longest, "longest")
         force_setattr(self, "delay", delay)
         force_setattr(self, "longest", longest)
         if not (delay >= 0 and self.factor >= 1 and longest >= 0 and 0 <= self.jitter <= 1):  # nor NaN
-            raise BadInput("delay and longest must not be negative, factor at least 1, jitter between 0 and 1")
+            raise InvalidInput("delay and longest must not be negative, factor at least 1, jitter between 0 and 1")
 
     def wait_us(self, failure: Failure, failed_attempts: int, chance: float) -> int | None:
         """Microseconds until the next attempt, or None if there is none. `chance`, 0 to 1, spreads the delays."""

@@ -16,7 +16,7 @@ from outlast.engine.completion import cancel_left, created_of, end_as_asked, end
 from outlast.engine.driver import Driver
 from outlast.engine.requests import DIVERGED
 from outlast.engine.shielded_tasks import Duties
-from outlast.errors import Conflict, Damaged, Held, NotFound, OutlastError, Overtaken, StoreError
+from outlast.errors import Conflict, Damaged, NotFound, OutlastError, Overtaken, RunHeld, StoreError
 from outlast.functions import registry
 from outlast.functions.code import Code
 from outlast.functions.decorators import Workflow
@@ -229,7 +229,9 @@ class Arrivals:
         try:
             if falls >= FALLS_BEFORE_HOLD:
                 self._falls.pop(pen.run, None)
-                await self._stop_at(driver, e.Failure(kind_of(Held), f"it could not be driven, {falls} times in a row"))
+                await self._stop_at(
+                    driver, e.Failure(kind_of(RunHeld), f"it could not be driven, {falls} times in a row")
+                )
                 return
             await replay.run()
             await driver.go_on(replay.news, replay.args, replay.kwargs)

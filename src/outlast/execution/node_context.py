@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
 
-from outlast.errors import BadInput, NotDurable
+from outlast.errors import InvalidInput, NotDurable
 from outlast.execution import remote
 from outlast.execution.partial_file import FINISHED, INTERRUPTED, Stage, Written
 from outlast.execution.stopping import Stopped
@@ -159,7 +159,7 @@ def _number(value: Any, where: str) -> float:
             return number
     except (TypeError, ValueError, OverflowError):
         pass
-    raise BadInput(
+    raise InvalidInput(
         f"progress: {where} is a number, not {name_of(type(value)) if not isinstance(value, float) else value}"
     )
 

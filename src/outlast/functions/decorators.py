@@ -25,7 +25,7 @@ from outlast.definition.function import (
     where_to_run,
 )
 from outlast.definition.retry import NEVER, Retry
-from outlast.errors import BadInput, NotDurable
+from outlast.errors import InvalidInput, NotDurable
 from outlast.functions.call import Call
 from outlast.functions.commands import ChildAsk, NodeAsk
 from outlast.functions.registry import register
@@ -131,7 +131,7 @@ class Workflow(Generic[P, R]):
         try:
             return pattern.format(**bound.arguments)
         except (LookupError, ValueError, AttributeError) as error:
-            raise BadInput(
+            raise InvalidInput(
                 f"exclusive={pattern!r} of workflow {self.spec.name} names what is no parameter: {error}"
             ) from error
 
@@ -147,14 +147,14 @@ class Workflow(Generic[P, R]):
 
     def _check_as_child(self, ids: set[str]) -> None:
         if self.start.get("exclusive") or self.spec.exclusive:
-            raise BadInput(
+            raise InvalidInput(
                 f"{shown(user_place())}: workflow {self.spec.name} has exclusive=…, which is not supported for a child run: "
                 "start it as a run of its own, or call a workflow without that option"
             )
         given = self.start.get("id")
         if given in ids:
             place = shown(user_place())
-            raise BadInput(
+            raise InvalidInput(
                 f"{place}: {given!r} is the id of another child of this run: give each child an id of its own"
             )
         if given:
@@ -176,7 +176,7 @@ class Workflow(Generic[P, R]):
         given = {**named, **texts, "tags": _checked_tags(tags)}
         chosen = StartOptions(self.start | {name: value for name, value in given.items() if value})
         if "id" in chosen and "key" in chosen:
-            raise BadInput("give an id or a key, not both: either alone makes the start idempotent")
+            raise InvalidInput("give an id or a key, not both: either alone makes the start idempotent")
         return Workflow(self.spec, chosen)
 
     def __repr__(self) -> str:
@@ -296,9 +296,9 @@ def _workflow(
 ) -> Workflow[..., Any]:
     _must_be_function(fn, "workflow")
     if on_restart not in ("resume", "hold"):
-        raise BadInput(f'on_restart={on_restart!r} is not known; there are "resume" and "hold"')
+        raise InvalidInput(f'on_restart={on_restart!r} is not known; there are "resume" and "hold"')
     if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
-        raise BadInput(f"{fn.__qualname__} is a generator: a workflow returns one result")
+        raise InvalidInput(f"{fn.__qualname__} is a generator: a workflow returns one result")
     called = checked_name(name or fn.__name__, "workflow")
     key, seconds = words("exclusive", exclusive), _checked_cleanup(cleanup)
     spec = WorkflowSpec(fn, called, fingerprint(fn), entry_of(fn), on_restart, key, seconds)
@@ -320,12 +320,12 @@ def _called_elsewhere(what: str, name: str, advice: str) -> NotDurable:
 
 def _must_be_function(fn: Any, what: str) -> None:
     if isinstance(fn, Node | Workflow):
-        raise BadInput(f"{fn!r} is decorated already; one function is either a node or a workflow")
+        raise InvalidInput(f"{fn!r} is decorated already; one function is either a node or a workflow")
     if not inspect.isfunction(fn):
-        raise BadInput(f"only a function can be a {what}, not {type(fn).__name__}")
+        raise InvalidInput(f"only a function can be a {what}, not {type(fn).__name__}")
     owner, first = fn.__qualname__.rpartition(".")[0], next(iter(inspect.signature(fn).parameters), "")
     if owner and not owner.endswith("<locals>") and first in ("self", "cls"):
-        raise BadInput(
+        raise InvalidInput(
             f"{shown((fn.__code__, 0))}: {fn.__qualname__} is a method, and a {what} is a function without `self`: the "
             "object would not be there after a crash. Make it a function, and give it what it needs as parameters"
         )
@@ -335,46 +335,48 @@ def _checked_retry(retry: Any) -> Retry:
     if isinstance(retry, int) and not isinstance(retry, bool):
         return Retry(attempts=retry)
     if not isinstance(retry, Retry):
-        raise BadInput(f"retry is a number of attempts or a Retry(…), not {retry!r}")
+        raise InvalidInput(f"retry is a number of attempts or a Retry(…), not {retry!r}")
     return retry
 
 
 def _checked_timeout(timeout: Seconds | None) -> float | None:
     found = seconds_or_none(timeout, "timeout")
     if found is not None and not found > 0:
-        raise BadInput(f"a timeout is a positive number of seconds, not {timeout!r}")
+        raise InvalidInput(f"a timeout is a positive number of seconds, not {timeout!r}")
     return found
 
 
 def _checked_cleanup(cleanup: float | timedelta) -> float:
     seconds = cleanup.total_seconds() if isinstance(cleanup, timedelta) else cleanup
     if type(seconds) not in (int, float) or not 0 <= seconds <= LONGEST_CLEANUP:
-        raise BadInput(f"cleanup is a number of seconds from 0 to {LONGEST_CLEANUP:,}, or a timedelta, not {cleanup!r}")
+        raise InvalidInput(
+            f"cleanup is a number of seconds from 0 to {LONGEST_CLEANUP:,}, or a timedelta, not {cleanup!r}"
+        )
     return float(seconds)
 
 
 def _checked_key(key: Any) -> str | None:
     if key is not None and (not isinstance(key, str) or not 0 < len(key) <= 200 or not key.isprintable()):
-        raise BadInput(f"a key is a text of 1 to 200 printable characters, not {key!r}")
+        raise InvalidInput(f"a key is a text of 1 to 200 printable characters, not {key!r}")
     return None if key is None else words("key", key)
 
 
 def _checked_tags(tags: Any) -> tuple[str, ...]:
     if isinstance(tags, str):
-        raise BadInput(f"tags are several texts, not one: write tags=({tags!r},)")
+        raise InvalidInput(f"tags are several texts, not one: write tags=({tags!r},)")
     if not isinstance(tags, Iterable):
-        raise BadInput(f"tags are several texts, not {tags!r}")
+        raise InvalidInput(f"tags are several texts, not {tags!r}")
     return several_words("tags", tags)
 
 
 def _classes(option: str, given: Any) -> Errors:
     if callable(given) and not isinstance(given, type):
-        raise BadInput(
+        raise InvalidInput(
             f"{option} takes classes of errors, not a function: give {option}=(ConnectionError, TimeoutError). An error can "
             "decide for itself by its attribute `retryable`, True or False"
         )
     classes = tuple(given) if isinstance(given, Iterable) and not isinstance(given, type) else (given,)
     for each in classes:
         if not (isinstance(each, type) and issubclass(each, BaseException)):
-            raise BadInput(f"{option} takes classes of errors, and {each!r} is none")
+            raise InvalidInput(f"{option} takes classes of errors, and {each!r} is none")
     return classes

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from outlast.engine.completion import created_of
 from outlast.engine.terminal_events import reason_of
-from outlast.errors import NodeFailure, NotFound, NotStorable, Refused, Unawaited
+from outlast.errors import NodeFailure, NotAllowed, NotFound, NotStorable, Unawaited
 from outlast.functions.code import Code, Continue
 from outlast.functions.commands import NodeAsk
 from outlast.functions.decorators import Workflow
@@ -70,7 +70,7 @@ async def rehearse(
     one given. Nothing is written and no node runs; `NotFound` if a value that lies in a blob is not there."""
     created = await created_of(store, run)
     if created.kind != "function":
-        raise Refused(f"run {run} is a {created.kind}: only runs of workflow functions are replayed")
+        raise NotAllowed(f"run {run} is a {created.kind}: only runs of workflow functions are replayed")
     workflow = workflow or find_workflow(created, apps)
     log = await _Log.of(store, run, branch)
     first = difference = await _difference(log, workflow, created)

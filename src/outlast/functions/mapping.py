@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
 from types import FrameType
 from typing import Any, Generic, TypeVar, overload
 
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 from outlast.functions.call import Awaited, Made
 from outlast.functions.commands import NodeAsk, Note
 from outlast.functions.decorators import Node
@@ -146,11 +146,11 @@ def map(fn: Any, items: Iterable[Any], *, limit: int = 20) -> Mapped[Any]:
     """A node, or an async function that calls nodes, for each item, at most `limit` at a time."""
     scope = here("map()")
     if limit < 1:
-        raise BadInput(f"a map needs room for at least one item at a time, not {limit}")
+        raise InvalidInput(f"a map needs room for at least one item at a time, not {limit}")
     if not callable(fn):
-        raise BadInput(f"a map needs a node or an async function, not {type(fn).__name__}")
+        raise InvalidInput(f"a map needs a node or an async function, not {type(fn).__name__}")
     if isinstance(fn, Node) and fn.key is not None:
-        raise BadInput(
+        raise InvalidInput(
             f"{shown(user_place())}: key={fn.key!r} names one call, and a map makes many: they are named by their places. "
             "For keys, map an async function that calls the node with a key for each item."
         )
@@ -161,7 +161,7 @@ def _begun(given: Any) -> asyncio.Future[Any]:
     if isinstance(given, Awaited):
         return given.begun()
     if not asyncio.iscoroutine(given):
-        raise BadInput("map() needs a node or an async function: what it was given returned no coroutine")
+        raise InvalidInput("map() needs a node or an async function: what it was given returned no coroutine")
     loop: Any = asyncio.get_running_loop()
     future: asyncio.Task[Any] = loop.task(given, None)
     current.get().task = future  # in the scope of the item

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 
 if TYPE_CHECKING:
     from outlast.functions.decorators import Workflow
@@ -16,7 +16,7 @@ def register(name: str, workflow: Workflow[..., Any]) -> None:
     """Make the workflow known. Two of one name are an error; one that is defined again, by a reload, replaces itself."""
     known = _workflows.get(name)
     if known is not None and not _is_same(known, workflow):
-        raise BadInput(
+        raise InvalidInput(
             f"there are two workflows called {name}: {known.spec.entry} and {workflow.spec.entry}; "
             f'give one of them another name: @workflow(name="…")'
         )

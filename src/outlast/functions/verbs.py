@@ -13,7 +13,7 @@ from typing import Any, Generic, NoReturn, TypeVar, overload
 
 import msgspec
 
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 from outlast.functions.call import Awaited, Call, Joint, begun
 from outlast.functions.code import Continue
 from outlast.functions.commands import Note, QuestionAsk, TimerAsk, value_of
@@ -81,7 +81,7 @@ def race(*calls: Any) -> Any:
     """Whichever of these ends first, well or badly; the others are cancelled. The winner is recorded."""
     scope = here("race()")
     if not calls:
-        raise BadInput("a race needs at least one call")
+        raise InvalidInput("a race needs at least one call")
     name = scope.named("race")
     return Joint(scope, _raced(scope, name, calls), calls, name, sys._getframe(1))
 
@@ -114,7 +114,7 @@ def sleep(
     scope = here("sleep()")
     if until is not None:
         if until.tzinfo is None:
-            raise BadInput("until needs a time zone: without one nobody knows when it is")
+            raise InvalidInput("until needs a time zone: without one nobody knows when it is")
         due = round(until.timestamp() * 1e6)
     else:
         span = seconds if isinstance(seconds, timedelta) else timedelta(seconds=seconds)
@@ -152,7 +152,7 @@ class step:
     def __init__(self, name: str) -> None:
         name = words("step", name)
         if not name or not name.isprintable() or name.isdigit() or set("/#[]:") & set(name) or len(name) > 100:
-            raise BadInput(
+            raise InvalidInput(
                 f"{name!r} cannot be the name of a step: it is a short text, not a number, without / # [ ] :"
             )
         self._base = name
@@ -203,7 +203,7 @@ def approve(prompt: str, *, key: str | None = None) -> Call[bool]:
 
 def _checked_prompt(prompt: Any) -> str:
     if not isinstance(prompt, str) or not prompt.strip():
-        raise BadInput("a question needs a text that people can read")
+        raise InvalidInput("a question needs a text that people can read")
     return words("prompt", prompt)
 
 
@@ -220,7 +220,7 @@ def continue_as(*args: Any, **params: Any) -> Awaited[NoReturn]:
     try:
         packed = scope.code.workflow.arguments.pack(args, params)
     except TypeError as error:
-        raise BadInput(f"{scope.code.workflow.spec.name} cannot go on with these parameters: {error}") from error
+        raise InvalidInput(f"{scope.code.workflow.spec.name} cannot go on with these parameters: {error}") from error
     wanted = Continue(packed.inputs)
     if scope.code.continued is None:
         scope.code.continued = wanted

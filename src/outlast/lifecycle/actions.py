@@ -38,7 +38,7 @@ def inside(state: State) -> str:
 def has_diverged(state: State) -> bool:
     """Whether a run is held because its code does not ask for what its log holds."""
     error = state.outline.error
-    return state.outline.held and error is not None and error.kind.endswith("Diverged")
+    return state.outline.held and error is not None and error.kind.endswith("RunDiverged")
 
 
 def refusal(state: State, verb: Verb) -> Refusal | None:

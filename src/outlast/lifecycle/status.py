@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 
 
 class Status(StrEnum):
@@ -37,11 +37,11 @@ ALIASES: dict[str, Status] = {
 
 
 def parse_status(name: str) -> Status:
-    """The status of that name or alias, in any case; `BadInput` lists the names otherwise."""
+    """The status of that name or alias, in any case; `InvalidInput` lists the names otherwise."""
     wanted = name.strip().lower()
     if wanted in ALIASES:
         return ALIASES[wanted]
     try:
         return Status(wanted)
     except ValueError:
-        raise BadInput(f"{name!r} is not a status; there are: {', '.join(Status)}") from None
+        raise InvalidInput(f"{name!r} is not a status; there are: {', '.join(Status)}") from None

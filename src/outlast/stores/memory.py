@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mappi
 
 from msgspec.structs import replace
 
-from outlast.errors import BadInput, NotFound
+from outlast.errors import InvalidInput, NotFound
 from outlast.history.ids import RunId, WorkerId
 from outlast.history.record import Kind, Record
 from outlast.lifecycle.state import Wait
@@ -287,7 +287,7 @@ class MemoryStore:
         must_hold_some(limit)
         found = sorted((due for due in self._all_waits() if not kind or due.wait.kind == kind), key=_wait_place)
         if after and "\n" not in after:
-            raise BadInput(f"{after!r} is not a cursor of a list; use the one a page came with")
+            raise InvalidInput(f"{after!r} is not a cursor of a list; use the one a page came with")
         found = [due for due in found if _wait_place(due) > after]
         shown = found[:limit]
         return shown, _wait_place(shown[-1]) if len(found) > len(shown) else ""

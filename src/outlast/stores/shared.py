@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from outlast.errors import BadInput, Damaged, StoreUnusable
+from outlast.errors import Damaged, InvalidInput, StoreUnusable
 from outlast.history.record import Kind
 from outlast.lifecycle.summary import Summary
 from outlast.store import Append, Head, Listed, Page, Query, search_text
@@ -74,14 +74,14 @@ def matches(summary: Summary, query: Query) -> bool:
 def must_hold_some(limit: int) -> None:
     """Refuse a page without entries."""
     if limit < 1:
-        raise BadInput(f"a page holds at least one, not {limit}")
+        raise InvalidInput(f"a page holds at least one, not {limit}")
 
 
 def cursor(after: str) -> tuple[int, str]:
     """The creation time and the id of the last run of the page before."""
     created, separator, run = after.partition(":")
     if not separator or not re.fullmatch(r"-?[0-9]{1,18}", created):
-        raise BadInput(f"{after[:80]!r} is not a cursor of a list; use the one a page came with")
+        raise InvalidInput(f"{after[:80]!r} is not a cursor of a list; use the one a page came with")
     return int(created), run
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from outlast.client import Client
 from outlast.engine.completion import ending_of
 from outlast.engine.requests import DIVERGED
-from outlast.errors import Gone, NotAsked, OutlastError, Refused, StoreError
+from outlast.errors import NotAllowed, NotAsked, OutlastError, RunGone, StoreError
 from outlast.history import events as e
 from outlast.history.ids import RunId, question_of
 from outlast.ledger.reading import head_of, records
@@ -127,7 +127,7 @@ class _Attendant:
             return
         try:
             await self._client.answer(run, value, interaction=asked.interaction)
-        except (Gone, NotAsked):  # or asked on a branch that was left
+        except (RunGone, NotAsked):  # or asked on a branch that was left
             return
         except StoreError:
             raise
@@ -150,7 +150,7 @@ class _Attendant:
         if held.error.kind == DIVERGED or self._resumed[run] >= RESUMES:
             return
         self._resumed[run] += 1
-        with suppress(Refused, Gone):
+        with suppress(NotAllowed, RunGone):
             await self._client.resume(run, by="a test")
 
 

@@ -20,7 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from outlast.cli.event_format import details, place
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 from outlast.functions.decorators import Workflow
 from outlast.history.record import Entry, entries
 from outlast.stores.memory import Memory
@@ -93,13 +93,13 @@ def survives_crashes(
     The log is also replayed `in_another_python`, with other hashes, if the workflow can be imported there. A parameter of
     the workflow that has one of these names is given by position."""
     if not isinstance(workflow, Workflow):
-        raise BadInput(f"{workflow!r} is not a workflow: decorate the function with @workflow")
+        raise InvalidInput(f"{workflow!r} is not a workflow: decorate the function with @workflow")
     if points is not None and points < 1:
-        raise BadInput(f"points={points}: at least one crash point has to be tried")
+        raise InvalidInput(f"points={points}: at least one crash point has to be tried")
     try:
         workflow.arguments.pack(args, kwargs)
     except TypeError as error:
-        raise BadInput(f"workflow {workflow.spec.name} cannot be started so: {error}") from error
+        raise InvalidInput(f"workflow {workflow.spec.name} cannot be started so: {error}") from error
     story = Story(
         workflow,
         args,

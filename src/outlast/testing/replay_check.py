@@ -10,7 +10,7 @@ from typing import Any
 from outlast.address import file_at
 from outlast.compose import open_store
 from outlast.engine.completion import created_of
-from outlast.errors import BadInput, OutlastError
+from outlast.errors import InvalidInput, OutlastError
 from outlast.functions.decorators import Workflow
 from outlast.functions.dry_replay import Rehearsal, rehearse
 from outlast.history.ids import RunId
@@ -48,7 +48,7 @@ def replay_check(
         raise DoesNotReplay("\n\n".join(broken))
     if not found:
         which = f" of workflow {workflow.spec.name}" if workflow is not None else ""
-        raise BadInput(f"there is no run{which} to be checked: a check of nothing would always pass")
+        raise InvalidInput(f"there is no run{which} to be checked: a check of nothing would always pass")
     return found
 
 
@@ -78,7 +78,7 @@ def _stores(source: Any) -> Iterable[tuple[Store, str, bool]]:
         return
     if isinstance(source, str | Path) and (str(source).endswith(STORES) or "://" in str(source)):
         if file_at(source) is None:
-            raise BadInput(f"{source} is empty: give a store that is open, or a file")
+            raise InvalidInput(f"{source} is empty: give a store that is open, or a file")
         yield open_store(source, readonly=True), f" in {source}", True
         return
     for path in files_at(source):
@@ -95,7 +95,7 @@ async def _chosen(
     if runs is not None:
         missing = [run for run in runs if run not in there]
         if missing:
-            raise BadInput(f"there is no run {missing[0]}")
+            raise InvalidInput(f"there is no run {missing[0]}")
         there = [run for run in there if run in runs]
     if workflow is None:
         return there

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from outlast.definition.retry import Retry
-from outlast.errors import Gone, Overtaken
+from outlast.errors import Overtaken, RunGone
 from outlast.history import events as e
 from outlast.history.ids import RunId, WorkerId
 from outlast.ledger import Ledger, Pen
@@ -276,7 +276,7 @@ async def serve(ledger: Ledger, run: RunId, world: World) -> bool:
             continue
         try:
             first = await ledger.deliver(run, [event])
-        except Gone:
+        except RunGone:
             continue
         world.acknowledged.append((run, first))
         if isinstance(event, e.SignalReceived):

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from outlast.errors import BadInput, Damaged
+from outlast.errors import Damaged, InvalidInput
 from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
 from outlast.lifecycle.status import Status
@@ -180,7 +180,7 @@ def _cursor(query: Query) -> str:
         return ""
     created, run = cursor(query.after)
     if not _RUN.fullmatch(run):
-        raise BadInput(f"{query.after[:80]!r} is not a cursor of a list; use the one a page came with")
+        raise InvalidInput(f"{query.after[:80]!r} is not a cursor of a list; use the one a page came with")
     return f"{_age(created)},{run}"
 
 

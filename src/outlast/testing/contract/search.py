@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 from outlast.history.ids import RunId
 from outlast.lifecycle.status import Status
 from outlast.store import LANDED, Page, Query, Store
@@ -160,7 +160,7 @@ class SearchContract(Contract):
     async def test_what_is_no_cursor_is_refused(self, doors: Doors) -> None:
         """S7"""
         store = await listed(doors, a={})
-        with pytest.raises(BadInput):
+        with pytest.raises(InvalidInput):
             await store.search(Query(after="this is no cursor"))
         for cursor in FOREIGN_CURSORS:
             await answers_or_refuses(store, Query(after=cursor))
@@ -170,7 +170,7 @@ class SearchContract(Contract):
         """S7"""
         store = await listed(doors, a={}, b={})
         for limit in (0, -1, -100):
-            with pytest.raises(BadInput):
+            with pytest.raises(InvalidInput):
                 await store.search(Query(limit=limit))
 
     @with_doors
@@ -211,5 +211,5 @@ async def answers_or_refuses(store: Store, query: Query) -> None:
     """No other error than a refusal."""
     try:
         await store.search(query)
-    except BadInput:
+    except InvalidInput:
         return
