@@ -118,7 +118,7 @@ def _with_options(at: BucketAddress, query: str) -> BucketAddress:
 
 
 def file_at(address: str | Path) -> Path | None:
-    """The file that an address names, None if it is in no file; `InvalidInput` if it is of no kind that this version opens."""
+    """The file that an address names, or None for other stores; `InvalidInput` for an unknown kind of address."""
     if bucket_at(address) is not None:
         return None
     scheme, rest = _parted(address) if isinstance(address, str) else ("", str(address))

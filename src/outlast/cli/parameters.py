@@ -29,8 +29,8 @@ _STARS = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def read_parameters(workflow: Workflow[..., Any], pairs: Sequence[str], document: str | None) -> Called:
-    """The arguments to start a workflow with, from `key=value` pairs and a JSON object; `InvalidInput` says what is wrong and
-    what the workflow takes."""
+    """The arguments of a workflow from `key=value` pairs and a JSON object. `InvalidInput` names what is wrong and the
+    parameters of the workflow."""
     told: dict[str, Value] = {}
     for name, raw in _members(document).items():
         told[_known(workflow, name)] = _checked(workflow, name, raw)
@@ -102,7 +102,7 @@ def json_or_text(text: str, what: str) -> Any:
 
 
 def read_json(text: str, what: str) -> Any:
-    """The value that JSON typed by a person means; `InvalidInput` if it is none, or would not be stored as it stands there."""
+    """The value of JSON text; `InvalidInput` if it is not JSON, or would be stored as another value."""
     try:
         must_be_exact(text, what)
         return msgspec.json.decode(text)

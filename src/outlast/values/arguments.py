@@ -144,7 +144,7 @@ class Arguments:
         return tuple(args), kwargs
 
     def must_take(self, inputs: Value) -> None:
-        """Raise `InvalidInput` if one of these is not an argument of the function or not of its type. They may be only some."""
+        """Raise `InvalidInput` if one of these is not an argument of the function or not of its type."""
         kinds = {each.kind: each.name for each in self.signature.parameters.values()}
         more, rest = kinds.get(inspect.Parameter.VAR_POSITIONAL), kinds.get(inspect.Parameter.VAR_KEYWORD)
         for name, raw in msgspec.json.decode(inputs, type=dict[str, msgspec.Raw]).items():
