@@ -23,7 +23,7 @@ for room in ("outlast.compose", "outlast.stores.sqlite"):
 
 _moments: list[float] = []
 _payloads: list[Any] = []
-_engines: list[ol.Client] = []
+_engines: list[ol.Engine] = []
 
 
 class _Told:

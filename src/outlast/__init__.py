@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from outlast.client import Blocking, BlockingHandle, Client, Handle, Query, Summary
+    from outlast.client import BlockingEngine, BlockingRunHandle, Engine, Query, RunHandle, Summary
     from outlast.compose import connect, open, run
     from outlast.definition.retry import Retry
     from outlast.errors import (
@@ -50,14 +50,14 @@ _ROOMS = {
     "AlreadyAnswered": "outlast.errors",
     "AlreadyExists": "outlast.errors",
     "InvalidInput": "outlast.errors",
-    "Blocking": "outlast.client",
-    "BlockingHandle": "outlast.client",
+    "BlockingEngine": "outlast.client",
+    "BlockingRunHandle": "outlast.client",
     "Call": "outlast.functions.call",
     "RunCancelled": "outlast.errors",
-    "Client": "outlast.client",
+    "Engine": "outlast.client",
     "RunDiverged": "outlast.errors",
     "RunGone": "outlast.errors",
-    "Handle": "outlast.client",
+    "RunHandle": "outlast.client",
     "RunHeld": "outlast.errors",
     "Node": "outlast.functions.decorators",
     "NodeFailure": "outlast.errors",
@@ -110,11 +110,10 @@ _ROOMS = {
 __all__ = [
     "AlreadyAnswered",
     "AlreadyExists",
-    "Blocking",
-    "BlockingHandle",
+    "BlockingEngine",
+    "BlockingRunHandle",
     "Call",
-    "Client",
-    "Handle",
+    "Engine",
     "InvalidInput",
     "Node",
     "NodeFailure",
@@ -131,6 +130,7 @@ __all__ = [
     "RunCancelled",
     "RunDiverged",
     "RunGone",
+    "RunHandle",
     "RunHeld",
     "Secret",
     "Status",

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, ParamSpec, TypeVar
 
 from outlast.address import BucketAddress, blobs_beside, bucket_at, file_at, place_of, real_file, server_at
-from outlast.client import Blocking, Client
+from outlast.client import BlockingEngine, Engine
 from outlast.definition.durations import Seconds, seconds_or_none
 from outlast.engine.claimer import Claimer
 from outlast.engine.evictor import Usher
@@ -122,7 +122,7 @@ def _open_postgres(url: str, blobs: str | Path, durability: Durability, readonly
 @asynccontextmanager
 async def open_desk(
     given: Settings | str | None = None, *, key: bytes = b"", readonly: bool = False
-) -> AsyncIterator[Client]:
+) -> AsyncIterator[Engine]:
     """The desk over the store that is meant, closed at the end. It advances no runs."""
     settings = given if isinstance(given, Settings) else read_settings({"store": given})
     async with _open(settings, key=key, worker=False, readonly=readonly) as client:
@@ -133,13 +133,13 @@ class Opening:
     """An engine about to be opened: `async with` gives its desk, `with` the same desk for code that does not await."""
 
     def __init__(self, settings: Settings, *, key: bytes = b"", worker: bool = True, adopts: bool = True) -> None:
-        self._open: Callable[[], AbstractAsyncContextManager[Client]] = partial(
+        self._open: Callable[[], AbstractAsyncContextManager[Engine]] = partial(
             _open, settings, key=key, worker=worker, adopts=adopts
         )
-        self._entered: AbstractAsyncContextManager[Client] | None = None
-        self._blocking: Blocking | None = None
+        self._entered: AbstractAsyncContextManager[Engine] | None = None
+        self._blocking: BlockingEngine | None = None
 
-    async def __aenter__(self) -> Client:
+    async def __aenter__(self) -> Engine:
         self._must_be_closed()
         self._entered = self._open()
         try:
@@ -153,9 +153,9 @@ class Opening:
         if entered is not None:
             await entered.__aexit__(*error)
 
-    def __enter__(self) -> Blocking:
+    def __enter__(self) -> BlockingEngine:
         self._must_be_closed()
-        self._blocking = Blocking(self._open())
+        self._blocking = BlockingEngine(self._open())
         return self._blocking
 
     def __exit__(self, *_: object) -> None:
@@ -208,7 +208,7 @@ def open(
     return Opening(read_settings(given), key=key, worker=worker, adopts=adopts)
 
 
-def connect(store: str | Path | None = None, *, worker: bool = True, key: bytes = b"") -> Blocking:
+def connect(store: str | Path | None = None, *, worker: bool = True, key: bytes = b"") -> BlockingEngine:
     """An engine for notebooks and prompts: the blocking desk of `open`, opened now; `close()` it at the end."""
     return open(store, worker=worker, key=key).__enter__()
 
@@ -225,7 +225,7 @@ def run(workflow: Workflow[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
 @asynccontextmanager
 async def _open(
     settings: Settings, *, key: bytes = b"", worker: bool = True, adopts: bool = True, readonly: bool = False
-) -> AsyncIterator[Client]:
+) -> AsyncIterator[Engine]:
     async with AsyncExitStack() as open_now:
         store = open_settled(settings, readonly=readonly)
         open_now.push_async_callback(store.close)
@@ -236,7 +236,7 @@ async def _open(
             look_beside_the_script(str(settings.root.resolve()))
             load_apps(settings.apps, str(settings.root) if settings.apps else "")
             hands = await open_now.enter_async_context(working(ledger, settings, adopts=adopts))
-        client = Client(ledger, hands, root=str(settings.root), apps=settings.apps)
+        client = Engine(ledger, hands, root=str(settings.root), apps=settings.apps)
         open_now.push_async_callback(client.leave)
         yield client
 
@@ -256,19 +256,19 @@ async def sweeping(settings: Settings, *, stale_after: float, readonly: bool = F
 @asynccontextmanager
 async def open_both(
     source: Settings, target: Settings, *, key: bytes = b""
-) -> AsyncIterator[tuple[Client, Client, tuple[Store, Store]]]:
+) -> AsyncIterator[tuple[Engine, Engine, tuple[Store, Store]]]:
     """Two stores and their desks, to bring runs from one to the other. The first must be there."""
     if place_of(source.store) == place_of(target.store):
         raise InvalidInput("the two stores are one and the same")
     async with AsyncExitStack() as open_now:
-        clients, stores = list[Client](), list[Store]()
+        clients, stores = list[Engine](), list[Store]()
         await open_settled(source, readonly=True).close()
         for settings in (source, target):
             store = open_settled(settings)
             open_now.push_async_callback(store.close)
             ledger = Ledger(store, key=key)
             open_now.push_async_callback(ledger.close)
-            client = Client(ledger)
+            client = Engine(ledger)
             open_now.push_async_callback(client.leave)
             clients.append(client)
             stores.append(store)

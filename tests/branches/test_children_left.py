@@ -56,7 +56,7 @@ async def parent_of_continuing() -> list[str]:
     return [await work("a"), await continuing_child(1)]
 
 
-async def asked(engine: ol.Client, workflow: str) -> RunId:
+async def asked(engine: ol.Engine, workflow: str) -> RunId:
     """The run of this workflow that asks."""
     while True:
         for each in (await engine.list(ol.Query(workflow=workflow))).items:
@@ -65,19 +65,19 @@ async def asked(engine: ol.Client, workflow: str) -> RunId:
         await asyncio.sleep(0.01)
 
 
-async def ended(engine: ol.Client, run: str) -> Status:
+async def ended(engine: ol.Engine, run: str) -> Status:
     while (status := (await engine.get(run)).status) not in ("completed", "failed", "cancelled"):
         await asyncio.sleep(0.01)
     return status
 
 
-async def opened(engine: ol.Client, run: str) -> list[e.BranchOpened]:
+async def opened(engine: ol.Engine, run: str) -> list[e.BranchOpened]:
     return [
         entry.event async for entry in engine.events(run, everything=True) if isinstance(entry.event, e.BranchOpened)
     ]
 
 
-async def received(stage: Any, engine: ol.Client, run: str, child: str) -> e.ChildEnded:
+async def received(stage: Any, engine: ol.Engine, run: str, child: str) -> e.ChildEnded:
     """The end of a child, once it is in the log of its parent."""
     found = await stage.until(engine, run, lambda event: isinstance(event, e.ChildEnded) and event.child == child)
     assert isinstance(found.event, e.ChildEnded)

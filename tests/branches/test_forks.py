@@ -52,7 +52,7 @@ def _quiet(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
         yield
 
 
-async def whole(client: ol.Client, run: str) -> list[Any]:
+async def whole(client: ol.Engine, run: str) -> list[Any]:
     store: Any = client._store
     return [(r.first, r.branch, r.epoch, r.id, r.body, r.digest) for r in await store.read(RunId(run), 1, None, 10_000)]
 
@@ -66,7 +66,7 @@ def forked_everywhere(story: Story, folder: Path, step: int = 1) -> int:
         store = door.open()
         attempting = lambda: processes.attempting  # noqa: E731
 
-        async def act(client: ol.Client) -> int:
+        async def act(client: ol.Engine) -> int:
             await client.start(story.workflow.options(id=RUN), *story.args, **story.kwargs)
             async with attended(client, store, story.answers, None, resumes=False) as trouble:
                 await Patience(store, attempting).until_over(story.over, trouble, is_resumed=False)
@@ -87,7 +87,7 @@ def forked_everywhere(story: Story, folder: Path, step: int = 1) -> int:
             await self_same(client, log, forks)
             return len(forks)
 
-        async def self_same(client: ol.Client, log: list[Any], forks: dict[str, int]) -> None:
+        async def self_same(client: ol.Engine, log: list[Any], forks: dict[str, int]) -> None:
             runs = await read_all(store)
             compare(world, runs)
             first = await _outcome(runs[RUN], store)

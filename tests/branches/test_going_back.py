@@ -98,7 +98,7 @@ def plainly() -> list[str]:
     return [plain("a").wait(), plain("b").wait(), plain("c").wait()]
 
 
-async def node_at(client: ol.Client, run: str, node: str, kind: type = e.NodeCompleted) -> int:
+async def node_at(client: ol.Engine, run: str, node: str, kind: type = e.NodeCompleted) -> int:
     """Where the newest event of this kind about a node stands."""
     return [x.seq async for x in client.events(run) if isinstance(x.event, kind) and x.event.node == node][-1]
 

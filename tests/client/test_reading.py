@@ -8,18 +8,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from outlast.client import Client, Query
+from outlast.client import Engine, Query
 from outlast.errors import Damaged, InvalidInput, NotFound
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.lifecycle.status import Status
 
 
-async def seqs(desk: Client, run: RunId, **which: Any) -> list[int]:
+async def seqs(desk: Engine, run: RunId, **which: Any) -> list[int]:
     return [entry.seq async for entry in desk.events(run, **which)]
 
 
-async def until_damage(desk: Client, run: RunId) -> tuple[list[int], Damaged | None]:
+async def until_damage(desk: Engine, run: RunId) -> tuple[list[int], Damaged | None]:
     read: list[int] = []
     try:
         async for entry in desk.events(run):

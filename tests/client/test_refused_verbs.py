@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from outlast.client import Client
+from outlast.client import Engine
 from outlast.errors import NotAllowed
 from outlast.history import events as e
 from outlast.history.ids import RunId
@@ -41,7 +41,7 @@ PLACES: dict[str, list[e.AnyEvent]] = {
 """What makes a run of each status, and of each rule within one."""
 
 
-async def carried_out(client: Client, verb: Verb) -> object:
+async def carried_out(client: Engine, verb: Verb) -> object:
     match verb:
         case "answer":
             return await client.answer(RUN, "yes")
@@ -96,7 +96,7 @@ def test_a_refused_verb_writes_nothing_and_one_that_is_allowed_is_not_refused(pl
         before, refused = await seen_in(ledger), refusal(await state_in(ledger), verb)
         error = None
         try:
-            await carried_out(Client(ledger, None), verb)
+            await carried_out(Engine(ledger, None), verb)
         except NotAllowed as raised:
             error = raised
         assert (refused is None) is (error is None), error
@@ -130,7 +130,7 @@ def test_a_verb_whose_run_ends_between_the_look_and_the_takeover_writes_nothing(
         await pen.let_go()
         store.is_late = True
         with pytest.raises(NotAllowed):
-            await carried_out(Client(ledger, None), verb)
+            await carried_out(Engine(ledger, None), verb)
         head, log, _, holding = await seen_in(ledger)
         assert isinstance(log[-1].event, e.RunCompleted)
         assert (head.ready, holding) == (False, None)
@@ -153,7 +153,7 @@ def test_a_run_that_no_live_worker_starts_is_not_well_for_long(age: int, expecte
         store = MemoryStore()
         born = await store.now() - age * 1_000_000
         await Ledger(store, clock=lambda: born).create_ready(RUN, e.RunCreated(workflow="flow"))
-        findings = (await Client(Ledger(store), None).diagnose(RUN)).findings
+        findings = (await Engine(Ledger(store), None).diagnose(RUN)).findings
         assert [each.standing for each in findings if each.code == "G1"] == [expected]
 
     asyncio.run(scene())

@@ -32,7 +32,7 @@ async def stays_open(place: str) -> bool:
 
 
 @pytest.fixture
-def engine(tmp_path: Path) -> Iterator[ol.Blocking]:
+def engine(tmp_path: Path) -> Iterator[ol.BlockingEngine]:
     with ol.open(tmp_path / "runs.db") as engine:
         yield engine
 
@@ -41,7 +41,7 @@ def engine(tmp_path: Path) -> Iterator[ol.Blocking]:
 
 
 @pytest.mark.parametrize("name", ["id", "key"])
-def test_options_build_on_those_before(engine: ol.Blocking, name: str) -> None:
+def test_options_build_on_those_before(engine: ol.BlockingEngine, name: str) -> None:
     chosen = counted.options(**{name: "mine"}, tags=("nightly",), exclusive="it").options(title="A title")  # type: ignore[arg-type]
     assert chosen.start == {name: "mine", "tags": ("nightly",), "exclusive": "it", "title": "A title"}
     assert engine.start(chosen, 1).run == engine.start(chosen, 1).run
@@ -87,27 +87,27 @@ def test_a_text_alone_is_no_list_of_tags() -> None:
 # --- the same start again
 
 
-def test_the_order_of_keys_makes_no_other_start(engine: ol.Blocking) -> None:
+def test_the_order_of_keys_makes_no_other_start(engine: ol.BlockingEngine) -> None:
     once = counted.options(key="k")
     one = engine.start(once, 1, more={"a": 1, "b": {"c": 2, "d": 3}})
     assert engine.start(once, 1, more={"b": {"d": 3, "c": 2}, "a": 1}).run == one.run
 
 
-def test_the_order_of_keys_makes_no_other_start_of_large_parameters(engine: ol.Blocking) -> None:
+def test_the_order_of_keys_makes_no_other_start_of_large_parameters(engine: ol.BlockingEngine) -> None:
     once, large = counted.options(key="k"), "x" * 2_000_000
     one = engine.start(once, 1, more={"a": large, "b": 1})
     assert engine.start(once, 1, more={"b": 1, "a": large}).run == one.run
 
 
 @pytest.mark.parametrize("given", [{"second": 2}, {"more": None}, {"second": 2, "more": None}])
-def test_what_equals_its_default_makes_no_other_start(engine: ol.Blocking, given: dict[str, Any]) -> None:
+def test_what_equals_its_default_makes_no_other_start(engine: ol.BlockingEngine, given: dict[str, Any]) -> None:
     once = counted.options(key="k")
     assert engine.start(once, 1, **given).run == engine.start(once, 1).run
 
 
 @pytest.mark.parametrize("given", [{"second": 3}, {"more": {}}, {"more": {"a": True}}])
 def test_what_differs_from_what_was_given_before_makes_another_start(
-    engine: ol.Blocking, given: dict[str, Any]
+    engine: ol.BlockingEngine, given: dict[str, Any]
 ) -> None:
     once = counted.options(key="k")
     engine.start(once, 1, **({"more": {"a": 1}} if "a" in (given.get("more") or {}) else {}))
@@ -115,7 +115,9 @@ def test_what_differs_from_what_was_given_before_makes_another_start(
         engine.start(once, 1, **given)
 
 
-def test_the_same_start_of_an_exclusive_run_is_answered_while_another_run_has_what_it_had(engine: ol.Blocking) -> None:
+def test_the_same_start_of_an_exclusive_run_is_answered_while_another_run_has_what_it_had(
+    engine: ol.BlockingEngine,
+) -> None:
     once = alone.options(id="first")
     assert engine.start(once, "north").result() == "north"
     engine.start(stays_open, "north")

@@ -28,7 +28,7 @@ from typer.testing import CliRunner, Result
 
 from outlast.address import server_at
 from outlast.cli.app import app
-from outlast.client import Client, Finding
+from outlast.client import Engine, Finding
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.history.record import Entry
@@ -88,12 +88,12 @@ class Ward:
         return SqliteStore(self.file, durability="relaxed", commit="inline")
 
     @asynccontextmanager
-    async def desk(self, fault: Fault | None = None) -> AsyncIterator[Client]:
+    async def desk(self, fault: Fault | None = None) -> AsyncIterator[Engine]:
         """A desk in a process of its own: it advances nothing."""
         inner = self.open()
         store, faults = faulty(inner, fault)
         ledger = Ledger(store)
-        client = Client(ledger)
+        client = Engine(ledger)
         self.faults = faults
         try:
             yield client
@@ -107,7 +107,7 @@ class Ward:
                 self.bury()
 
     @asynccontextmanager
-    async def engine(self, **options: Any) -> AsyncIterator[Client]:
+    async def engine(self, **options: Any) -> AsyncIterator[Engine]:
         store = self.open()
         try:
             async with engine_over(store, **options) as client:
@@ -116,7 +116,7 @@ class Ward:
             await store.close()
 
     @asynccontextmanager
-    async def doomed(self, **options: Any) -> AsyncIterator[Client]:
+    async def doomed(self, **options: Any) -> AsyncIterator[Engine]:
         """An engine that is killed at the end."""
         inner = self.open()
         store, faults = faulty(inner)

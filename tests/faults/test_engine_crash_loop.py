@@ -296,11 +296,11 @@ async def crash_cancelled() -> None:
     await ol.gather(work("long", 500.0), flaky("again"), crash_endless_child("child"), ol.ask("Is anybody there?"))
 
 
-async def cancel(client: ol.Client) -> None:
+async def cancel(client: ol.Engine) -> None:
     await cancel_once(client, lambda event: isinstance(event, e.NodeCompleted))
 
 
-async def cancel_once(client: ol.Client, is_time: Callable[[Any], bool]) -> None:
+async def cancel_once(client: ol.Engine, is_time: Callable[[Any], bool]) -> None:
     """Cancel the run after such an event, unless somebody has: a second cancellation would stop its clean-up."""
     if any([isinstance(entry.event, e.CancelRequested) async for entry in client.events(RUN)]):
         return
@@ -311,7 +311,7 @@ async def cancel_once(client: ol.Client, is_time: Callable[[Any], bool]) -> None
             return
 
 
-async def cancel_by_force(client: ol.Client) -> None:
+async def cancel_by_force(client: ol.Engine) -> None:
     """Cancel the run again and again until it is over; it does not clean up."""
     async for entry in client.watch(RUN):
         if is_at_work(entry.event):
@@ -349,7 +349,7 @@ def crash_cleaned_up_plainly() -> None:
         work(f"undo {booked}").wait()
 
 
-async def cancel_at_work(client: ol.Client) -> None:
+async def cancel_at_work(client: ol.Engine) -> None:
     await cancel_once(client, is_at_work)
 
 
@@ -364,7 +364,7 @@ async def crash_retried() -> list[str]:
     return [first, second, await good_at_last("third"), await work("fourth")]
 
 
-async def retry(client: ol.Client) -> None:
+async def retry(client: ol.Engine) -> None:
     if (await client.get(RUN)).status == "failed":
         await client.retry(RUN, by="ann")
 
@@ -375,7 +375,7 @@ async def crash_held() -> list[str]:
     return [await work("before"), *await ol.gather(delicate("once"), work("beside", 0.1)), await work("after")]
 
 
-async def resume(client: ol.Client) -> None:
+async def resume(client: ol.Engine) -> None:
     if (await client.get(RUN)).held:
         await client.resume(RUN, by="ann")
 
@@ -418,7 +418,7 @@ async def crash_turned() -> list[Any]:
     return [*lines, many, heard, await crash_child("child"), await work("last"), await good_on(7)]
 
 
-async def turn(client: ol.Client) -> None:
+async def turn(client: ol.Engine) -> None:
     if (await client.get(RUN)).status != "failed":
         return
     match await client.newest(RUN):
@@ -455,7 +455,7 @@ async def crash_long_child(name: str) -> str:
     return await work(name, 60.0)
 
 
-async def turn_at_work(client: ol.Client) -> None:
+async def turn_at_work(client: ol.Engine) -> None:
     newest = await client.newest(RUN)
     begun = {
         entry.event.node
@@ -495,7 +495,7 @@ async def crash_waiting_successor(branch: int, left: int) -> str:
     return await work("done") if branch else await ol.ask("Is anybody there?")
 
 
-async def leave_children(client: ol.Client) -> None:
+async def leave_children(client: ol.Engine) -> None:
     children = [each.summary for each in (await client.list(ol.Query())).items if each.summary.run != RUN]
     count = Counter(child.status for child in children)
     if await client.newest(RUN) == 0:
@@ -513,7 +513,7 @@ async def crash_forked() -> list[Any]:
     return [*lines, many, await crash_child("child"), await work("last", 100.0)]
 
 
-async def fork(client: ol.Client) -> None:
+async def fork(client: ol.Engine) -> None:
     with suppress(AlreadyExists):
         await client.fork(RUN, "1/work", id="fork-1")
     with suppress(AlreadyExists):

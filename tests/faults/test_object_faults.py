@@ -248,7 +248,7 @@ def test_an_engine_behind_a_bad_line_ends_its_runs() -> None:
             chance.is_on = False
         await store.close()
 
-    async def resulting(engine: ol.Client, number: int) -> int:
+    async def resulting(engine: ol.Engine, number: int) -> int:
         handle = None
         while handle is None:
             with suppress(StoreError):

@@ -103,7 +103,7 @@ async def busy_helpers(helpers: int, seed: int) -> list[Any]:
 # --- rounds in this process --------------------------------------------------------------------------------------------
 
 
-async def _advance(client: ol.Client, helpers: int, seed: int) -> Any:
+async def _advance(client: ol.Engine, helpers: int, seed: int) -> Any:
     async with asyncio.timeout(600):
         handle = await client.start(busy_helpers.options(id=RUN), helpers, seed)
         return await handle.result()

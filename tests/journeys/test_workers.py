@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from outlast.client import Client
+from outlast.client import Engine
 from outlast.compose import open_store
 from outlast.history import events as e
 from outlast.history.ids import RunId
@@ -157,11 +157,11 @@ class Fleet:
 
         asyncio.run(started())
 
-    def ask(self, act: Callable[[Client], Any]) -> Any:
+    def ask(self, act: Callable[[Engine], Any]) -> Any:
         async def asked() -> Any:
             store = open_store(self.store)
             ledger = Ledger(store)
-            desk = Client(ledger)
+            desk = Engine(ledger)
             try:
                 return await act(desk)
             finally:
@@ -172,14 +172,14 @@ class Fleet:
         return asyncio.run(asked())
 
     def is_completed(self, *runs: str) -> bool:
-        async def look(desk: Client) -> bool:
+        async def look(desk: Engine) -> bool:
             found = [(await desk.get(RunId(run))).status for run in runs]
             return all(status is Status.COMPLETED for status in found)
 
         return bool(self.ask(look))
 
     def must_be_sound(self, *runs: str) -> None:
-        async def look(desk: Client) -> None:
+        async def look(desk: Engine) -> None:
             for run in runs:
                 proof = await verify(desk._store, RunId(run))
                 assert proof.is_sound, proof.violations
@@ -189,7 +189,7 @@ class Fleet:
     def stands(self, run: str) -> tuple[bool, bool, Status]:
         """Whether it is ready, whether somebody holds it, and its status."""
 
-        async def look(desk: Client) -> tuple[bool, bool, Status]:
+        async def look(desk: Engine) -> tuple[bool, bool, Status]:
             head = await desk._store.head(RunId(run))
             assert head is not None
             held = await desk._store.holding(RunId(run))
@@ -325,7 +325,7 @@ def test_thousands_of_runs_of_one_workflow_do_not_keep_another_waiting(local: Fl
     with local.worker("--concurrency", "4"):
         local.until(lambda: local.is_completed("zzz-1", "zzz-2"))
 
-        async def done(desk: Client) -> int:
+        async def done(desk: Engine) -> int:
             return len((await desk._store.search(Query(statuses=(Status.COMPLETED,), limit=5002))).items)
 
         assert local.ask(done) < 1000

@@ -61,7 +61,7 @@ class Stage:
         self._made = faults
         self._open: dict[int, tuple[Any, Any, Faults]] = {}
 
-    async def engine(self, **options: Any) -> ol.Client:
+    async def engine(self, **options: Any) -> ol.Engine:
         """An engine that works until it is closed, crashes, or the test ends."""
         opening = ol.open(self.file, **options)
         client = await opening.__aenter__()
@@ -69,12 +69,12 @@ class Stage:
         self._open[id(client)] = (opening, store, faults)
         return client
 
-    async def close(self, client: ol.Client) -> None:
+    async def close(self, client: ol.Engine) -> None:
         """Close it in good order."""
         opening, _, _ = self._open.pop(id(client))
         await opening.__aexit__(None, None, None)
 
-    async def crash(self, client: ol.Client) -> None:
+    async def crash(self, client: ol.Engine) -> None:
         """From now on nothing it does reaches the store, as if its process were dead; then it is cleared away."""
         opening, store, faults = self._open.pop(id(client))
         faults.is_dead = True
@@ -92,7 +92,7 @@ class Stage:
                 await opening.__aexit__(None, None, None)
         self._open.clear()
 
-    def faults(self, client: ol.Client) -> Faults:
+    def faults(self, client: ol.Engine) -> Faults:
         """The counter of an engine's calls to the store."""
         return self._open[id(client)][2]
 
@@ -113,11 +113,11 @@ class Stage:
     # --- looking
 
     @staticmethod
-    async def events(client: ol.Client, run: str) -> list[e.AnyEvent]:
+    async def events(client: ol.Engine, run: str) -> list[e.AnyEvent]:
         return [entry.event async for entry in client.events(run)]
 
     @staticmethod
-    async def until(client: ol.Client, run: str, is_it: type | Callable[[Any], bool], *, after: int = 0) -> Entry:
+    async def until(client: ol.Engine, run: str, is_it: type | Callable[[Any], bool], *, after: int = 0) -> Entry:
         """The first event after `after` that is of a type, or that fits."""
         async with aclosing(client.watch(run, after=after)) as entries:
             async for entry in entries:
@@ -126,14 +126,14 @@ class Stage:
         raise AssertionError(f"run {run} ended without it")
 
     @staticmethod
-    async def is_sound(client: ol.Client, run: str) -> bool:
+    async def is_sound(client: ol.Engine, run: str) -> bool:
         """Whether the log proves itself."""
         verification = await client.verify(run)
         assert not verification.violations, verification.violations
         return True
 
     @asynccontextmanager
-    async def working(self, **options: Any) -> AsyncIterator[ol.Client]:
+    async def working(self, **options: Any) -> AsyncIterator[ol.Engine]:
         client = await self.engine(**options)
         try:
             yield client

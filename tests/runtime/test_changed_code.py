@@ -78,7 +78,7 @@ async def crashed(stage: Any, world: World, old: Any, *params: Any, at: str = "p
     return handle.run
 
 
-async def held_with(engine: ol.Client, run: str) -> str:
+async def held_with(engine: ol.Engine, run: str) -> str:
     with pytest.raises(ol.RunHeld) as caught:
         await asyncio.wait_for(engine.result(run), PATIENCE)
     return str(caught.value)
@@ -322,7 +322,7 @@ CHANGES: dict[str, tuple[Flow, str, str]] = {
 }
 
 
-async def changed(stage: Any, change: str) -> tuple[World, ol.Client, str, dict[str, Any]]:
+async def changed(stage: Any, change: str) -> tuple[World, ol.Engine, str, dict[str, Any]]:
     """A run of the old code, and an engine that knows only the new code."""
     world = World()
     run = await crashed(stage, world, workflow(old_code(world)), 1)
@@ -611,7 +611,7 @@ def asking(prompt: str, kind: Any = int) -> Flow:
     return made
 
 
-async def asked(stage: Any, old: Flow, new: Flow) -> tuple[ol.Client, str]:
+async def asked(stage: Any, old: Flow, new: Flow) -> tuple[ol.Engine, str]:
     world = World()
     engine = await stage.engine()
     handle = await engine.start(workflow(old(world)), 1)
@@ -692,7 +692,7 @@ async def test_a_question_reworded_and_worded_back_is_answered_as_it_stands(stag
     assert await asyncio.wait_for(engine.result(run), PATIENCE) == "3"
 
 
-async def answered(stage: Any, new: Flow) -> tuple[ol.Client, str, dict[str, Any], World]:
+async def answered(stage: Any, new: Flow) -> tuple[ol.Engine, str, dict[str, Any], World]:
     world = World()
     engine = await stage.engine()
     handle = await engine.start(workflow(asking("How many?")(world)), 1)

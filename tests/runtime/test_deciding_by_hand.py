@@ -24,7 +24,7 @@ async def decided() -> str:
     return await decided_payment(7)
 
 
-async def held_inside(stage: Any) -> tuple[ol.Client, str]:
+async def held_inside(stage: Any) -> tuple[ol.Engine, str]:
     """A run whose owner died while it paid, and the engine that holds it."""
     engine = await stage.engine()
     handle = await engine.start(decided)

@@ -53,7 +53,7 @@ PLACES = ("loop", "loop with a timeout", "thread", "thread with a timeout")
 
 
 @asynccontextmanager
-async def unharmed(stage: Any, **options: Any) -> AsyncIterator[ol.Client]:
+async def unharmed(stage: Any, **options: Any) -> AsyncIterator[ol.Engine]:
     """An engine, in which another run completes after whatever was done to it."""
 
     @ol.node
@@ -103,7 +103,7 @@ def flow_of(node: Any) -> Any:
     return flow
 
 
-async def raised_by(engine: ol.Client, stage: Any, workflow: Any, *params: Any) -> BaseException:
+async def raised_by(engine: ol.Engine, stage: Any, workflow: Any, *params: Any) -> BaseException:
     """What the run of a workflow raises; its log is sound."""
     handle = await engine.start(workflow, *params)
     waiting = asyncio.ensure_future(handle.result())  # not pytest.raises: an error may be such that it cannot be shown

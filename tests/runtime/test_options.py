@@ -29,7 +29,7 @@ def shows(kind: str, option: str) -> Callable[[Any], Any]:
     return keep
 
 
-async def came_to(stage: Any, workflow: Any, *args: Any, **options: Any) -> tuple[Any, list[Any], ol.Client]:
+async def came_to(stage: Any, workflow: Any, *args: Any, **options: Any) -> tuple[Any, list[Any], ol.Engine]:
     engine = await stage.engine(**options)
     handle = await engine.start(workflow, *args)
     result = await asyncio.wait_for(handle.result(), SOON)
@@ -395,7 +395,7 @@ async def test_a_child_with_an_id_is_found_again_after_a_crash(stage: Any) -> No
     assert (await engine.get("mine")).parent == handle.run
 
 
-async def _is_there(engine: ol.Client, run: str) -> bool:
+async def _is_there(engine: ol.Engine, run: str) -> bool:
     until = time.monotonic() + SOON
     while time.monotonic() < until:
         try:

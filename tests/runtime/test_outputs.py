@@ -32,7 +32,7 @@ def hidden(folder: Path | str = ".") -> list[str]:
     return [name for name in names(folder) if name.startswith(".") and "~" in name]
 
 
-async def said(engine: ol.Client, run: str) -> list[tuple[str, str]]:
+async def said(engine: ol.Engine, run: str) -> list[tuple[str, str]]:
     await asyncio.sleep(0.3)  # lines are brought to the store a few times a second
     return [(line.logger, line.text) async for line in engine.lines(run)]
 

@@ -35,7 +35,7 @@ def kinds(events: list[e.AnyEvent]) -> list[str]:
     return [type(event).__name__ for event in events]
 
 
-async def paused(stage: Any, engine: ol.Client, run: str) -> None:
+async def paused(stage: Any, engine: ol.Engine, run: str) -> None:
     """Pause it and wait until it is."""
     await engine.pause(run, by="zoe", reason="lunch")
     await stage.until(engine, run, e.RunPaused)
@@ -43,7 +43,7 @@ async def paused(stage: Any, engine: ol.Client, run: str) -> None:
         await asyncio.sleep(0)
 
 
-async def gone_on(stage: Any, engine: ol.Client, run: str) -> Any:
+async def gone_on(stage: Any, engine: ol.Engine, run: str) -> Any:
     """Resume it, and what it returns."""
     result = await (await engine.resume(run)).result()
     assert await stage.is_sound(engine, run)

@@ -157,7 +157,7 @@ async def test_a_request_that_comes_as_a_run_is_given_back_is_obeyed(
 # --- others ask at the same time
 
 
-def amid(desk: ol.Client, what: Any, *, after: type | None = None) -> None:
+def amid(desk: ol.Engine, what: Any, *, after: type | None = None) -> None:
     """Do this when the desk has come to own a run, or has written an event of that type there, and not yet let go."""
     ledger = desk._ledger
     take_over = ledger.take_over
@@ -182,7 +182,7 @@ def amid(desk: ol.Client, what: Any, *, after: type | None = None) -> None:
     ledger.take_over = taken
 
 
-async def asking(stage: Any) -> tuple[ol.Client, ol.Client, str]:
+async def asking(stage: Any) -> tuple[ol.Engine, ol.Engine, str]:
     """Two desks without a worker, and a run that asks and that nobody advances."""
 
     @ol.workflow
@@ -293,7 +293,7 @@ async def test_of_two_who_have_a_run_go_back_at_once_one_is_told_and_the_other_h
 # --- runs that go on as others
 
 
-async def chained(stage: Any) -> tuple[ol.Client, str, str]:
+async def chained(stage: Any) -> tuple[ol.Engine, str, str]:
     """An engine, the first run of a chain and the last, which asks."""
 
     @ol.workflow

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import outlast as ol
-from outlast.client.facade import Client
+from outlast.client.facade import Engine
 from outlast.engine import unconfirmed_starts
 from outlast.engine.worker import Worker
 from outlast.errors import OutcomeUnknown, StoreError
@@ -57,7 +57,7 @@ class Stand:
         self.store = SlowStore()
         self.ledger = Ledger(self.store)
         self.worker = Worker(self.ledger, adopts=adopts)
-        self.client = Client(self.ledger, self.worker)
+        self.client = Engine(self.ledger, self.worker)
         self.ledger.listen(self.worker.hear)
 
     def starting(self) -> asyncio.Task[Any]:

@@ -958,7 +958,7 @@ class Guest(pydantic.BaseModel):
     visits: list[Visit] = []
 
 
-async def asked(stage: Any, kind: Any = int) -> tuple[ol.Client, Any]:
+async def asked(stage: Any, kind: Any = int) -> tuple[ol.Engine, Any]:
     @ol.workflow
     async def flow() -> str:
         return repr(await ol.ask("How many?", kind))

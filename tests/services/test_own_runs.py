@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import outlast as ol
-from outlast.client.facade import Client
+from outlast.client.facade import Engine
 from outlast.engine import claimer
 from outlast.engine.claimer import Claimer
 from outlast.engine.worker import Worker
@@ -59,7 +59,7 @@ class Bench:
         self.store = MemoryStore(memory)
         self.ledger = Ledger(self.store)
         self.worker = Worker(self.ledger, adopts=False)
-        self.client = Client(self.ledger, self.worker)
+        self.client = Engine(self.ledger, self.worker)
         self.claimer = Claimer(self.worker)
         self.ledger.listen(self.worker.hear)
 
@@ -118,7 +118,7 @@ def test_a_run_that_ended_elsewhere_is_left_out() -> None:
         async with bench(memory) as here:
             handle = await here.client.start(own_question)
             await here.rest(handle.run)
-            other = Client(Ledger(MemoryStore(memory)))
+            other = Engine(Ledger(MemoryStore(memory)))
             await other.cancel(handle.run)
             await until(lambda: here.worker.own == set())
 

@@ -154,9 +154,9 @@ async def people_and_time() -> None:
 
 async def desk() -> None:
     async with ol.open("runs.db") as engine:
-        assert_type(engine, ol.Client)
+        assert_type(engine, ol.Engine)
         handle = await engine.start(child, 1)
-        assert_type(handle, ol.Handle[str])
+        assert_type(handle, ol.RunHandle[str])
         assert_type(await handle.result(), str)
         assert_type(await (await engine.start(plain.options(id="a"), number=1)).result(), list[float])
         assert_type(await engine.get(handle.run), ol.Summary)
@@ -168,8 +168,8 @@ def blocking() -> None:
     assert_type(ol.run(child, 1), str)
     assert_type(ol.run(plain, number=1), list[float])
     with ol.open() as engine:
-        assert_type(engine, ol.Blocking)
-        assert_type(engine.start(child, 1), ol.BlockingHandle[str])
+        assert_type(engine, ol.BlockingEngine)
+        assert_type(engine.start(child, 1), ol.BlockingRunHandle[str])
         assert_type(engine.start(child, 1).result(), str)
 
 

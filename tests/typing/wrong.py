@@ -48,7 +48,7 @@ async def verbs() -> None:
     await ol.approve()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 
 
-async def desk(engine: ol.Client) -> None:
+async def desk(engine: ol.Engine) -> None:
     await engine.start(child, "x")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     await engine.start(child)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     count.fn("x")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

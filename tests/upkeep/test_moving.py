@@ -13,7 +13,7 @@ import pytest
 
 import outlast as ol
 from outlast.address import place_of
-from outlast.client import Client
+from outlast.client import Engine
 from outlast.compose import open_both, open_store
 from outlast.errors import AlreadyExists, InvalidInput, NotAllowed, StoreError
 from outlast.history.ids import RunId, WorkerId
@@ -94,7 +94,7 @@ async def moved_parent_of_long(name: str) -> str:
 # --- two stores
 
 
-async def waiting(desk: Client, run: RunId) -> None:
+async def waiting(desk: Engine, run: RunId) -> None:
     while (await desk.get(run)).status is not Status.WAITING:
         await asyncio.sleep(0.01)
 
@@ -108,7 +108,7 @@ async def copied(here: str, there: str, *runs: str, force: bool = False) -> list
 
 
 @asynccontextmanager
-async def at_work(address: str) -> AsyncIterator[Client]:
+async def at_work(address: str) -> AsyncIterator[Engine]:
     store = open_store(address)
     try:
         async with engine_over(store) as engine:
@@ -142,7 +142,7 @@ async def half_way(address: str, run: str = "story") -> None:
         await waiting(engine, RunId(run))
 
 
-async def answered(engine: Client, run: str) -> str:
+async def answered(engine: Engine, run: str) -> str:
     """Answer what a run asks, as soon as it does, and wait for its end."""
     while not await engine.questions(RunId(run)):
         await asyncio.sleep(0.01)
@@ -216,7 +216,7 @@ def test_all_runs_arrive_as_they_were(sqlite: str, other: str) -> None:
             await engine.jump(RunId("branched"), "moved_step", by="a person")
             await waiting(engine, RunId("branched"))
         store = open_store(sqlite)
-        desk = Client(Ledger(store))
+        desk = Engine(Ledger(store))
         await desk.pause(RunId("paused"), reason="for lunch")
         await desk.start(moved_quick.options(id="created"), "created")
         await desk.leave()
@@ -246,7 +246,7 @@ def test_all_runs_arrive_as_they_were(sqlite: str, other: str) -> None:
     asyncio.run(asyncio.wait_for(journey(), 60))
 
 
-async def started(engine: Client, workflow: ol.Workflow, run: str) -> RunId:  # type: ignore[type-arg]
+async def started(engine: Engine, workflow: ol.Workflow, run: str) -> RunId:  # type: ignore[type-arg]
     arguments = () if workflow is moved_failing else (run,)
     await engine.start(workflow.options(id=run), *arguments)
     return RunId(run)
@@ -474,7 +474,7 @@ def test_a_copy_that_dies_at_any_call_is_given_again_and_completes(
         stores = {"here": here, "there": there}
         stores[place], faults = faulty(stores[place], fault)
         ledgers = [Ledger(store) for store in stores.values()]
-        desks = [Client(ledger) for ledger in ledgers]
+        desks = [Engine(ledger) for ledger in ledgers]
         try:
             pair = (stores["here"], stores["there"])
             [_ async for _ in copy_runs(desks[0], desks[1], pair, [RunId("story")], place=place_of(target))]

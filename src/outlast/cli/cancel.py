@@ -10,7 +10,7 @@ import typer
 from outlast.cli.console import notice, write_bytes, write_json
 from outlast.cli.entrypoint import MISUSED, SOUND, carry_out
 from outlast.cli.options import ByOption, Reply, ReplyOption, RunsArgument, StoreOption, settings_of, whoever
-from outlast.client import Client, Summary
+from outlast.client import Engine, Summary
 from outlast.compose import open_desk
 from outlast.errors import NotAllowed
 from outlast.history.ids import RunId
@@ -62,7 +62,7 @@ async def found_runs(settings: Settings, names: Sequence[str]) -> list[RunId]:
         return list(dict.fromkeys([await desk.find(name) for name in names]))
 
 
-async def _tell(desk: Client, run: RunId, reply: Reply) -> None:
+async def _tell(desk: Engine, run: RunId, reply: Reply) -> None:
     summary = await desk.get(run)
     if reply is Reply.JSON:
         write_json({"run": run, "status": summary.status})

@@ -17,7 +17,7 @@ from outlast.cli.entrypoint import SOUND, VIOLATED, carry_out
 from outlast.cli.options import AppOption, Form, FormOption, StoreOption, settings_of
 from outlast.cli.progress import Ticker
 from outlast.cli.texts import COLOURS, counted, plain
-from outlast.client import Client, Diagnosis, Finding
+from outlast.client import Diagnosis, Engine, Finding
 from outlast.compose import open_desk
 from outlast.errors import InvalidInput, NotFound, OutlastError
 from outlast.history.ids import RunId
@@ -110,7 +110,7 @@ async def _visits(
     return VIOLATED if ill else SOUND
 
 
-async def _visited(desk: Client, run: RunId, fix: bool, dry_run: bool, blobs: bool) -> Visit | None:
+async def _visited(desk: Engine, run: RunId, fix: bool, dry_run: bool, blobs: bool) -> Visit | None:
     try:
         visit = Visit(await desk.diagnose(run, blobs=blobs))
     except NotFound:
@@ -128,7 +128,7 @@ async def _visited(desk: Client, run: RunId, fix: bool, dry_run: bool, blobs: bo
     return visit
 
 
-async def _runs(desk: Client, wanted: list[RunId], everything: bool) -> AsyncIterator[RunId]:
+async def _runs(desk: Engine, wanted: list[RunId], everything: bool) -> AsyncIterator[RunId]:
     if wanted:
         for run in wanted:
             yield run

@@ -16,7 +16,7 @@ from outlast.cli.event_format import details, place
 from outlast.cli.json_views import event_shape
 from outlast.cli.options import Output, OutputOption, StoreOption, settings_of
 from outlast.cli.times import local
-from outlast.client import Client, Entry, Interval
+from outlast.client import Engine, Entry, Interval
 from outlast.compose import open_desk
 from outlast.errors import Damaged, InvalidInput
 from outlast.history.ids import RunId
@@ -96,7 +96,7 @@ async def _events(settings: Settings, name: str, wanted: Wanted, output: Output)
 class Seen:
     """The events there are, and then those to come."""
 
-    def __init__(self, desk: Client, run: RunId, wanted: Wanted) -> None:
+    def __init__(self, desk: Engine, run: RunId, wanted: Wanted) -> None:
         self._desk, self._run, self._wanted = desk, run, wanted
         self._last = wanted.after
 
@@ -114,7 +114,7 @@ class Seen:
                 yield entry
 
 
-async def _current(desk: Client, run: RunId) -> tuple[Interval, ...]:
+async def _current(desk: Engine, run: RunId) -> tuple[Interval, ...]:
     """What the current branch sees; a log whose branches do not read is shown without them."""
     try:
         return await desk.lineage(run)

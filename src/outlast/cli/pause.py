@@ -12,7 +12,7 @@ from outlast.cli.console import notice, write_bytes, write_json
 from outlast.cli.entrypoint import MISUSED, SOUND, carry_out
 from outlast.cli.options import ByOption, Reply, ReplyOption, RunsArgument, StoreOption, settings_of, whoever
 from outlast.cli.outcome import where_of
-from outlast.client import Client, Summary
+from outlast.client import Engine, Summary
 from outlast.compose import open_desk
 from outlast.errors import NotAllowed
 from outlast.history.ids import RunId
@@ -57,7 +57,7 @@ async def _pause(settings: Settings, names: Sequence[str], reason: str, by: str,
     return code
 
 
-async def _tell(desk: Client, run: RunId, reply: Reply, where: str) -> None:
+async def _tell(desk: Engine, run: RunId, reply: Reply, where: str) -> None:
     summary = await desk.get(run)
     if reply is Reply.JSON:
         write_json({"run": run, "status": summary.status})

@@ -20,7 +20,7 @@ from outlast.cli.json_views import run_shape
 from outlast.cli.options import Output, OutputOption, StoreOption, settings_of
 from outlast.cli.texts import COLOURS, about, counted, cropped, plain, short_ids
 from outlast.cli.times import parse_time, span
-from outlast.client import Client, Page, Query, Summary
+from outlast.client import Engine, Page, Query, Summary
 from outlast.compose import open_desk
 from outlast.errors import InvalidInput
 from outlast.lifecycle.status import Status, parse_status
@@ -100,7 +100,7 @@ async def _ps(
     query: Query,
     wanted: Wanted,
     times: tuple[str | None, str | None],
-    show: Callable[[Client, Query, Wanted, int], Awaitable[None]],
+    show: Callable[[Engine, Query, Wanted, int], Awaitable[None]],
 ) -> int:
     async with open_desk(settings, readonly=True) as desk:
         now = await desk.now()
@@ -136,7 +136,7 @@ def _status(name: str) -> Status:
         raise InvalidInput(f"{refusal}, {HELD}") from None
 
 
-async def _show(desk: Client, query: Query, wanted: Wanted, now: int, *, limit: int | None, output: Output) -> None:
+async def _show(desk: Engine, query: Query, wanted: Wanted, now: int, *, limit: int | None, output: Output) -> None:
     runs: list[Summary] = []
     shown, following = 0, ""
     async for page in _pages(desk, query, wanted, limit):
@@ -154,7 +154,7 @@ async def _show(desk: Client, query: Query, wanted: Wanted, now: int, *, limit: 
         _remark(shown, following, f"there {are} more", is_filtered=query != Query(limit=query.limit))
 
 
-async def _pages(desk: Client, query: Query, wanted: Wanted, limit: int | None) -> AsyncIterator[Page]:
+async def _pages(desk: Engine, query: Query, wanted: Wanted, limit: int | None) -> AsyncIterator[Page]:
     """Pages until there are no more, or `limit` runs."""
     left = limit
     while left is None or left > 0:
@@ -166,7 +166,7 @@ async def _pages(desk: Client, query: Query, wanted: Wanted, limit: int | None) 
         query = msgspec.structs.replace(query, after=page.next)
 
 
-async def _page(desk: Client, query: Query, wanted: Wanted, size: int) -> Page:
+async def _page(desk: Engine, query: Query, wanted: Wanted, size: int) -> Page:
     """At most `size` runs. No store knows held runs from others that failed: those are told apart here, out of more of them;
     and if that were too many, it is asked again for only so many, so that the next page begins where this one ends."""
     if wanted.held is None:
@@ -189,7 +189,7 @@ def _remark(shown: int, following: str, more: str, *, is_filtered: bool) -> None
         notice("no run matches" if is_filtered else "the store holds no runs yet")
 
 
-async def _watch(desk: Client, query: Query, wanted: Wanted, _: int, *, limit: int, output: Output) -> None:
+async def _watch(desk: Engine, query: Query, wanted: Wanted, _: int, *, limit: int, output: Output) -> None:
     """The list, again and again, as much of it as the screen holds. Ctrl+C is how it ends, and no interruption."""
     console = screen()
     if output is not Output.TABLE:

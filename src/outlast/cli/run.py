@@ -18,7 +18,7 @@ from outlast.cli.outcome import Outcome, outcome, report
 from outlast.cli.parameters import Called, read_parameters
 from outlast.cli.signals import Interruption
 from outlast.cli.waiting import Attendant, Manner
-from outlast.client import Client
+from outlast.client import Engine
 from outlast.errors import InvalidInput
 from outlast.history.ids import RunId
 from outlast.lifecycle.status import TERMINAL, Status
@@ -96,7 +96,7 @@ def working(settings: Settings) -> Any:
 
 
 async def see_through(
-    desk: Client, run: RunId, workflow: Workflow[..., Any], manner: Manner, interruption: Interruption
+    desk: Engine, run: RunId, workflow: Workflow[..., Any], manner: Manner, interruption: Interruption
 ) -> Outcome:
     """Wait for the end of a run, or until it is paused or a person has to decide. Raises only what is no end of the run."""
     attendant = Attendant(desk, run, manner)
@@ -112,7 +112,7 @@ async def see_through(
 
 
 async def _attended(
-    desk: Client, attendant: Attendant, workflow: Workflow[..., Any], interruption: Interruption
+    desk: Engine, attendant: Attendant, workflow: Workflow[..., Any], interruption: Interruption
 ) -> Any:
     """What the run returned, or None if it has not ended: it is paused, or goes on elsewhere."""
     result = asyncio.create_task(attendant.result(workflow))

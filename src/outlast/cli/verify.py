@@ -16,7 +16,7 @@ from outlast.cli.json_views import verification_shape
 from outlast.cli.options import Output, OutputOption, StoreOption, settings_of
 from outlast.cli.progress import Ticker
 from outlast.cli.texts import counted, cropped, plain, short_ids
-from outlast.client import Client, Verification
+from outlast.client import Engine, Verification
 from outlast.compose import open_desk, read_key
 from outlast.errors import InvalidInput, NotFound
 from outlast.history.ids import RunId
@@ -66,7 +66,7 @@ async def _verify(settings: Settings, names: list[str], key: bytes, blobs: bool,
         return await _report(_verifications(desk, wanted or None, blobs), output)
 
 
-async def _verifications(desk: Client, wanted: list[RunId] | None, blobs: bool) -> AsyncIterator[Verification]:
+async def _verifications(desk: Engine, wanted: list[RunId] | None, blobs: bool) -> AsyncIterator[Verification]:
     """One after the other, with a line that says how far we are."""
     ticker = Ticker()
     done = 0
@@ -87,7 +87,7 @@ async def _verifications(desk: Client, wanted: list[RunId] | None, blobs: bool) 
         ticker.clear()
 
 
-async def _runs(desk: Client, wanted: list[RunId] | None) -> AsyncIterator[RunId]:
+async def _runs(desk: Engine, wanted: list[RunId] | None) -> AsyncIterator[RunId]:
     if wanted is not None:
         for run in wanted:
             yield run

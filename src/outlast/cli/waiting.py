@@ -15,7 +15,7 @@ from outlast.cli.options import Reply
 from outlast.cli.outcome import where_of
 from outlast.cli.questions import how_to_answer
 from outlast.cli.run_view import Tally, caught_up
-from outlast.client import Client, Query
+from outlast.client import Engine, Query
 from outlast.errors import InvalidInput, NotAsked, NotFound, RunGone
 from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
@@ -48,7 +48,7 @@ class Manner(msgspec.Struct, frozen=True):
 class Attendant:
     """Attends one run, and its successors if it has some."""
 
-    def __init__(self, desk: Client, run: RunId, manner: Manner) -> None:
+    def __init__(self, desk: Engine, run: RunId, manner: Manner) -> None:
         self.tally = Tally(run)
         self._desk = desk
         self._manner = manner

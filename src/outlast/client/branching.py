@@ -15,7 +15,7 @@ import msgspec
 
 from outlast.client import branch_plans
 from outlast.client.branch_plans import Plan
-from outlast.client.handle import Handle
+from outlast.client.handle import RunHandle
 from outlast.client.recovery import Healer
 from outlast.engine.branch_requests import turn_as_requested
 from outlast.engine.completion import created_of
@@ -56,7 +56,7 @@ class GoingBack(Healer):
         by: str = "",
         reason: str = "",
         children: Children = "cancel",
-    ) -> Handle[Any]:
+    ) -> RunHandle[Any]:
         """Go back to an event by its number, to before a node or a question by its name, or to the `start`, and go on from
         there as a new branch. At a node, `inputs` replaces some of what the code calls it with, and `output` what it
         returned. `children` that were started in the part that is left are cancelled, or kept: then they go on, and the run
@@ -66,7 +66,7 @@ class GoingBack(Healer):
 
     async def rewind(
         self, run: RunId, nodes: int = 1, *, by: str = "", reason: str = "", children: Children = "cancel"
-    ) -> Handle[Any]:
+    ) -> RunHandle[Any]:
         """Go back over the last completed nodes and do them again, as a new branch. `children`: see `jump`."""
         return await self._turn(
             run, "rewind", branch_plans.leaving(branch_plans.back(nodes, by=by, reason=reason), children)
@@ -81,7 +81,7 @@ class GoingBack(Healer):
 
     async def activate(
         self, run: RunId, branch: int, *, by: str = "", reason: str = "", children: Children = "cancel"
-    ) -> Handle[Any]:
+    ) -> RunHandle[Any]:
         """Go on from the end of an older branch, as a new one. `children`: see `jump`."""
         (by, reason), head = branch_plans.signed(by, reason), await self._head(run)
         if branch == head.branch:
@@ -94,7 +94,7 @@ class GoingBack(Healer):
 
     async def fork(
         self, run: RunId, at: str | int | None = None, *, id: str | None = None, title: str = "", by: str = ""
-    ) -> Handle[Any]:
+    ) -> RunHandle[Any]:
         """A new run that has the history of this one up to an event, a node or a question, and goes on by itself. Without a
         place it is forked where it stands, or, if it is over, from the last thing it did."""
         fork = checked_run(words("id", id)) if id else self._ledger.new_run_id()
@@ -117,7 +117,7 @@ class GoingBack(Healer):
 
     # --- how
 
-    async def _turn(self, run: RunId, verb: Verb, plan: Plan) -> Handle[Any]:
+    async def _turn(self, run: RunId, verb: Verb, plan: Plan) -> RunHandle[Any]:
         """Open a branch, or have the owner of the run open it; returns when it is open."""
         created = await created_of(self._store, run)
         workflow = find_workflow(created, self._apps) if self._worker is not None else None

@@ -14,7 +14,7 @@ from typing import Any
 from outlast.client import branch_plans
 from outlast.client.branch_plans import signed
 from outlast.client.branching import PATIENCE, GoingBack
-from outlast.client.handle import Handle
+from outlast.client.handle import RunHandle
 from outlast.engine import pausing
 from outlast.engine.completion import created_of, gone_on_as, newest_of
 from outlast.errors import Claimed, Damaged, NotAllowed, Overtaken, RunGone
@@ -116,7 +116,7 @@ class Steering(GoingBack):
         if self._worker is not None:
             await pausing.drain(self._worker)
 
-    async def resume(self, run: RunId, *, by: str = "", force: bool = False) -> Handle[Any]:
+    async def resume(self, run: RunId, *, by: str = "", force: bool = False) -> RunHandle[Any]:
         """Go on with a run that was interrupted, is paused or held, or failed and is recoverable, or with the one that it
         goes on as by now: what was in flight or failed last gets another attempt. If nodes completed after the failure, such
         as what undid something, it is refused unless by `force`: their effects stay."""
@@ -138,7 +138,7 @@ class Steering(GoingBack):
         by: str = "",
         reason: str = "",
         children: Children = "cancel",
-    ) -> Handle[Any]:
+    ) -> RunHandle[Any]:
         """Do a node again and go on from there: the one that is named, or that which the run failed of. A failed one gets
         another attempt where it is, one that completed is done again on a new branch. `feedback` is given to the node.
         `children`: see `jump`."""
@@ -180,7 +180,7 @@ class Steering(GoingBack):
         *,
         force: bool,
         children: Children = "cancel",
-    ) -> Handle[Any]:
+    ) -> RunHandle[Any]:
         by, created = words("by", by), await created_of(self._store, run)
         workflow = find_workflow(created, self._apps) if self._worker is not None else None
         verb: Verb = "resume" if node is None else "retry"
@@ -230,7 +230,7 @@ class Steering(GoingBack):
             if theirs is not None:
                 await self._must_not_undo(child, theirs)
 
-    async def _revived(self, run: RunId, revival: Revival, by: str, children: Children = "cancel") -> Handle[Any]:
+    async def _revived(self, run: RunId, revival: Revival, by: str, children: Children = "cancel") -> RunHandle[Any]:
         """Set children going again, and have their parent wait for them. In this order: whoever dies in between leaves
         children whose end is found when somebody goes on with the parent."""
         for child in revival.children:

@@ -13,7 +13,7 @@ import msgspec
 from outlast.client.answer_check import must_fit
 from outlast.client.branching import PATIENCE
 from outlast.client.exclusive import marks_of
-from outlast.client.handle import Handle
+from outlast.client.handle import RunHandle
 from outlast.client.idempotency import mean_the_same
 from outlast.client.questions import not_open, open_question, questions_of
 from outlast.client.versions import Versions
@@ -55,7 +55,7 @@ POLL = 1.0
 _ANY = codec_for(Any)
 
 
-class Client(Versions):
+class Engine(Versions):
     """The desk. With a `worker` it advances runs itself; without one, what it starts waits for a worker elsewhere."""
 
     def __init__(
@@ -68,7 +68,7 @@ class Client(Versions):
 
     # --- starting
 
-    async def start(self, workflow: Workflow[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
+    async def start(self, workflow: Workflow[P, R], /, *args: P.args, **kwargs: P.kwargs) -> RunHandle[R]:
         """Start a run; it is durable when this returns. `workflow.options(id=…, key=…)` makes that idempotent."""
         if not isinstance(workflow, Workflow):
             raise InvalidInput(f"{workflow!r} is not a workflow: decorate the function with @workflow")
@@ -101,13 +101,13 @@ class Client(Versions):
                 await self._start_alone(run, created)
             elif self._worker is not None and self._worker.room:
                 await self._worker.start(run, workflow, created, packed.args, packed.kwargs)
-                return Handle(self, run, workflow)
+                return RunHandle(self, run, workflow)
             else:
                 await self._ledger.create_ready(run, created)
         except AlreadyExists:
             await self._must_be_the_same(run, created, workflow)
         self._take_on(run)
-        return Handle(self, run, workflow)
+        return RunHandle(self, run, workflow)
 
     async def _start_alone(self, run: RunId, created: e.RunCreated) -> None:
         """A run that must have something for itself: it begins only after nobody else was seen to have it."""
@@ -147,10 +147,10 @@ class Client(Versions):
         name = f"key {asked.key!r}" if asked.key else f"id {run}"
         raise AlreadyExists(f"there is a run under {name} already, {what}: choose another, or ask for the same")
 
-    async def handle(self, run: str) -> Handle[Any]:
+    async def handle(self, run: str) -> RunHandle[Any]:
         """The handle of a run that is there."""
         found = await self.find(run)
-        return Handle(self, found)
+        return RunHandle(self, found)
 
     # --- waiting for it
 

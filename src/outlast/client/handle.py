@@ -13,24 +13,24 @@ from outlast.lifecycle.summary import Summary
 from outlast.values.tracebacks import folded
 
 if TYPE_CHECKING:
-    from outlast.client.facade import Client
+    from outlast.client.facade import Engine
     from outlast.functions.decorators import Workflow
     from outlast.lifecycle.narrative import Story
 
 R = TypeVar("R")
 
 
-class Handle(Generic[R]):
+class RunHandle(Generic[R]):
     """One run. `run` is its id, which is all that is needed to find it again."""
 
-    def __init__(self, client: Client, run: RunId, workflow: Workflow[..., Any] | None = None) -> None:
+    def __init__(self, client: Engine, run: RunId, workflow: Workflow[..., Any] | None = None) -> None:
         self.run = run
         self._client = client
         self._workflow = workflow
         self._seen: Summary | None = None
 
     async def result(self, *, timeout: Seconds | None = None) -> R:
-        """What the workflow returned, once it has; see `Client.result`."""
+        """What the workflow returned, once it has; see `Engine.result`."""
         try:
             return await self._client.result(self.run, workflow=self._workflow, timeout=timeout)  # type: ignore[no-any-return]
         except Exception as error:
@@ -58,7 +58,7 @@ class Handle(Generic[R]):
         await self._client.pause(self.run, by=by, reason=reason)
 
     async def answer(self, value: Any, *, interaction: str | None = None, by: str = "") -> RunId:
-        """Answer what it asks; see `Client.answer`."""
+        """Answer what it asks; see `Engine.answer`."""
         return await self._client.answer(self.run, value, interaction=interaction, by=by)
 
     def __repr__(self) -> str:

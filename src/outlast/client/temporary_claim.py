@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec import Struct, field
 
 from outlast.client.exclusive import must_be_free
-from outlast.client.handle import Handle
+from outlast.client.handle import RunHandle
 from outlast.client.notifications import News
 from outlast.client.reader import Reader
 from outlast.engine.completion import PAUSES, cancel, cancel_left, created_of, end_as_asked, newest_of, open_children
@@ -29,7 +29,7 @@ from outlast.lifecycle.status import Status
 from outlast.store import Claim
 
 if TYPE_CHECKING:
-    from outlast.client.facade import Client
+    from outlast.client.facade import Engine
     from outlast.functions.decorators import Workflow
 
 TRIES, SOON = 100, 0.02
@@ -180,8 +180,8 @@ class Owner(Reader):
         if self._worker is not None:
             self._worker.take_on(run)
 
-    def _handle(self, run: RunId, workflow: Workflow[..., Any] | None) -> Handle[Any]:
-        return Handle(cast("Client", self), run, workflow)
+    def _handle(self, run: RunId, workflow: Workflow[..., Any] | None) -> RunHandle[Any]:
+        return RunHandle(cast("Engine", self), run, workflow)
 
     @property
     def worker_id(self) -> str:

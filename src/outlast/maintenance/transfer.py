@@ -16,7 +16,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from outlast.client import Client, Query
+from outlast.client import Engine, Query
 from outlast.engine.completion import child_of, created_of, ending_of, open_children
 from outlast.errors import Conflict, Damaged, NotAllowed, NotFound
 from outlast.history import events as e
@@ -46,8 +46,8 @@ class Moved(Struct, frozen=True):
 
 
 async def copy_runs(
-    source: Client,
-    target: Client,
+    source: Engine,
+    target: Engine,
     stores: tuple[Store, Store],
     runs: list[RunId] | None,
     *,
@@ -81,8 +81,8 @@ class _Move:
 
     def __init__(
         self,
-        source: Client,
-        target: Client,
+        source: Engine,
+        target: Engine,
         stores: tuple[Store, Store],
         key: bytes,
         done: set[RunId],

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from outlast.client import Client
+from outlast.client import Engine
 from outlast.engine.completion import ending_of
 from outlast.engine.requests import DIVERGED
 from outlast.errors import NotAllowed, NotAsked, OutlastError, RunGone, StoreError
@@ -49,7 +49,7 @@ UNANSWERED: Final = object()
 
 Answers: TypeAlias = Mapping[str, Any] | Callable[[Question], Any]
 """By the id or the prompt of a question, or by a function."""
-Guest: TypeAlias = Callable[[Client], Awaitable[None]]
+Guest: TypeAlias = Callable[[Engine], Awaitable[None]]
 
 
 class Stuck(Exception):
@@ -69,7 +69,7 @@ class BadAnswer(Exception):
 
 @asynccontextmanager
 async def attended(
-    client: Client, inner: Store, answers: Answers, guest: Guest | None, *, resumes: bool
+    client: Engine, inner: Store, answers: Answers, guest: Guest | None, *, resumes: bool
 ) -> AsyncIterator[asyncio.Future[None]]:
     """People around the runs of a store. What is yielded has an error when one of them does not know what to do."""
     attendant = _Attendant(client, inner, answers, resumes)
@@ -87,7 +87,7 @@ async def attended(
 class _Attendant:
     """Does what people do about news."""
 
-    def __init__(self, client: Client, inner: Store, answers: Answers, resumes: bool) -> None:
+    def __init__(self, client: Engine, inner: Store, answers: Answers, resumes: bool) -> None:
         self._client = client
         self._inner = inner
         self._answers = answers
@@ -154,7 +154,7 @@ class _Attendant:
             await self._client.resume(run, by="a test")
 
 
-async def _visit(client: Client, guest: Guest) -> None:
+async def _visit(client: Engine, guest: Guest) -> None:
     while True:
         with suppress(OutlastError):
             await guest(client)

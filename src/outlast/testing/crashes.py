@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 
 from msgspec import Struct
 
-from outlast.client import Client
+from outlast.client import Engine
 from outlast.errors import OutlastError
 from outlast.functions.decorators import Workflow
 from outlast.history import events as e
@@ -142,7 +142,7 @@ class CrashLoop:
             raise Difference(str(stuck), stuck.run) from None
         return True
 
-    async def _act(self, client: Client, inner: Store) -> None:
+    async def _act(self, client: Engine, inner: Store) -> None:
         """What every process does: start the run, or find it; answer what it asks; wait until everything is over."""
         story, patience = self.story, Patience(inner, lambda: self._processes.attempting)
         await client.start(story.workflow.options(id=RUN), *story.args, **story.kwargs)
