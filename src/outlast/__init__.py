@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from outlast.client import BlockingEngine, BlockingRunHandle, Engine, Query, RunHandle, Summary
+    from outlast.client import BlockingEngine, BlockingRunHandle, Engine, RunFilter, RunHandle, RunSummary
     from outlast.compose import connect, open, run
     from outlast.definition.retry import Retry
     from outlast.errors import (
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from outlast.functions.decorators import Node, Workflow, node, workflow
     from outlast.functions.mapping import map
     from outlast.functions.verbs import Won, approve, ask, continue_as, gather, now, race, random, sleep, step, uuid
-    from outlast.lifecycle.status import Status
+    from outlast.lifecycle.status import RunStatus
     from outlast.values.secrets import Secret, register_source
 
 __version__ = "0.1.0"
@@ -67,15 +67,15 @@ _ROOMS = {
     "NotImportable": "outlast.errors",
     "NotStorable": "outlast.errors",
     "OutlastError": "outlast.errors",
-    "Query": "outlast.client",
+    "RunFilter": "outlast.client",
     "NotAllowed": "outlast.errors",
     "Rejected": "outlast.errors",
     "Retry": "outlast.definition.retry",
     "Secret": "outlast.values.secrets",
-    "Status": "outlast.lifecycle.status",
+    "RunStatus": "outlast.lifecycle.status",
     "StillRunning": "outlast.errors",
     "StoreError": "outlast.errors",
-    "Summary": "outlast.client",
+    "RunSummary": "outlast.client",
     "Unawaited": "outlast.errors",
     "Won": "outlast.functions.verbs",
     "Workflow": "outlast.functions.decorators",
@@ -124,19 +124,19 @@ __all__ = [
     "NotImportable",
     "NotStorable",
     "OutlastError",
-    "Query",
     "Rejected",
     "Retry",
     "RunCancelled",
     "RunDiverged",
+    "RunFilter",
     "RunGone",
     "RunHandle",
     "RunHeld",
+    "RunStatus",
+    "RunSummary",
     "Secret",
-    "Status",
     "StillRunning",
     "StoreError",
-    "Summary",
     "Unawaited",
     "Won",
     "Workflow",

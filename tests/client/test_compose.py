@@ -9,7 +9,7 @@ import pytest
 
 import outlast as ol
 from outlast.address import blobs_beside
-from outlast.client import Query
+from outlast.client import RunFilter
 from outlast.compose import default_store, open_desk, open_settled, open_store, read_key
 from outlast.errors import InvalidInput, StoreError, StoreUnusable
 from outlast.history.events import InteractionRequested
@@ -176,9 +176,9 @@ def test_one_opening_is_entered_once_at_a_time_by_those_who_await(tmp_path: Path
         async with opening as engine:
             with pytest.raises(InvalidInput, match="open already"):
                 await opening.__aenter__()
-            assert (await engine.list(Query())).items == ()
+            assert (await engine.list(RunFilter())).items == ()
         async with opening as engine:
-            assert (await engine.list(Query())).items == ()
+            assert (await engine.list(RunFilter())).items == ()
 
     asyncio.run(scene())
 
@@ -219,9 +219,9 @@ def test_paths_that_cannot_be_are_unusable(address: str) -> None:
 def test_the_desk_closes_its_store() -> None:
     async def scene() -> None:
         async with open_desk("x.db") as desk:
-            assert (await desk.list(Query())).items == ()
+            assert (await desk.list(RunFilter())).items == ()
         async with open_desk("x.db", readonly=True) as desk:
-            assert (await desk.list(Query())).items == ()
+            assert (await desk.list(RunFilter())).items == ()
 
     asyncio.run(scene())
 

@@ -17,7 +17,7 @@ from outlast.ledger.reading import head_of, lineage_of, state_of, told
 from outlast.lifecycle import decide
 from outlast.lifecycle.actions import VERBS, Verb, allowed, refusal
 from outlast.lifecycle.state import State
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 from outlast.lifecycle.transitions import TABLE
 from outlast.stores.memory import MemoryStore
 
@@ -85,7 +85,7 @@ async def seen_in(ledger: Ledger) -> Any:
 
 def test_there_is_a_place_for_every_status() -> None:
     assert {place.split(",")[0] for place in PLACES} == {str(status) for status in TABLE if status is not None}
-    assert {place.split(",")[0] for place in PLACES} == {str(status) for status in Status}
+    assert {place.split(",")[0] for place in PLACES} == {str(status) for status in RunStatus}
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -34,8 +34,8 @@ from outlast.history.ids import RunId
 from outlast.history.record import Entry
 from outlast.ledger import Ledger
 from outlast.ledger.ledger import system_clock
-from outlast.lifecycle.status import Status
-from outlast.lifecycle.summary import Summary
+from outlast.lifecycle.status import RunStatus
+from outlast.lifecycle.summary import RunSummary
 from outlast.store import Store
 from outlast.stores.memory import Memory, MemoryStore
 from outlast.stores.postgres import PostgresStore
@@ -211,7 +211,7 @@ class Ward:
 
         self.do(edit())
 
-    def _write_summary(self, new: Summary) -> None:
+    def _write_summary(self, new: RunSummary) -> None:
         body = msgspec.json.encode(new)
         self.sql(
             "update catalogue set at = ?, status = ?, body = ? where run = ?", new.at, str(new.status), body, new.run
@@ -269,8 +269,8 @@ class Ward:
         by_seq = {entry.seq: type(entry.event).__name__ for entry in self.events(run)}
         return [by_seq[seq] for seq in seqs]
 
-    def status(self, run: RunId) -> Status:
-        async def read() -> Status:
+    def status(self, run: RunId) -> RunStatus:
+        async def read() -> RunStatus:
             async with self.desk() as desk:
                 return (await desk.get(run)).status
 

@@ -11,8 +11,8 @@ import pytest
 from outlast.errors import NotAllowed, NotFound, OutlastError
 from outlast.history import events as e
 from outlast.history.ids import RunId
-from outlast.lifecycle.status import Status
-from outlast.store import Query
+from outlast.lifecycle.status import RunStatus
+from outlast.store import RunFilter
 
 RUN = RunId("ill")
 LAMP = "lamp fetched packed shipped"
@@ -103,7 +103,7 @@ def test_of_several_resumes_at_once_at_one_desk_one_wins_and_the_others_are_refu
 def test_a_run_is_healed_first_and_then_resumed(ward: Any) -> None:
     """The answer shows the state after the recovery."""
     ward.do(ward.killed_in("pack", ward.flows.doctor_errand, "lamp"))
-    ward.summary(RUN, status=Status.COMPLETED)
+    ward.summary(RUN, status=RunStatus.COMPLETED)
     ward.did.clear()
 
     async def resumed() -> Any:
@@ -121,8 +121,8 @@ def test_a_run_is_healed_first_and_then_resumed(ward: Any) -> None:
 
 
 async def _live(engine: Any) -> list[str]:
-    going = (Status.CREATED, Status.RUNNING, Status.WAITING)
-    return [listed.summary.run for listed in (await engine.list(Query(statuses=going))).items]
+    going = (RunStatus.CREATED, RunStatus.RUNNING, RunStatus.WAITING)
+    return [listed.summary.run for listed in (await engine.list(RunFilter(statuses=going))).items]
 
 
 def test_what_a_live_run_has_for_itself_is_refused_to_others_who_are_told_which_run_it_is(ward: Any) -> None:

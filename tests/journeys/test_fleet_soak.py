@@ -22,8 +22,8 @@ from outlast.history.ids import RunId
 from outlast.history.record import Kind, Record, entries
 from outlast.ledger import Ledger
 from outlast.ledger.verification import verify
-from outlast.lifecycle.status import Status
-from outlast.store import Query, Store
+from outlast.lifecycle.status import RunStatus
+from outlast.store import RunFilter, Store
 
 WORKERS, NODES = 4, 4
 SECONDS = 60
@@ -166,7 +166,7 @@ async def soak(folder: Path, address: str, count: int, claim: float) -> None:
 async def completed(store: Store, count: int) -> int:
     done, after = 0, ""
     while True:
-        page = await store.search(Query(statuses=(Status.COMPLETED,), after=after, limit=1000))
+        page = await store.search(RunFilter(statuses=(RunStatus.COMPLETED,), after=after, limit=1000))
         done, after = done + len(page.items), page.next
         if not after:
             return done

@@ -23,8 +23,8 @@ from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger import Ledger
 from outlast.ledger.verification import verify
-from outlast.lifecycle.status import Status
-from outlast.store import Query
+from outlast.lifecycle.status import RunStatus
+from outlast.store import RunFilter
 
 PATIENCE = 60
 FLOWS = """
@@ -174,7 +174,7 @@ class Fleet:
     def is_completed(self, *runs: str) -> bool:
         async def look(desk: Engine) -> bool:
             found = [(await desk.get(RunId(run))).status for run in runs]
-            return all(status is Status.COMPLETED for status in found)
+            return all(status is RunStatus.COMPLETED for status in found)
 
         return bool(self.ask(look))
 
@@ -186,16 +186,16 @@ class Fleet:
 
         self.ask(look)
 
-    def stands(self, run: str) -> tuple[bool, bool, Status]:
+    def stands(self, run: str) -> tuple[bool, bool, RunStatus]:
         """Whether it is ready, whether somebody holds it, and its status."""
 
-        async def look(desk: Engine) -> tuple[bool, bool, Status]:
+        async def look(desk: Engine) -> tuple[bool, bool, RunStatus]:
             head = await desk._store.head(RunId(run))
             assert head is not None
             held = await desk._store.holding(RunId(run))
             return head.ready, held is not None, (await desk.get(RunId(run))).status
 
-        found: tuple[bool, bool, Status] = self.ask(look)
+        found: tuple[bool, bool, RunStatus] = self.ask(look)
         return found
 
 
@@ -233,7 +233,7 @@ def test_what_a_killed_worker_held_goes_on_within_a_claim_and_a_drained_one_give
             told = time.monotonic()
             assert second.wait(PATIENCE) == 0
             assert time.monotonic() - told < 6
-    assert fleet.stands("held") == (True, False, Status.RUNNING)
+    assert fleet.stands("held") == (True, False, RunStatus.RUNNING)
     (fleet.folder / "open").touch()
     names = [f"chore-{number}" for number in range(10)]
     fleet.start("chores", *names, params='{"count": 3}')
@@ -257,8 +257,8 @@ def test_a_draining_worker_lets_nodes_end_and_begins_no_others(local: Fleet) -> 
         (local.folder / "open").touch()
         assert worker.wait(PATIENCE) == 0
     assert local.notes() == ["at one", "through one"], "the next node and the next run were left to others"
-    assert local.stands("one") == (True, False, Status.RUNNING)
-    assert local.stands("new") == (True, False, Status.CREATED)
+    assert local.stands("one") == (True, False, RunStatus.RUNNING)
+    assert local.stands("new") == (True, False, RunStatus.CREATED)
     with local.worker():
         local.until(lambda: local.is_completed("one", "new"))
     assert local.notes().count("at one") == 1, "it had completed"
@@ -314,7 +314,7 @@ def test_a_worker_takes_only_what_its_code_knows(local: Fleet) -> None:
     with local.worker():
         local.until(lambda: local.is_completed("known"))
         time.sleep(1.2)
-        assert local.stands("unknown") == (True, False, Status.CREATED)
+        assert local.stands("unknown") == (True, False, RunStatus.CREATED)
         with local.worker(app="others"):
             local.until(lambda: local.is_completed("unknown"))
 
@@ -326,7 +326,7 @@ def test_thousands_of_runs_of_one_workflow_do_not_keep_another_waiting(local: Fl
         local.until(lambda: local.is_completed("zzz-1", "zzz-2"))
 
         async def done(desk: Engine) -> int:
-            return len((await desk._store.search(Query(statuses=(Status.COMPLETED,), limit=5002))).items)
+            return len((await desk._store.search(RunFilter(statuses=(RunStatus.COMPLETED,), limit=5002))).items)
 
         assert local.ask(done) < 1000
 

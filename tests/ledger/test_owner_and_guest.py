@@ -17,8 +17,8 @@ from outlast.ledger import Ledger, Pen
 from outlast.lifecycle import decide
 from outlast.lifecycle.branch_plan import Turn
 from outlast.lifecycle.invariants import violations
-from outlast.lifecycle.status import Status
-from outlast.store import Query, Store
+from outlast.lifecycle.status import RunStatus
+from outlast.store import RunFilter, Store
 from outlast.stores.memory import Memory, MemoryStore
 from outlast.stores.sqlite import SqliteStore
 from outlast.testing.faults import hide_locks
@@ -139,7 +139,7 @@ def test_a_request_makes_the_owner_decide_again(play: Play) -> None:
             await pen.append([e.NodeCompleted(node="a")])
         assert decide.next_request(pen.state) == e.PauseRequested(by="someone")
         await pen.append([e.NodeCompleted(node="a"), *decide.pause(pen.state)])
-        assert (await desk.store.summary(RUN)).status is Status.PAUSED
+        assert (await desk.store.summary(RUN)).status is RunStatus.PAUSED
 
     play(scene)
 
@@ -278,13 +278,13 @@ def test_a_run_id_is_used_once(play: Play) -> None:
 def test_a_run_created_by_a_guest_is_started_by_whichever_worker_comes_first(play: Play) -> None:
     async def scene(desk: Desk) -> None:
         await desk.theirs.create_ready(RUN, e.RunCreated(workflow="w"))
-        assert (await desk.store.summary(RUN)).status is Status.CREATED
+        assert (await desk.store.summary(RUN)).status is RunStatus.CREATED
         await desk.store.enrol(WORKER, 30)
         assert await desk.store.claim(WORKER, workflows=["other"]) == []
         (claim,) = await desk.store.claim(WORKER, workflows=["w"])
         pen = await desk.mine.take_over(claim)
         await pen.append([e.RunStarted()])
-        assert (await desk.store.search(Query(statuses=(Status.RUNNING,)))).items[0].summary.run == RUN
+        assert (await desk.store.search(RunFilter(statuses=(RunStatus.RUNNING,)))).items[0].summary.run == RUN
 
     play(scene)
 

@@ -13,7 +13,7 @@ from outlast.history import events as e
 from outlast.lifecycle import branch_plan, decide
 from outlast.lifecycle.branch_plan import Turn
 from outlast.lifecycle.state import NodeStatus, State
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 from outlast.testing.histories import History
 
 SOON = e.Failure("Timeout", "too slow", category="timeout")
@@ -99,7 +99,7 @@ def test_a_takeover_holds_an_interrupted_run_if_either_says_so(
     events = decide.take_over(history.state, 2, "w2", cause="expired", hold=hold)
     history.write(events)
     assert kinds(events) == ["RunTakenOver", "RunFailed"]
-    assert history.state.status is Status.FAILED
+    assert history.state.status is RunStatus.FAILED
     assert history.state.outline.held
     assert history.state.outline.recoverable
     assert history.state.outline.reason == decide.RESTARTED
@@ -115,7 +115,7 @@ def test_the_fourth_crash_is_tried_again_and_the_fifth_holds_and_names_the_node(
     assert kinds(decide.take_over(fourth.state, 2, "w2", cause="expired")) == ["RunTakenOver", *["NodeScheduled"] * 2]
     fifth = going(*crashed(4), *started("other"))
     fifth.write(decide.take_over(fifth.state, 2, "w2", cause="expired"))
-    assert fifth.state.status is Status.FAILED
+    assert fifth.state.status is RunStatus.FAILED
     assert fifth.state.outline.held
     assert fifth.state.outline.reason.startswith("node a was interrupted 5 times, the last time because the claim")
 
@@ -139,13 +139,13 @@ def test_a_run_that_waits_for_a_person_stays_waiting_whoever_takes_it_over() -> 
     """Restart: the question is in the log and nothing was interrupted, so there is nothing to hold."""
     history = going(e.InteractionRequested(interaction="q"), on_restart="hold")
     history.write(decide.take_over(history.state, 2, "w2", cause="expired", hold=True))
-    assert history.state.status is Status.WAITING
+    assert history.state.status is RunStatus.WAITING
 
 
 def test_a_takeover_in_the_middle_of_undoing_goes_on_undoing() -> None:
     history = going(*started("a"), e.NodeCompleted(node="a"), e.CompensationStarted(node="a"), *started("b"))
     history.write(decide.take_over(history.state, 2, "w2", cause="expired"))
-    assert history.state.status is Status.COMPENSATING
+    assert history.state.status is RunStatus.COMPENSATING
     assert _attempt(history, "b") == 2
 
 
@@ -158,9 +158,9 @@ def test_a_failure_that_passes_is_tried_again_when_the_policy_says() -> None:
     events = decide.fail_node(history.state, "a", SOON, retry, now=1_000_000, ms=5.0)
     assert events == [e.NodeFailed(node="a", error=SOON, ms=5.0, retry_at=3_000_000)]
     history.write(events)
-    assert history.state.status is Status.WAITING
+    assert history.state.status is RunStatus.WAITING
     history.write(decide.retry_node(history.state, "a"))
-    assert history.state.status is Status.RUNNING
+    assert history.state.status is RunStatus.RUNNING
     assert _attempt(history, "a") == 2
 
 
@@ -239,14 +239,14 @@ OPEN: list[e.AnyEvent] = [
 @pytest.mark.parametrize(
     ("ending", "status"),
     [
-        (e.RunCompleted(), Status.COMPLETED),
-        (e.RunFailed(error=NO), Status.FAILED),
-        (e.RunCancelled(), Status.CANCELLED),
-        (e.RunContinued(successor="next"), Status.COMPLETED),
+        (e.RunCompleted(), RunStatus.COMPLETED),
+        (e.RunFailed(error=NO), RunStatus.FAILED),
+        (e.RunCancelled(), RunStatus.CANCELLED),
+        (e.RunContinued(successor="next"), RunStatus.COMPLETED),
     ],
     ids=["completed", "failed", "cancelled", "continued"],
 )
-def test_an_ending_closes_everything_that_is_open(ending: decide.Ending, status: Status) -> None:
+def test_an_ending_closes_everything_that_is_open(ending: decide.Ending, status: RunStatus) -> None:
     history = going(*OPEN)
     history.write(decide.end(history.state, ending, "over"))
     state = history.state
@@ -275,7 +275,7 @@ def test_an_ending_says_what_became_of_each_node_and_wait_before_it_ends() -> No
 def test_a_run_that_is_paused_or_held_can_still_be_cancelled_as_it_stands(stop: e.AnyEvent) -> None:
     history = going(*OPEN, stop)
     history.write(decide.end(history.state, e.RunCancelled()))
-    assert history.state.status is Status.CANCELLED
+    assert history.state.status is RunStatus.CANCELLED
 
 
 def test_a_run_with_nothing_open_just_ends() -> None:
@@ -292,7 +292,7 @@ def test_a_run_with_nothing_open_just_ends() -> None:
 )
 def test_a_run_that_is_not_over_can_be_paused(history: History) -> None:
     history.write(decide.pause(history.state, "lunch"))
-    assert history.state.status is Status.PAUSED
+    assert history.state.status is RunStatus.PAUSED
     assert history.state.outline.reason == "lunch"
 
 
@@ -319,7 +319,7 @@ def test_a_resume_does_again_what_was_in_flight_and_keeps_what_was_asked(stop: e
         e.NodeScheduled(node="started", attempt=2, cause="pause"),
     ]
     history.write(events)
-    assert history.state.status is Status.RUNNING
+    assert history.state.status is RunStatus.RUNNING
     assert history.state.outline.reason == ""
     assert history.state.waits.get("interaction:q") is not None
 
@@ -327,7 +327,7 @@ def test_a_resume_does_again_what_was_in_flight_and_keeps_what_was_asked(stop: e
 def test_a_recoverable_failure_is_resumed_on_its_branch() -> None:
     history = going(e.RunFailed(error=NO, recoverable=True))
     history.write(decide.resume(history.state))
-    assert history.state.status is Status.RUNNING
+    assert history.state.status is RunStatus.RUNNING
     assert not history.state.outline.recoverable
 
 

@@ -30,8 +30,8 @@ from outlast.lifecycle.branch_plan import Turn
 from outlast.lifecycle.fold import apply, fold
 from outlast.lifecycle.invariants import Violation, violations
 from outlast.lifecycle.state import State, Wait
-from outlast.lifecycle.status import Status
-from outlast.lifecycle.summary import Summary, summarise
+from outlast.lifecycle.status import RunStatus
+from outlast.lifecycle.summary import RunSummary, summarise
 from outlast.store import Claim, Head
 from outlast.stores.memory import MemoryStore
 from outlast.stores.sqlite import SqliteStore
@@ -388,7 +388,7 @@ class Crowd(RuleBasedStateMachine):
             assert replace(self.pen.head, ready=head.ready) == head
 
 
-def is_shown(shown: Summary, true: Summary) -> bool:
+def is_shown(shown: RunSummary, true: RunSummary) -> bool:
     """Whether the two say the same but for what is not written with every append."""
     return replace(shown, at=true.at, updated=true.updated, done_nodes=true.done_nodes) == true
 
@@ -437,7 +437,7 @@ class Stage:
         (claim,) = await self.store.claim(worker, runs=[RUN])
         return await Ledger(self.store).take_over(claim)
 
-    async def shown(self) -> Summary:
+    async def shown(self) -> RunSummary:
         summary = await self.store.summary(RUN)
         assert summary is not None
         return summary
@@ -473,7 +473,7 @@ def test_an_owner_that_was_taken_over_puts_no_older_summary_back() -> None:
         new = await stage.take_over()
         await new.append([e.RunCompleted()])
         await old.let_go()
-        assert (await stage.shown()).status is Status.COMPLETED
+        assert (await stage.shown()).status is RunStatus.COMPLETED
 
     asyncio.run(story())
 

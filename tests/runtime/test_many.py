@@ -13,7 +13,7 @@ import pytest
 
 import outlast as ol
 from outlast.ledger.verification import verify
-from outlast.store import Query
+from outlast.store import RunFilter
 from outlast.stores.memory import MemoryStore
 from outlast.stores.sqlite import SqliteStore
 from outlast.testing.engine import engine_over
@@ -116,7 +116,7 @@ async def _measure(path: str, count: int) -> int:
     async with ol.open(path, durability="relaxed") as engine:
         run = await engine.start(one_by_one, count)
         assert await run.result() == count * (count - 1)
-        assert len((await engine.list(Query())).items) == 1
+        assert len((await engine.list(RunFilter())).items) == 1
     return _peak()
 
 

@@ -262,7 +262,7 @@ async def _(stage: Any) -> None:
 # --- child runs
 
 
-async def child_of(stage: Any, child: Any) -> tuple[e.ChildStarted, e.RunCreated, ol.Summary]:
+async def child_of(stage: Any, child: Any) -> tuple[e.ChildStarted, e.RunCreated, ol.RunSummary]:
     _, events, engine = await came_to(stage, calling(child))
     started = of(events, e.ChildStarted)[0]
     created = of(await stage.events(engine, started.child), e.RunCreated)[0]

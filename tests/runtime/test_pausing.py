@@ -91,7 +91,7 @@ async def test_what_ends_within_the_grace_time_is_done_and_what_follows_begins_a
     entry = await stage.until(engine, handle.run, e.RunPaused)
     assert (entry.event.by, entry.event.reason) == ("zoe", "lunch")
     assert begun == []
-    assert (await handle.get()).status is ol.Status.PAUSED
+    assert (await handle.get()).status is ol.RunStatus.PAUSED
     events = await stage.events(engine, handle.run)
     assert kinds(events)[-3:] == ["NodeCompleted", "NodeScheduled", "RunPaused"]
     assert await gone_on(stage, engine, handle.run) == 2
@@ -525,11 +525,11 @@ async def test_questions_timers_and_children_of_a_paused_run_go_on(stage: Any) -
     await gate.reached.wait()
     await paused(stage, engine, handle.run)
     gate.open.set()
-    (young,) = (await engine.list(ol.Query(parent=handle.run))).items
+    (young,) = (await engine.list(ol.RunFilter(parent=handle.run))).items
     assert await engine.result(young.summary.run) == "grown"
     await engine.answer(handle.run, 3)
     await asyncio.sleep(0.06)
-    assert (await handle.get()).status is ol.Status.PAUSED
+    assert (await handle.get()).status is ol.RunStatus.PAUSED
     assert await gone_on(stage, engine, handle.run) == ["grown", 3, "rested"]
 
 
@@ -556,7 +556,7 @@ async def test_a_child_that_was_asked_for_while_pausing_is_created_after_the_res
     await stage.until(engine, handle.run, e.PauseRequested)
     gate.open.set()
     await stage.until(engine, handle.run, e.RunPaused)
-    assert not (await engine.list(ol.Query(parent=handle.run))).items
+    assert not (await engine.list(ol.RunFilter(parent=handle.run))).items
     assert await gone_on(stage, engine, handle.run) == 2
 
 
@@ -572,11 +572,11 @@ async def test_a_run_that_nobody_advances_is_paused_at_once_and_before_it_starts
     async with ol.open(stage.file, worker=False) as desk:
         handle = await desk.start(short)
         await handle.pause(by="zoe", reason="not yet")
-        assert (await handle.get()).status is ol.Status.PAUSED
+        assert (await handle.get()).status is ol.RunStatus.PAUSED
         assert kinds(await stage.events(desk, handle.run)) == ["RunCreated", "RunTakenOver", "RunPaused"]
     engine = await stage.engine()
     await asyncio.sleep(0.05)
-    assert (await engine.get(handle.run)).status is ol.Status.PAUSED
+    assert (await engine.get(handle.run)).status is ol.RunStatus.PAUSED
     assert await gone_on(stage, engine, handle.run) == "done"
 
 
@@ -602,7 +602,7 @@ async def test_a_run_that_was_left_by_a_dead_worker_is_paused_at_once(stage: Any
     known = stage.forget()
     async with ol.open(stage.file, worker=False) as desk:
         await desk.pause(handle.run)
-        assert (await desk.get(handle.run)).status is ol.Status.PAUSED
+        assert (await desk.get(handle.run)).status is ol.RunStatus.PAUSED
     stage.know(known)
     engine = await stage.engine()
     assert await gone_on(stage, engine, handle.run) == "done"
@@ -626,7 +626,7 @@ async def test_an_unrepeatable_node_that_was_given_back_in_its_midst_is_held_and
     async with ol.open(stage.file, worker=False) as desk:
         await desk.pause(handle.run)
         summary = await desk.get(handle.run)
-        assert (summary.status, summary.held) == (ol.Status.FAILED, True)
+        assert (summary.status, summary.held) == (ol.RunStatus.FAILED, True)
 
 
 async def test_a_paused_run_can_be_cancelled_and_paused_again_after_a_resume(stage: Any) -> None:
@@ -817,7 +817,7 @@ def test_a_run_is_paused_without_await(tmp_path: Path) -> None:
         assert begun.wait(30)
         handle.pause(by="zoe")
         give_up = time.monotonic() + 30
-        while handle.get().status is not ol.Status.PAUSED:
+        while handle.get().status is not ol.RunStatus.PAUSED:
             assert time.monotonic() < give_up
             time.sleep(0.005)
         while engine.do(_is_driven(engine, handle.run)):

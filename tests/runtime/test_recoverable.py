@@ -74,7 +74,7 @@ async def test_a_run_that_a_person_rejected_does_not_take_resume(stage: Any) -> 
     with pytest.raises(ol.Rejected, match="Ann does not pay"):
         await handle.result()
     summary = await engine.get(handle.run)
-    assert (summary.status, summary.recoverable) == (ol.Status.FAILED, False)
+    assert (summary.status, summary.recoverable) == (ol.RunStatus.FAILED, False)
     with pytest.raises(NotAllowed, match="failed for good"):
         await engine.resume(handle.run)
     story = await engine.explain(handle.run)

@@ -17,7 +17,7 @@ from outlast.functions import registry
 from outlast.history.ids import RunId
 from outlast.ledger import Ledger
 from outlast.lifecycle.state import Wait
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 from outlast.store import Due
 from outlast.stores.memory import MemoryStore
 from outlast.testing.contract.samples import begin, follow, land, summary
@@ -62,7 +62,7 @@ class Watch:
         self,
         *runs: RunId,
         wait: Wait = SLEEP,
-        status: Status = Status.WAITING,
+        status: RunStatus = RunStatus.WAITING,
         workflow: str = timed_story.spec.name,
     ) -> None:
         """Runs that wait, and that nobody holds."""
@@ -108,8 +108,8 @@ LATER = Wait("timer", "sleep", due=2)
 @pytest.mark.parametrize(
     "theirs",
     [
-        {"status": Status.PAUSED},
-        {"status": Status.FAILED},
+        {"status": RunStatus.PAUSED},
+        {"status": RunStatus.FAILED},
         {"workflow": "of-another-process"},
         {"wait": Wait("interaction", "q", due=1)},
     ],
@@ -152,7 +152,7 @@ def test_runs_that_others_hold_hide_no_timer_behind_them(monkeypatch: pytest.Mon
 
 def test_what_is_others_is_not_asked_about_at_every_look(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scene(watch: Watch) -> None:
-        await watch.sleeps(*THEIRS, status=Status.PAUSED)
+        await watch.sleeps(*THEIRS, status=RunStatus.PAUSED)
         await watch.look()
         assert watch.summaries == MANY
         await watch.look()
@@ -163,7 +163,7 @@ def test_what_is_others_is_not_asked_about_at_every_look(monkeypatch: pytest.Mon
 
 def test_what_has_been_others_for_long_is_not_even_listed_at_every_look(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scene(watch: Watch) -> None:
-        await watch.sleeps(*THEIRS, status=Status.PAUSED)
+        await watch.sleeps(*THEIRS, status=RunStatus.PAUSED)
         await watch.look()
         assert watch.listed == MANY
         await watch.look()
@@ -177,7 +177,7 @@ def test_a_timer_that_is_set_for_a_time_that_has_just_passed_is_found(monkeypatc
 
     async def scene(watch: Watch) -> None:
         now = await watch.store.now()
-        await watch.sleeps(*THEIRS[:10], wait=Wait("timer", "sleep", due=now), status=Status.PAUSED)
+        await watch.sleeps(*THEIRS[:10], wait=Wait("timer", "sleep", due=now), status=RunStatus.PAUSED)
         assert await watch.look() == []
         await watch.sleeps(OURS, wait=Wait("timer", "sleep", due=now - 5_000_000))
         assert await watch.look() == [OURS]
@@ -189,11 +189,11 @@ def test_a_new_timer_of_a_run_that_was_others_is_looked_at(monkeypatch: pytest.M
     """It was resumed elsewhere, and sleeps again."""
 
     async def scene(watch: Watch) -> None:
-        await watch.sleeps(OURS, status=Status.PAUSED)
+        await watch.sleeps(OURS, status=RunStatus.PAUSED)
         assert await watch.look() == []
         head = await watch.store.head(OURS)
         assert head is not None
-        again = summary(OURS, at=2, status=Status.WAITING, workflow=timed_story.spec.name)
+        again = summary(OURS, at=2, status=RunStatus.WAITING, workflow=timed_story.spec.name)
         await land(watch.store, follow(head, closes=[SLEEP.name], opens=[LATER], summary=again))
         assert await watch.look() == [OURS]
 
@@ -222,9 +222,9 @@ def test_a_run_whose_code_becomes_known_is_found_at_the_next_look(monkeypatch: p
 
 def test_after_a_while_everything_is_looked_at_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scene(watch: Watch) -> None:
-        await watch.sleeps(OURS, status=Status.PAUSED)
+        await watch.sleeps(OURS, status=RunStatus.PAUSED)
         assert await watch.look() == []
-        again = summary(OURS, at=1, status=Status.WAITING, workflow=timed_story.spec.name)
+        again = summary(OURS, at=1, status=RunStatus.WAITING, workflow=timed_story.spec.name)
         assert await watch.store.correct(again, 1)
         assert await watch.look() == []
         monkeypatch.setattr(timekeeper, "ANEW", 0.0)

@@ -159,7 +159,7 @@ async def desk() -> None:
         assert_type(handle, ol.RunHandle[str])
         assert_type(await handle.result(), str)
         assert_type(await (await engine.start(plain.options(id="a"), number=1)).result(), list[float])
-        assert_type(await engine.get(handle.run), ol.Summary)
+        assert_type(await engine.get(handle.run), ol.RunSummary)
         watching: AsyncIterator[Any] = handle.watch()
         print(watching)
 

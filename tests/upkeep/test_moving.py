@@ -20,10 +20,10 @@ from outlast.history.ids import RunId, WorkerId
 from outlast.ledger import Ledger
 from outlast.ledger.log_transfer import copy_log
 from outlast.ledger.verification import verify
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 from outlast.maintenance.transfer import Moved, copy_runs
 from outlast.settings import read_settings
-from outlast.store import Query
+from outlast.store import RunFilter
 from outlast.testing.engine import engine_over
 from outlast.testing.faults import Died, Fault, faulty
 
@@ -95,7 +95,7 @@ async def moved_parent_of_long(name: str) -> str:
 
 
 async def waiting(desk: Engine, run: RunId) -> None:
-    while (await desk.get(run)).status is not Status.WAITING:
+    while (await desk.get(run)).status is not RunStatus.WAITING:
         await asyncio.sleep(0.01)
 
 
@@ -175,7 +175,7 @@ def test_a_run_goes_on_in_another_store_from_where_it_was(sqlite: str, other: st
         async with at_work(other) as engine:
             assert await answered(engine, "story") == f"story first, yes, story last, {len(LARGE)}"
         async with at_work(sqlite) as engine:
-            assert (await engine.get(RunId("story"))).status is Status.PAUSED
+            assert (await engine.get(RunId("story"))).status is RunStatus.PAUSED
         await must_be_sound(sqlite, "story")
         await must_be_sound(other, "story")
         assert done == {"large": 1, "story first": 1, "story last": 1}
@@ -235,8 +235,8 @@ def test_all_runs_arrive_as_they_were(sqlite: str, other: str) -> None:
             assert await engine.result(RunId("created")) == "created"
             assert await engine.result(RunId("completed")) == "completed"
             paused = await engine.get(RunId("paused"))
-            assert (paused.status, paused.reason) == (Status.PAUSED, "for lunch")
-            assert (await engine.get(RunId("failed"))).status is Status.FAILED
+            assert (paused.status, paused.reason) == (RunStatus.PAUSED, "for lunch")
+            assert (await engine.get(RunId("failed"))).status is RunStatus.FAILED
             assert await answered(engine, "branched")
             assert await answered(engine, "waiting")
         again = await copied(sqlite, other)
@@ -318,7 +318,7 @@ def test_a_parent_brings_what_its_children_go_on_as(sqlite: str, tmp_path: Path,
         async with at_work(sqlite) as engine:
             await engine.start(moved_parent_of_long.options(id="parent"), "a")
             (newest,) = await asking(sqlite, 1)
-            runs = [each.summary.run async for each in engine.all(Query())]
+            runs = [each.summary.run async for each in engine.all(RunFilter())]
         for child in set(runs) - {"parent"}:
             with pytest.raises(NotAllowed, match="awaited by its parent: copy run parent"):
                 await copied(sqlite, other, child)
@@ -342,7 +342,7 @@ def test_a_live_worker_is_asked_to_pause_first(sqlite: str, tmp_path: Path) -> N
             await engine.start(moved_story.options(id="story"), "story")
             await waiting(engine, RunId("story"))
             assert [each.how for each in await copied(sqlite, other)] == ["going on"]
-            assert (await engine.get(RunId("story"))).status is Status.PAUSED
+            assert (await engine.get(RunId("story"))).status is RunStatus.PAUSED
         async with at_work(other) as engine:
             assert (await answered(engine, "story")).startswith("story first, yes")
         assert set(done.values()) == {1}
@@ -363,7 +363,7 @@ def test_what_has_gone_on_elsewhere_is_not_set_going_again(sqlite: str, tmp_path
         await copied(second, third)
         assert [each.how for each in await copied(sqlite, second)] == ["there already"]
         async with at_work(second) as engine:
-            assert (await engine.get(RunId("story"))).status is Status.PAUSED
+            assert (await engine.get(RunId("story"))).status is RunStatus.PAUSED
 
     asyncio.run(asyncio.wait_for(journey(), 60))
 
@@ -509,7 +509,7 @@ def test_a_copy_that_dies_at_any_call_is_given_again_and_completes(
                     assert head is not None
                     assert summary is not None
                     assert head.ready or holding, "nobody would go on with it"
-                    assert summary.status is not Status.PAUSED
+                    assert summary.status is not RunStatus.PAUSED
                     shutil.rmtree(folder)
 
     source = asyncio.run(made(tmp_path))
@@ -539,11 +539,11 @@ def test_half_a_log_is_shown_by_no_list_and_taken_by_no_worker(sqlite: str, othe
         with pytest.raises(Stopped):
             await copy_log(here, there, RunId("story"))
         there.append = append  # type: ignore[method-assign]
-        assert (await there.search(Query())).items == ()
+        assert (await there.search(RunFilter())).items == ()
         await there.enrol(WorkerId("w"), 30)
         assert await there.claim(WorkerId("w"), workflows=None, limit=10) == []
         assert await copy_log(here, there, RunId("story")) > 0
-        assert len((await there.search(Query())).items) == 1
+        assert len((await there.search(RunFilter())).items) == 1
         for store in (here, there):
             await store.close()
 

@@ -10,7 +10,7 @@ import pytest
 
 from outlast.compose import open_store
 from outlast.errors import InvalidInput, StoreUnusable
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 from outlast.maintenance import back_up, inspect
 from outlast.settings import Settings
 from outlast.store import LANDED
@@ -32,8 +32,8 @@ def test_it_says_how_it_stands(address: str) -> None:
         await store.enrol(ANN, 60)
         made = [
             begin(A, summary=summary(A), claim=ANN),
-            begin(B, summary=summary(B, status=Status.WAITING)),
-            begin(C, summary=summary(C, status=Status.COMPLETED), closed=True),
+            begin(B, summary=summary(B, status=RunStatus.WAITING)),
+            begin(C, summary=summary(C, status=RunStatus.COMPLETED), closed=True),
         ]
         assert await store.append(made) == [LANDED] * 3
         await store.blobs.put(b"four")

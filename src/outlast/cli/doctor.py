@@ -22,7 +22,7 @@ from outlast.compose import open_desk
 from outlast.errors import InvalidInput, NotFound, OutlastError
 from outlast.history.ids import RunId
 from outlast.ledger.verification import STRANGE
-from outlast.lifecycle.status import Status, parse_status
+from outlast.lifecycle.status import RunStatus, parse_status
 from outlast.settings import Settings
 
 _STYLES = {"consistent": "green", "repairable": "yellow", "reported": "bold red"}
@@ -169,7 +169,7 @@ def _finding_shape(finding: Finding) -> dict[str, Any]:
 
 def _show(console: Console, visit: Visit) -> None:
     found = visit.diagnosis
-    style = COLOURS.get(parse_status(found.status), "") if found.status in tuple(Status) else ""
+    style = COLOURS.get(parse_status(found.status), "") if found.status in tuple(RunStatus) else ""
     verdict = (
         "nothing is the matter"
         if found.is_sound

@@ -18,7 +18,7 @@ from outlast.cli.texts import counted, cropped
 from outlast.history.events import NULL, Failure, Value
 from outlast.history.ids import RunId
 from outlast.lifecycle.narrative.phrases import failure
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 from outlast.settings import Settings
 
 if TYPE_CHECKING:
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 
 _CODES = {
-    Status.COMPLETED: SOUND,
-    Status.FAILED: RUN_FAILED,
-    Status.CANCELLED: RUN_CANCELLED,
-    Status.PAUSED: RUN_PAUSED,
+    RunStatus.COMPLETED: SOUND,
+    RunStatus.FAILED: RUN_FAILED,
+    RunStatus.CANCELLED: RUN_CANCELLED,
+    RunStatus.PAUSED: RUN_PAUSED,
 }
 """A run in another status was left while it goes on elsewhere."""
 

@@ -33,13 +33,13 @@ from outlast.cli.parameters import json_or_text
 from outlast.cli.run import see_through, working
 from outlast.cli.signals import Interruption
 from outlast.cli.waiting import Manner
-from outlast.client import Engine, Summary
+from outlast.client import Engine, RunSummary
 from outlast.compose import open_desk
 from outlast.errors import Claimed, NotAllowed
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.lifecycle.decide import RESTARTED
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 from outlast.settings import Settings
 
 if TYPE_CHECKING:
@@ -166,9 +166,9 @@ async def resumed(desk: Engine, run: RunId, by: str, *, force: bool = False) -> 
     try:
         await desk.resume(run, by=by, force=force)
     except NotAllowed as refusal:
-        if summary.status in (Status.CREATED, Status.WAITING):
+        if summary.status in (RunStatus.CREATED, RunStatus.WAITING):
             notice(str(refusal))
-        elif summary.status in (Status.FAILED, Status.PAUSED) or not isinstance(refusal.__cause__, Claimed):
+        elif summary.status in (RunStatus.FAILED, RunStatus.PAUSED) or not isinstance(refusal.__cause__, Claimed):
             raise
         other = await desk.stand_by(run)
         if other and desk.worker_id:
@@ -209,7 +209,7 @@ async def _reopen_only(settings: Settings, found: Sequence[Found], order: Order)
     return code
 
 
-def _tell_reopened(summary: Summary, has_changed: bool, reply: Reply) -> None:
+def _tell_reopened(summary: RunSummary, has_changed: bool, reply: Reply) -> None:
     if reply is Reply.JSON:
         write_json({"run": summary.run, "status": summary.status, "resumed": has_changed})
     elif reply is Reply.IDS:

@@ -21,7 +21,7 @@ from outlast.cli.waiting import Attendant, Manner
 from outlast.client import Engine
 from outlast.errors import InvalidInput
 from outlast.history.ids import RunId
-from outlast.lifecycle.status import TERMINAL, Status
+from outlast.lifecycle.status import TERMINAL, RunStatus
 from outlast.settings import Settings
 
 if TYPE_CHECKING:
@@ -103,10 +103,10 @@ async def see_through(
     try:
         value = await _attended(desk, attendant, workflow, interruption)
     except Exception:
-        if attendant.tally.state.status not in (Status.FAILED, Status.CANCELLED):
+        if attendant.tally.state.status not in (RunStatus.FAILED, RunStatus.CANCELLED):
             raise
         return Outcome(attendant.tally)
-    if attendant.tally.state.status is not Status.COMPLETED:
+    if attendant.tally.state.status is not RunStatus.COMPLETED:
         return Outcome(attendant.tally, files=tuple(await files_of_family(desk, attendant.tally)))
     return outcome(attendant.tally, workflow, value)
 

@@ -19,7 +19,7 @@ from outlast.client.blocking import BlockingEngine, BlockingRunHandle
 from outlast.client.evidence import Diagnosis
 from outlast.client.facade import Engine
 from outlast.client.handle import RunHandle
-from outlast.client.reader import Entry, Interval, Listed, Page, Query, Reader, Summary, Verification
+from outlast.client.reader import Entry, Interval, Listed, Page, Reader, RunFilter, RunSummary, Verification
 from outlast.lifecycle.diagnosis import Finding
 from outlast.lifecycle.invariants import Violation
 from outlast.store import Line
@@ -35,10 +35,10 @@ __all__ = [
     "Line",
     "Listed",
     "Page",
-    "Query",
     "Reader",
+    "RunFilter",
     "RunHandle",
-    "Summary",
+    "RunSummary",
     "Verification",
     "Violation",
 ]

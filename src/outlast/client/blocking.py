@@ -12,7 +12,7 @@ import msgspec
 from outlast.client.facade import Engine
 from outlast.client.handle import RunHandle, page_of
 from outlast.client.loop_thread import LoopThread, must_be_free_to_wait
-from outlast.client.reader import Entry, Interval, Listed, Page, Query, Summary, Verification
+from outlast.client.reader import Entry, Interval, Listed, Page, RunFilter, RunSummary, Verification
 from outlast.definition.durations import Seconds
 from outlast.errors import OutlastError
 from outlast.functions.decorators import Workflow
@@ -69,17 +69,17 @@ class BlockingEngine:
         """See `Engine.result`."""
         return self._thread.do(self._client.result(run, workflow=workflow, timeout=timeout))
 
-    def get(self, run: RunId) -> Summary:
+    def get(self, run: RunId) -> RunSummary:
         """See `Engine.get`."""
         return self._thread.do(self._client.get(run))
 
-    def list(self, query: Query | None = None) -> Page:
+    def list(self, query: RunFilter | None = None) -> Page:
         """See `Engine.list`."""
-        return self._thread.do(self._client.list(query or Query()))
+        return self._thread.do(self._client.list(query or RunFilter()))
 
-    def all(self, query: Query | None = None) -> Iterator[Listed]:
+    def all(self, query: RunFilter | None = None) -> Iterator[Listed]:
         """See `Engine.all`."""
-        return self._each(self._client.all(query or Query()))
+        return self._each(self._client.all(query or RunFilter()))
 
     def runs(self, *, unfinished: bool = False) -> Iterator[RunId]:
         """See `Engine.runs`."""
@@ -320,7 +320,7 @@ class BlockingRunHandle(Generic[R]):
         except Exception as error:
             raise folded(error)  # noqa: B904 - it is the same error
 
-    def get(self) -> Summary:
+    def get(self) -> RunSummary:
         """See `RunHandle.get`."""
         return self._engine.do(self._handle.get())
 

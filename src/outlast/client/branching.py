@@ -35,7 +35,7 @@ from outlast.lifecycle import branch_plan, decide
 from outlast.lifecycle.actions import Verb
 from outlast.lifecycle.branch_plan import Turn
 from outlast.lifecycle.forking import forked
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 from outlast.values.checked_text import words
 
 PATIENCE = 30.0
@@ -206,9 +206,9 @@ class GoingBack(Healer):
     async def _is_turned_after_all(self, run: RunId, turn: Turn, branch: int) -> bool:
         """A run that ended or stopped before its owner heard of the request has no owner who could obey it."""
         head, summary = await self._head(run), await self.get(run)
-        if head.branch != branch or not (head.closed or summary.status is Status.PAUSED or summary.held):
+        if head.branch != branch or not (head.closed or summary.status is RunStatus.PAUSED or summary.held):
             return False
-        if head.closed and summary.status is Status.CANCELLED:
+        if head.closed and summary.status is RunStatus.CANCELLED:
             raise RunGone(f"run {run} was cancelled before it could go back")
         with suppress(Claimed):
             await self._turn_here(run, turn, (await created_of(self._store, run)).exclusive)

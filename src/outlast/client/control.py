@@ -28,8 +28,8 @@ from outlast.lifecycle.actions import Verb
 from outlast.lifecycle.requests import newest
 from outlast.lifecycle.resume_plan import Revival
 from outlast.lifecycle.state import NodeStatus, State
-from outlast.lifecycle.status import Status
-from outlast.lifecycle.summary import Summary
+from outlast.lifecycle.status import RunStatus
+from outlast.lifecycle.summary import RunSummary
 from outlast.values.checked_text import words
 
 SOON = 0.02
@@ -68,7 +68,7 @@ class Steering(GoingBack):
         if not (await self._head(run)).closed:
             return True
         state = await self._state(run)
-        return state.status is Status.CANCELLED or bool(state.outline.successor)
+        return state.status is RunStatus.CANCELLED or bool(state.outline.successor)
 
     async def pause(self, run: RunId, *, by: str = "", reason: str = "") -> RunId:
         """Ask a run, or the one that it goes on as by now, to stop where it can go on later; with nobody advancing it, it is
@@ -166,7 +166,7 @@ class Steering(GoingBack):
         """Whether a node failed, or its run stopped inside it, and the run stands still because something did."""
         state = await self._state(run)
         known = state.nodes.get(node)
-        has_stopped = state.outline.base is Status.PAUSED or state.outline.recoverable
+        has_stopped = state.outline.base is RunStatus.PAUSED or state.outline.recoverable
         if known is None:  # or a child, by the name it was called by
             return has_stopped and node == state.outline.failed_node
         return has_stopped and known.status in (NodeStatus.FAILED, NodeStatus.RETRYING, NodeStatus.STARTED)
@@ -195,7 +195,7 @@ class Steering(GoingBack):
             if not force:
                 await self._must_not_undo(run, revival)
             return await self._revived(run, revival, by, children)
-        had_stopped = summary.status in (Status.FAILED, Status.PAUSED)
+        had_stopped = summary.status in (RunStatus.FAILED, RunStatus.PAUSED)
         try:
             async with self._owning(run, verb, ready=True) as pen:
                 await self._must_not_be_ending(pen)
@@ -243,13 +243,13 @@ class Steering(GoingBack):
             return  # its parent creates it
         child = await newest_of(self._store, child)
         status = (await self._stopped(child)).status
-        if status in (Status.FAILED, Status.PAUSED):
+        if status in (RunStatus.FAILED, RunStatus.PAUSED):
             await self._reopen(child, None, by, e.NULL, force=True)
-        elif status is Status.CANCELLED:
+        elif status is RunStatus.CANCELLED:
             log = [entry async for entry in self.events(child)]
             await self._revived(child, resume_plan.after_cancellation(log, by=by, reason="its parent goes on"), by)
 
-    async def _stopped(self, run: RunId) -> Summary:
+    async def _stopped(self, run: RunId) -> RunSummary:
         """The summary of a run; of one that was cancelled, when it has ended."""
         deadline = asyncio.get_running_loop().time() + PATIENCE
         while _is_ending(await self._state(run)):
@@ -281,4 +281,4 @@ def _needs_no_word(state: State) -> bool:
     outline = state.outline
     if outline.held:
         return outline.reason != decide.RESTARTED
-    return outline.base in (Status.CREATED, Status.RUNNING, Status.COMPENSATING)
+    return outline.base in (RunStatus.CREATED, RunStatus.RUNNING, RunStatus.COMPENSATING)

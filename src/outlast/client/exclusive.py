@@ -11,10 +11,10 @@ from collections.abc import AsyncIterator
 
 from outlast.errors import NotAllowed
 from outlast.history.ids import RunId
-from outlast.lifecycle.status import Status
-from outlast.store import Catalog, Query
+from outlast.lifecycle.status import RunStatus
+from outlast.store import Catalog, RunFilter
 
-LIVE = (Status.CREATED, Status.RUNNING, Status.WAITING, Status.COMPENSATING)
+LIVE = (RunStatus.CREATED, RunStatus.RUNNING, RunStatus.WAITING, RunStatus.COMPENSATING)
 
 
 def marks_of(exclusive: str) -> tuple[str, ...]:
@@ -35,7 +35,7 @@ async def must_be_free(catalog: Catalog, exclusive: str, run: RunId) -> None:
 async def _live(catalog: Catalog, exclusive: str) -> AsyncIterator[RunId]:
     after = ""
     while True:
-        page = await catalog.search(Query(tags=marks_of(exclusive), statuses=LIVE, after=after))
+        page = await catalog.search(RunFilter(tags=marks_of(exclusive), statuses=LIVE, after=after))
         for listed in page.items:
             yield listed.summary.run
         if not page.next:

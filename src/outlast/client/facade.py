@@ -41,7 +41,7 @@ from outlast.history.record import Entry
 from outlast.ledger import Ledger
 from outlast.lifecycle.decide import next_request
 from outlast.lifecycle.state import Wait
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 from outlast.values.checked_text import several_words, words
 from outlast.values.codec import Codec, codec_for, encode, fetched, stored
 from outlast.values.failures import error_from
@@ -257,7 +257,7 @@ class Engine(Versions):
     async def _is_stalled(self, run: RunId) -> bool:
         """Whether a run says that it is running, and nobody alive advances it."""
         summary, holding = await self.get(run), await self._store.holding(run)
-        is_going = summary.status in (Status.CREATED, Status.RUNNING, Status.COMPENSATING)
+        is_going = summary.status in (RunStatus.CREATED, RunStatus.RUNNING, RunStatus.COMPENSATING)
         return is_going and (holding is None or not holding.is_live)
 
     # --- people

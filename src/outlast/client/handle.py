@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from outlast.definition.durations import Seconds
 from outlast.history.ids import RunId
 from outlast.history.record import Entry
-from outlast.lifecycle.summary import Summary
+from outlast.lifecycle.summary import RunSummary
 from outlast.values.tracebacks import folded
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class RunHandle(Generic[R]):
         self.run = run
         self._client = client
         self._workflow = workflow
-        self._seen: Summary | None = None
+        self._seen: RunSummary | None = None
 
     async def result(self, *, timeout: Seconds | None = None) -> R:
         """What the workflow returned, once it has; see `Engine.result`."""
@@ -36,7 +36,7 @@ class RunHandle(Generic[R]):
         except Exception as error:
             raise folded(error)  # noqa: B904 - it is the same error
 
-    async def get(self) -> Summary:
+    async def get(self) -> RunSummary:
         """Its summary now."""
         self._seen = await self._client.get(self.run)
         return self._seen
@@ -68,7 +68,7 @@ class RunHandle(Generic[R]):
         return page_of(self.run, self._workflow.spec.name if self._workflow else "", self._seen)
 
 
-def page_of(run: RunId, workflow: str, seen: Summary | None) -> str:
+def page_of(run: RunId, workflow: str, seen: RunSummary | None) -> str:
     """What a notebook shows of a run: what was seen of it last, or only its name."""
     rows = {"run": run, "workflow": seen.workflow if seen else workflow}
     if seen is not None:

@@ -11,7 +11,7 @@ from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger.reading import head_of, lineage_of, records, state_of
 from outlast.lifecycle.state import Interaction, State, Wait
-from outlast.lifecycle.summary import Summary, shortened
+from outlast.lifecycle.summary import RunSummary, shortened
 from outlast.store import Store
 
 LONGEST_TEXT = 100
@@ -19,7 +19,7 @@ LONGEST_TEXT = 100
 Asked: TypeAlias = tuple[RunId, Wait]
 
 
-async def questions_of(store: Store, summary: Summary) -> list[Wait]:
+async def questions_of(store: Store, summary: RunSummary) -> list[Wait]:
     """What a run asks now. A summary names only some waits, with texts that are cut."""
     if summary.waiting > len(summary.waits):
         return _questions(await _state(store, summary.run))
@@ -27,7 +27,7 @@ async def questions_of(store: Store, summary: Summary) -> list[Wait]:
     return [wait for name in named if (wait := await store.wait(summary.run, name)) is not None]
 
 
-async def open_question(store: Store, summary: Summary, interaction: str | None) -> Asked:
+async def open_question(store: Store, summary: RunSummary, interaction: str | None) -> Asked:
     """The question that an answer to a run is for, and which run asks it: the run itself; else the run it goes on as, or one
     of the children that they wait for. `interaction` names it; without it, it must be the only one."""
     run = summary.run

@@ -26,7 +26,7 @@ from outlast.lifecycle import decide
 from outlast.lifecycle.branch_plan import Turn, must_lead_on, unmet
 from outlast.lifecycle.diagnosis import Evidence, Finding, HandOver, Open, Rewrite, Say, Settle, diagnose
 from outlast.lifecycle.state import State
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 from outlast.store import Claim
 
 MOST = 8
@@ -70,7 +70,9 @@ class Healer(Owner):
     async def _taken(self, run: RunId) -> list[e.AnyEvent]:
         """What taking the run over would say."""
         holding, head, state = await self._store.holding(run), await self._head(run), await self._state(run)
-        is_released = holding is None and (head.ready or state.status not in (Status.RUNNING, Status.COMPENSATING))
+        is_released = holding is None and (
+            head.ready or state.status not in (RunStatus.RUNNING, RunStatus.COMPENSATING)
+        )
         previous = holding.worker if holding is not None else ""
         cause: decide.Cause = "claimed" if is_released else "expired"
         return decide.take_over(state, head.epoch + 1, "the next worker", previous=previous, cause=cause)

@@ -25,7 +25,7 @@ from outlast.ledger import Ledger, Pen
 from outlast.lifecycle.actions import Verb, refusal
 from outlast.lifecycle.decide import ends_at_once, next_request
 from outlast.lifecycle.state import State
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 from outlast.store import Claim
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ class Owner(Reader):
 
 def _is_going(state: State) -> bool:
     """Whether a worker has something to do with a run: to advance it, or to cancel children of a part that it left."""
-    return state.outline.base in (Status.CREATED, Status.RUNNING) or bool(state.to_cancel())
+    return state.outline.base in (RunStatus.CREATED, RunStatus.RUNNING) or bool(state.to_cancel())
 
 
 def _must_be_allowed(state: State, run: RunId, verb: Verb) -> None:

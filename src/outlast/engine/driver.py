@@ -25,7 +25,7 @@ from outlast.history.record import Entry
 from outlast.lifecycle import decide
 from outlast.lifecycle.requests import Request
 from outlast.lifecycle.state import NodeStatus
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 from outlast.values.failures import kind_of
 
 log = logging.getLogger("outlast.engine")
@@ -104,7 +104,7 @@ class Driver(Cancelling):
             self._extend_cleanup()
         elif code.is_cancelled:
             self.watch_cleanup()
-        if request is not None and ends and state.outline.base in (Status.PAUSED, Status.FAILED):
+        if request is not None and ends and state.outline.base in (RunStatus.PAUSED, RunStatus.FAILED):
             await self._obey_first(request)
         await self.write()
 

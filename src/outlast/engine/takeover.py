@@ -26,7 +26,7 @@ from outlast.history.ids import RunId
 from outlast.ledger import Pen
 from outlast.lifecycle.decide import ends_at_once, next_request
 from outlast.lifecycle.state import State
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 from outlast.store import Claim
 from outlast.values.failures import kind_of
 
@@ -63,7 +63,7 @@ _ENDED = {"dead": "died", "expired": "did not renew its claim", "claimed": "rele
 def _is_interrupted(claim: Claim, state: State) -> bool:
     """Whether somebody worked on the run when its claim ended. One that was released, or that only waited, was not
     interrupted."""
-    is_running = state.outline.held or state.status in (Status.RUNNING, Status.COMPENSATING)
+    is_running = state.outline.held or state.status in (RunStatus.RUNNING, RunStatus.COMPENSATING)
     return claim.cause != "claimed" and is_running
 
 

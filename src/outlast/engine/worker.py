@@ -38,7 +38,7 @@ from outlast.history.ids import RunId, WorkerId
 from outlast.ledger import Ledger
 from outlast.ledger.ledger import system_clock
 from outlast.lifecycle.decide import next_request
-from outlast.lifecycle.status import TERMINAL, Status
+from outlast.lifecycle.status import TERMINAL, RunStatus
 from outlast.store import Claim, Holding, Store
 
 log = logging.getLogger("outlast.engine")
@@ -234,7 +234,7 @@ class Worker:
         driver = self.drivers.get(run)
         if driver is None:
             return run in self.arrivals
-        return not driver.pen.head.version or driver.pen.state.outline.base in (*TERMINAL, Status.PAUSED)
+        return not driver.pen.head.version or driver.pen.state.outline.base in (*TERMINAL, RunStatus.PAUSED)
 
     async def settled(self) -> None:
         """Return when it is not about to take on a run."""

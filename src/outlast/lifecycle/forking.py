@@ -20,7 +20,7 @@ from outlast.history.record import Entry
 from outlast.lifecycle import decide
 from outlast.lifecycle.fold import apply
 from outlast.lifecycle.state import State
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 
 _LEFT_OUT = (
     e.RunTakenOver,
@@ -82,7 +82,7 @@ class _Copying:
             raise NotAllowed(f"event {self._cutoff} is where run {self._run} was over: fork it from an earlier event")
         for message in [wait.id for wait in self._state.loose.values() if wait.kind == "outbox"]:
             self._say(e.OutboxSent(message=message, receipt=f"left to run {self._run}"))
-        if self._state.outline.base in (Status.PAUSED, Status.FAILED):
+        if self._state.outline.base in (RunStatus.PAUSED, RunStatus.FAILED):
             for event in decide.resume(self._state, self._by):
                 self._say(event)
         return self._events

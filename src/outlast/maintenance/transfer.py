@@ -16,14 +16,14 @@ from typing import Literal
 
 from msgspec import Struct
 
-from outlast.client import Engine, Query
+from outlast.client import Engine, RunFilter
 from outlast.engine.completion import child_of, created_of, ending_of, open_children
 from outlast.errors import Conflict, Damaged, NotAllowed, NotFound
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger.log_transfer import copy_log
 from outlast.ledger.reading import head_of, lineage_of, records, state_of
-from outlast.lifecycle.status import TERMINAL, Status
+from outlast.lifecycle.status import TERMINAL, RunStatus
 from outlast.store import BlobRef, Store
 from outlast.values.codec import blob_of, is_elsewhere, values_in
 
@@ -66,7 +66,7 @@ async def copy_runs(
             async for moved in move.family(run):
                 yield moved
         return
-    for run in [listed.summary.run async for listed in source.all(Query(limit=1000))]:
+    for run in [listed.summary.run async for listed in source.all(RunFilter(limit=1000))]:
         if run in done or await move.is_awaited(run):
             continue  # it comes, or came, with its parent
         try:
@@ -174,7 +174,7 @@ class _Move:
         blobs = await _bring_blobs(self._here, self._there, run)
         events = await copy_log(self._here, self._there, run, self._key)
         summary = await self._target.get(run)
-        if summary.status is Status.PAUSED and summary.reason.startswith(MOVED) and not await self._went_on(run):
+        if summary.status is RunStatus.PAUSED and summary.reason.startswith(MOVED) and not await self._went_on(run):
             await self._target.resume(run, by="outlast copy")
             return Moved(run, events, blobs, "going on")
         if not events:
@@ -194,7 +194,7 @@ class _Move:
         reason of the pause in the log decides where it goes on."""
         loop = asyncio.get_running_loop()
         deadline, again = loop.time() + PATIENCE, 0.0
-        while (summary := await self._source.get(run)).status not in (*TERMINAL, Status.PAUSED):
+        while (summary := await self._source.get(run)).status not in (*TERMINAL, RunStatus.PAUSED):
             if loop.time() > deadline:
                 raise NotAllowed(
                     f"run {run} was asked to pause and has not: is its worker stuck? `outlast doctor {run}` may tell"
@@ -206,7 +206,7 @@ class _Move:
                     continue
             await asyncio.sleep(0.1)
         _, is_moved, elsewhere = summary.reason.partition(MOVED)
-        is_paused = summary.status is Status.PAUSED
+        is_paused = summary.status is RunStatus.PAUSED
         if is_paused and is_moved and elsewhere != self._place and not self._force:
             raise NotAllowed(
                 f"run {run} was copied to {elsewhere} and goes on there: copy it from that store. "

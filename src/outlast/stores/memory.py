@@ -17,7 +17,7 @@ from outlast.errors import InvalidInput, NotFound
 from outlast.history.ids import RunId, WorkerId
 from outlast.history.record import Kind, Record
 from outlast.lifecycle.state import Wait
-from outlast.lifecycle.summary import Summary
+from outlast.lifecycle.summary import RunSummary
 from outlast.store import (
     LANDED,
     LINES_PER_ATTEMPT,
@@ -34,7 +34,7 @@ from outlast.store import (
     Notify,
     Outcome,
     Page,
-    Query,
+    RunFilter,
 )
 from outlast.stores.shared import cursor, matches, must_hold_some, page_of, refusal
 
@@ -48,7 +48,7 @@ class Memory:
     def __init__(self) -> None:
         self.heads: dict[RunId, Head] = {}
         self.logs: dict[RunId, list[Record]] = {}
-        self.summaries: dict[RunId, Summary] = {}
+        self.summaries: dict[RunId, RunSummary] = {}
         self.scratch: dict[RunId, bytes] = {}
         self.waits: dict[RunId, dict[str, Wait]] = {}
         self.claims: dict[RunId, tuple[WorkerId, int]] = {}
@@ -148,10 +148,10 @@ class MemoryStore:
 
     # --- catalog
 
-    async def summary(self, run: RunId) -> Summary | None:
+    async def summary(self, run: RunId) -> RunSummary | None:
         return self.memory.summaries.get(run)
 
-    async def search(self, query: Query) -> Page:
+    async def search(self, query: RunFilter) -> Page:
         must_hold_some(query.limit)
         found = sorted(
             (summary for summary in self.memory.summaries.values() if matches(summary, query)),
@@ -163,7 +163,7 @@ class MemoryStore:
         shown = (Listed(each, self.memory.scratch.get(each.run, b"")) for each in found[: query.limit])
         return page_of(shown, is_last=len(found) <= query.limit)
 
-    async def correct(self, summary: Summary, seen: int) -> bool:
+    async def correct(self, summary: RunSummary, seen: int) -> bool:
         stored = self.memory.summaries.get(summary.run)
         if summary.run not in self.memory.heads or (stored.at if stored else 0) != seen or summary.at < seen:
             return False
@@ -174,7 +174,7 @@ class MemoryStore:
         memory = self.memory
         return Derived(memory.heads.get(run), memory.summaries.get(run), dict(memory.waits.get(run, {})))
 
-    async def rewrite(self, summary: Summary, waits: Sequence[Wait], *, closed: bool) -> bool:
+    async def rewrite(self, summary: RunSummary, waits: Sequence[Wait], *, closed: bool) -> bool:
         memory, run = self.memory, summary.run
         head = memory.heads.get(run)
         if head is None or head.version != summary.at:
@@ -373,7 +373,7 @@ def _ready(head: Head, ready: bool) -> Head:
     return Head(head.run, head.version, head.digest, head.epoch, head.branch, head.branch_first, head.closed, ready)
 
 
-def _place(summary: Summary) -> tuple[int, str]:
+def _place(summary: RunSummary) -> tuple[int, str]:
     return summary.created, summary.run
 
 

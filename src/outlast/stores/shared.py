@@ -10,8 +10,8 @@ import msgspec
 
 from outlast.errors import Damaged, InvalidInput, StoreUnusable
 from outlast.history.record import Kind
-from outlast.lifecycle.summary import Summary
-from outlast.store import Append, Head, Listed, Page, Query, search_text
+from outlast.lifecycle.summary import RunSummary
+from outlast.store import Append, Head, Listed, Page, RunFilter, search_text
 
 Refusal: TypeAlias = Literal["version", "epoch", "wait"]
 
@@ -19,7 +19,7 @@ VERSION = 3
 """The version of what every store holds."""
 
 encode_summary = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Summary).decode
+_decode = msgspec.json.Decoder(RunSummary).decode
 
 
 def must_be_current(where: str, version: int) -> None:
@@ -58,7 +58,7 @@ def refusal(append: Append, head: Head | None, waits: Collection[str]) -> Refusa
     return "wait" if any(name not in waits for name in append.needs) else None
 
 
-def matches(summary: Summary, query: Query) -> bool:
+def matches(summary: RunSummary, query: RunFilter) -> bool:
     """Whether a query finds the run of this summary, its cursor aside."""
     return (
         (not query.statuses or summary.status in query.statuses)
@@ -92,7 +92,7 @@ def page_of(shown: Iterable[Listed], *, is_last: bool) -> Page:
     return Page(items, f"{end.created}:{end.run}" if end else "")
 
 
-def summary_of(run: str, body: Any) -> Summary:
+def summary_of(run: str, body: Any) -> RunSummary:
     """A stored summary; `Damaged` if it does not read."""
     try:
         return _decode(body)

@@ -20,8 +20,8 @@ from outlast.errors import NotAllowed, NotAsked, OutlastError, RunGone, StoreErr
 from outlast.history import events as e
 from outlast.history.ids import RunId, question_of
 from outlast.ledger.reading import head_of, records
-from outlast.lifecycle.summary import Summary
-from outlast.store import Query, Store
+from outlast.lifecycle.summary import RunSummary
+from outlast.store import RunFilter, Store
 
 OVER = ("completed", "failed", "cancelled")
 LOOK = 0.1
@@ -164,9 +164,9 @@ async def _visit(client: Engine, guest: Guest) -> None:
 # --- waiting for the end -----------------------------------------------------------------------------------------------
 
 
-async def all_runs(store: Store) -> list[Summary]:
+async def all_runs(store: Store) -> list[RunSummary]:
     """The summaries of all runs."""
-    return [listed.summary for listed in (await store.search(Query(limit=100_000))).items]
+    return [listed.summary for listed in (await store.search(RunFilter(limit=100_000))).items]
 
 
 class Patience:

@@ -14,7 +14,7 @@ from outlast.errors import InvalidInput, OutlastError
 from outlast.functions.decorators import Workflow
 from outlast.functions.dry_replay import Rehearsal, rehearse
 from outlast.history.ids import RunId
-from outlast.store import Query, Store
+from outlast.store import RunFilter, Store
 from outlast.stores.memory import MemoryStore
 from outlast.testing.crash_test import apart
 from outlast.testing.recorded_runs import files_at, remembered
@@ -103,7 +103,7 @@ async def _chosen(
 
 
 async def _listed(store: Store, unfinished: bool) -> list[RunId]:
-    there, query = list[RunId](), Query(limit=1000)
+    there, query = list[RunId](), RunFilter(limit=1000)
     while True:
         page = await store.search(query)
         for listed in page.items:
@@ -112,7 +112,7 @@ async def _listed(store: Store, unfinished: bool) -> list[RunId]:
                 there.append(listed.summary.run)
         if not page.next:
             return there
-        query = Query(limit=1000, after=page.next)
+        query = RunFilter(limit=1000, after=page.next)
 
 
 async def _rehearsed(

@@ -25,7 +25,7 @@ from outlast.lifecycle.branch_plan import Turn
 from outlast.lifecycle.draft import Draft
 from outlast.lifecycle.fold import apply
 from outlast.lifecycle.state import NodeStatus, State
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 from outlast.store import Store
 
 # --- what a script can say ---------------------------------------------------------------------------------------------
@@ -148,9 +148,9 @@ class ScriptedOwner:
         draft = Draft(self.pen.state)
         view = draft.view
         events: list[e.AnyEvent] = []
-        if view.outline.base in (Status.PAUSED, Status.FAILED):
+        if view.outline.base in (RunStatus.PAUSED, RunStatus.FAILED):
             return decide.resume(self.pen.state)
-        if view.outline.base is Status.CREATED:
+        if view.outline.base is RunStatus.CREATED:
             _say(view, events, e.RunStarted())
         for name, outcome in list(self._done.items()):
             node = view.nodes.get(name)
@@ -162,7 +162,7 @@ class ScriptedOwner:
                 return await self._go_back(act)
             if not _begin(view, act, events):
                 return events
-        if view.outline.base is Status.RUNNING:
+        if view.outline.base is RunStatus.RUNNING:
             events.append(e.RunCompleted(output=_result(view)))
         return events
 

@@ -21,7 +21,7 @@ from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger.reading import head_of, lineage_of, told
 from outlast.ledger.verification import verify
-from outlast.store import Query, Store
+from outlast.store import RunFilter, Store
 from outlast.testing.faults import Died, Faults
 
 
@@ -124,7 +124,7 @@ class Told(NamedTuple):
 async def read_all(store: Store) -> dict[RunId, Told]:
     """What all runs of a store tell; each log has been proved sound."""
     found: dict[RunId, Told] = {}
-    page = await store.search(Query(limit=10_000))
+    page = await store.search(RunFilter(limit=10_000))
     for listed in page.items:
         run = listed.summary.run
         proof = await verify(store, run)
