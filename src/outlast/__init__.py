@@ -40,7 +40,19 @@ if TYPE_CHECKING:
     from outlast.functions.call import Call
     from outlast.functions.decorators import Node, Workflow, node, workflow
     from outlast.functions.mapping import map
-    from outlast.functions.verbs import Won, approve, ask, continue_as, gather, now, race, random, sleep, step, uuid
+    from outlast.functions.verbs import (
+        RaceResult,
+        approve,
+        ask,
+        continue_as,
+        gather,
+        now,
+        race,
+        random,
+        sleep,
+        step,
+        uuid,
+    )
     from outlast.lifecycle.status import RunStatus
     from outlast.values.secrets import Secret, register_source
 
@@ -77,7 +89,7 @@ _ROOMS = {
     "StoreError": "outlast.errors",
     "RunSummary": "outlast.client",
     "Unawaited": "outlast.errors",
-    "Won": "outlast.functions.verbs",
+    "RaceResult": "outlast.functions.verbs",
     "Workflow": "outlast.functions.decorators",
     "approve": "outlast.functions.verbs",
     "ask": "outlast.functions.verbs",
@@ -124,6 +136,7 @@ __all__ = [
     "NotImportable",
     "NotStorable",
     "OutlastError",
+    "RaceResult",
     "Rejected",
     "Retry",
     "RunCancelled",
@@ -138,7 +151,6 @@ __all__ = [
     "StillRunning",
     "StoreError",
     "Unawaited",
-    "Won",
     "Workflow",
     "approve",
     "ask",

@@ -54,13 +54,13 @@ def plain(number: int) -> list[float]:
     assert_type(count(b"x").wait(), int)
     assert_type(fetch("x").wait(), bytes)
     assert_type(ol.gather(count(b"x"), fetch("x")).wait(), tuple[int, bytes])
-    assert_type(ol.race(count(b"x"), count(b"y")).wait(), ol.Won[int])
+    assert_type(ol.race(count(b"x"), count(b"y")).wait(), ol.RaceResult[int])
     assert_type(child(number).wait(), str)
     assert_type(ol.sleep(1).wait(), None)
     assert_type(ol.ask("Who?").wait(), str)
     assert_type(ol.ask("Who?", key="who").wait(), str)
-    assert_type(ol.race(ol.approve("Sure?"), ol.sleep(minutes=5)).wait(), ol.Won[bool | None])
-    assert_type(ol.race(count(b"x"), fetch("x"), child(1)).wait(), ol.Won[int | bytes | str])
+    assert_type(ol.race(ol.approve("Sure?"), ol.sleep(minutes=5)).wait(), ol.RaceResult[bool | None])
+    assert_type(ol.race(count(b"x"), fetch("x"), child(1)).wait(), ol.RaceResult[int | bytes | str])
     assert_type(
         ol.gather(count(b"x"), fetch("x"), child(1), ol.sleep(1), crunch(1)).wait(),
         tuple[int, bytes, str, None, float],
@@ -117,7 +117,7 @@ async def together(number: int) -> None:
     assert_type(await ol.gather(*(count(b"x") for _ in range(number))), list[int])
     assert_type(await ol.gather(*[helper(each) for each in range(number)]), list[Order])
     assert_type(await ol.gather(count(b"x"), fetch("x"), return_exceptions=True), list[Any])
-    assert_type(await ol.race(count(b"x"), count(b"y")), ol.Won[int])
+    assert_type(await ol.race(count(b"x"), count(b"y")), ol.RaceResult[int])
     assert_type((await ol.race(count(b"x"), count(b"y"))).index, int)
     assert_type((await ol.race(count(b"x"), count(b"y"))).value, int)
 

@@ -62,7 +62,7 @@ async def _gathered(calls: tuple[Any, ...], return_exceptions: bool) -> list[Any
     return list(await asyncio.gather(*begun(calls), return_exceptions=return_exceptions))
 
 
-class Won(msgspec.Struct, Generic[R], frozen=True):
+class RaceResult(msgspec.Struct, Generic[R], frozen=True):
     """Who won a race, counted from 0, and with what."""
 
     index: int
@@ -70,13 +70,13 @@ class Won(msgspec.Struct, Generic[R], frozen=True):
 
 
 @overload
-def race(a: Many[A], b: Many[B], /) -> Awaited[Won[A | B]]: ...
+def race(a: Many[A], b: Many[B], /) -> Awaited[RaceResult[A | B]]: ...
 @overload
-def race(a: Many[A], b: Many[B], c: Many[C], /) -> Awaited[Won[A | B | C]]: ...
+def race(a: Many[A], b: Many[B], c: Many[C], /) -> Awaited[RaceResult[A | B | C]]: ...
 @overload
-def race(a: Many[A], b: Many[B], c: Many[C], d: Many[D], /) -> Awaited[Won[A | B | C | D]]: ...
+def race(a: Many[A], b: Many[B], c: Many[C], d: Many[D], /) -> Awaited[RaceResult[A | B | C | D]]: ...
 @overload
-def race(*calls: Many[R]) -> Awaited[Won[R]]: ...
+def race(*calls: Many[R]) -> Awaited[RaceResult[R]]: ...
 def race(*calls: Any) -> Any:
     """Whichever of these ends first, well or badly; the others are cancelled. The winner is recorded."""
     scope = here("race()")
@@ -86,7 +86,7 @@ def race(*calls: Any) -> Any:
     return Joint(scope, _raced(scope, name, calls), calls, name, sys._getframe(1))
 
 
-async def _raced(scope: Scope, name: str, calls: tuple[Any, ...]) -> Won[Any]:
+async def _raced(scope: Scope, name: str, calls: tuple[Any, ...]) -> RaceResult[Any]:
     futures = begun(calls)
     try:
         await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
@@ -95,7 +95,7 @@ async def _raced(scope: Scope, name: str, calls: tuple[Any, ...]) -> Won[Any]:
         for each in futures:
             each.cancel()
     scope.code.note(Note(f"decision:{name}", e.DecisionRecorded(key=name, value=value_of(index))))
-    return Won(index, futures[index].result())
+    return RaceResult(index, futures[index].result())
 
 
 # --- in time -----------------------------------------------------------------------------------------------------------
