@@ -54,7 +54,7 @@ if TYPE_CHECKING:
         uuid,
     )
     from outlast.lifecycle.status import RunStatus
-    from outlast.values.secrets import Secret, register_source
+    from outlast.values.secrets import Secret, register_secret_source
 
 __version__ = "0.1.0"
 
@@ -109,7 +109,7 @@ _ROOMS = {
     "progress": "outlast.execution.node_context",
     "race": "outlast.functions.verbs",
     "random": "outlast.functions.verbs",
-    "register_source": "outlast.values.secrets",
+    "register_secret_source": "outlast.values.secrets",
     "run": "outlast.compose",
     "sleep": "outlast.functions.verbs",
     "step": "outlast.functions.verbs",
@@ -170,7 +170,7 @@ __all__ = [
     "progress",
     "race",
     "random",
-    "register_source",
+    "register_secret_source",
     "run",
     "sleep",
     "step",

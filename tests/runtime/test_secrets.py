@@ -16,7 +16,7 @@ from outlast.values import secret_patterns, secrets
 from outlast.values.codec import decode, encode
 from outlast.values.failures import error_from, failure_of
 from outlast.values.secret_patterns import masked
-from outlast.values.secrets import Revealed, Secret, register_source
+from outlast.values.secrets import Revealed, Secret, register_secret_source
 
 VALUE = "hunter2-of-the-north"
 SAID = "a secret's value must not be stored; pass the Secret"
@@ -47,7 +47,7 @@ class Model(pydantic.BaseModel):
 
 
 def test_a_secret_is_the_environments_unless_it_says_otherwise() -> None:
-    register_source("vault", {"key": "from the vault"}.get)
+    register_secret_source("vault", {"key": "from the vault"}.get)
     assert Secret("API_KEY").reveal() == VALUE
     assert Secret("key", source="vault").reveal() == "from the vault"
 
@@ -69,9 +69,9 @@ def test_a_secret_that_is_missing_is_named_with_its_source(secret: Secret) -> No
 
 def test_a_source_needs_a_name_and_a_function() -> None:
     with pytest.raises(InvalidInput):
-        register_source("", lambda name: name)
+        register_secret_source("", lambda name: name)
     with pytest.raises(InvalidInput):
-        register_source("x", "y")  # type: ignore[arg-type]
+        register_secret_source("x", "y")  # type: ignore[arg-type]
 
 
 def test_a_secret_never_shows_its_value() -> None:

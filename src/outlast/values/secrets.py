@@ -46,7 +46,7 @@ class Secret(Struct, frozen=True):
             known = ", ".join(sorted(_sources))
             raise InvalidInput(
                 f"secret {self.name!r}: there is no source {self.source!r} (there is {known}); "
-                "call register_source in every process that runs nodes"
+                "call register_secret_source in every process that runs nodes"
             )
         value = source(self.name)
         if value is None:
@@ -59,7 +59,7 @@ class Secret(Struct, frozen=True):
         return f"Secret({self.name!r}{where})"
 
 
-def register_source(name: str, source: Source) -> None:
+def register_secret_source(name: str, source: Source) -> None:
     """Let secrets of this source be resolved by `source`, in this process, from now on."""
     if not name or not callable(source):
         raise InvalidInput("a source of secrets needs a name and a function from a secret's name to its value")
