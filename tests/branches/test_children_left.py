@@ -42,7 +42,7 @@ async def asking_child() -> str:
 @ol.workflow
 async def continuing_child(left: int) -> str:
     if left:
-        await ol.continue_as(left - 1)
+        await ol.continue_as_new(left - 1)
     return await ol.ask("Who is it?")
 
 

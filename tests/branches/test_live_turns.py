@@ -485,7 +485,7 @@ async def test_a_run_that_stands_still_goes_back_and_on(stage: Any, witness: Any
         if how in ("paused", "cancelled"):
             await slow("b")
         if how == "continued" and not number:
-            await ol.continue_as(1)
+            await ol.continue_as_new(1)
         return [first, await fragile()]
 
     engine = await stage.engine(grace=0.1)
@@ -641,7 +641,7 @@ async def test_a_parent_does_not_hear_of_what_a_child_went_on_as_before_it_went_
     async def chain(number: int = 0) -> str:
         await work(f"c{number}")
         if number == 0 and done["c0"] == 1:
-            await ol.continue_as(1)
+            await ol.continue_as_new(1)
         return await slow("new" if number == 0 else "old")
 
     @ol.workflow

@@ -42,7 +42,7 @@ async def answering_parent(*texts: str) -> list[bool]:
 @ol.workflow
 async def answering_chain(rest: int) -> bool:
     if rest:
-        await ol.continue_as(rest - 1)
+        await ol.continue_as_new(rest - 1)
     return await answering_child("the child of the last one asks")
 
 

@@ -15,7 +15,7 @@ import outlast as ol
 async def awaited(rest: int) -> str:
     answer = await ol.ask("what?", str)
     if rest:
-        await ol.continue_as(rest - 1)
+        await ol.continue_as_new(rest - 1)
     if answer == "fail":
         raise TimeoutError("of the workflow")
     return answer

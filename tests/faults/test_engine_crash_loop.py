@@ -228,7 +228,7 @@ async def crash_left_successors() -> list[Any]:
 async def crash_restless_child(left: int) -> str:
     await work(f"{left} left")
     if left:
-        await ol.continue_as(left - 1)
+        await ol.continue_as_new(left - 1)
     return await work("endless", 100_000)
 
 
@@ -285,7 +285,7 @@ async def crash_generations(left: int, seen: list[str]) -> list[str]:
     """Successors that each have a child."""
     seen = [*seen, await crash_child(f"g{left}")]
     if left:
-        await ol.continue_as(left - 1, seen)
+        await ol.continue_as_new(left - 1, seen)
     return seen
 
 
@@ -491,7 +491,7 @@ async def crash_waiting_child(branch: int) -> str:
 @ol.workflow
 async def crash_waiting_successor(branch: int, left: int) -> str:
     if left:
-        await ol.continue_as(branch, left - 1)
+        await ol.continue_as_new(branch, left - 1)
     return await work("done") if branch else await ol.ask("Is anybody there?")
 
 

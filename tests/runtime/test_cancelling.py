@@ -337,7 +337,7 @@ async def test_continue_as_in_the_clean_up_starts_no_successor(stage: Any) -> No
         try:
             await cleanup_endless()
         finally:
-            await ol.continue_as()
+            await ol.continue_as_new()
 
     engine, log = await cancelled_in(stage, flow)
     assert isinstance(log[-1], e.RunCancelled)

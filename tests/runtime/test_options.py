@@ -410,7 +410,7 @@ async def test_a_child_with_an_id_may_continue_as_another_run(stage: Any) -> Non
     @ol.workflow
     async def chain(left: int = 1) -> int:
         if left:
-            await ol.continue_as(left - 1)
+            await ol.continue_as_new(left - 1)
         return 7
 
     assert (await came_to(stage, calling(chain.options(id="mine"))))[0] == 7

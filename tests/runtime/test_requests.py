@@ -299,7 +299,7 @@ async def chained(stage: Any) -> tuple[ol.Engine, str, str]:
     @ol.workflow
     async def chain(number: int) -> int:
         if number:
-            await ol.continue_as(number - 1)
+            await ol.continue_as_new(number - 1)
         return await ol.ask("How many?", int)
 
     engine = await stage.engine()

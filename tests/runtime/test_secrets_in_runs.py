@@ -185,7 +185,7 @@ async def ending_with(key: ol.Secret) -> str:
 
 @ol.workflow
 async def going_on_with(key: Any) -> None:
-    await ol.continue_as(str(key.reveal()))
+    await ol.continue_as_new(str(key.reveal()))
 
 
 @pytest.mark.parametrize("workflow", [passing_on, ending_with, going_on_with])

@@ -245,13 +245,13 @@ async def test_code_that_raised_reports_its_own_error(stage: Any) -> None:
 async def test_a_run_that_continues_with_calls_never_awaited_warns_and_continues(
     stage: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Once continue_as was called, the successor is the outcome."""
+    """Once continue_as_new was called, the successor is the outcome."""
 
     @ol.workflow
     async def chain(left: int = 1) -> int:
         if left:
             plus_one(left)
-            await ol.continue_as(left - 1)
+            await ol.continue_as_new(left - 1)
         return left
 
     assert await came_to(stage, chain) == 0

@@ -1128,7 +1128,7 @@ def counting() -> Any:
     async def count(number: int = 0) -> int:
         await echo(number)
         if number < 4:
-            await ol.continue_as(number + 1)
+            await ol.continue_as_new(number + 1)
         return number
 
     return count
@@ -1164,7 +1164,7 @@ def chain(node: Any, length: int = 3) -> tuple[Any, Any]:
     async def link(number: int = 0) -> Any:
         if number < length:
             await echo(number)
-            await ol.continue_as(number + 1)
+            await ol.continue_as_new(number + 1)
         return await node(number)
 
     @ol.workflow
@@ -1311,7 +1311,7 @@ async def test_a_plain_workflow_continues_as_another_run(stage: Any) -> None:
     def count(number: int = 0) -> int:
         plain_echo(number).wait()
         if number < 4:
-            ol.continue_as(number + 1).wait()
+            ol.continue_as_new(number + 1).wait()
         return number
 
     assert await run_of(stage, count) == 4
@@ -1321,7 +1321,7 @@ async def test_a_run_continues_though_its_code_forgot_to_await_that(stage: Any) 
     @ol.workflow
     async def count(number: int = 0) -> int:
         if number < 4:
-            ol.continue_as(number + 1)
+            ol.continue_as_new(number + 1)
         return number
 
     assert await run_of(stage, count) == 4
@@ -1332,7 +1332,7 @@ async def test_a_plain_workflow_that_continues_cleans_up_first(stage: Any) -> No
     def flow(number: int = 0) -> Any:
         try:
             if not number:
-                ol.continue_as(1).wait()
+                ol.continue_as_new(1).wait()
         finally:
             echo("clean").wait()
 
@@ -1345,7 +1345,7 @@ async def test_a_plain_workflow_that_continues_cleans_up_first(stage: Any) -> No
 async def test_to_continue_with_parameters_that_do_not_fit_is_refused(stage: Any) -> None:
     @ol.workflow
     async def flow(number: int) -> None:
-        await ol.continue_as(other=1)
+        await ol.continue_as_new(other=1)
 
     with pytest.raises(ol.InvalidInput, match="other"):
         await run_of(stage, flow, 1)

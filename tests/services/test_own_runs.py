@@ -43,7 +43,7 @@ async def own_parent(n: int) -> int:
 @ol.workflow
 async def own_successors(n: int) -> int:
     if n:
-        await ol.continue_as(n - 1)
+        await ol.continue_as_new(n - 1)
     return n
 
 

@@ -75,12 +75,12 @@ def plain(number: int) -> list[float]:
 
 @ol.workflow
 def plainly_for_ever(number: int) -> int:
-    ol.continue_as(number + 1).wait()
+    ol.continue_as_new(number + 1).wait()
 
 
 @ol.workflow
 async def for_ever(number: int) -> int:
-    return await ol.continue_as(number + 1)
+    return await ol.continue_as_new(number + 1)
 
 
 async def helper(number: int) -> Order:

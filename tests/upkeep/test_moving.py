@@ -82,7 +82,7 @@ async def moved_parent(name: str) -> str:
 async def moved_long(name: str, rest: int) -> str:
     await moved_step(f"{name} {rest}")
     if rest:
-        await ol.continue_as(name, rest - 1)
+        await ol.continue_as_new(name, rest - 1)
     return await ol.ask("go on?", str)
 
 

@@ -210,13 +210,13 @@ def _checked_prompt(prompt: Any) -> str:
 # --- going on as another run -------------------------------------------------------------------------------------------
 
 
-def continue_as(*args: Any, **params: Any) -> Awaited[NoReturn]:
+def continue_as_new(*args: Any, **params: Any) -> Awaited[NoReturn]:
     """End this run; its successor, a new run of the same workflow with these parameters, goes on with a log of its own.
 
     `await` it, or in a plain workflow `.wait()` for it, as for any call. Unlike others it does not depend on that. It raises
     an exception that unwinds the workflow. From then on the successor is the outcome of this run, also if the code catches
     that exception, returns in a `finally` block, raises another error or calls this again."""
-    scope = here("continue_as()")
+    scope = here("continue_as_new()")
     try:
         packed = scope.code.workflow.arguments.pack(args, params)
     except TypeError as error:
