@@ -73,9 +73,9 @@ async def report(folder: str, target: str) -> Report:
     """Read everything, six pages at a time, then publish."""
     paths = await find(folder)
     async with ol.step("read"):
-        pages = await ol.map(read, paths, limit=6)
+        pages = await ol.map(read, paths, concurrency=6)
     async with ol.step("check"):
-        broken = [link for links in await ol.map(check_links, paths, limit=6) for link in links]
+        broken = [link for links in await ol.map(check_links, paths, concurrency=6) for link in links]
     common: Counter[str] = Counter()
     for page in pages:
         common.update(page.common)

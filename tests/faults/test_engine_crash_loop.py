@@ -255,7 +255,7 @@ async def crash_failure() -> None:
 async def crash_map() -> list[str]:
     """A map over a helper of several nodes, inside a step."""
     async with ol.step("each"):
-        return [found async for found in ol.map(_mapped, "abcde", limit=2)]
+        return [found async for found in ol.map(_mapped, "abcde", concurrency=2)]
 
 
 async def _mapped(name: str) -> str:

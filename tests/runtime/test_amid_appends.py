@@ -420,7 +420,7 @@ async def test_a_map_forgets_only_nodes_that_were_asked_for(stage: Any, monkeypa
 
     @ol.workflow
     async def all_of_them() -> int:
-        return sum([each async for each in ol.map(helper, range(8), limit=3)])
+        return sum([each async for each in ol.map(helper, range(8), concurrency=3)])
 
     async with stage.working() as engine:
         handle = await engine.start(all_of_them)

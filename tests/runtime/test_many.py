@@ -35,7 +35,7 @@ async def all_at_once(count: int) -> int:
 @ol.workflow
 async def one_by_one(count: int) -> int:
     total = 0
-    async for number in ol.map(doubled, range(count), limit=LIMIT):
+    async for number in ol.map(doubled, range(count), concurrency=LIMIT):
         total += number
     return total
 
@@ -70,7 +70,7 @@ def test_no_more_items_of_a_map_are_under_way_than_its_limit() -> None:
 
     @ol.workflow(name="counted_map")
     async def counted_map() -> int:
-        async for _ in ol.map(counted, items, limit=7):
+        async for _ in ol.map(counted, items, concurrency=7):
             pass
         return most
 

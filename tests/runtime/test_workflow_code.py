@@ -508,7 +508,7 @@ async def test_map_runs_no_more_than_its_limit_at_a_time(stage: Any) -> None:
 
     @ol.workflow
     async def flow() -> int:
-        return len(await ol.map(counted, range(30), limit=4))
+        return len(await ol.map(counted, range(30), concurrency=4))
 
     assert await run_of(stage, flow) == 30
     assert most == 4
@@ -525,7 +525,7 @@ async def test_map_reads_no_further_ahead_than_its_window(stage: Any) -> None:
 
     @ol.workflow
     async def flow() -> int:
-        return len(await ol.map(gated.node, items(), limit=3))
+        return len(await ol.map(gated.node, items(), concurrency=3))
 
     engine = await stage.engine()
     handle = await engine.start(flow)
@@ -607,7 +607,7 @@ async def test_map_can_be_gone_through_one_by_one(stage: Any) -> None:
     @ol.workflow
     async def flow() -> int:
         total = 0
-        async for number in ol.map(echo, range(10), limit=2):
+        async for number in ol.map(echo, range(10), concurrency=2):
             total += number
         return total
 
@@ -623,7 +623,7 @@ async def test_map_stops_at_the_first_failure(stage: Any) -> None:
 
     @ol.workflow
     async def flow() -> list[int]:
-        return await ol.map(picky, range(100), limit=2)
+        return await ol.map(picky, range(100), concurrency=2)
 
     with pytest.raises(ValueError, match="three"):
         await run_of(stage, flow)
@@ -642,7 +642,7 @@ async def test_map_goes_on_after_a_crash_without_repeating_what_is_done(stage: A
 
     @ol.workflow
     async def flow() -> int:
-        return sum(await ol.map(worked, range(300), limit=3))
+        return sum(await ol.map(worked, range(300), concurrency=3))
 
     engine = await stage.engine()
     handle = await engine.start(flow)

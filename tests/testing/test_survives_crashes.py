@@ -255,7 +255,7 @@ def test_items_of_a_map_that_only_a_crash_leaves_time_for_are_no_repetition() ->
     @ol.workflow
     async def some_of_many() -> list[int]:
         found: list[int] = []
-        async for number in ol.map(helper, range(10), limit=3):
+        async for number in ol.map(helper, range(10), concurrency=3):
             found.append(number)
             if len(found) == 4:
                 break

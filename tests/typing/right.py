@@ -125,7 +125,7 @@ async def together(number: int) -> None:
 @ol.workflow
 async def mapped(numbers: list[int]) -> None:
     assert_type(await ol.map(crunch, numbers), list[float])
-    assert_type(await ol.map(helper, range(10), limit=3), list[Order])
+    assert_type(await ol.map(helper, range(10), concurrency=3), list[Order])
     async for each in ol.map(crunch, numbers):
         assert_type(each, float)
 
