@@ -44,4 +44,4 @@ def parse_status(name: str) -> RunStatus:
     try:
         return RunStatus(wanted)
     except ValueError:
-        raise InvalidInput(f"{name!r} is not a status; there are: {', '.join(Status)}") from None
+        raise InvalidInput(f"{name!r} is not a status; there are: {', '.join(RunStatus)}") from None
