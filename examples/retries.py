@@ -1,7 +1,7 @@
 """A node that fails now and then is tried again, by the rules you give it.
 
 `retry` says how often and how soon; `fail_on` names errors that no further attempt would cure. `ol.attempt()` tells a
-node which attempt it is, `ol.token()` is the same for all of them: services that know it can tell a repeated request.
+node which attempt it is, `ol.idempotency_key()` is the same for all of them: services that know it can tell a repeated request.
 """
 
 import outlast as ol

@@ -33,7 +33,7 @@ def gate(name: str) -> asyncio.Event:
 @ol.node
 async def work(name: str) -> str:
     done[name] += 1
-    tokens.setdefault(name, []).append(ol.token())
+    tokens.setdefault(name, []).append(ol.idempotency_key())
     said = ol.feedback()
     return f"{name}{done[name]}" + (f"({said})" if said else "")
 

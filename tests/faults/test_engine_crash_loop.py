@@ -385,7 +385,7 @@ async def resume(client: ol.Engine) -> None:
 
 def generation() -> int:
     """The newest branch that a person has opened, as a node may know it."""
-    return int(ol.token().rpartition("/")[2])
+    return int(ol.idempotency_key().rpartition("/")[2])
 
 
 @ol.node

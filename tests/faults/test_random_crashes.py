@@ -55,7 +55,7 @@ async def labour(helper: int, place: int, part: int, seconds: float) -> list[int
     await asyncio.sleep(seconds)
     note = os.environ.get("LABOUR_NOTE")
     if note:
-        _note(Path(note), f"{ol.token()} {ol.attempt()}")
+        _note(Path(note), f"{ol.idempotency_key()} {ol.attempt()}")
     return [helper, place, part]
 
 

@@ -54,7 +54,7 @@ def know() -> dict[str, Any]:
     ol.progress(1, 2, "half")
     ol.checkpoint({"done": 1})
     return {
-        "token": ol.token(),
+        "token": ol.idempotency_key(),
         "attempt": ol.attempt(),
         "feedback": ol.feedback("none"),
         "kept": ol.last_checkpoint("nothing"),

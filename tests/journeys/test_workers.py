@@ -39,7 +39,7 @@ def mark(text):
 
 @ol.node
 async def step(number: int) -> int:
-    mark(f"{ol.token()}")
+    mark(f"{ol.idempotency_key()}")
     await asyncio.sleep(0.005)
     return number
 

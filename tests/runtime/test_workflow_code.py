@@ -1536,7 +1536,7 @@ async def test_a_token_is_the_same_for_every_attempt_and_differs_between_nodes(s
 
     @ol.node(retry=AGAIN)
     async def paying(name: str) -> None:
-        tokens[name].add(ol.token())
+        tokens[name].add(ol.idempotency_key())
         if ol.attempt() < 3:
             raise ValueError("again")
 
@@ -1550,7 +1550,9 @@ async def test_a_token_is_the_same_for_every_attempt_and_differs_between_nodes(s
     assert tokens["one"] != tokens["two"]
 
 
-@pytest.mark.parametrize("verb", [ol.attempt, ol.token, ol.is_stopping, ol.last_checkpoint, lambda: ol.progress(1)])
+@pytest.mark.parametrize(
+    "verb", [ol.attempt, ol.idempotency_key, ol.is_stopping, ol.last_checkpoint, lambda: ol.progress(1)]
+)
 def test_what_belongs_in_a_node_is_refused_elsewhere(verb: Any) -> None:
     with pytest.raises(ol.NotDurable, match="outside a node"):
         verb()

@@ -150,7 +150,7 @@ class _Near:
 
     @property
     def own(self) -> _Own:
-        return _own(self._inside.token, self._inside.attempt)
+        return _own(self._inside.idempotency_key, self._inside.attempt)
 
     @property
     def is_over(self) -> bool:
@@ -170,7 +170,7 @@ class _Far:
 
     @property
     def own(self) -> _Own:
-        return _own(self._here.attempt.token, self._here.attempt.attempt)
+        return _own(self._here.attempt.idempotency_key, self._here.attempt.attempt)
 
     def tell(self, stage: Stage, written: Written) -> None:
         self._here.output({"stage": stage, **written._asdict()})
