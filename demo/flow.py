@@ -53,7 +53,7 @@ def check_links(path: Path) -> list[str]:
     """Links to files that are not there. The first look at each third page fails, as networks do, and is tried again."""
     _note(f"check {path.name}")
     time.sleep(0.1)
-    if ol.attempt() == 1 and len(path.name) % 3 == 0:
+    if ol.context().attempt == 1 and len(path.name) % 3 == 0:
         raise ConnectionError(f"could not look up the links of {path.name}")
     links = re.findall(r"\]\((?!https?:)([^)#]+)", path.read_text())
     return [f"{path.name}: {link}" for link in links if not (path.parent / link).exists()]

@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from outlast.client import BlockingEngine, BlockingRunHandle, Engine, RunFilter, RunHandle, RunSummary
-    from outlast.compose import connect, open, run
+    from outlast.compose import open, open_blocking, run
     from outlast.definition.retry import Retry
     from outlast.errors import (
         AlreadyAnswered,
         AlreadyExists,
+        Damaged,
         InvalidInput,
         NodeFailure,
         NotAllowed,
@@ -24,17 +25,19 @@ if TYPE_CHECKING:
         RunDiverged,
         RunGone,
         RunHeld,
+        StillRunning,
         StoreError,
         Unawaited,
     )
     from outlast.execution.node_context import (
-        attempt,
+        Context,
         checkpoint,
+        context,
         feedback,
+        idempotency_key,
         is_stopping,
         last_checkpoint,
         progress,
-        token,
     )
     from outlast.execution.output_path import output_path
     from outlast.functions.call import Call
@@ -58,53 +61,56 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_ROOMS = {
+_MODULES = {
     "AlreadyAnswered": "outlast.errors",
     "AlreadyExists": "outlast.errors",
-    "InvalidInput": "outlast.errors",
     "BlockingEngine": "outlast.client",
     "BlockingRunHandle": "outlast.client",
     "Call": "outlast.functions.call",
-    "RunCancelled": "outlast.errors",
+    "Context": "outlast.execution.node_context",
+    "Damaged": "outlast.errors",
     "Engine": "outlast.client",
-    "RunDiverged": "outlast.errors",
-    "RunGone": "outlast.errors",
-    "RunHandle": "outlast.client",
-    "RunHeld": "outlast.errors",
+    "InvalidInput": "outlast.errors",
     "Node": "outlast.functions.decorators",
     "NodeFailure": "outlast.errors",
+    "NotAllowed": "outlast.errors",
     "NotAsked": "outlast.errors",
     "NotDurable": "outlast.errors",
     "NotFound": "outlast.errors",
     "NotImportable": "outlast.errors",
     "NotStorable": "outlast.errors",
     "OutlastError": "outlast.errors",
-    "RunFilter": "outlast.client",
-    "NotAllowed": "outlast.errors",
+    "RaceResult": "outlast.functions.verbs",
     "Rejected": "outlast.errors",
     "Retry": "outlast.definition.retry",
-    "Secret": "outlast.values.secrets",
+    "RunCancelled": "outlast.errors",
+    "RunDiverged": "outlast.errors",
+    "RunFilter": "outlast.client",
+    "RunGone": "outlast.errors",
+    "RunHandle": "outlast.client",
+    "RunHeld": "outlast.errors",
     "RunStatus": "outlast.lifecycle.status",
+    "RunSummary": "outlast.client",
+    "Secret": "outlast.values.secrets",
     "StillRunning": "outlast.errors",
     "StoreError": "outlast.errors",
-    "RunSummary": "outlast.client",
     "Unawaited": "outlast.errors",
-    "RaceResult": "outlast.functions.verbs",
     "Workflow": "outlast.functions.decorators",
     "approve": "outlast.functions.verbs",
     "ask": "outlast.functions.verbs",
-    "attempt": "outlast.execution.node_context",
     "checkpoint": "outlast.execution.node_context",
-    "feedback": "outlast.execution.node_context",
-    "connect": "outlast.compose",
+    "context": "outlast.execution.node_context",
     "continue_as_new": "outlast.functions.verbs",
+    "feedback": "outlast.execution.node_context",
     "gather": "outlast.functions.verbs",
+    "idempotency_key": "outlast.execution.node_context",
     "is_stopping": "outlast.execution.node_context",
     "last_checkpoint": "outlast.execution.node_context",
     "map": "outlast.functions.mapping",
     "node": "outlast.functions.decorators",
     "now": "outlast.functions.verbs",
     "open": "outlast.compose",
+    "open_blocking": "outlast.compose",
     "output_path": "outlast.execution.output_path",
     "progress": "outlast.execution.node_context",
     "race": "outlast.functions.verbs",
@@ -113,11 +119,33 @@ _ROOMS = {
     "run": "outlast.compose",
     "sleep": "outlast.functions.verbs",
     "step": "outlast.functions.verbs",
-    "token": "outlast.execution.node_context",
     "uuid": "outlast.functions.verbs",
     "workflow": "outlast.functions.decorators",
 }
-"""Where each name lives. A room is entered when something of it is first asked for: to import this package costs nothing."""
+"""The module of each public name, which is imported when the name is first used."""
+
+_RENAMED = {
+    "BadInput": "InvalidInput",
+    "Blocking": "BlockingEngine",
+    "BlockingHandle": "BlockingRunHandle",
+    "Cancelled": "RunCancelled",
+    "Client": "Engine",
+    "Diverged": "RunDiverged",
+    "Gone": "RunGone",
+    "Handle": "RunHandle",
+    "Held": "RunHeld",
+    "Query": "RunFilter",
+    "Refused": "NotAllowed",
+    "Status": "RunStatus",
+    "Summary": "RunSummary",
+    "Won": "RaceResult",
+    "attempt": "context().attempt",
+    "connect": "open_blocking",
+    "continue_as": "continue_as_new",
+    "register_source": "register_secret_source",
+    "token": "idempotency_key",
+}
+"""Former public names, with their replacements."""
 
 __all__ = [
     "AlreadyAnswered",
@@ -125,6 +153,8 @@ __all__ = [
     "BlockingEngine",
     "BlockingRunHandle",
     "Call",
+    "Context",
+    "Damaged",
     "Engine",
     "InvalidInput",
     "Node",
@@ -154,18 +184,19 @@ __all__ = [
     "Workflow",
     "approve",
     "ask",
-    "attempt",
     "checkpoint",
-    "connect",
+    "context",
     "continue_as_new",
     "feedback",
     "gather",
+    "idempotency_key",
     "is_stopping",
     "last_checkpoint",
     "map",
     "node",
     "now",
     "open",
+    "open_blocking",
     "output_path",
     "progress",
     "race",
@@ -174,17 +205,17 @@ __all__ = [
     "run",
     "sleep",
     "step",
-    "token",
     "uuid",
     "workflow",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    room = _ROOMS.get(name)
-    if room is None:
+    if name in _RENAMED:
+        raise AttributeError(f"outlast.{name} was renamed: use outlast.{_RENAMED[name]}", name=name, obj=None)
+    if name not in _MODULES:
         raise AttributeError(f"module 'outlast' has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(room), name)
+    found = globals()[name] = getattr(import_module(_MODULES[name]), name)
     return found
 
 

@@ -35,9 +35,9 @@ from outlast.values.tracebacks import folded
 
 __all__ = [
     "Opening",
-    "connect",
     "default_store",
     "open",
+    "open_blocking",
     "open_both",
     "open_desk",
     "open_settled",
@@ -208,7 +208,7 @@ def open(
     return Opening(read_settings(given), key=key, worker=worker, adopts=adopts)
 
 
-def connect(store: str | Path | None = None, *, worker: bool = True, key: bytes = b"") -> BlockingEngine:
+def open_blocking(store: str | Path | None = None, *, worker: bool = True, key: bytes = b"") -> BlockingEngine:
     """An engine for notebooks and prompts: the blocking desk of `open`, opened now; `close()` it at the end."""
     return open(store, worker=worker, key=key).__enter__()
 

@@ -452,7 +452,7 @@ async def test_feedback_survives_a_crash_inside_the_attempt_that_has_it(stage: A
         done["stuck"] += 1
         if done["stuck"] == 2:
             await gate("never").wait()
-        return f"{ol.feedback('none')} {ol.attempt()}"
+        return f"{ol.feedback('none')} {ol.context().attempt}"
 
     @ol.workflow
     async def flow() -> str:

@@ -98,7 +98,7 @@ async def work(name: str, seconds: float = 0.01) -> str:
 
 @ol.node(retry=ol.Retry(attempts=3, delay=0.02))
 async def shaky(name: str) -> str:
-    if ol.attempt() < 2:
+    if ol.context().attempt < 2:
         raise ConnectionError(name)
     return name
 
@@ -121,7 +121,7 @@ async def flaky(name: str) -> str:
 
 @ol.node
 async def good_at_last(name: str) -> str:
-    if ol.attempt() < 3:
+    if ol.context().attempt < 3:
         raise Refusal(name)
     return name
 

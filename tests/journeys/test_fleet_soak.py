@@ -37,7 +37,7 @@ import outlast as ol
 async def fleet_step(place: int) -> int:
     await asyncio.sleep(0.02)
     notes = os.open("notes", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-    os.write(notes, f"{ol.idempotency_key()} {ol.attempt()}\\n".encode())
+    os.write(notes, f"{ol.idempotency_key()} {ol.context().attempt}\\n".encode())
     os.close(notes)
     return place
 

@@ -193,7 +193,7 @@ async def test_a_node_that_has_itself_cancelled_when_it_is_over_loses_no_result(
     async def mischievous() -> str:
         own = asyncio.current_task()
         assert own is not None
-        asyncio.get_running_loop().call_later(0.02 if ol.attempt() == 1 else 60, own.cancel)
+        asyncio.get_running_loop().call_later(0.02 if ol.context().attempt == 1 else 60, own.cancel)
         return "done"
 
     @ol.node
@@ -475,9 +475,9 @@ def _is_alive(pid: int) -> bool:
 
 @ol.node(retry=ol.Retry(attempts=2, delay=0))
 async def amid_failing_once() -> int:
-    if ol.attempt() == 1:
+    if ol.context().attempt == 1:
         raise ConnectionError("the first time")
-    return ol.attempt()
+    return ol.context().attempt
 
 
 @ol.workflow

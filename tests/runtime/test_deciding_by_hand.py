@@ -14,7 +14,7 @@ from outlast.history import events as e
 
 @ol.node(repeatable=False)
 async def decided_payment(amount: int) -> str:
-    if ol.attempt() == 1:
+    if ol.context().attempt == 1:
         await asyncio.Event().wait()
     return f"paid {amount}"
 

@@ -219,7 +219,7 @@ async def test_an_error_that_is_no_exception_is_not_worth_another_attempt(stage:
 
     @ol.node(retry=TINY)
     def hostile() -> None:
-        attempts.append(ol.attempt())
+        attempts.append(ol.context().attempt)
         mischief.raised(name)
 
     async with unharmed(stage) as engine:
@@ -374,7 +374,7 @@ async def test_a_result_that_cannot_be_stored_is_not_worth_another_attempt(stage
     attempts = []
 
     def do() -> Any:
-        attempts.append(ol.attempt())
+        attempts.append(ol.context().attempt)
         return mischief.Plain()
 
     async with unharmed(stage) as engine:
@@ -736,7 +736,7 @@ SCRIPT = """
             file.write("x")
         if len(Path("log").read_text()) <= times:
             os._exit(9)
-        return ol.attempt()
+        return ol.context().attempt
 
     @ol.workflow
     async def flow(times: int) -> int:

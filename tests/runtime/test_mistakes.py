@@ -438,9 +438,9 @@ async def test_a_divergence_names_the_line_of_what_the_code_asks_for(stage: Any)
 async def test_retries_of_one_call_may_be_a_number_as_those_of_a_node(stage: Any) -> None:
     @ol.node
     async def second_time() -> int:
-        if ol.attempt() < 2:
+        if ol.context().attempt < 2:
             raise ConnectionError
-        return ol.attempt()
+        return ol.context().attempt
 
     @ol.workflow
     async def trying() -> int:

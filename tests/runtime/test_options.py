@@ -54,9 +54,9 @@ async def echo(value: int = 1) -> int:
 
 def failing(times: int, error: type[Exception] = ConnectionError) -> Any:
     async def unsteady() -> int:
-        if ol.attempt() <= times:
+        if ol.context().attempt <= times:
             raise error
-        return ol.attempt()
+        return ol.context().attempt
 
     return unsteady
 

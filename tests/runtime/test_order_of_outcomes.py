@@ -302,7 +302,7 @@ async def test_a_checkpoint_and_a_retry_that_were_to_be_written_with_a_timer_are
     @ol.node(retry=ol.Retry(attempts=2, delay=0.01))
     async def flaky() -> str:
         await asked.wait()
-        if ol.attempt() == 1:
+        if ol.context().attempt == 1:
             raise ConnectionError("not yet")
         return "done"
 

@@ -234,7 +234,7 @@ async def test_the_next_attempt_keeps_what_a_killed_one_left_and_touches_nothing
         async with ol.output_path(f"out/{name}.csv") as path:
             path.write_text("half")
             seen.append(path)
-            if ol.attempt() == 1:
+            if ol.context().attempt == 1:
                 await asyncio.Event().wait()
             left = hidden("out")
             path.write_text("all")
@@ -280,11 +280,11 @@ async def test_a_pause_at_a_checkpoint_keeps_the_partial_file(stage: Any, place:
             async with ol.output_path(path) as hidden:
                 hidden.write_text("first half, ")
                 half.set()
-                while ol.attempt() == 1 and not Path("go").exists():
+                while ol.context().attempt == 1 and not Path("go").exists():
                     await asyncio.sleep(0.005)
                 await ol.checkpoint("half")
                 hidden.write_text("first half, second half")
-            return ol.attempt()
+            return ol.context().attempt
 
     elif place == "thread":
 

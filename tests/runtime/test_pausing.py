@@ -159,7 +159,7 @@ async def test_a_failure_within_the_grace_time_is_retried_after_the_resume(stage
 
     @ol.node(retry=ol.Retry(attempts=3, delay=0.001))
     async def fragile() -> str:
-        tries.append(ol.attempt())
+        tries.append(ol.context().attempt)
         if len(tries) == 1:
             await gate.pass_through()
             raise ValueError("once")
@@ -385,7 +385,7 @@ async def test_a_thread_that_goes_on_after_a_pause_keeps_the_next_attempt_waitin
     def stubborn() -> str:
         running.append(1)
         most.append(len(running))
-        if ol.attempt() == 1:
+        if ol.context().attempt == 1:
             go.wait()
             told.append(ol.is_stopping())
             with pytest.raises(Stopped):
@@ -428,7 +428,7 @@ async def test_an_async_node_that_ignores_being_stopped_keeps_the_next_attempt_w
             with suppress(asyncio.CancelledError):
                 await gate.open.wait()
         running.pop()
-        return f"by attempt {ol.attempt()}"
+        return f"by attempt {ol.context().attempt}"
 
     @ol.workflow
     async def wait() -> str:
@@ -448,7 +448,7 @@ async def test_an_async_node_that_ignores_being_stopped_keeps_the_next_attempt_w
 async def test_a_pause_that_stops_a_node_that_is_not_to_be_repeated_holds_the_run(stage: Any) -> None:
     @ol.node(repeatable=False)
     async def paying() -> str:
-        if ol.attempt() == 1:
+        if ol.context().attempt == 1:
             await asyncio.Event().wait()
         return "paid"
 
@@ -475,7 +475,7 @@ async def test_a_node_that_was_about_to_begin_keeps_its_first_attempt(stage: Any
 
     @ol.node(repeatable=False)
     async def second() -> int:
-        return ol.attempt()
+        return ol.context().attempt
 
     @ol.workflow
     async def both() -> int:
@@ -585,8 +585,8 @@ async def test_a_run_that_was_left_by_a_dead_worker_is_paused_at_once(stage: Any
 
     @ol.node
     async def only() -> str:
-        seen.append(ol.attempt())
-        if ol.attempt() == 1:
+        seen.append(ol.context().attempt)
+        if ol.context().attempt == 1:
             await asyncio.Event().wait()
         return "done"
 
@@ -712,7 +712,7 @@ async def test_a_request_whose_owner_died_is_obeyed_by_the_next(stage: Any) -> N
 
     @ol.node
     async def endless() -> None:
-        begun.append(ol.attempt())
+        begun.append(ol.context().attempt)
         await asyncio.Event().wait()
 
     @ol.workflow
@@ -736,8 +736,8 @@ async def test_a_resume_outweighs_a_request_whose_owner_died(stage: Any) -> None
 
     @ol.node
     async def slow() -> str:
-        begun.append(ol.attempt())
-        if ol.attempt() == 1:
+        begun.append(ol.context().attempt)
+        if ol.context().attempt == 1:
             await asyncio.Event().wait()
         return "done"
 
@@ -804,7 +804,7 @@ def test_a_run_is_paused_without_await(tmp_path: Path) -> None:
     @ol.node
     async def slow() -> str:
         begun.set()
-        if ol.attempt() == 1:
+        if ol.context().attempt == 1:
             await asyncio.Event().wait()
         return "done"
 

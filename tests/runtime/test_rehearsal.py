@@ -49,7 +49,7 @@ async def huge(number: int) -> str:
 @ol.node
 async def failing(number: int) -> int:
     calls.append("failing")
-    if ol.attempt() < 2:
+    if ol.context().attempt < 2:
         raise ValueError("not yet")
     return number
 

@@ -94,7 +94,7 @@ async def attempts_of(stage: Any, error: BaseException, **options: Any) -> int:
 
     @ol.node(**{"retry": AGAIN, **options})
     async def failing() -> None:
-        made.append(ol.attempt())
+        made.append(ol.context().attempt)
         raise error
 
     @ol.workflow
@@ -137,9 +137,9 @@ async def test_an_error_that_says_it_is_not_retryable_is_not(stage: Any) -> None
 async def test_a_node_that_succeeds_at_last_has_succeeded(stage: Any) -> None:
     @ol.node(retry=AGAIN)
     async def third_time() -> int:
-        if ol.attempt() < 3:
+        if ol.context().attempt < 3:
             raise ValueError("not yet")
-        return ol.attempt()
+        return ol.context().attempt
 
     @ol.workflow
     async def flow() -> int:
@@ -173,7 +173,7 @@ async def test_a_retry_that_is_waited_for_survives_a_crash(stage: Any) -> None:
 
     @ol.node(retry=ol.Retry(attempts=2, delay=0.3))
     async def failing() -> str:
-        made.append(ol.attempt())
+        made.append(ol.context().attempt)
         if len(made) == 1:
             raise ValueError("x")
         return "well"
@@ -208,9 +208,9 @@ async def test_a_node_that_takes_too_long_has_timed_out(stage: Any) -> None:
 async def test_a_timeout_is_per_attempt(stage: Any) -> None:
     @ol.node(timeout=0.05, retry=AGAIN)
     async def slow() -> int:
-        if ol.attempt() < 3:
+        if ol.context().attempt < 3:
             await asyncio.sleep(60)
-        return ol.attempt()
+        return ol.context().attempt
 
     @ol.workflow
     async def flow() -> int:
@@ -1380,8 +1380,8 @@ async def test_a_checkpoint_of_a_plain_node_is_kept_when_it_returns(stage: Any) 
     @ol.node(retry=AGAIN)
     def long() -> Any:
         before = ol.last_checkpoint()
-        ol.checkpoint(ol.attempt())
-        if ol.attempt() < 3:
+        ol.checkpoint(ol.context().attempt)
+        if ol.context().attempt < 3:
             raise ValueError("again")
         return before
 
@@ -1395,7 +1395,7 @@ async def test_a_checkpoint_of_a_plain_node_is_kept_when_it_returns(stage: Any) 
 async def test_a_large_checkpoint_comes_back(stage: Any) -> None:
     @ol.node(retry=AGAIN)
     async def long() -> int:
-        if ol.attempt() == 1:
+        if ol.context().attempt == 1:
             await ol.checkpoint("x" * 3_000_000)
             raise ValueError("again")
         return len(ol.last_checkpoint())
@@ -1537,7 +1537,7 @@ async def test_a_token_is_the_same_for_every_attempt_and_differs_between_nodes(s
     @ol.node(retry=AGAIN)
     async def paying(name: str) -> None:
         tokens[name].add(ol.idempotency_key())
-        if ol.attempt() < 3:
+        if ol.context().attempt < 3:
             raise ValueError("again")
 
     @ol.workflow
@@ -1551,11 +1551,35 @@ async def test_a_token_is_the_same_for_every_attempt_and_differs_between_nodes(s
 
 
 @pytest.mark.parametrize(
-    "verb", [ol.attempt, ol.idempotency_key, ol.is_stopping, ol.last_checkpoint, lambda: ol.progress(1)]
+    "verb", [ol.context, ol.idempotency_key, ol.is_stopping, ol.last_checkpoint, lambda: ol.progress(1)]
 )
 def test_what_belongs_in_a_node_is_refused_elsewhere(verb: Any) -> None:
     with pytest.raises(ol.NotDurable, match="outside a node"):
         verb()
+
+
+async def test_code_can_tell_where_it_runs(stage: Any) -> None:
+    @ol.node(retry=ol.Retry(attempts=2, delay=0))
+    async def far() -> ol.Context:
+        here = ol.context()
+        if here.attempt == 1:
+            raise ValueError("once more")
+        assert here.idempotency_key == ol.idempotency_key()
+        return here
+
+    @ol.node
+    def near() -> ol.Context:
+        return ol.context()
+
+    @ol.workflow
+    async def flow() -> tuple[ol.Context, ol.Context, ol.Context]:
+        return ol.context(), await far(), await near()
+
+    handle, (workflow, first, second) = await run_of(stage, flow)
+    run = handle.run
+    assert workflow == ol.Context(run, "", 0, run)
+    assert first == ol.Context(run, "far", 2, f"{run}/far/0")
+    assert second == ol.Context(run, "near", 1, f"{run}/near/0")
 
 
 @pytest.mark.parametrize("verb", [ol.now, ol.random, ol.uuid, lambda: ol.ask("x"), lambda: ol.sleep(1), ol.gather])
@@ -2807,8 +2831,8 @@ async def test_a_secret_is_masked_in_errors_and_log_lines(stage: Any, secret: ol
 async def test_log_lines_are_kept_by_attempt(stage: Any) -> None:
     @ol.node(retry=AGAIN)
     async def talking() -> None:
-        logging.getLogger("shop").warning("attempt %d", ol.attempt())
-        if ol.attempt() < 2:
+        logging.getLogger("shop").warning("attempt %d", ol.context().attempt)
+        if ol.context().attempt < 2:
             raise ValueError("again")
 
     @ol.workflow

@@ -65,7 +65,7 @@ async def keep(value: Any) -> Any:
 
 @ol.node
 async def tries() -> int:
-    return ol.attempt()
+    return ol.context().attempt
 
 
 @ol.workflow

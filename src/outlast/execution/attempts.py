@@ -18,7 +18,7 @@ from msgspec import Raw
 
 from outlast.errors import NotStorable
 from outlast.execution.executors import Executors, InStore, Maker
-from outlast.execution.node_context import Inside, token_of
+from outlast.execution.node_context import Inside, idempotency_key_of
 from outlast.execution.partial_file import Written
 from outlast.execution.process_entry import main_of_this_process
 from outlast.execution.processes import AttemptInfo, PoolClosed, ProcessDied
@@ -259,7 +259,7 @@ class Attempts:
             run=ask.driver.run,
             node=ask.name,
             attempt=ask.attempt,
-            token=token_of(ask),
+            idempotency_key=idempotency_key_of(ask),
             checkpoint=None if own.kept is None else bytes(own.kept),
             feedback=None if ask.given is None else bytes(ask.given.feedback),
             transient=tuple(map(kind_of, spec.retry_on)),

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from outlast.execution.attempts import Attempts
-from outlast.execution.node_context import Inside, attempt, token
+from outlast.execution.node_context import Inside, context
 from outlast.functions.commands import NodeAsk
 from outlast.history import events as e
 from outlast.history.ids import RunId
@@ -87,11 +87,12 @@ class World:
     def _see(self) -> None:
         if self.faults is not None and self.faults.is_dead:
             raise Died("a node does not begin in a dead process")
-        self.note(token(), attempt())
+        made = context()
+        self.note(made.idempotency_key, made.attempt)
 
-    def note(self, token: str, attempt: int) -> None:
-        """This attempt of the node of this token was made."""
-        run, _, rest = token.partition("/")
+    def note(self, key: str, attempt: int) -> None:
+        """This attempt of the node with this idempotency key was made."""
+        run, _, rest = key.partition("/")
         node, _, generation = rest.rpartition("/")
         self.attempts[Attempted(run, node, attempt, int(generation))] += 1
 
