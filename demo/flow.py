@@ -48,7 +48,7 @@ def read(path: Path) -> Page:
     return Page(str(path), len(words), headings, dict(Counter(words).most_common(50)))
 
 
-@ol.node(retry=ol.Retry(attempts=3, delay=0.2), retry_on=ConnectionError)
+@ol.node(retry=ol.Retry(max_attempts=3, delay=0.2, retry_on=ConnectionError))
 def check_links(path: Path) -> list[str]:
     """Links to files that are not there. The first look at each third page fails, as networks do, and is tried again."""
     _note(f"check {path.name}")

@@ -96,14 +96,14 @@ async def work(name: str, seconds: float = 0.01) -> str:
     return name
 
 
-@ol.node(retry=ol.Retry(attempts=3, delay=0.02))
+@ol.node(retry=ol.Retry(max_attempts=3, delay=0.02))
 async def shaky(name: str) -> str:
     if ol.context().attempt < 2:
         raise ConnectionError(name)
     return name
 
 
-@ol.node(retry=ol.Retry(attempts=2, delay=0.02))
+@ol.node(retry=ol.Retry(max_attempts=2, delay=0.02))
 async def hopeless(name: str) -> str:
     raise Refusal(name)
 
@@ -114,7 +114,7 @@ async def slow(name: str) -> str:
     return name
 
 
-@ol.node(retry=ol.Retry(attempts=3, delay=300))
+@ol.node(retry=ol.Retry(max_attempts=3, delay=300))
 async def flaky(name: str) -> str:
     raise ConnectionError(name)
 

@@ -221,7 +221,7 @@ def test_a_life_goes_on_whatever_happens_to_any_request(deed: Deed) -> None:
 # --- an engine behind a bad line
 
 
-@ol.node(retry=ol.Retry(attempts=3, delay=0.01))
+@ol.node(retry=ol.Retry(max_attempts=3, delay=0.01))
 async def double(number: int) -> int:
     return 2 * number
 

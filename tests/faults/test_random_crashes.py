@@ -59,7 +59,7 @@ async def labour(helper: int, place: int, part: int, seconds: float) -> list[int
     return [helper, place, part]
 
 
-@ol.node(retry=ol.Retry(attempts=4, delay=0.005, longest=0.01))
+@ol.node(retry=ol.Retry(max_attempts=4, delay=0.005, max_delay=0.01))
 async def labour_that_fails(helper: int, place: int, fails: int) -> list[int]:
     if ol.context().attempt <= fails:
         raise ConnectionError(f"{helper}, {place}")

@@ -154,7 +154,7 @@ def test_a_takeover_in_the_middle_of_undoing_goes_on_undoing() -> None:
 
 def test_a_failure_that_passes_is_tried_again_when_the_policy_says() -> None:
     history = going(*started("a"))
-    retry = Retry(attempts=3, delay=2.0, jitter=0.0)
+    retry = Retry(max_attempts=3, delay=2.0, jitter=0.0)
     events = decide.fail_node(history.state, "a", SOON, retry, now=1_000_000, ms=5.0)
     assert events == [e.NodeFailed(node="a", error=SOON, ms=5.0, retry_at=3_000_000)]
     history.write(events)
@@ -166,7 +166,7 @@ def test_a_failure_that_passes_is_tried_again_when_the_policy_says() -> None:
 
 def test_the_last_attempt_that_fails_is_final() -> None:
     history = going(*started("a"))
-    retry = Retry(attempts=2, delay=2.0, jitter=0.0)
+    retry = Retry(max_attempts=2, delay=2.0, jitter=0.0)
     history.write(decide.fail_node(history.state, "a", SOON, retry, now=0))
     history.write([*decide.retry_node(history.state, "a"), e.NodeStarted(node="a", attempt=2)])
     assert decide.fail_node(history.state, "a", SOON, retry, now=0) == [e.NodeFailed(node="a", attempt=2, error=SOON)]
@@ -174,14 +174,14 @@ def test_the_last_attempt_that_fails_is_final() -> None:
 
 def test_crashes_do_not_use_up_retries() -> None:
     history = going(*crashed(3))
-    (failed,) = decide.fail_node(history.state, "a", SOON, Retry(attempts=2, jitter=0.0), now=0)
+    (failed,) = decide.fail_node(history.state, "a", SOON, Retry(max_attempts=2, jitter=0.0), now=0)
     assert isinstance(failed, e.NodeFailed)
     assert (failed.attempt, failed.retry_at) == (4, 1_000_000)
 
 
 def test_a_permanent_failure_is_final_at_once() -> None:
     state = going(*started("a")).state
-    assert decide.fail_node(state, "a", NO, Retry(attempts=9), now=0) == [e.NodeFailed(node="a", error=NO)]
+    assert decide.fail_node(state, "a", NO, Retry(max_attempts=9), now=0) == [e.NodeFailed(node="a", error=NO)]
 
 
 def test_without_a_policy_every_failure_is_final() -> None:

@@ -218,7 +218,7 @@ async def test_a_retry_that_the_code_gave_up_in_the_same_append_does_not_come_ba
     """V9"""
     go, began = asyncio.Event(), list[str]()
 
-    @ol.node(retry=ol.Retry(attempts=5, delay=0.01, jitter=0))
+    @ol.node(retry=ol.Retry(max_attempts=5, delay=0.01, jitter=0))
     async def flaky() -> None:
         await go.wait()
         raise ConnectionError
@@ -473,7 +473,7 @@ def _is_alive(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
 
 
-@ol.node(retry=ol.Retry(attempts=2, delay=0))
+@ol.node(retry=ol.Retry(max_attempts=2, delay=0))
 async def amid_failing_once() -> int:
     if ol.context().attempt == 1:
         raise ConnectionError("the first time")

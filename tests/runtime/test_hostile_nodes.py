@@ -23,7 +23,7 @@ from outlast.execution.stopping import Stopped
 from outlast.history import events as e
 
 HERE = Path(__file__).parent
-TINY = ol.Retry(attempts=3, delay=0.001)
+TINY = ol.Retry(max_attempts=3, delay=0.001)
 
 sys.path.insert(0, str(HERE))
 import mischief  # noqa: E402
@@ -495,7 +495,7 @@ async def test_a_node_that_ignores_its_timeout_has_timed_out(stage: Any, stubbor
 async def test_no_second_attempt_begins_while_the_first_ignores_its_timeout(
     stage: Any, stubborn: Stubborn, place: str
 ) -> None:
-    node = stubborn.node(place, timeout=0.05, retry=ol.Retry(attempts=2, delay=0))
+    node = stubborn.node(place, timeout=0.05, retry=ol.Retry(max_attempts=2, delay=0))
     async with unharmed(stage) as engine:
         handle = await engine.start(flow_of(node))
         await stubborn.has_begun()

@@ -190,16 +190,16 @@ def test_a_function_within_a_method_and_a_static_one_may_be_decorated() -> None:
     assert Shop.order.spec.name == "order"  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("option", ["retry_on", "fail_on"])
+@pytest.mark.parametrize("option", ["retry_on", "give_up_on"])
 def test_a_function_in_the_place_of_classes_of_errors_is_refused_with_what_to_give(option: str) -> None:
     given: dict[str, Any] = {option: str.isalpha}
     with pytest.raises(
         ol.InvalidInput, match=rf"{option} takes classes of errors, not a function: give {option}=\(Conn"
     ):
-        ol.node(**given)(plus_one.fn)
+        ol.Retry(**given)
     for odd in ("ConnectionError", 5, None, [ValueError, "x"]):
         with pytest.raises(ol.InvalidInput, match=f"{option} takes classes of errors"):
-            ol.node(**{option: odd})(plus_one.fn)  # type: ignore[call-overload]
+            ol.Retry(**{option: odd})  # type: ignore[arg-type]
 
 
 # --- what never ends ----------------------------------------------------------------------------------------------------

@@ -76,7 +76,7 @@ async def _(stage: Any) -> None:
 
 @shows("node", "retry")
 async def _(stage: Any) -> None:
-    assert (await came_to(stage, calling(ol.node(retry=ol.Retry(attempts=3, delay=0))(failing(2)))))[0] == 3
+    assert (await came_to(stage, calling(ol.node(retry=ol.Retry(max_attempts=3, delay=0))(failing(2)))))[0] == 3
 
 
 @shows("node", "timeout")
@@ -99,18 +99,11 @@ async def _(stage: Any) -> None:
     assert of(events, e.NodeStarted)[0].repeatable is False
 
 
-@shows("node", "retry_on")
-async def _(stage: Any) -> None:
-    retry = ol.Retry(attempts=2, delay=0)
+@pytest.mark.parametrize("policy", [{"retry_on": ConnectionError}, {"give_up_on": KeyError}])
+async def test_a_policy_names_the_errors_to_try_again_after(stage: Any, policy: dict[str, Any]) -> None:
+    retry = ol.Retry(max_attempts=2, delay=0, **policy)
     with pytest.raises(KeyError):
-        await came_to(stage, calling(ol.node(retry=retry, retry_on=ConnectionError)(failing(1, KeyError))))
-
-
-@shows("node", "fail_on")
-async def _(stage: Any) -> None:
-    retry = ol.Retry(attempts=2, delay=0)
-    with pytest.raises(KeyError):
-        await came_to(stage, calling(ol.node(retry=retry, fail_on=KeyError)(failing(1, KeyError))))
+        await came_to(stage, calling(ol.node(retry=retry)(failing(1, KeyError))))
 
 
 @shows("call", "key")
@@ -121,7 +114,7 @@ async def _(stage: Any) -> None:
 
 @shows("call", "retry")
 async def _(stage: Any) -> None:
-    node = ol.node(failing(2)).options(retry=ol.Retry(attempts=3, delay=0))
+    node = ol.node(failing(2)).options(retry=ol.Retry(max_attempts=3, delay=0))
     assert (await came_to(stage, calling(node)))[0] == 3
 
 
@@ -159,7 +152,7 @@ async def _(stage: Any) -> None:
     async def unsteady(_: int) -> int:
         return await failing(1)()
 
-    node = ol.node(unsteady).options(retry=ol.Retry(attempts=2, delay=0))
+    node = ol.node(unsteady).options(retry=ol.Retry(max_attempts=2, delay=0))
     assert (await came_to(stage, mapping(node)))[0] == [2, 2]
 
 

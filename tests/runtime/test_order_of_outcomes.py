@@ -299,7 +299,7 @@ async def test_a_checkpoint_and_a_retry_that_were_to_be_written_with_a_timer_are
     kept: list[Any] = []
     asked = asyncio.Event()
 
-    @ol.node(retry=ol.Retry(attempts=2, delay=0.01))
+    @ol.node(retry=ol.Retry(max_attempts=2, delay=0.01))
     async def flaky() -> str:
         await asked.wait()
         if ol.context().attempt == 1:

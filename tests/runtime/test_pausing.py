@@ -157,7 +157,7 @@ async def test_a_run_whose_code_ends_within_the_grace_time_completes(stage: Any)
 async def test_a_failure_within_the_grace_time_is_retried_after_the_resume(stage: Any) -> None:
     gate, tries = Gate(), []
 
-    @ol.node(retry=ol.Retry(attempts=3, delay=0.001))
+    @ol.node(retry=ol.Retry(max_attempts=3, delay=0.001))
     async def fragile() -> str:
         tries.append(ol.context().attempt)
         if len(tries) == 1:

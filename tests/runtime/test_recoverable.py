@@ -94,7 +94,7 @@ async def test_a_node_that_rejects_is_not_tried_again_and_its_run_fails_for_good
 
     attempts = []
 
-    @ol.node(retry=ol.Retry(attempts=3, delay=0))
+    @ol.node(retry=ol.Retry(max_attempts=3, delay=0))
     async def check(kind: str) -> None:
         attempts.append(kind)
         raise ol.Rejected("no") if kind == "known" else Local("no")

@@ -26,7 +26,7 @@ from outlast.engine import worker, writing
 from outlast.history import events as e
 
 SOON = 8.0
-AGAIN = ol.Retry(attempts=3, delay=0.001)
+AGAIN = ol.Retry(max_attempts=3, delay=0.001)
 
 
 async def soon(awaitable: Any) -> Any:
@@ -117,15 +117,15 @@ async def test_a_node_without_a_policy_is_tried_once(stage: Any) -> None:
 
 
 async def test_an_error_that_is_not_to_be_retried_is_not(stage: Any) -> None:
-    assert await attempts_of(stage, ValueError("x"), fail_on=ValueError) == 1
+    assert await attempts_of(stage, ValueError("x"), retry=msgspec.structs.replace(AGAIN, give_up_on=ValueError)) == 1
 
 
 async def test_an_error_of_another_class_than_those_to_be_retried_is_not(stage: Any) -> None:
-    assert await attempts_of(stage, ValueError("x"), retry_on=KeyError) == 1
+    assert await attempts_of(stage, ValueError("x"), retry=msgspec.structs.replace(AGAIN, retry_on=KeyError)) == 1
 
 
 async def test_an_error_of_a_class_below_those_to_be_retried_is(stage: Any) -> None:
-    assert await attempts_of(stage, KeyError("x"), retry_on=LookupError) == 3
+    assert await attempts_of(stage, KeyError("x"), retry=msgspec.structs.replace(AGAIN, retry_on=LookupError)) == 3
 
 
 async def test_an_error_that_says_it_is_not_retryable_is_not(stage: Any) -> None:
@@ -152,7 +152,7 @@ async def test_a_node_that_succeeds_at_last_has_succeeded(stage: Any) -> None:
 
 
 async def test_delays_between_attempts_grow(stage: Any) -> None:
-    @ol.node(retry=ol.Retry(attempts=3, delay=0.02, factor=3, jitter=0))
+    @ol.node(retry=ol.Retry(max_attempts=3, delay=0.02, backoff=3, jitter=0))
     async def failing() -> None:
         raise ValueError("x")
 
@@ -171,7 +171,7 @@ async def test_delays_between_attempts_grow(stage: Any) -> None:
 async def test_a_retry_that_is_waited_for_survives_a_crash(stage: Any) -> None:
     made: list[int] = []
 
-    @ol.node(retry=ol.Retry(attempts=2, delay=0.3))
+    @ol.node(retry=ol.Retry(max_attempts=2, delay=0.3))
     async def failing() -> str:
         made.append(ol.context().attempt)
         if len(made) == 1:
@@ -1559,7 +1559,7 @@ def test_what_belongs_in_a_node_is_refused_elsewhere(verb: Any) -> None:
 
 
 async def test_code_can_tell_where_it_runs(stage: Any) -> None:
-    @ol.node(retry=ol.Retry(attempts=2, delay=0))
+    @ol.node(retry=ol.Retry(max_attempts=2, delay=0))
     async def far() -> ol.Context:
         here = ol.context()
         if here.attempt == 1:
@@ -2410,7 +2410,7 @@ async def test_a_run_that_waits_for_a_person_can_be_cancelled(stage: Any) -> Non
 
 
 async def test_a_run_between_two_attempts_can_be_cancelled(stage: Any) -> None:
-    @ol.node(retry=ol.Retry(attempts=5, delay=3600))
+    @ol.node(retry=ol.Retry(max_attempts=5, delay=3600))
     async def failing() -> None:
         raise ValueError("x")
 

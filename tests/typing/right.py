@@ -25,7 +25,7 @@ def count(data: bytes) -> int:
     return len(data)
 
 
-@ol.node(retry=ol.Retry(attempts=3), timeout=10, retry_on=(OSError,), fail_on=ValueError)
+@ol.node(retry=ol.Retry(max_attempts=3, retry_on=(OSError,), give_up_on=ValueError), timeout=10)
 async def save(order: Order, text: str | None = None) -> Order:
     return order
 
@@ -133,7 +133,7 @@ async def mapped(numbers: list[int]) -> None:
 @ol.workflow
 async def options() -> None:
     assert_type(await fetch.options(key="a", timeout=3)("x"), bytes)
-    assert_type(await save.options(retry=ol.Retry(attempts=2))(Order(1), text="x"), Order)
+    assert_type(await save.options(retry=ol.Retry(max_attempts=2))(Order(1), text="x"), Order)
     assert_type(fetch.spec.name, str)
     assert_type(await child.options(key="a", title="x", tags=("a",))(1), str)
 

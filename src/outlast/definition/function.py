@@ -19,7 +19,6 @@ from outlast.errors import InvalidInput
 from outlast.history.ids import content_hash
 
 Where: TypeAlias = Literal["loop", "thread", "process", "dask"]
-Errors: TypeAlias = tuple[type[BaseException], ...]
 
 CLEANUP = 30.0
 """Seconds of clean-up, if a workflow does not say otherwise."""
@@ -29,7 +28,7 @@ _NAME = re.compile(r"[^\W\d][\w.-]{0,99}")
 
 class NodeSpec(Struct, frozen=True):
     """One unit of work. `code` is the fingerprint of its function. A run that is interrupted inside a node that is not
-    `repeatable` holds. `retry_on` and `fail_on` say which errors another attempt may cure and which it cannot."""
+    `repeatable` holds."""
 
     fn: Callable[..., Any]
     name: str
@@ -39,8 +38,6 @@ class NodeSpec(Struct, frozen=True):
     timeout: float | None = None
     run_in: Where = "loop"
     repeatable: bool = True
-    retry_on: Errors = (Exception,)
-    fail_on: Errors = ()
 
 
 class WorkflowSpec(Struct, frozen=True):

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from outlast.definition.durations import Seconds, seconds_or_none
 from outlast.definition.function import (
     CLEANUP,
-    Errors,
     NodeSpec,
     WorkflowSpec,
     checked_name,
@@ -223,18 +222,14 @@ def node(
     timeout: Seconds | None = None,
     run_in: Literal["loop", "thread", "process", "dask"] | None = None,
     repeatable: bool = True,
-    retry_on: type[BaseException] | Errors = (Exception,),
-    fail_on: type[BaseException] | Errors = (),
 ) -> _NodeMaker: ...
 def node(fn: Any = None, /, **options: Any) -> Any:
     """Make a function a node: a unit of work whose result is kept, so that it is never done again once it is done.
 
-    `retry` is a policy, or a number of attempts. `timeout` is per attempt, in seconds or as
-    `timedelta`. `run_in` is where a plain function
-    runs: in a thread, or with "process" in a process of its own, for work that keeps the processor busy or must be killable,
-    or with "dask" on the cluster that the setting `dask` names.
-    `repeatable=False` holds the run for a person if it is interrupted inside this node. Errors of the classes `retry_on` are
-    worth another attempt, those of `fail_on` are not."""
+    `retry` is a `Retry` or a number of attempts. `timeout` is per attempt, in seconds or as `timedelta`. `run_in` is where a
+    plain function runs: in a thread; with "process" in a separate process, for work that keeps the processor busy or must be
+    killable; with "dask" on the cluster that the setting `dask` names. `repeatable=False` holds the run for a person's
+    decision if it is interrupted inside this node."""
     return _NodeMaker(options) if fn is None else _node(fn, **options)
 
 
@@ -246,8 +241,6 @@ def _node(
     timeout: Seconds | None = None,
     run_in: str | None = None,
     repeatable: bool = True,
-    retry_on: Any = (Exception,),
-    fail_on: Any = (),
 ) -> Node[..., Any]:
     _must_be_function(fn, "node")
     spec = NodeSpec(
@@ -259,8 +252,6 @@ def _node(
         timeout=_checked_timeout(timeout),
         run_in=where_to_run(fn, run_in),
         repeatable=repeatable,
-        retry_on=_classes("retry_on", retry_on),
-        fail_on=_classes("fail_on", fail_on),
     )
     return Node(spec)
 
@@ -333,9 +324,9 @@ def _must_be_function(fn: Any, what: str) -> None:
 
 def _checked_retry(retry: Any) -> Retry:
     if isinstance(retry, int) and not isinstance(retry, bool):
-        return Retry(attempts=retry)
+        return Retry(max_attempts=retry)
     if not isinstance(retry, Retry):
-        raise InvalidInput(f"retry is a number of attempts or a Retry(…), not {retry!r}")
+        raise InvalidInput(f"retry is a number of attempts or a Retry, not {retry!r}")
     return retry
 
 
@@ -367,16 +358,3 @@ def _checked_tags(tags: Any) -> tuple[str, ...]:
     if not isinstance(tags, Iterable):
         raise InvalidInput(f"tags are several texts, not {tags!r}")
     return several_words("tags", tags)
-
-
-def _classes(option: str, given: Any) -> Errors:
-    if callable(given) and not isinstance(given, type):
-        raise InvalidInput(
-            f"{option} takes classes of errors, not a function: give {option}=(ConnectionError, TimeoutError). An error can "
-            "decide for itself by its attribute `retryable`, True or False"
-        )
-    classes = tuple(given) if isinstance(given, Iterable) and not isinstance(given, type) else (given,)
-    for each in classes:
-        if not (isinstance(each, type) and issubclass(each, BaseException)):
-            raise InvalidInput(f"{option} takes classes of errors, and {each!r} is none")
-    return classes

@@ -137,7 +137,7 @@ class ScriptedOwner:
         assert node is not None
         if node.retries < wanted:
             error = e.Failure("Flaky", f"{name} fails", category="transient")
-            policy = Retry(attempts=wanted + 1, delay=0.0, jitter=0.0)
+            policy = Retry(max_attempts=wanted + 1, delay=0.0, jitter=0.0)
             (self._done[name],) = decide.fail_node(self.pen.state, name, error, policy, now=0)
         else:
             output = Raw(msgspec.json.encode(f"{name} on {branch}"))
