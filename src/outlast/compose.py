@@ -25,7 +25,7 @@ from outlast.engine.timekeeper import Timekeeper
 from outlast.engine.worker import Worker
 from outlast.errors import InvalidInput, OutlastError, StoreUnusable
 from outlast.execution.executors import Executor
-from outlast.functions.decorators import Workflow
+from outlast.functions.decorators import Starter, Workflow, open_engine
 from outlast.functions.workflow_import import load_apps, look_beside_the_script
 from outlast.ledger import Ledger
 from outlast.services import Sweeper
@@ -121,35 +121,42 @@ def _open_postgres(url: str, blobs: str | Path, durability: Durability, readonly
 
 @asynccontextmanager
 async def open_desk(
-    given: Settings | str | None = None, *, key: bytes = b"", readonly: bool = False
+    given: Settings | str | None = None, *, signing_key: bytes = b"", readonly: bool = False
 ) -> AsyncIterator[Engine]:
     """The desk over the store that is meant, closed at the end. It advances no runs."""
     settings = given if isinstance(given, Settings) else read_settings({"store": given})
-    async with _open(settings, key=key, worker=False, readonly=readonly) as client:
+    async with _open(settings, signing_key=signing_key, worker=False, readonly=readonly) as client:
         yield client
 
 
 class Opening:
     """An engine about to be opened: `async with` gives its desk, `with` the same desk for code that does not await."""
 
-    def __init__(self, settings: Settings, *, key: bytes = b"", worker: bool = True, adopts: bool = True) -> None:
+    def __init__(
+        self, settings: Settings, *, signing_key: bytes = b"", worker: bool = True, adopts: bool = True
+    ) -> None:
         self._open: Callable[[], AbstractAsyncContextManager[Engine]] = partial(
-            _open, settings, key=key, worker=worker, adopts=adopts
+            _open, settings, signing_key=signing_key, worker=worker, adopts=adopts
         )
         self._entered: AbstractAsyncContextManager[Engine] | None = None
         self._blocking: BlockingEngine | None = None
+        self._outer: Starter | None = None
 
     async def __aenter__(self) -> Engine:
         self._must_be_closed()
         self._entered = self._open()
         try:
-            return await self._entered.__aenter__()
+            engine = await self._entered.__aenter__()
         except BaseException:
             self._entered = None
             raise
+        self._outer = open_engine.get()
+        open_engine.set(engine)
+        return engine
 
     async def __aexit__(self, *error: Any) -> None:
         entered, self._entered = self._entered, None
+        open_engine.set(self._outer)
         if entered is not None:
             await entered.__aexit__(*error)
 
@@ -173,7 +180,7 @@ def open(
     *,
     worker: bool = True,
     adopts: bool = True,
-    key: bytes = b"",
+    signing_key: bytes = b"",
     apps: Iterable[str] | None = None,
     claim: Seconds | None = None,
     concurrency: int | None = None,
@@ -205,12 +212,12 @@ def open(
         "grace": seconds_or_none(grace, "grace"),
         "dask": dask,
     }
-    return Opening(read_settings(given), key=key, worker=worker, adopts=adopts)
+    return Opening(read_settings(given), signing_key=signing_key, worker=worker, adopts=adopts)
 
 
-def open_blocking(store: str | Path | None = None, *, worker: bool = True, key: bytes = b"") -> BlockingEngine:
+def open_blocking(store: str | Path | None = None, *, worker: bool = True, signing_key: bytes = b"") -> BlockingEngine:
     """An engine for notebooks and prompts: the blocking desk of `open`, opened now; `close()` it at the end."""
-    return open(store, worker=worker, key=key).__enter__()
+    return open(store, worker=worker, signing_key=signing_key).__enter__()
 
 
 def run(workflow: Workflow[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -224,12 +231,12 @@ def run(workflow: Workflow[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
 
 @asynccontextmanager
 async def _open(
-    settings: Settings, *, key: bytes = b"", worker: bool = True, adopts: bool = True, readonly: bool = False
+    settings: Settings, *, signing_key: bytes = b"", worker: bool = True, adopts: bool = True, readonly: bool = False
 ) -> AsyncIterator[Engine]:
     async with AsyncExitStack() as open_now:
         store = open_settled(settings, readonly=readonly)
         open_now.push_async_callback(store.close)
-        ledger = Ledger(store, key=key)
+        ledger = Ledger(store, key=signing_key)
         open_now.push_async_callback(ledger.close)
         hands = None
         if worker:
@@ -255,7 +262,7 @@ async def sweeping(settings: Settings, *, stale_after: float, readonly: bool = F
 
 @asynccontextmanager
 async def open_both(
-    source: Settings, target: Settings, *, key: bytes = b""
+    source: Settings, target: Settings, *, signing_key: bytes = b""
 ) -> AsyncIterator[tuple[Engine, Engine, tuple[Store, Store]]]:
     """Two stores and their desks, to bring runs from one to the other. The first must be there."""
     if place_of(source.store) == place_of(target.store):
@@ -266,7 +273,7 @@ async def open_both(
         for settings in (source, target):
             store = open_settled(settings)
             open_now.push_async_callback(store.close)
-            ledger = Ledger(store, key=key)
+            ledger = Ledger(store, key=signing_key)
             open_now.push_async_callback(ledger.close)
             client = Engine(ledger)
             open_now.push_async_callback(client.leave)

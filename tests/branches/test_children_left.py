@@ -25,7 +25,7 @@ done: Counter[str] = Counter()
 def _anew(stage: Any) -> None:
     done.clear()
     for known in (asking_child, continuing_child, parent_of_asking, parent_of_continuing):
-        registry.register(known.spec.name, known)
+        registry.register(known.name, known)
 
 
 @ol.node

@@ -44,7 +44,7 @@ async def waits_for_word() -> bool:
 
 @pytest.fixture
 def engine(tmp_path: Path) -> Iterator[ol.BlockingEngine]:
-    engine = ol.connect(tmp_path / "runs.db")
+    engine = ol.open_blocking(tmp_path / "runs.db")
     try:
         yield engine
     finally:
@@ -160,7 +160,7 @@ async def closes_its_engine() -> None:
     OTHER[0].close()
 
 
-NODES = {each.spec.name: each for each in (asks_on_the_loop, runs_on_the_loop, asks_in_a_thread, asks_as_a_plain_node)}
+NODES = {each.name: each for each in (asks_on_the_loop, runs_on_the_loop, asks_in_a_thread, asks_as_a_plain_node)}
 
 
 @pytest.fixture
@@ -318,7 +318,7 @@ PROGRAM = """
     import outlast as ol
     from flows import waits_for_word
 
-    engine = ol.connect("runs.db")
+    engine = ol.open_blocking("runs.db")
 """
 
 

@@ -179,7 +179,7 @@ class Ward:
         store = self.open()
         ledger = Ledger(store, clock=clock)
         if not created:
-            await store.blobs.put(workflow.document)
+            await store.blobs.put(workflow._document)
         pen = await ledger.create(RunId(run), events[:1], ledger.new_worker_id())
         for event in events[1:]:
             await pen.append([event])

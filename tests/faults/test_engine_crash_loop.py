@@ -197,7 +197,7 @@ async def crash_child(name: str) -> str:
 async def crash_children() -> list[str]:
     """A child that fails and is caught beside one that does not, and a child of a child."""
     good, bad = await ol.gather(crash_child("good"), crash_child("bad"), return_exceptions=True)
-    again = await crash_child.options(key="again")("again")
+    again = await crash_child.options(idempotency_key="again")("again")
     return [str(good), type(bad).__name__, str(bad), again]
 
 
@@ -205,7 +205,7 @@ async def crash_children() -> list[str]:
 async def crash_left_child() -> list[Any]:
     """Children that lose a race are cancelled: one before it can have begun, one in the midst of its work."""
     first = await ol.race(crash_endless_child("first"), work("quick", 0))
-    later = crash_endless_child.options(key="later")("later")
+    later = crash_endless_child.options(idempotency_key="later")("later")
     second = await ol.race(later, work("slower", 0.1))
     return [first.value, second.value]
 
@@ -219,7 +219,7 @@ async def crash_endless_child(name: str) -> str:
 async def crash_left_successors() -> list[Any]:
     """Children that continue again and again lose a race: one as it continues, one when it has come to its last run."""
     first = await ol.race(crash_restless_child(12), work("quick", 0.02))
-    later = crash_restless_child.options(key="later")(2)
+    later = crash_restless_child.options(idempotency_key="later")(2)
     second = await ol.race(later, work("slower", 0.5))
     return [first.value, second.value]
 

@@ -197,7 +197,7 @@ async def helper(world: World, number: int) -> int:
 
 def keyed(world: World) -> Any:
     async def flow(number: int) -> int:
-        number = await world.first.options(key="one")(number)
+        number = await world.first.options(id="one")(number)
         number = await world.second(number)
         return await world.pending(number)
 

@@ -186,8 +186,8 @@ def test_a_function_within_a_method_and_a_static_one_may_be_decorated() -> None:
 
             return inner
 
-    assert Shop().made().spec.name == "inner"
-    assert Shop.order.spec.name == "order"  # type: ignore[attr-defined]
+    assert Shop().made().name == "inner"
+    assert Shop.order.name == "order"  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("option", ["retry_on", "give_up_on"])
@@ -378,7 +378,7 @@ async def test_the_traceback_of_a_run_has_the_users_frames_once_from_the_workflo
     (failed,) = [event for event in await stage.events(engine, handle.run) if isinstance(event, e.RunFailed)]
     trace = failed.error.trace
     frames = re.findall(r", in (\w+)\n", trace)
-    node = "broken" if call is breaking_child else call.spec.name
+    node = "broken" if call is breaking_child else call.name
     through = ["breaking_child"] if call is breaking_child else []
     assert frames == [node, "deep", "outer", "helper", *through, node]
     assert trace.count("KeyError: 'deep'") == trace.count("ValueError: shallow") == trace.count("direct cause") == 1

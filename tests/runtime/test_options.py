@@ -106,9 +106,9 @@ async def test_a_policy_names_the_errors_to_try_again_after(stage: Any, policy: 
         await came_to(stage, calling(ol.node(retry=retry)(failing(1, KeyError))))
 
 
-@shows("call", "key")
+@shows("call", "id")
 async def _(stage: Any) -> None:
-    _, events, _ = await came_to(stage, calling(ol.node(echo).options(key="k")))
+    _, events, _ = await came_to(stage, calling(ol.node(echo).options(id="k")))
     assert of(events, e.NodeCompleted)[0].node == "echo[k]"
 
 
@@ -141,10 +141,10 @@ def mapping(node: Any) -> Any:
     return maps
 
 
-@shows("map", "key")
+@shows("map", "id")
 async def _(stage: Any) -> None:
-    with pytest.raises(ol.InvalidInput, match=r"test_options.py:\d+: key='k'"):
-        await came_to(stage, mapping(ol.node(echo).options(key="k")))
+    with pytest.raises(ol.InvalidInput, match=r"test_options.py:\d+: id='k'"):
+        await came_to(stage, mapping(ol.node(echo).options(id="k")))
 
 
 @shows("map", "retry")
@@ -232,9 +232,9 @@ async def _(stage: Any) -> None:
     assert (await created_by(stage, flow().options(id="it")))[0] == "it"
 
 
-@shows("start", "key")
+@shows("start", "idempotency_key")
 async def _(stage: Any) -> None:
-    assert (await created_by(stage, flow().options(key="k")))[1].key == "k"
+    assert (await created_by(stage, flow().options(idempotency_key="k")))[1].key == "k"
 
 
 @shows("start", "title")
@@ -268,9 +268,9 @@ async def _(stage: Any) -> None:
     assert (started.child, created.as_child) == ("mine", "mine")
 
 
-@shows("child", "key")
+@shows("child", "idempotency_key")
 async def _(stage: Any) -> None:
-    assert (await child_of(stage, flow().options(key="k")))[0].node == "flow[k]"
+    assert (await child_of(stage, flow().options(idempotency_key="k")))[0].node == "flow[k]"
 
 
 @shows("child", "title")

@@ -233,12 +233,12 @@ async def stepping_into(key: ol.Secret) -> None:
 
 @ol.workflow
 async def calling_under(key: ol.Secret) -> None:
-    await using.options(key=f"{key.reveal()}")("it")
+    await using.options(id=f"{key.reveal()}")("it")
 
 
 @ol.workflow
 async def starting_under(key: ol.Secret) -> None:
-    await ending_with.options(key=f"{key.reveal()}")(key)
+    await ending_with.options(idempotency_key=f"{key.reveal()}")(key)
 
 
 @ol.workflow

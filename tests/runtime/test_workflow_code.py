@@ -438,7 +438,7 @@ async def test_a_race_lost_before_a_crash_is_lost_after_it(stage: Any) -> None:
 
     @ol.workflow
     async def flow() -> str:
-        won = await ol.race(slow.node.options(key="slow")("slow"), echo("quick"))
+        won = await ol.race(slow.node.options(id="slow")("slow"), echo("quick"))
         await gated.node("after")
         return str(won.value)
 
@@ -680,7 +680,7 @@ async def test_a_key_names_a_call(stage: Any) -> None:
     @ol.workflow
     async def flow() -> None:
         for name in ("a", "b"):
-            await echo.options(key=name)(name)
+            await echo.options(id=name)(name)
 
     assert await completed_names(stage, flow) == ["echo[a]", "echo[b]"]
 
@@ -688,8 +688,8 @@ async def test_a_key_names_a_call(stage: Any) -> None:
 async def test_a_key_given_twice_is_refused(stage: Any) -> None:
     @ol.workflow
     async def flow() -> None:
-        await echo.options(key="a")(1)
-        await echo.options(key="a")(2)
+        await echo.options(id="a")(1)
+        await echo.options(id="a")(2)
 
     with pytest.raises(ol.NotDurable, match="twice"):
         await run_of(stage, flow)
@@ -2465,8 +2465,8 @@ async def test_the_same_key_of_two_workflows_is_two_runs(stage: Any) -> None:
         return one * two
 
     engine = await stage.engine()
-    first = await engine.start(adding().options(key="k"), 1, 2)
-    second = await engine.start(other.options(key="k"), 1, 2)
+    first = await engine.start(adding().options(idempotency_key="k"), 1, 2)
+    second = await engine.start(other.options(idempotency_key="k"), 1, 2)
     assert [await soon(first.result()), await soon(second.result())] == [3, 2]
 
 

@@ -63,7 +63,7 @@ class Watch:
         *runs: RunId,
         wait: Wait = SLEEP,
         status: RunStatus = RunStatus.WAITING,
-        workflow: str = timed_story.spec.name,
+        workflow: str = timed_story.name,
     ) -> None:
         """Runs that wait, and that nobody holds."""
         for run in runs:
@@ -193,7 +193,7 @@ def test_a_new_timer_of_a_run_that_was_others_is_looked_at(monkeypatch: pytest.M
         assert await watch.look() == []
         head = await watch.store.head(OURS)
         assert head is not None
-        again = summary(OURS, at=2, status=RunStatus.WAITING, workflow=timed_story.spec.name)
+        again = summary(OURS, at=2, status=RunStatus.WAITING, workflow=timed_story.name)
         await land(watch.store, follow(head, closes=[SLEEP.name], opens=[LATER], summary=again))
         assert await watch.look() == [OURS]
 
@@ -224,7 +224,7 @@ def test_after_a_while_everything_is_looked_at_anew(monkeypatch: pytest.MonkeyPa
     async def scene(watch: Watch) -> None:
         await watch.sleeps(OURS, status=RunStatus.PAUSED)
         assert await watch.look() == []
-        again = summary(OURS, at=1, status=RunStatus.WAITING, workflow=timed_story.spec.name)
+        again = summary(OURS, at=1, status=RunStatus.WAITING, workflow=timed_story.name)
         assert await watch.store.correct(again, 1)
         assert await watch.look() == []
         monkeypatch.setattr(timekeeper, "ANEW", 0.0)

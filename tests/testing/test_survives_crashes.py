@@ -92,7 +92,7 @@ counter = 0
 async def by_a_counter() -> Any:
     global counter
     counter += 1
-    return await keep.options(key=f"call {counter}")(1)
+    return await keep.options(id=f"call {counter}")(1)
 
 
 @ol.workflow
@@ -114,10 +114,10 @@ def report(workflow: Any, *args: Any, **kwargs: Any) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize("workflow", [by_chance, by_the_clock, by_a_fresh_id], ids=lambda flow: flow.spec.name)
+@pytest.mark.parametrize("workflow", [by_chance, by_the_clock, by_a_fresh_id], ids=lambda flow: flow.name)
 def test_workflow_code_that_asks_for_something_else_each_time_is_caught(workflow: Any) -> None:
     said = report(workflow)
-    assert said.startswith(f"{workflow.spec.name} does not survive a crash.\n\nthe process died at store call ")
+    assert said.startswith(f"{workflow.name} does not survive a crash.\n\nthe process died at store call ")
     assert "with other inputs" in said
     assert "than the code asks it with now" in said
     assert "RunTakenOver" in said

@@ -132,10 +132,10 @@ async def mapped(numbers: list[int]) -> None:
 
 @ol.workflow
 async def options() -> None:
-    assert_type(await fetch.options(key="a", timeout=3)("x"), bytes)
+    assert_type(await fetch.options(id="a", timeout=3)("x"), bytes)
     assert_type(await save.options(retry=ol.Retry(max_attempts=2))(Order(1), text="x"), Order)
-    assert_type(fetch.spec.name, str)
-    assert_type(await child.options(key="a", title="x", tags=("a",))(1), str)
+    assert_type(fetch.name, str)
+    assert_type(await child.options(idempotency_key="a", title="x", tags=("a",))(1), str)
 
 
 @ol.workflow
@@ -157,6 +157,8 @@ async def desk() -> None:
         assert_type(engine, ol.Engine)
         handle = await engine.start(child, 1)
         assert_type(handle, ol.RunHandle[str])
+        assert_type(await child.start(1), ol.RunHandle[str])
+        assert_type(await plain.options(id="a").start(number=1), ol.RunHandle[list[float]])
         assert_type(await handle.result(), str)
         assert_type(await (await engine.start(plain.options(id="a"), number=1)).result(), list[float])
         assert_type(await engine.get(handle.run), ol.RunSummary)

@@ -60,7 +60,7 @@ def copy(
 
 async def _copy(source: Settings, target: Settings, names: list[str], key: bytes, force: bool) -> int:
     ticker, count, left = Ticker(), 0, 0
-    async with open_both(source, target, key=key) as (here, there, stores):
+    async with open_both(source, target, signing_key=key) as (here, there, stores):
         runs = [await here.find(name) for name in names] or None
         place = place_of(target.store)
         async for moved in copy_runs(here, there, stores, runs, place=place, key=key, force=force):

@@ -51,7 +51,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 def outcome(tally: Tally, workflow: Workflow[..., Any], value: Any) -> Outcome:
     """How a run ended that returned `value`."""
-    return Outcome(tally, plain_numbers(workflow.arguments.returns.encode(value, "result")))
+    return Outcome(tally, plain_numbers(workflow._arguments.returns.encode(value, "result")))
 
 
 def report(ended: Outcome, reply: Reply, where: str) -> int:

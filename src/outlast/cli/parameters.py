@@ -42,7 +42,7 @@ def read_parameters(workflow: Workflow[..., Any], pairs: Sequence[str], document
             raise InvalidInput(f"parameter {name} is given twice")
         told[name] = _understood(workflow, name, text)
     _must_be_complete(workflow, told)
-    return workflow.arguments.unpack(msgspec.Raw(msgspec.json.encode(told)))
+    return workflow._arguments.unpack(msgspec.Raw(msgspec.json.encode(told)))
 
 
 def _members(document: str | None) -> dict[str, Value]:
@@ -58,7 +58,7 @@ def _members(document: str | None) -> dict[str, Value]:
 
 
 def _known(workflow: Workflow[..., Any], name: str) -> str:
-    parameters = workflow.arguments.signature.parameters
+    parameters = workflow._arguments.signature.parameters
     found = parameters.get(name)
     takes_any = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters.values())
     if (found is None and not takes_any) or (found is not None and found.kind in _STARS):
@@ -68,7 +68,7 @@ def _known(workflow: Workflow[..., Any], name: str) -> str:
 
 def _understood(workflow: Workflow[..., Any], name: str, text: str) -> Value:
     """The value of a text: as JSON if that fits the annotation, else as the text it is, else as a word for yes or no."""
-    codec = workflow.arguments.codec(_hint(workflow, name))
+    codec = workflow._arguments.codec(_hint(workflow, name))
     if codec.annotation is not str:
         _is_json(text, f"parameter {name}")  # refuses JSON that would not be stored as it stands there
     forms = [text.encode(), msgspec.json.encode(text)]
@@ -85,7 +85,7 @@ def _understood(workflow: Workflow[..., Any], name: str, text: str) -> Value:
 
 
 def _checked(workflow: Workflow[..., Any], name: str, raw: Value) -> Value:
-    codec = workflow.arguments.codec(_hint(workflow, name))
+    codec = workflow._arguments.codec(_hint(workflow, name))
     try:
         codec.decode(raw)
     except InvalidInput as error:
@@ -144,7 +144,7 @@ def _is_json(text: str, what: str) -> bool:
 
 def _hint(workflow: Workflow[..., Any], name: str) -> str:
     """The parameter whose annotation counts: for a name that only `**more` takes, that."""
-    parameters = workflow.arguments.signature.parameters
+    parameters = workflow._arguments.signature.parameters
     if name in parameters:
         return name
     return next(each.name for each in parameters.values() if each.kind is inspect.Parameter.VAR_KEYWORD)
@@ -153,7 +153,7 @@ def _hint(workflow: Workflow[..., Any], name: str) -> str:
 def _must_be_complete(workflow: Workflow[..., Any], told: dict[str, Value]) -> None:
     missing = [
         each.name
-        for each in workflow.arguments.signature.parameters.values()
+        for each in workflow._arguments.signature.parameters.values()
         if each.default is inspect.Parameter.empty and each.kind not in _STARS and each.name not in told
     ]
     if missing:
@@ -162,12 +162,12 @@ def _must_be_complete(workflow: Workflow[..., Any], told: dict[str, Value]) -> N
 
 
 def _takes(workflow: Workflow[..., Any]) -> str:
-    signature = workflow.arguments.signature
+    signature = workflow._arguments.signature
     plainly = signature.replace(
         parameters=[each.replace(annotation=_Bare.of(each.annotation)) for each in signature.parameters.values()],
         return_annotation=inspect.Signature.empty,
     )
-    return f"the workflow is {workflow.spec.name}{cropped(str(plainly), 400)}"
+    return f"the workflow is {workflow.name}{cropped(str(plainly), 400)}"
 
 
 class _Bare(str):

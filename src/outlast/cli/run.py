@@ -67,7 +67,7 @@ def run(
             raise InvalidInput(f"{workflow!r} names no module: write module:workflow, or file.py:workflow")
         found = named_workflow(workflow, app or (), settings)
         called = read_parameters(found, parameters or (), document)
-        started = found.options(id=id, key=key, title=title, tags=tuple(tag or ()))
+        started = found.options(id=id, idempotency_key=key, title=title, tags=tuple(tag or ()))
         return _run(settings, started, called, Manner.of(settings, whoever(by), output))
 
     carry_out(begin)
@@ -83,7 +83,7 @@ async def _run(settings: Settings, workflow: Workflow[..., Any], called: Called,
             handle = await desk.start(workflow, *args, **kwargs)
             interruption.runs.append(handle.run)
             if manner.reply is Reply.TEXT:
-                notice(f"run {handle.run} of {workflow.spec.name}")
+                notice(f"run {handle.run} of {workflow.name}")
             ended = await see_through(desk, handle.run, workflow, manner, interruption)
         return interruption.code_of(report(ended, manner.reply, manner.where))
 

@@ -61,7 +61,7 @@ def verify(
 
 
 async def _verify(settings: Settings, names: list[str], key: bytes, blobs: bool, output: Output) -> int:
-    async with open_desk(settings, key=key, readonly=True) as desk:
+    async with open_desk(settings, signing_key=key, readonly=True) as desk:
         wanted = [await desk.find(name) for name in names]
         return await _report(_verifications(desk, wanted or None, blobs), output)
 

@@ -195,7 +195,5 @@ def _attempts(workflow: Workflow[..., Any] | None) -> dict[str, int]:
     """How often the nodes that the workflow's module knows would be tried."""
     around = getattr(workflow.fn, "__globals__", {}) if workflow is not None else {}
     return {
-        each.spec.name: each.spec.retry.max_attempts or sys.maxsize
-        for each in around.values()
-        if isinstance(each, Node)
+        each.name: each._spec.retry.max_attempts or sys.maxsize for each in around.values() if isinstance(each, Node)
     }

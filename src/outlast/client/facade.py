@@ -25,7 +25,6 @@ from outlast.errors import (
     AlreadyExists,
     InvalidInput,
     NotAllowed,
-    NotDurable,
     OutlastError,
     RunCancelled,
     RunGone,
@@ -33,7 +32,7 @@ from outlast.errors import (
     StillRunning,
 )
 from outlast.functions import scope
-from outlast.functions.decorators import Workflow
+from outlast.functions.decorators import Workflow, no_start_in_a_workflow
 from outlast.functions.workflow_import import found_at
 from outlast.history import events as e
 from outlast.history.ids import RunId, checked_run, derived_run
@@ -69,26 +68,24 @@ class Engine(Versions):
     # --- starting
 
     async def start(self, workflow: Workflow[P, R], /, *args: P.args, **kwargs: P.kwargs) -> RunHandle[R]:
-        """Start a run; it is durable when this returns. `workflow.options(id=…, key=…)` makes that idempotent."""
+        """Start a run; it is durable when this returns. `workflow.options(id=…)` or `workflow.options(idempotency_key=…)`
+        makes that idempotent."""
         if not isinstance(workflow, Workflow):
             raise InvalidInput(f"{workflow!r} is not a workflow: decorate the function with @workflow")
         if scope.current.get(None) is not None:
-            raise NotDurable(
-                f"a workflow cannot start {workflow.spec.name}: after a crash it would start another one. "
-                "Call it as a child run, or start it in a node."
-            )
-        spec, options = workflow.spec, workflow.start
+            raise no_start_in_a_workflow(workflow.name)
+        spec, options = workflow._spec, workflow._start_options
         try:
-            packed = workflow.arguments.pack(args, kwargs)
+            packed = workflow._arguments.pack(args, kwargs)
         except TypeError as error:
             raise InvalidInput(f"workflow {spec.name} cannot be started so: {error}") from error
         run = self._run_id(spec.name, options)
-        exclusive = words("exclusive", workflow.exclusive_for(args, kwargs))
+        exclusive = words("exclusive", workflow._exclusive_for(args, kwargs))
         created = e.RunCreated(
             workflow=spec.name,
             version=await self._definitions.keep(workflow),
             params=await stored(packed.inputs, self._store.blobs),
-            key=words("key", options.get("key", "")),
+            key=words("idempotency_key", options.get("idempotency_key", "")),
             title=words("title", options.get("title", "")),
             tags=(*several_words("tags", options.get("tags", ())), *marks_of(exclusive)),
             on_restart=spec.on_restart,
@@ -131,21 +128,21 @@ class Engine(Versions):
     def _run_id(self, workflow: str, options: dict[str, Any]) -> RunId:
         if "id" in options:
             return checked_run(words("id", options["id"]))
-        if "key" in options:
-            return derived_run("key", workflow, options["key"])
+        if "idempotency_key" in options:
+            return derived_run("key", workflow, options["idempotency_key"])
         return self._ledger.new_run_id()
 
     async def _must_be_the_same(self, run: RunId, asked: e.RunCreated, workflow: Workflow[..., Any]) -> None:
         """A start that was asked for before is answered with the run there is; another one under its name is refused."""
         there = await created_of(self._store, run)
         if there.workflow != asked.workflow:
-            what = "of another workflow"
-        elif not await mean_the_same(there.params, asked.params, workflow.arguments, self._store.blobs):
-            what = "with other parameters"
+            what = f"by a run of workflow {there.workflow}"
+        elif not await mean_the_same(there.params, asked.params, workflow._arguments, self._store.blobs):
+            what = "with different parameters"
         else:
             return
-        name = f"key {asked.key!r}" if asked.key else f"id {run}"
-        raise AlreadyExists(f"there is a run under {name} already, {what}: choose another, or ask for the same")
+        name = f"idempotency key {asked.key!r}" if asked.key else f"id {run}"
+        raise AlreadyExists(f"{name} is already used {what}: choose another one, or start the same")
 
     async def handle(self, run: str) -> RunHandle[Any]:
         """The handle of a run that is there."""
@@ -160,7 +157,7 @@ class Engine(Versions):
         """What the run returned, once it has. What it raised is raised; `RunHeld` if a person has to decide first. If it
         has not ended after `timeout`, in seconds or as `timedelta`, `StillRunning`, a `TimeoutError`, is raised; the run
         goes on."""
-        codec = workflow.arguments.returns if workflow is not None else _ANY
+        codec = workflow._arguments.returns if workflow is not None else _ANY
         limit = seconds_or_none(timeout, "timeout")
         waiting = asyncio.timeout(limit)
         try:

@@ -62,10 +62,10 @@ class RunHandle(Generic[R]):
         return await self._client.answer(self.run, value, interaction=interaction, by=by)
 
     def __repr__(self) -> str:
-        return f"<run {self.run}{f' of {self._workflow.spec.name}' if self._workflow else ''}>"
+        return f"<run {self.run}{f' of {self._workflow.name}' if self._workflow else ''}>"
 
     def _repr_html_(self) -> str:
-        return page_of(self.run, self._workflow.spec.name if self._workflow else "", self._seen)
+        return page_of(self.run, self._workflow.name if self._workflow else "", self._seen)
 
 
 def page_of(run: RunId, workflow: str, seen: RunSummary | None) -> str:

@@ -59,7 +59,7 @@ async def cancel(worker: Worker, parent: Outcomes, child: RunId) -> None:
 
 
 async def _create(worker: Worker, parent: Outcomes, ask: ChildAsk) -> None:
-    spec, options = ask.workflow.spec, ask.workflow.start
+    spec, options = ask.workflow._spec, ask.workflow._start_options
     created = e.RunCreated(
         workflow=spec.name,
         version=await worker.definitions.keep(ask.workflow),

@@ -41,7 +41,7 @@ async def _hear(code: Code, replay: Replay, pen: Pen) -> None:
 
 
 def _children_given_up(code: Code) -> list[RunId] | None:
-    if code.main is None or not code.workflow.spec.cleanup:
+    if code.main is None or not code.workflow._spec.cleanup:
         return []
     if code.is_cancelled:
         return None

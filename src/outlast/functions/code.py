@@ -137,7 +137,7 @@ class Code:
         context.run(is_replaying.set, self.silencer)
         context.run(revealed_here.set, set())
         fn = self.workflow.fn
-        if self.workflow.is_async:
+        if self.workflow._is_async:
             coroutine = context.run(fn, *args, **kwargs)
         else:
             coroutine = _in_thread(fn, args, kwargs)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from contextvars import ContextVar
 from datetime import timedelta
-from typing import Any, Generic, Literal, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
 
 from msgspec.structs import replace
 
@@ -34,58 +35,76 @@ from outlast.values.arguments import Arguments
 from outlast.values.checked_text import several_words, words
 from outlast.values.source_location import shown, user_place
 
+if TYPE_CHECKING:
+    from outlast.client.handle import RunHandle
+
 LONGEST_CLEANUP = 365 * 24 * 3600
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
+class Starter(Protocol):
+    """What starts runs: an engine."""
+
+    def start(self, workflow: Workflow[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Awaitable[RunHandle[R]]: ...
+
+
+open_engine: ContextVar[Starter | None] = ContextVar("outlast_engine", default=None)
+"""The engine that was opened in this context by `async with`."""
+
+
 class Node(Generic[P, R]):
     """A unit of work. Called inside a workflow it gives a `Call`; `fn` is the bare function."""
 
-    def __init__(self, spec: NodeSpec, *, key: str | None = None) -> None:
+    def __init__(self, spec: NodeSpec, *, id: str | None = None) -> None:
         functools.update_wrapper(self, spec.fn)
         self.fn: Callable[P, Any] = spec.fn
-        self.spec = spec
-        self.key = key
+        self._spec = spec
+        self._id = id
+
+    @property
+    def name(self) -> str:
+        """The name of the node."""
+        return self._spec.name
 
     @functools.cached_property
-    def arguments(self) -> Arguments:
+    def _arguments(self) -> Arguments:
         return Arguments(self.fn)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
-        """Ask for this node to be done with these arguments. It begins when the call is awaited."""
+        """Call this node with these arguments. It begins when the call is awaited."""
         scope = current.get(None)
         if scope is None:
-            raise _called_elsewhere("node", self.spec.name, "call it in a function decorated with @workflow")
-        name = scope.node(self.spec.name, self.key)
-        ask = NodeAsk(name, self.spec, self.arguments, args, kwargs, scope.step)
+            raise _called_elsewhere("node", self._spec.name, "call it in a function decorated with @workflow")
+        name = scope.node(self._spec.name, self._id)
+        ask = NodeAsk(name, self._spec, self._arguments, args, kwargs, scope.step)
         if scope.made is not None:
             scope.made.append(ask)
         return Call(scope, ask, sys._getframe(1))
 
-    def asked_as(self, name: str, step: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NodeAsk:
+    def _asked_as(self, name: str, step: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NodeAsk:
         """What a call asks for, under a name that is already given."""
-        return NodeAsk(name, self.spec, self.arguments, args, kwargs, step)
+        return NodeAsk(name, self._spec, self._arguments, args, kwargs, step)
 
     def options(
         self,
         *,
-        key: str | None = None,
+        id: str | None = None,
         retry: Retry | int | None = None,
         timeout: Seconds | None = None,
         repeatable: bool | None = None,
     ) -> Node[P, R]:
-        """The same node, treated otherwise in the calls made through what this returns; what is not given stays. `key` names
+        """The same node with other options for the calls made through the result. Options not given stay. `id` names
         one call among many, for instance by what it works on, so that the order of calls may change."""
         policy = None if retry is None else _checked_retry(retry)
         changes: dict[str, Any] = {"retry": policy, "timeout": _checked_timeout(timeout), "repeatable": repeatable}
-        spec = replace(self.spec, **{name: value for name, value in changes.items() if value is not None})
-        other = Node[P, R](spec, key=self.key if key is None else _checked_key(key))
-        other.__dict__["arguments"] = self.arguments
+        spec = replace(self._spec, **{name: value for name, value in changes.items() if value is not None})
+        other = Node[P, R](spec, id=self._id if id is None else _checked_id("id", id))
+        other.__dict__["_arguments"] = self._arguments
         return other
 
     def __repr__(self) -> str:
-        return f"<node {self.spec.name}>"
+        return f"<node {self._spec.name}>"
 
 
 class StartOptions(dict[str, Any]):
@@ -98,59 +117,77 @@ class Workflow(Generic[P, R]):
     def __init__(self, spec: WorkflowSpec, start: StartOptions | None = None) -> None:
         functools.update_wrapper(self, spec.fn)
         self.fn: Callable[P, Any] = spec.fn
-        self.spec = spec
-        self.start = start or StartOptions()
+        self._spec = spec
+        self._start_options = start or StartOptions()
 
     @functools.cached_property
-    def arguments(self) -> Arguments:
+    def _arguments(self) -> Arguments:
         return Arguments(self.fn)
 
+    @property
+    def name(self) -> str:
+        """The name of the workflow."""
+        return self._spec.name
+
     @functools.cached_property
-    def is_async(self) -> bool:
+    def _is_async(self) -> bool:
         """Whether its function is a coroutine function; a plain one runs in a thread."""
         return inspect.iscoroutinefunction(self.fn)
 
     @property
     def version(self) -> str:
         """The name of its definition: another text is another version."""
-        return version_of(self.spec)
+        return version_of(self._spec)
 
     @property
-    def document(self) -> bytes:
+    def _document(self) -> bytes:
         """Its definition as it is stored."""
-        return document(self.spec)
+        return document(self._spec)
 
-    def exclusive_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    def _exclusive_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """The key of what a run with these parameters must have for itself; empty if there is none."""
-        pattern: str = self.start.get("exclusive") or self.spec.exclusive
+        pattern: str = self._start_options.get("exclusive") or self._spec.exclusive
         if not pattern:
             return ""
-        bound = self.arguments.signature.bind(*args, **kwargs)
+        bound = self._arguments.signature.bind(*args, **kwargs)
         bound.apply_defaults()
         try:
             return pattern.format(**bound.arguments)
         except (LookupError, ValueError, AttributeError) as error:
             raise InvalidInput(
-                f"exclusive={pattern!r} of workflow {self.spec.name} names what is no parameter: {error}"
+                f"exclusive={pattern!r} of workflow {self._spec.name} names what is no parameter: {error}"
             ) from error
+
+    def start(self, *args: P.args, **kwargs: P.kwargs) -> Awaitable[RunHandle[R]]:
+        """Start a run on the engine that `async with outlast.open()` opened here: `handle = await flow.start(...)`. It is
+        `engine.start(flow, ...)` on that engine."""
+        if current.get(None) is not None:
+            raise no_start_in_a_workflow(self.name)
+        engine = open_engine.get()
+        if engine is None:
+            raise InvalidInput(
+                f"{shown(user_place())}: {self.name}.start() needs an engine that is open here: call it inside "
+                f"`async with outlast.open():`, or call engine.start({self.name}, ...)"
+            )
+        return engine.start(self, *args, **kwargs)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         """Inside a workflow: a child run with these parameters, and its result."""
         scope = current.get(None)
-        name = self.spec.name
+        name = self.name
         if scope is None:
-            raise _called_elsewhere("workflow", name, f"use outlast.run({name}, ...) or engine.start({name}, ...)")
+            raise _called_elsewhere("workflow", name, f"use outlast.run({name}, ...) or {name}.start(...)")
         self._check_as_child(scope.code.child_ids)
-        ask = ChildAsk(scope.node(name, self.start.get("key")), self, args, kwargs)
+        ask = ChildAsk(scope.node(name, self._start_options.get("idempotency_key")), self, args, kwargs)
         return Call(scope, ask, sys._getframe(1))
 
     def _check_as_child(self, ids: set[str]) -> None:
-        if self.start.get("exclusive") or self.spec.exclusive:
+        if self._start_options.get("exclusive") or self._spec.exclusive:
             raise InvalidInput(
-                f"{shown(user_place())}: workflow {self.spec.name} has exclusive=…, which is not supported for a child run: "
+                f"{shown(user_place())}: workflow {self.name} has exclusive=…, which is not supported for a child run: "
                 "start it as a run of its own, or call a workflow without that option"
             )
-        given = self.start.get("id")
+        given = self._start_options.get("id")
         if given in ids:
             place = shown(user_place())
             raise InvalidInput(
@@ -163,51 +200,53 @@ class Workflow(Generic[P, R]):
         self,
         *,
         id: str | None = None,
-        key: str | None = None,
+        idempotency_key: str | None = None,
         title: str = "",
         tags: Sequence[str] = (),
         exclusive: str = "",
     ) -> Workflow[P, R]:
-        """The same workflow, for a start under an id or a key of your choice: started twice it is one run. Of the runs with
-        the same `exclusive` text only one is live at a time. What is not given stays as it was chosen before."""
-        named = {"id": None if id is None else checked_run(words("id", id)), "key": _checked_key(key)}
+        """The same workflow with options for its start; what is not given stays. Starting it twice with one `id`, the id of
+        the run, or with one `idempotency_key` starts one run. Of the runs with the same `exclusive` text only one is live at
+        a time."""
+        key = _checked_id("idempotency_key", idempotency_key)
+        named = {"id": None if id is None else checked_run(words("id", id)), "idempotency_key": key}
         texts = {"title": words("title", title), "exclusive": words("exclusive", exclusive)}
         given = {**named, **texts, "tags": _checked_tags(tags)}
-        chosen = StartOptions(self.start | {name: value for name, value in given.items() if value})
-        if "id" in chosen and "key" in chosen:
-            raise InvalidInput("give an id or a key, not both: either alone makes the start idempotent")
-        return Workflow(self.spec, chosen)
+        chosen = StartOptions(self._start_options | {name: value for name, value in given.items() if value})
+        if "id" in chosen and "idempotency_key" in chosen:
+            raise InvalidInput("give id or idempotency_key, not both: either one makes the start idempotent")
+        return Workflow(self._spec, chosen)
 
     def __repr__(self) -> str:
-        return f"<workflow {self.spec.name}>"
+        return f"<workflow {self._spec.name}>"
 
 
 class _NodeMaker:
     """What `@node(...)` gives: a decorator for async and for plain functions."""
 
     def __init__(self, options: dict[str, Any]) -> None:
-        self._options = options
+        self._start_options = options
 
     @overload
     def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]]) -> Node[P, R]: ...
     @overload
     def __call__(self, fn: Callable[P, R]) -> Node[P, R]: ...
     def __call__(self, fn: Any) -> Any:
-        return _node(fn, **self._options)
+        return _node(fn, **self._start_options)
 
 
 class _WorkflowMaker:
     """What `@workflow(...)` gives: a decorator for async and for plain functions."""
 
     def __init__(self, options: dict[str, Any]) -> None:
-        self._options = options
+        self._start_options = options
 
     @overload
     def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]]) -> Workflow[P, R]: ...
     @overload
     def __call__(self, fn: Callable[P, R]) -> Workflow[P, R]: ...
     def __call__(self, fn: Any) -> Any:
-        return _workflow(fn, **self._options)
+        return _workflow(fn, **self._start_options)
 
 
 @overload
@@ -298,6 +337,14 @@ def _workflow(
     return made
 
 
+def no_start_in_a_workflow(name: str) -> NotDurable:
+    """Why workflow code cannot start a run of this workflow."""
+    return NotDurable(
+        f"{shown(user_place())}: a workflow cannot start {name}: after a crash it would start another run. Call it as a "
+        "child run, or start it in a node."
+    )
+
+
 def _called_elsewhere(what: str, name: str, advice: str) -> NotDurable:
     place, caller = shown(user_place()), attempt_here()
     bare = f"call {name}.fn(...) for the bare function"
@@ -346,10 +393,10 @@ def _checked_cleanup(cleanup: float | timedelta) -> float:
     return float(seconds)
 
 
-def _checked_key(key: Any) -> str | None:
-    if key is not None and (not isinstance(key, str) or not 0 < len(key) <= 200 or not key.isprintable()):
-        raise InvalidInput(f"a key is a text of 1 to 200 printable characters, not {key!r}")
-    return None if key is None else words("key", key)
+def _checked_id(option: str, given: Any) -> str | None:
+    if given is not None and (not isinstance(given, str) or not 0 < len(given) <= 200 or not given.isprintable()):
+        raise InvalidInput(f"{option} is a text of 1 to 200 printable characters, not {given!r}")
+    return None if given is None else words(option, given)
 
 
 def _checked_tags(tags: Any) -> tuple[str, ...]:

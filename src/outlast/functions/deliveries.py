@@ -35,7 +35,7 @@ async def understood(code: Code, event: e.AnyEvent, blobs: Blobs) -> Telling | N
             if event.status != "completed":
                 failure = event.error or e.Failure(kind_of(RunCancelled), f"child run {event.child} was cancelled")
                 return lambda: _tell_failure(code, child, failure)
-            value = child.workflow.arguments.returns.decode(await fetched(event.output, blobs))
+            value = child.workflow._arguments.returns.decode(await fetched(event.output, blobs))
             return lambda: _tell(code, child, value)
         case e.TimerFired():
             timer = code.open.get(f"timer:{event.timer}")

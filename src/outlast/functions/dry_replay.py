@@ -80,7 +80,7 @@ async def rehearse(
         log = await log.cut(upto)
         difference = await _difference(log, workflow, created) if upto else None
     said = (None, None) if first is None else (str(first), first.seq)
-    return Rehearsal(run, workflow.spec.name, whole.head.branch, whole.events, upto, *said)
+    return Rehearsal(run, workflow.name, whole.head.branch, whole.events, upto, *said)
 
 
 async def asked_at(store: Store, run: RunId, workflow: Workflow[..., Any], node: str, upto: int) -> NodeAsk | None:
@@ -224,7 +224,7 @@ def _outcome(code: Code) -> e.Value | BaseException:
     except BaseException as error:
         return reason_of(error)
     try:
-        return code.workflow.arguments.returns.encode(value, "result")
+        return code.workflow._arguments.returns.encode(value, "result")
     except NotStorable as error:
         return error
 

@@ -110,7 +110,7 @@ class Mapped(Made, Generic[R]):
     def _begin(self, index: int, item: Any) -> None:
         name = f"{self._name}/{index}"
         if isinstance(self._fn, Node):
-            made = [self._fn.asked_as(name, self.scope.step, (item,), {})]
+            made = [self._fn._asked_as(name, self.scope.step, (item,), {})]
             future: asyncio.Future[Any] = self.scope.code.ask(made[0])
         else:
             made = []
@@ -149,10 +149,10 @@ def map(fn: Any, items: Iterable[Any], *, concurrency: int = 20) -> Mapped[Any]:
         raise InvalidInput(f"concurrency is at least 1, not {concurrency}")
     if not callable(fn):
         raise InvalidInput(f"a map needs a node or an async function, not {type(fn).__name__}")
-    if isinstance(fn, Node) and fn.key is not None:
+    if isinstance(fn, Node) and fn._id is not None:
         raise InvalidInput(
-            f"{shown(user_place())}: key={fn.key!r} names one call, and a map makes many: they are named by their places. "
-            "For keys, map an async function that calls the node with a key for each item."
+            f"{shown(user_place())}: id={fn._id!r} names one call, and a map makes many, which are named by their places. "
+            "To name them, map an async function that calls the node with an id for each item."
         )
     return Mapped(scope, fn, items, concurrency, sys._getframe(1))
 
@@ -169,7 +169,7 @@ def _begun(given: Any) -> asyncio.Future[Any]:
 
 
 def _name_of(fn: Any) -> str:
-    name = fn.spec.name if isinstance(fn, Node) else getattr(fn, "__name__", "map")
+    name = fn.name if isinstance(fn, Node) else getattr(fn, "__name__", "map")
     return name if name.isidentifier() else "map"
 
 

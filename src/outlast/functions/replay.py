@@ -106,7 +106,7 @@ class Replay:
     async def _find_arguments(self) -> None:
         params = await fetched(self._created.params, self._blobs)
         try:
-            self.args, self.kwargs = self._code.workflow.arguments.unpack(params)
+            self.args, self.kwargs = self._code.workflow._arguments.unpack(params)
         except InvalidInput as error:
             raise Divergence(f"the parameters the run was started with do not fit the code: {error}", 1) from error
 

@@ -218,9 +218,9 @@ def continue_as_new(*args: Any, **params: Any) -> Awaited[NoReturn]:
     that exception, returns in a `finally` block, raises another error or calls this again."""
     scope = here("continue_as_new()")
     try:
-        packed = scope.code.workflow.arguments.pack(args, params)
+        packed = scope.code.workflow._arguments.pack(args, params)
     except TypeError as error:
-        raise InvalidInput(f"{scope.code.workflow.spec.name} cannot go on with these parameters: {error}") from error
+        raise InvalidInput(f"{scope.code.workflow.name} cannot go on with these parameters: {error}") from error
     wanted = Continue(packed.inputs)
     if scope.code.continued is None:
         scope.code.continued = wanted

@@ -187,6 +187,6 @@ def named(entry: str) -> Workflow[..., Any]:
     if not colon:
         raise InvalidInput(f"say which workflow of {place} is meant, as {place}:name; there are: {known}")
     for key, value in workflows.items():
-        if name in (key, value.spec.name):
+        if name in (key, value.name):
             return value
     raise InvalidInput(f"{place} has no workflow {name!r}; there are: {known}")

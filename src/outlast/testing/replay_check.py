@@ -47,7 +47,7 @@ def replay_check(
     if broken:
         raise DoesNotReplay("\n\n".join(broken))
     if not found:
-        which = f" of workflow {workflow.spec.name}" if workflow is not None else ""
+        which = f" of workflow {workflow.name}" if workflow is not None else ""
         raise InvalidInput(f"there is no run{which} to be checked: a check of nothing would always pass")
     return found
 
@@ -99,7 +99,7 @@ async def _chosen(
         there = [run for run in there if run in runs]
     if workflow is None:
         return there
-    return [run for run in there if (await created_of(store, run)).workflow == workflow.spec.name]
+    return [run for run in there if (await created_of(store, run)).workflow == workflow.name]
 
 
 async def _listed(store: Store, unfinished: bool) -> list[RunId]:
