@@ -133,10 +133,10 @@ class Opening:
     """An engine about to be opened: `async with` gives its desk, `with` the same desk for code that does not await."""
 
     def __init__(
-        self, settings: Settings, *, signing_key: bytes = b"", worker: bool = True, adopts: bool = True
+        self, settings: Settings, *, signing_key: bytes = b"", worker: bool = True, take_over_others: bool = True
     ) -> None:
         self._open: Callable[[], AbstractAsyncContextManager[Engine]] = partial(
-            _open, settings, signing_key=signing_key, worker=worker, adopts=adopts
+            _open, settings, signing_key=signing_key, worker=worker, take_over_others=take_over_others
         )
         self._entered: AbstractAsyncContextManager[Engine] | None = None
         self._blocking: BlockingEngine | None = None
@@ -179,7 +179,7 @@ def open(
     store: str | Path | None = None,
     *,
     worker: bool = True,
-    adopts: bool = True,
+    take_over_others: bool = True,
     signing_key: bytes = b"",
     apps: Iterable[str] | None = None,
     claim: Seconds | None = None,
@@ -195,9 +195,10 @@ def open(
 ) -> Opening:
     """An engine over a store: `async with open("runs.db") as engine:`, or `with` in code that does not await.
 
-    While it is open it advances the runs of all workflows this process knows, those left behind by others included;
-    `adopts=False` leaves those alone, `worker=False` makes it a desk only. What is not given here comes from the
-    settings."""
+    While it is open it advances the runs of all workflows that this process knows, those of other processes that ended
+    included. With `take_over_others=False` it advances only the runs that it starts or resumes, and keeps those that
+    wait in memory. With `worker=False` it advances none. `signing_key` makes the log tamper-evident. Other options default
+    to the settings."""
     given = {
         "store": None if store is None else str(store),
         "apps": None if apps is None else tuple(apps),
@@ -212,7 +213,7 @@ def open(
         "grace": seconds_or_none(grace, "grace"),
         "dask": dask,
     }
-    return Opening(read_settings(given), signing_key=signing_key, worker=worker, adopts=adopts)
+    return Opening(read_settings(given), signing_key=signing_key, worker=worker, take_over_others=take_over_others)
 
 
 def open_blocking(store: str | Path | None = None, *, worker: bool = True, signing_key: bytes = b"") -> BlockingEngine:
@@ -223,7 +224,7 @@ def open_blocking(store: str | Path | None = None, *, worker: bool = True, signi
 def run(workflow: Workflow[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
     """Run a workflow to its end on the project's own store, and return what it returns. Other runs are left alone."""
     try:
-        with open(adopts=False) as engine:
+        with open(take_over_others=False) as engine:
             return engine.start(workflow, *args, **kwargs).result()
     except Exception as error:
         raise folded(error)  # noqa: B904 - it is the same error
@@ -231,7 +232,12 @@ def run(workflow: Workflow[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
 
 @asynccontextmanager
 async def _open(
-    settings: Settings, *, signing_key: bytes = b"", worker: bool = True, adopts: bool = True, readonly: bool = False
+    settings: Settings,
+    *,
+    signing_key: bytes = b"",
+    worker: bool = True,
+    take_over_others: bool = True,
+    readonly: bool = False,
 ) -> AsyncIterator[Engine]:
     async with AsyncExitStack() as open_now:
         store = open_settled(settings, readonly=readonly)
@@ -242,7 +248,7 @@ async def _open(
         if worker:
             look_beside_the_script(str(settings.root.resolve()))
             load_apps(settings.apps, str(settings.root) if settings.apps else "")
-            hands = await open_now.enter_async_context(working(ledger, settings, adopts=adopts))
+            hands = await open_now.enter_async_context(working(ledger, settings, take_over_others=take_over_others))
         client = Engine(ledger, hands, root=str(settings.root), apps=settings.apps)
         open_now.push_async_callback(client.leave)
         yield client
@@ -283,7 +289,7 @@ async def open_both(
 
 
 @asynccontextmanager
-async def working(ledger: Ledger, settings: Settings, *, adopts: bool = True) -> AsyncIterator[Worker]:
+async def working(ledger: Ledger, settings: Settings, *, take_over_others: bool = True) -> AsyncIterator[Worker]:
     """A worker and its staff, for as long as the engine is open."""
     worker = Worker(
         ledger,
@@ -293,7 +299,7 @@ async def working(ledger: Ledger, settings: Settings, *, adopts: bool = True) ->
         hold=settings.on_restart == "hold",
         unawaited=settings.unawaited,
         stdout=settings.capture_stdout,
-        adopts=adopts,
+        takes_over_others=take_over_others,
         grace=settings.grace,
         claim=settings.claim,
         clusters={"dask": partial(_open_dask, settings, ledger.store)} if settings.dask else {},
@@ -304,11 +310,11 @@ async def working(ledger: Ledger, settings: Settings, *, adopts: bool = True) ->
     calm = _calm_collector()
     staff = {
         "claimer": Claimer(worker).run,
-        "timekeeper": Timekeeper(worker).run,
         "renewer": Renewer(worker).run,
-        "usher": Usher(worker).run,
         "sweeper": Sweeper(ledger, hold=settings.on_restart == "hold").run,
     }
+    if take_over_others:  # else the runs that wait stay here, with their timers
+        staff |= {"timekeeper": Timekeeper(worker).run, "usher": Usher(worker).run}
     tasks = [asyncio.create_task(serve(name, service), name=f"outlast-{name}") for name, service in staff.items()]
     try:
         yield worker

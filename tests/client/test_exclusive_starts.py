@@ -37,10 +37,15 @@ async def _given_up(client: Any, run: str) -> None:
         await start
 
 
-@pytest.mark.parametrize("adopts", [True, False])
-def test_a_start_that_is_cancelled_between_its_two_looks_goes_on_at_once(tmp_path: Path, adopts: bool) -> None:
+@pytest.mark.parametrize("take_over_others", [True, False])
+def test_a_start_that_is_cancelled_between_its_two_looks_goes_on_at_once(
+    tmp_path: Path, take_over_others: bool
+) -> None:
     async def scene() -> None:
-        async with ol.open(tmp_path / "runs.db", adopts=adopts) as engine, asyncio.timeout(PATIENCE):
+        async with (
+            ol.open(tmp_path / "runs.db", take_over_others=take_over_others) as engine,
+            asyncio.timeout(PATIENCE),
+        ):
             await _given_up(engine, "given-up")
             assert await engine.result("given-up") == "given-up"
 

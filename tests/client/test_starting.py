@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,10 @@ def test_options_build_on_those_before(engine: ol.BlockingEngine, name: str) -> 
 
 
 def test_an_option_that_is_given_again_replaces_the_one_before() -> None:
-    assert counted.options(id="a", tags=("x",)).options(id="b", tags=("y",))._start_options == {"id": "b", "tags": ("y",)}
+    assert counted.options(id="a", tags=("x",)).options(id="b", tags=("y",))._start_options == {
+        "id": "b",
+        "tags": ("y",),
+    }
 
 
 def test_options_leave_those_they_build_on_as_they_are() -> None:
@@ -111,7 +115,7 @@ def test_what_differs_from_what_was_given_before_makes_another_start(
 ) -> None:
     once = counted.options(idempotency_key="k")
     engine.start(once, 1, **({"more": {"a": 1}} if "a" in (given.get("more") or {}) else {}))
-    with pytest.raises(ol.AlreadyExists, match="with other parameters"):
+    with pytest.raises(ol.AlreadyExists, match="with different parameters"):
         engine.start(once, 1, **given)
 
 
@@ -124,14 +128,18 @@ def test_the_same_start_of_an_exclusive_run_is_answered_while_another_run_has_wh
     assert engine.start(once, "north").result() == "north"
 
 
-async def test_a_workflow_starts_itself_on_the_engine_that_is_open_here(tmp_path: Path) -> None:
-    async with ol.open("memory:") as outer, ol.open(tmp_path / "runs.db") as engine:
-        handle = await counted.options(id="inner").start(2)
-        assert await handle.result() == await (await engine.handle("inner")).result()
-        with pytest.raises(ol.NotFound):
-            await outer.get(handle.run)
-    with pytest.raises(ol.InvalidInput, match=r"test_starting.py:\d+: counted.start\(\) needs an engine that is open here"):
-        counted.start(2)
+def test_a_workflow_starts_itself_on_the_engine_that_is_open_here(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with ol.open("memory:") as outer, ol.open(tmp_path / "runs.db") as engine:
+            handle = await counted.options(id="inner").start(2)
+            assert await handle.result() == 4
+            assert (await engine.get(handle.run)).workflow == "counted"
+            with pytest.raises(ol.NotFound):
+                await outer.get(handle.run)
+        with pytest.raises(ol.InvalidInput, match=r"test_starting.py:\d+: counted.start\(\) needs an engine"):
+            counted.start(2)
+
+    asyncio.run(story())
 
 
 def test_a_workflow_does_not_start_itself_on_a_blocking_engine() -> None:
@@ -139,11 +147,11 @@ def test_a_workflow_does_not_start_itself_on_a_blocking_engine() -> None:
         counted.start(2)
 
 
-async def test_workflow_code_does_not_start_runs() -> None:
-    @ol.workflow
-    async def starting() -> None:
-        await counted.start(2)
+@ol.workflow
+async def starting() -> None:
+    await counted.start(2)
 
-    async with ol.open("memory:"):
-        with pytest.raises(ol.NotDurable, match=r"test_starting.py:\d+: a workflow cannot start counted"):
-            await (await starting.start()).result()
+
+def test_workflow_code_does_not_start_runs(engine: ol.BlockingEngine) -> None:
+    with pytest.raises(ol.NotDurable, match=r"test_starting.py:\d+: a workflow cannot start counted"):
+        engine.start(starting).result()

@@ -751,7 +751,7 @@ async def test_a_resume_outweighs_a_request_whose_owner_died(stage: Any) -> None
         await asyncio.sleep(0.001)
     await handle.pause()
     await stage.crash(engine)
-    engine = await stage.engine(adopts=False)
+    engine = await stage.engine(take_over_others=False)
     assert await gone_on(stage, engine, handle.run) == "done"
     assert begun == [1, 2]
 

@@ -1293,7 +1293,9 @@ async def test_a_cancellation_that_comes_while_a_run_continues_is_passed_on_to_i
     assert isinstance((await stage.events(engine, "first"))[-1], e.RunContinued)
 
 
-async def test_an_engine_that_adopts_nothing_goes_on_with_what_a_child_of_its_run_continued_as(stage: Any) -> None:
+async def test_an_engine_that_takes_over_no_others_goes_on_with_what_a_child_of_its_run_continued_as(
+    stage: Any,
+) -> None:
     gated = Gated()
     parent, _ = chain(gated.node)
     engine = await stage.engine()
@@ -1301,7 +1303,7 @@ async def test_an_engine_that_adopts_nothing_goes_on_with_what_a_child_of_its_ru
     await soon(until(lambda: gated.calls))
     await stage.crash(engine)
     gated.gate.set()
-    engine = await stage.engine(adopts=False)
+    engine = await stage.engine(take_over_others=False)
     await engine.stand_by(handle.run)
     assert await soon(engine.result(handle.run)) == 3
 

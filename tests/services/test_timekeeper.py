@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -78,16 +78,12 @@ class Watch:
         return self.claimed
 
 
-def play(
-    scene: Callable[[Watch], Awaitable[None]], monkeypatch: pytest.MonkeyPatch, own: Iterable[RunId] | None = None
-) -> None:
+def play(scene: Callable[[Watch], Awaitable[None]], monkeypatch: pytest.MonkeyPatch) -> None:
     @asynccontextmanager
     async def watching() -> AsyncIterator[Watch]:
         store = MemoryStore()
         ledger = Ledger(store)
-        worker = Worker(ledger, adopts=own is None)
-        for run in own or ():
-            worker.take_on(run)
+        worker = Worker(ledger)
         await store.enrol(worker.id, 30)
         try:
             yield Watch(worker, monkeypatch)
@@ -124,15 +120,6 @@ def test_waits_that_nobody_here_can_act_on_hide_no_timer_behind_them(
         assert await watch.look() == [OURS]
 
     play(scene, monkeypatch)
-
-
-def test_runs_that_were_not_taken_on_hide_no_timer_behind_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scene(watch: Watch) -> None:
-        await watch.sleeps(*THEIRS)
-        await watch.sleeps(OURS, wait=LATER)
-        assert await watch.look() == [OURS]
-
-    play(scene, monkeypatch, own=[OURS])
 
 
 def test_runs_that_others_hold_hide_no_timer_behind_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,16 +185,6 @@ def test_a_new_timer_of_a_run_that_was_others_is_looked_at(monkeypatch: pytest.M
         assert await watch.look() == [OURS]
 
     play(scene, monkeypatch)
-
-
-def test_a_run_that_is_taken_on_after_it_was_passed_is_found_at_the_next_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scene(watch: Watch) -> None:
-        await watch.sleeps(*THEIRS[:10])
-        assert await watch.look() == []
-        watch.worker.take_on(THEIRS[3])
-        assert await watch.look() == [THEIRS[3]]
-
-    play(scene, monkeypatch, own=[])
 
 
 def test_a_run_whose_code_becomes_known_is_found_at_the_next_look(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -92,7 +92,7 @@ def working(settings: Settings) -> Any:
     """An engine that advances the runs that are started or resumed here, and no others."""
     from outlast.compose import Opening
 
-    return Opening(msgspec.structs.replace(settings, apps=()), adopts=False)
+    return Opening(msgspec.structs.replace(settings, apps=()), take_over_others=False)
 
 
 async def see_through(

@@ -218,7 +218,6 @@ class Arrivals:
         while not await pen.let_go():
             pass
         self._indebted.discard(pen.run)
-        self._worker.leave_out(pen.run)
 
     async def _replay(self, pen: Pen, workflow: Workflow[..., Any], created: e.RunCreated) -> None:
         code = Code(pen.run, workflow, self._worker.context)
