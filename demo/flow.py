@@ -48,12 +48,12 @@ def read(path: Path) -> Page:
     return Page(str(path), len(words), headings, dict(Counter(words).most_common(50)))
 
 
-@ol.node(retry=ol.Retry(attempts=3, delay=0.2), retry_on=ConnectionError)
+@ol.node(retry=ol.Retry(max_attempts=3, delay=0.2, retry_on=ConnectionError))
 def check_links(path: Path) -> list[str]:
     """Links to files that are not there. The first look at each third page fails, as networks do, and is tried again."""
     _note(f"check {path.name}")
     time.sleep(0.1)
-    if ol.attempt() == 1 and len(path.name) % 3 == 0:
+    if ol.context().attempt == 1 and len(path.name) % 3 == 0:
         raise ConnectionError(f"could not look up the links of {path.name}")
     links = re.findall(r"\]\((?!https?:)([^)#]+)", path.read_text())
     return [f"{path.name}: {link}" for link in links if not (path.parent / link).exists()]
@@ -73,9 +73,9 @@ async def report(folder: str, target: str) -> Report:
     """Read everything, six pages at a time, then publish."""
     paths = await find(folder)
     async with ol.step("read"):
-        pages = await ol.map(read, paths, limit=6)
+        pages = await ol.map(read, paths, concurrency=6)
     async with ol.step("check"):
-        broken = [link for links in await ol.map(check_links, paths, limit=6) for link in links]
+        broken = [link for links in await ol.map(check_links, paths, concurrency=6) for link in links]
     common: Counter[str] = Counter()
     for page in pages:
         common.update(page.common)

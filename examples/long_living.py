@@ -1,4 +1,4 @@
-"""A workflow that never grows too long: `ol.continue_as` ends this run and lets a new one go on.
+"""A workflow that never grows too long: `ol.continue_as_new` ends this run and lets a new one go on.
 
 The successor is a run of the same workflow with the parameters you give, and a log of its own. Who waits for the
 result of the first run gets that of the last one.
@@ -17,7 +17,7 @@ async def garden(plant: str, days: int, day: int = 1, notes: list[str] | None = 
     notes = [*(notes or []), await water(plant, day)]
     if day < days:
         await ol.sleep(0.05)  # until tomorrow
-        await ol.continue_as(plant, days, day + 1, notes)
+        await ol.continue_as_new(plant, days, day + 1, notes)
     return notes
 
 

@@ -21,7 +21,7 @@ async def resize(photo: int) -> int:
 @ol.workflow
 async def album(photos: int) -> int:
     total = 0
-    async for size in ol.map(resize, names(photos), limit=4):
+    async for size in ol.map(resize, names(photos), concurrency=4):
         total += size
     return total
 

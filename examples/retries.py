@@ -1,7 +1,7 @@
 """A node that fails now and then is tried again, by the rules you give it.
 
-`retry` says how often and how soon; `fail_on` names errors that no further attempt would cure. `ol.attempt()` tells a
-node which attempt it is, `ol.token()` is the same for all of them: services that know it can tell a repeated request.
+`retry` says how often and how soon; `give_up_on` names errors that no further attempt would cure. `ol.context()` tells a
+node which attempt it is; `ol.idempotency_key()` is the same for all attempts, so that services can detect repeats.
 """
 
 import outlast as ol
@@ -15,12 +15,12 @@ class NoSuchPrinter(Exception):
     """Stays."""
 
 
-@ol.node(retry=ol.Retry(attempts=4, delay=0.05, factor=2), fail_on=NoSuchPrinter)
+@ol.node(retry=ol.Retry(max_attempts=4, delay=0.05, backoff=2, give_up_on=NoSuchPrinter))
 async def send_to_printer(printer: str, page: str) -> str:
     if printer != "hall":
         raise NoSuchPrinter(printer)
-    if ol.attempt() < 3:
-        raise OutOfPaper(f"{printer}, attempt {ol.attempt()}")
+    if ol.context().attempt < 3:
+        raise OutOfPaper(f"{printer}, attempt {ol.context().attempt}")
     return f"{page} lies in the {printer}"
 
 

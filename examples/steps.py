@@ -1,7 +1,7 @@
 """Parts with names: `async with ol.step("...")` says which part of a workflow nodes belong to.
 
 Steps show in the log and in the names of nodes (`check/measure`), and keep those names apart: what is called in one
-step does not rename what is called in another. `options(key=...)` names one call among many by what it works on.
+step does not rename what is called in another. `options(id=...)` names one call among many by what it works on.
 """
 
 import outlast as ol
@@ -20,7 +20,7 @@ async def join(parts: list[str]) -> str:
 @ol.workflow
 async def build(parts: list[str]) -> str:
     async with ol.step("check"):
-        lengths = [await measure.options(key=part)(part) for part in parts]
+        lengths = [await measure.options(id=part)(part) for part in parts]
     async with ol.step("assemble"):
         whole = await join([part for part, length in zip(parts, lengths, strict=True) if length > 2])
         length = await measure(whole)

@@ -23,7 +23,7 @@ for room in ("outlast.compose", "outlast.stores.sqlite"):
 
 _moments: list[float] = []
 _payloads: list[Any] = []
-_engines: list[ol.Client] = []
+_engines: list[ol.Engine] = []
 
 
 class _Told:
@@ -161,7 +161,7 @@ def recorded(place: Path) -> set[tuple[str, int]]:
 async def _recorded(place: Path) -> set[tuple[str, int]]:
     found: set[tuple[str, int]] = set()
     async with ol.open(_store(place), worker=False) as desk:
-        async for listed in desk.all(ol.Query(workflow="slowly", limit=1000)):
+        async for listed in desk.all(ol.RunFilter(workflow="slowly", limit=1000)):
             run = listed.summary.run
             ended = [entry async for entry in desk.events(run) if isinstance(entry.event, NodeCompleted)]
             found |= {(run, number) for number in range(len(ended))}
@@ -219,7 +219,7 @@ async def wait_in_a_question(runs: int, at_a_time: int = 1000) -> None:
     for _ in range(0, runs, at_a_time):
         await asyncio.gather(*(engine.start(waiting) for _ in range(at_a_time)))
     while True:
-        page = await engine.list(ol.Query(statuses=(ol.Status.CREATED, ol.Status.RUNNING), limit=1))
+        page = await engine.list(ol.RunFilter(statuses=(ol.RunStatus.CREATED, ol.RunStatus.RUNNING), limit=1))
         if not page.items:
             return
         await asyncio.sleep(0.05)

@@ -21,7 +21,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from msgspec import Struct
 
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 
 __all__ = [
     "DEFAULT",
@@ -83,17 +83,17 @@ class BucketAddress(NamedTuple):
 
 
 def bucket_at(address: str | Path) -> BucketAddress | None:
-    """The bucket that an address names, None if it names something else; `BadInput` if it cannot be meant."""
+    """The bucket that an address names, None if it names something else; `InvalidInput` if it cannot be meant."""
     scheme, separator, _ = str(address).partition("://")
     if isinstance(address, Path) or not separator or scheme not in BUCKETS:
         return None
     parts = urlsplit(address)
     if parts.username is not None or parts.password is not None:
-        raise BadInput(
+        raise InvalidInput(
             f"no password or key may stand in an address: give the {scheme} store its credentials by the environment"
         )
     if not _BUCKET.fullmatch(parts.netloc) or not _PREFIX.fullmatch(parts.path) or "//" in parts.path or parts.fragment:
-        raise BadInput(
+        raise InvalidInput(
             f"this is not the address of a bucket; write {scheme}://bucket/prefix, in letters, digits and ._-"
         )
     return _with_options(BucketAddress(scheme, parts.netloc, parts.path.strip("/")), parts.query)
@@ -110,7 +110,7 @@ def _with_options(at: BucketAddress, query: str) -> BucketAddress:
         elif name == "timeout" and re.fullmatch(r"[0-9]{1,4}(\.[0-9]+)?", value) and float(value) > 0:
             at = at._replace(timeout=float(value))
         else:
-            raise BadInput(
+            raise InvalidInput(
                 f"{name[:40]!r} cannot stand in the address of a bucket like this: there are "
                 f"{', '.join(_SERVER_OPTIONS)}, allow_http=true and timeout=seconds; credentials come from the environment"
             )
@@ -118,7 +118,7 @@ def _with_options(at: BucketAddress, query: str) -> BucketAddress:
 
 
 def file_at(address: str | Path) -> Path | None:
-    """The file that an address names, None if it is in no file; `BadInput` if it is of no kind that this version opens."""
+    """The file that an address names, or None for other stores; `InvalidInput` for an unknown kind of address."""
     if bucket_at(address) is not None:
         return None
     scheme, rest = _parted(address) if isinstance(address, str) else ("", str(address))
@@ -129,12 +129,12 @@ def file_at(address: str | Path) -> Path | None:
         return None
     if scheme == "sqlite":
         if not rest.startswith("///") or "?" in rest:
-            raise BadInput(
+            raise InvalidInput(
                 f"{address!r} is not an SQLite address; write sqlite:///runs.db or sqlite:////folder/runs.db"
             )
         rest = rest[3:]
     if not rest:
-        raise BadInput("the address of the store is empty; name a file, for instance .outlast/runs.db")
+        raise InvalidInput("the address of the store is empty; name a file, for instance .outlast/runs.db")
     return Path(os.path.expanduser(rest))
 
 
@@ -148,12 +148,12 @@ def server_at(address: str | Path) -> Server | None:
         asked = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
         where = f"{parts.hostname or ''}{f':{parts.port}' if parts.port else ''}{parts.path}"
     except ValueError as error:
-        raise BadInput(f"the address of the PostgreSQL store does not read: {error}") from None
+        raise InvalidInput(f"the address of the PostgreSQL store does not read: {error}") from None
     if not parts.netloc and not parts.path.startswith("/"):
-        raise BadInput("this is not a PostgreSQL address; write postgresql://user@host:5432/database")
+        raise InvalidInput("this is not a PostgreSQL address; write postgresql://user@host:5432/database")
     schema = asked.pop("schema", SCHEMA)
     if not _SCHEMA_NAME.fullmatch(schema):
-        raise BadInput(
+        raise InvalidInput(
             f"{schema[:60]!r} cannot be the schema of a store: write up to 48 small letters, digits and _, not pg_ first"
         )
     pgbouncer = _switch("pgbouncer", asked.pop("pgbouncer", ""))
@@ -163,7 +163,7 @@ def server_at(address: str | Path) -> Server | None:
 
 def _switch(name: str, value: str) -> bool:
     if value.lower() not in _YES + _NO:
-        raise BadInput(f"{name}={value[:40]} in the address of the store: write {name}=1 or leave it out")
+        raise InvalidInput(f"{name}={value[:40]} in the address of the store: write {name}=1 or leave it out")
     return value.lower() in _YES
 
 
@@ -176,12 +176,12 @@ def _parted(address: str) -> tuple[str, str]:
         return scheme, rest
     known = KINDS.replace(" or ", " and ")
     if scheme == "file":
-        raise BadInput(
+        raise InvalidInput(
             "a folder cannot be a store; use an SQLite file, for instance runs.db or sqlite:////folder/runs.db"
         )
     if scheme in BUCKETS:
-        raise BadInput(f"write {scheme}://, with two slashes; this version opens {known}")
-    raise BadInput(
+        raise InvalidInput(f"write {scheme}://, with two slashes; this version opens {known}")
+    raise InvalidInput(
         f"there is no kind of store called {scheme[:40]!r}: this version opens {known}. "
         "A file with a colon in its name is written ./name"
     )

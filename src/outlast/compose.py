@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, ParamSpec, TypeVar
 
 from outlast.address import BucketAddress, blobs_beside, bucket_at, file_at, place_of, real_file, server_at
-from outlast.client import Blocking, Client
+from outlast.client import BlockingEngine, Engine
 from outlast.definition.durations import Seconds, seconds_or_none
 from outlast.engine.claimer import Claimer
 from outlast.engine.evictor import Usher
@@ -23,9 +23,9 @@ from outlast.engine.heartbeat import Renewer
 from outlast.engine.supervise import serve
 from outlast.engine.timekeeper import Timekeeper
 from outlast.engine.worker import Worker
-from outlast.errors import BadInput, OutlastError, StoreUnusable
+from outlast.errors import InvalidInput, OutlastError, StoreUnusable
 from outlast.execution.executors import Executor
-from outlast.functions.decorators import Workflow
+from outlast.functions.decorators import Starter, Workflow, open_engine
 from outlast.functions.workflow_import import load_apps, look_beside_the_script
 from outlast.ledger import Ledger
 from outlast.services import Sweeper
@@ -35,9 +35,9 @@ from outlast.values.tracebacks import folded
 
 __all__ = [
     "Opening",
-    "connect",
     "default_store",
     "open",
+    "open_blocking",
     "open_both",
     "open_desk",
     "open_settled",
@@ -121,41 +121,48 @@ def _open_postgres(url: str, blobs: str | Path, durability: Durability, readonly
 
 @asynccontextmanager
 async def open_desk(
-    given: Settings | str | None = None, *, key: bytes = b"", readonly: bool = False
-) -> AsyncIterator[Client]:
+    given: Settings | str | None = None, *, signing_key: bytes = b"", readonly: bool = False
+) -> AsyncIterator[Engine]:
     """The desk over the store that is meant, closed at the end. It advances no runs."""
     settings = given if isinstance(given, Settings) else read_settings({"store": given})
-    async with _open(settings, key=key, worker=False, readonly=readonly) as client:
+    async with _open(settings, signing_key=signing_key, worker=False, readonly=readonly) as client:
         yield client
 
 
 class Opening:
     """An engine about to be opened: `async with` gives its desk, `with` the same desk for code that does not await."""
 
-    def __init__(self, settings: Settings, *, key: bytes = b"", worker: bool = True, adopts: bool = True) -> None:
-        self._open: Callable[[], AbstractAsyncContextManager[Client]] = partial(
-            _open, settings, key=key, worker=worker, adopts=adopts
+    def __init__(
+        self, settings: Settings, *, signing_key: bytes = b"", worker: bool = True, take_over_others: bool = True
+    ) -> None:
+        self._open: Callable[[], AbstractAsyncContextManager[Engine]] = partial(
+            _open, settings, signing_key=signing_key, worker=worker, take_over_others=take_over_others
         )
-        self._entered: AbstractAsyncContextManager[Client] | None = None
-        self._blocking: Blocking | None = None
+        self._entered: AbstractAsyncContextManager[Engine] | None = None
+        self._blocking: BlockingEngine | None = None
+        self._outer: Starter | None = None
 
-    async def __aenter__(self) -> Client:
+    async def __aenter__(self) -> Engine:
         self._must_be_closed()
         self._entered = self._open()
         try:
-            return await self._entered.__aenter__()
+            engine = await self._entered.__aenter__()
         except BaseException:
             self._entered = None
             raise
+        self._outer = open_engine.get()
+        open_engine.set(engine)
+        return engine
 
     async def __aexit__(self, *error: Any) -> None:
         entered, self._entered = self._entered, None
+        open_engine.set(self._outer)
         if entered is not None:
             await entered.__aexit__(*error)
 
-    def __enter__(self) -> Blocking:
+    def __enter__(self) -> BlockingEngine:
         self._must_be_closed()
-        self._blocking = Blocking(self._open())
+        self._blocking = BlockingEngine(self._open())
         return self._blocking
 
     def __exit__(self, *_: object) -> None:
@@ -165,15 +172,15 @@ class Opening:
 
     def _must_be_closed(self) -> None:
         if self._entered is not None or self._blocking is not None:
-            raise BadInput("this engine is open already: use the one there is, or open() another")
+            raise InvalidInput("this engine is open already: use the one there is, or open() another")
 
 
 def open(
     store: str | Path | None = None,
     *,
     worker: bool = True,
-    adopts: bool = True,
-    key: bytes = b"",
+    take_over_others: bool = True,
+    signing_key: bytes = b"",
     apps: Iterable[str] | None = None,
     claim: Seconds | None = None,
     concurrency: int | None = None,
@@ -188,9 +195,10 @@ def open(
 ) -> Opening:
     """An engine over a store: `async with open("runs.db") as engine:`, or `with` in code that does not await.
 
-    While it is open it advances the runs of all workflows this process knows, those left behind by others included;
-    `adopts=False` leaves those alone, `worker=False` makes it a desk only. What is not given here comes from the
-    settings."""
+    While it is open it advances the runs of all workflows that this process knows, those of other processes that ended
+    included. With `take_over_others=False` it advances only the runs that it starts or resumes, and keeps those that
+    wait in memory. With `worker=False` it advances none. `signing_key` makes the log tamper-evident. Other options default
+    to the settings."""
     given = {
         "store": None if store is None else str(store),
         "apps": None if apps is None else tuple(apps),
@@ -205,18 +213,18 @@ def open(
         "grace": seconds_or_none(grace, "grace"),
         "dask": dask,
     }
-    return Opening(read_settings(given), key=key, worker=worker, adopts=adopts)
+    return Opening(read_settings(given), signing_key=signing_key, worker=worker, take_over_others=take_over_others)
 
 
-def connect(store: str | Path | None = None, *, worker: bool = True, key: bytes = b"") -> Blocking:
+def open_blocking(store: str | Path | None = None, *, worker: bool = True, signing_key: bytes = b"") -> BlockingEngine:
     """An engine for notebooks and prompts: the blocking desk of `open`, opened now; `close()` it at the end."""
-    return open(store, worker=worker, key=key).__enter__()
+    return open(store, worker=worker, signing_key=signing_key).__enter__()
 
 
 def run(workflow: Workflow[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
     """Run a workflow to its end on the project's own store, and return what it returns. Other runs are left alone."""
     try:
-        with open(adopts=False) as engine:
+        with open(take_over_others=False) as engine:
             return engine.start(workflow, *args, **kwargs).result()
     except Exception as error:
         raise folded(error)  # noqa: B904 - it is the same error
@@ -224,19 +232,24 @@ def run(workflow: Workflow[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
 
 @asynccontextmanager
 async def _open(
-    settings: Settings, *, key: bytes = b"", worker: bool = True, adopts: bool = True, readonly: bool = False
-) -> AsyncIterator[Client]:
+    settings: Settings,
+    *,
+    signing_key: bytes = b"",
+    worker: bool = True,
+    take_over_others: bool = True,
+    readonly: bool = False,
+) -> AsyncIterator[Engine]:
     async with AsyncExitStack() as open_now:
         store = open_settled(settings, readonly=readonly)
         open_now.push_async_callback(store.close)
-        ledger = Ledger(store, key=key)
+        ledger = Ledger(store, key=signing_key)
         open_now.push_async_callback(ledger.close)
         hands = None
         if worker:
             look_beside_the_script(str(settings.root.resolve()))
             load_apps(settings.apps, str(settings.root) if settings.apps else "")
-            hands = await open_now.enter_async_context(working(ledger, settings, adopts=adopts))
-        client = Client(ledger, hands, root=str(settings.root), apps=settings.apps)
+            hands = await open_now.enter_async_context(working(ledger, settings, take_over_others=take_over_others))
+        client = Engine(ledger, hands, root=str(settings.root), apps=settings.apps)
         open_now.push_async_callback(client.leave)
         yield client
 
@@ -255,20 +268,20 @@ async def sweeping(settings: Settings, *, stale_after: float, readonly: bool = F
 
 @asynccontextmanager
 async def open_both(
-    source: Settings, target: Settings, *, key: bytes = b""
-) -> AsyncIterator[tuple[Client, Client, tuple[Store, Store]]]:
+    source: Settings, target: Settings, *, signing_key: bytes = b""
+) -> AsyncIterator[tuple[Engine, Engine, tuple[Store, Store]]]:
     """Two stores and their desks, to bring runs from one to the other. The first must be there."""
     if place_of(source.store) == place_of(target.store):
-        raise BadInput("the two stores are one and the same")
+        raise InvalidInput("the two stores are one and the same")
     async with AsyncExitStack() as open_now:
-        clients, stores = list[Client](), list[Store]()
+        clients, stores = list[Engine](), list[Store]()
         await open_settled(source, readonly=True).close()
         for settings in (source, target):
             store = open_settled(settings)
             open_now.push_async_callback(store.close)
-            ledger = Ledger(store, key=key)
+            ledger = Ledger(store, key=signing_key)
             open_now.push_async_callback(ledger.close)
-            client = Client(ledger)
+            client = Engine(ledger)
             open_now.push_async_callback(client.leave)
             clients.append(client)
             stores.append(store)
@@ -276,7 +289,7 @@ async def open_both(
 
 
 @asynccontextmanager
-async def working(ledger: Ledger, settings: Settings, *, adopts: bool = True) -> AsyncIterator[Worker]:
+async def working(ledger: Ledger, settings: Settings, *, take_over_others: bool = True) -> AsyncIterator[Worker]:
     """A worker and its staff, for as long as the engine is open."""
     worker = Worker(
         ledger,
@@ -286,7 +299,7 @@ async def working(ledger: Ledger, settings: Settings, *, adopts: bool = True) ->
         hold=settings.on_restart == "hold",
         unawaited=settings.unawaited,
         stdout=settings.capture_stdout,
-        adopts=adopts,
+        takes_over_others=take_over_others,
         grace=settings.grace,
         claim=settings.claim,
         clusters={"dask": partial(_open_dask, settings, ledger.store)} if settings.dask else {},
@@ -297,11 +310,11 @@ async def working(ledger: Ledger, settings: Settings, *, adopts: bool = True) ->
     calm = _calm_collector()
     staff = {
         "claimer": Claimer(worker).run,
-        "timekeeper": Timekeeper(worker).run,
         "renewer": Renewer(worker).run,
-        "usher": Usher(worker).run,
         "sweeper": Sweeper(ledger, hold=settings.on_restart == "hold").run,
     }
+    if take_over_others:  # else the runs that wait stay here, with their timers
+        staff |= {"timekeeper": Timekeeper(worker).run, "usher": Usher(worker).run}
     tasks = [asyncio.create_task(serve(name, service), name=f"outlast-{name}") for name, service in staff.items()]
     try:
         yield worker
@@ -354,9 +367,9 @@ def read_key(path: Path) -> bytes:
     try:
         key = path.read_bytes()
     except (OSError, ValueError) as error:
-        raise BadInput(f"the key file {str(path)!r} does not read: {error}") from error
+        raise InvalidInput(f"the key file {str(path)!r} does not read: {error}") from error
     if not 1 <= len(key) <= LONGEST_KEY:
-        raise BadInput(
+        raise InvalidInput(
             f"the key file {path} holds {len(key)} bytes; a key is all of a file of 1 to {LONGEST_KEY} bytes"
         )
     return key

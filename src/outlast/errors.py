@@ -1,17 +1,17 @@
 """Every refusal Outlast makes, as one tree.
 
     OutlastError
-    ├── Refused                what was asked cannot be done; nothing was changed
+    ├── NotAllowed             what was asked cannot be done; nothing was changed
     │   ├── Illegal            the event may not follow what the log holds (names the invariant)
     │   ├── NotFound           no such run, branch, event or blob
     │   ├── AlreadyExists      a run of that id is there already, and is another one
     │   ├── NotAsked           an answer to a question that is not asked, or not yet
-    │   ├── Gone               what it answers is over: finished, withdrawn, or on a dead branch
+    │   ├── RunGone            what it answers is over: finished, withdrawn, or on a dead branch
     │   │   └── AlreadyAnswered    the question has its answer
     │   ├── NotDurable         workflow code asked for what would not happen again in the same way
     │   ├── Unawaited          workflow code made a call and did not await it
     │   ├── NotImportable      the code of a run is not found here
-    │   └── BadInput           an argument that cannot be meant
+    │   └── InvalidInput       an argument that cannot be meant
     │       └── NotStorable    a value that would not come back as it is (names the part of it)
     ├── Conflict               someone wrote first; read on and decide again
     │   ├── Overtaken          a request or a fact arrived that the decision did not know of
@@ -19,9 +19,9 @@
     │   └── Claimed            another live worker holds the run
     ├── NodeFailure            a node failed with an error that cannot be rebuilt here
     ├── Rejected               raised by an author: the run fails for good, `resume` does not go on with it
-    ├── Held                   the run waits for a person's decision
-    │   └── Diverged           the code no longer asks for what the log holds
-    ├── Cancelled              the run was cancelled
+    ├── RunHeld                the run waits for a person's decision
+    │   └── RunDiverged        the code no longer asks for what the log holds
+    ├── RunCancelled           the run was cancelled
     ├── StillRunning           the run had not ended within the timeout (a TimeoutError)
     ├── Damaged                the log does not say what it said when it was written
     │   └── UnknownEvent       an event type this version does not know
@@ -42,11 +42,11 @@ class OutlastError(Exception):
     """The root: `except OutlastError` catches everything Outlast raises on purpose."""
 
 
-class Refused(OutlastError):
+class NotAllowed(OutlastError):
     """The request cannot be done; nothing was changed (P11)."""
 
 
-class Illegal(Refused):
+class Illegal(NotAllowed):
     """An event that may not follow what the log holds. `invariant` is V1 to V12, `seq` its place."""
 
     def __init__(self, invariant: str, message: str, *, seq: int = 0) -> None:
@@ -57,43 +57,43 @@ class Illegal(Refused):
         super().__init__(f"{invariant}{place}: {message}")
 
 
-class NotFound(Refused):
+class NotFound(NotAllowed):
     """There is no such run, branch, event or blob."""
 
 
-class AlreadyExists(Refused):
+class AlreadyExists(NotAllowed):
     """A run of that id exists and was created with other contents."""
 
 
-class NotAsked(Refused):
+class NotAsked(NotAllowed):
     """The run is not over and does not ask this, or does not ask it yet: the same answer may be accepted later."""
 
 
-class Gone(Refused):
+class RunGone(NotAllowed):
     """What this answers is over: the run ended, the question was withdrawn or answered, the branch is dead."""
 
 
-class AlreadyAnswered(Gone):
+class AlreadyAnswered(RunGone):
     """The question was answered before. To give the same answer again is never necessary."""
 
 
-class NotDurable(Refused):
+class NotDurable(NotAllowed):
     """Workflow code asked for something that would not happen again in the same way after a crash: it belongs in a node."""
 
 
-class Unawaited(Refused):
+class Unawaited(NotAllowed):
     """Workflow code made a call and did not await it: the call was not executed."""
 
 
-class NotImportable(Refused):
+class NotImportable(NotAllowed):
     """The code of a run cannot be imported here; the run is untouched."""
 
 
-class BadInput(Refused):
+class InvalidInput(NotAllowed):
     """An argument that cannot be meant."""
 
 
-class NotStorable(BadInput):
+class NotStorable(InvalidInput):
     """A value, or a part of it that the message names by its path, would not come back as it is; nothing was stored."""
 
 
@@ -131,15 +131,15 @@ class Rejected(OutlastError):
     Any other error says the same with the attribute `recoverable = False`, or the opposite with `True`."""
 
 
-class Held(OutlastError):
+class RunHeld(OutlastError):
     """The run has stopped and waits for a person to decide: resume it, retry a node of it, or cancel it."""
 
 
-class Diverged(Held):
+class RunDiverged(RunHeld):
     """The workflow's code no longer asks for what its log holds, so the run was held and nothing of it was changed."""
 
 
-class Cancelled(OutlastError):
+class RunCancelled(OutlastError):
     """The run was cancelled."""
 
 

@@ -27,7 +27,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from outlast.address import DEFAULT, KINDS, file_at, place_of
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 
 __all__ = ["KEYS", "Durability", "OnRestart", "Settings", "project_root", "read_settings"]
 
@@ -139,7 +139,7 @@ def _proved(
     """What a place says, each value proved and of its own type; with `root`, paths are relative to it."""
     for key in said:
         if key not in ALLOWED:
-            raise BadInput(f"{name(key)}: there is no setting {key!r}{_meant(key)}")
+            raise InvalidInput(f"{name(key)}: there is no setting {key!r}{_meant(key)}")
     proved = {key: _value(name(key), key, value, is_text) for key, value in said.items() if value is not None}
     if root is not None:
         proved |= {key: _below(root, key, proved[key]) for key in ("store", "blobs", "apps") if proved.get(key)}
@@ -155,9 +155,9 @@ def _value(source: str, key: str, value: Any, is_text: bool) -> Any:
         if key == "store":
             file_at(typed)
     except msgspec.ValidationError:
-        raise BadInput(f"{source}: {key} cannot be {repr(value)[:80]}; allowed is {ALLOWED[key]}") from None
-    except BadInput as error:
-        raise BadInput(f"{source}: {error}") from None
+        raise InvalidInput(f"{source}: {key} cannot be {repr(value)[:80]}; allowed is {ALLOWED[key]}") from None
+    except InvalidInput as error:
+        raise InvalidInput(f"{source}: {error}") from None
     return typed
 
 
@@ -173,7 +173,7 @@ def _environment(variables: Mapping[str, str]) -> _Place:
     known = {PREFIX + key.upper(): key for key in KEYS}
     for name in variables:
         if name.startswith(PREFIX) and name not in known and (meant := _nearest(name.removeprefix(PREFIX))):
-            raise BadInput(f"environment {name}: there is no such setting; did you mean {PREFIX}{meant.upper()}?")
+            raise InvalidInput(f"environment {name}: there is no such setting; did you mean {PREFIX}{meant.upper()}?")
     said = {key: variables[name] for name, key in known.items() if variables.get(name)}
     return _proved(lambda key: f"environment {PREFIX}{key.upper()}", said, is_text=True)
 
@@ -202,7 +202,7 @@ def _here() -> Path:
     try:
         return Path.cwd()
     except OSError as error:
-        raise BadInput(f"the current folder is gone, so there is no project: {error}") from error
+        raise InvalidInput(f"the current folder is gone, so there is no project: {error}") from error
 
 
 def _project(start: Path) -> _Project:
@@ -233,7 +233,7 @@ def _ours_in(shared: Path) -> Mapping[str, Any] | None:
     if "outlast" not in tools:
         return None
     if not isinstance(tools["outlast"], dict):
-        raise BadInput(f"file {shared}: tool.outlast is no table; write [tool.outlast] and the settings below it")
+        raise InvalidInput(f"file {shared}: tool.outlast is no table; write [tool.outlast] and the settings below it")
     return tools["outlast"]
 
 
@@ -241,7 +241,7 @@ def _read(file: Path) -> bytes:
     try:
         return file.read_bytes()
     except OSError as error:
-        raise BadInput(f"file {file} does not read: {error}") from error
+        raise InvalidInput(f"file {file} does not read: {error}") from error
 
 
 def _toml(file: Path, content: bytes) -> dict[str, Any]:
@@ -250,4 +250,4 @@ def _toml(file: Path, content: bytes) -> dict[str, Any]:
     try:
         return tomllib.loads(content.decode())
     except ValueError as error:
-        raise BadInput(f"file {file} does not read, so it cannot say what is set: {error}") from error
+        raise InvalidInput(f"file {file} does not read, so it cannot say what is set: {error}") from error

@@ -31,8 +31,8 @@ from msgspec import Struct
 from outlast.history.ids import RunId, WorkerId
 from outlast.history.record import Record
 from outlast.lifecycle.state import Wait, WaitKind
-from outlast.lifecycle.status import Status
-from outlast.lifecycle.summary import Summary
+from outlast.lifecycle.status import RunStatus
+from outlast.lifecycle.summary import RunSummary
 
 # --- the journal: append records and heads -----------------------------------------------------------------------------
 
@@ -64,7 +64,7 @@ class Append(Struct, frozen=True, gc=False):
 
     record: Record
     head: Head
-    summary: Summary | None = None
+    summary: RunSummary | None = None
     opens: tuple[Wait, ...] = ()
     closes: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
@@ -113,11 +113,11 @@ class Journal(Protocol):
 # --- the catalog: summaries --------------------------------------------------------------------------------------------
 
 
-class Query(Struct, frozen=True, kw_only=True):
+class RunFilter(Struct, frozen=True, kw_only=True):
     """Which runs to list, newest first. Times are microseconds; what is empty does not filter; `text` is found anywhere
     in id, workflow, title, tags and reason, in any case."""
 
-    statuses: tuple[Status, ...] = ()
+    statuses: tuple[RunStatus, ...] = ()
     workflow: str = ""
     tags: tuple[str, ...] = ()
     parent: str = ""
@@ -131,19 +131,19 @@ class Query(Struct, frozen=True, kw_only=True):
 class Listed(Struct, frozen=True):
     """A run in a list: its summary, and the scratch its owner last left (progress), which is no fact."""
 
-    summary: Summary
+    summary: RunSummary
     scratch: bytes = b""
 
 
-def unreadable(run: str, created: int, status: str = "", workflow: str = "") -> Summary:
+def unreadable(run: str, created: int, status: str = "", workflow: str = "") -> RunSummary:
     """What lists show for a run whose summary does not read: what else is known of it, and why there is no more."""
-    known = Status(status) if status in tuple(Status) else Status.FAILED
+    known = RunStatus(status) if status in tuple(RunStatus) else RunStatus.FAILED
     why = "the record of this run in the catalogue does not read: `outlast doctor` writes it again from the log"
-    return Summary(RunId(run), 0, known, workflow, created=created, reason=why)
+    return RunSummary(RunId(run), 0, known, workflow, created=created, reason=why)
 
 
 class Page(Struct, frozen=True):
-    """Some of the runs; `next` continues the list (as `Query.after`) and is empty at its end."""
+    """Some of the runs; `next` continues the list (as `RunFilter.after`) and is empty at its end."""
 
     items: tuple[Listed, ...]
     next: str = ""
@@ -154,7 +154,7 @@ class Derived(Struct, frozen=True):
     so is what differs from the record that it was made from (an index column)."""
 
     head: Head | None
-    summary: Summary | None = None
+    summary: RunSummary | None = None
     waits: dict[str, Wait] = {}
     faults: tuple[str, ...] = ()
 
@@ -166,20 +166,20 @@ class Catalog(Protocol):
         """Head, summary and waits of a run in one read. Damaged rows are reported, not raised."""
         ...
 
-    async def rewrite(self, summary: Summary, waits: Sequence[Wait], *, closed: bool) -> bool:
+    async def rewrite(self, summary: RunSummary, waits: Sequence[Wait], *, closed: bool) -> bool:
         """Replace the summary and the waits of a run, and whether its head says that it is over, by these, which follow from
         its log, if the log still ends at `summary.at`. The rest of the head stays as it is."""
         ...
 
-    async def summary(self, run: RunId) -> Summary | None:
+    async def summary(self, run: RunId) -> RunSummary | None:
         """The stored summary; it may be behind the log, and says so by `at`."""
         ...
 
-    async def search(self, query: Query) -> Page:
+    async def search(self, query: RunFilter) -> Page:
         """One page of the runs that match."""
         ...
 
-    async def correct(self, summary: Summary, seen: int) -> bool:
+    async def correct(self, summary: RunSummary, seen: int) -> bool:
         """Replace a stale summary if the stored one is still of version `seen`; never by an older one."""
         ...
 
@@ -452,7 +452,7 @@ class Store(Journal, Catalog, Claims, Wakeups, Lines, Documents, Protocol):
         ...
 
 
-def search_text(summary: Summary) -> str:
-    """What `Query.text` is looked for in."""
+def search_text(summary: RunSummary) -> str:
+    """What `RunFilter.text` is looked for in."""
     parts = (summary.run, summary.workflow, summary.title, summary.reason, *summary.tags)
     return "\n".join(filter(None, parts)).casefold()

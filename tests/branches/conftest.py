@@ -23,7 +23,7 @@ def naive(log: list[Entry], branch: int) -> list[int]:
 class Witness:
     """Remembers the stored records of a run, and looks at it again."""
 
-    def __init__(self, client: ol.Client, run: str) -> None:
+    def __init__(self, client: ol.Engine, run: str) -> None:
         self.client, self.run = client, run
         self.seen: list[tuple[Any, ...]] = []
 
@@ -34,7 +34,7 @@ class Witness:
             for r in await store.read(self.run, 1, None, 100_000)
         ]
 
-    async def look(self, client: ol.Client | None = None) -> list[Entry]:
+    async def look(self, client: ol.Engine | None = None) -> list[Entry]:
         """The whole log: what was there is there, byte for byte; every lineage is the naive one; the log proves itself."""
         self.client = client or self.client
         now = await self.stored()

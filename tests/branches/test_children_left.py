@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 import outlast as ol
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 from outlast.functions import registry
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger import Ledger
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 from outlast.stores.sqlite import SqliteStore
 
 done: Counter[str] = Counter()
@@ -25,7 +25,7 @@ done: Counter[str] = Counter()
 def _anew(stage: Any) -> None:
     done.clear()
     for known in (asking_child, continuing_child, parent_of_asking, parent_of_continuing):
-        registry.register(known.spec.name, known)
+        registry.register(known.name, known)
 
 
 @ol.node
@@ -42,7 +42,7 @@ async def asking_child() -> str:
 @ol.workflow
 async def continuing_child(left: int) -> str:
     if left:
-        await ol.continue_as(left - 1)
+        await ol.continue_as_new(left - 1)
     return await ol.ask("Who is it?")
 
 
@@ -56,28 +56,28 @@ async def parent_of_continuing() -> list[str]:
     return [await work("a"), await continuing_child(1)]
 
 
-async def asked(engine: ol.Client, workflow: str) -> RunId:
+async def asked(engine: ol.Engine, workflow: str) -> RunId:
     """The run of this workflow that asks."""
     while True:
-        for each in (await engine.list(ol.Query(workflow=workflow))).items:
+        for each in (await engine.list(ol.RunFilter(workflow=workflow))).items:
             if any(wait.kind == "interaction" for wait in each.summary.waits):
                 return each.summary.run
         await asyncio.sleep(0.01)
 
 
-async def ended(engine: ol.Client, run: str) -> Status:
+async def ended(engine: ol.Engine, run: str) -> RunStatus:
     while (status := (await engine.get(run)).status) not in ("completed", "failed", "cancelled"):
         await asyncio.sleep(0.01)
     return status
 
 
-async def opened(engine: ol.Client, run: str) -> list[e.BranchOpened]:
+async def opened(engine: ol.Engine, run: str) -> list[e.BranchOpened]:
     return [
         entry.event async for entry in engine.events(run, everything=True) if isinstance(entry.event, e.BranchOpened)
     ]
 
 
-async def received(stage: Any, engine: ol.Client, run: str, child: str) -> e.ChildEnded:
+async def received(stage: Any, engine: ol.Engine, run: str, child: str) -> e.ChildEnded:
     """The end of a child, once it is in the log of its parent."""
     found = await stage.until(engine, run, lambda event: isinstance(event, e.ChildEnded) and event.child == child)
     assert isinstance(found.event, e.ChildEnded)
@@ -99,7 +99,7 @@ async def test_a_child_of_the_part_that_is_left_is_cancelled(stage: Any, witness
     await VERBS[verb](engine, handle.run)
     (branch,) = await opened(engine, handle.run)
     assert (branch.cancelled, branch.detached) == ((child,), ())
-    assert await ended(engine, child) is Status.CANCELLED
+    assert await ended(engine, child) is RunStatus.CANCELLED
     assert (await received(stage, engine, handle.run, child)).status == "cancelled"
     again = await asked(engine, "asking_child")
     assert again != child
@@ -117,7 +117,7 @@ async def test_a_child_of_the_part_that_is_left_can_be_kept(stage: Any, witness:
     (branch,) = await opened(engine, handle.run)
     assert (branch.cancelled, branch.detached) == ((), (child,))
     await engine.answer(child, "Bob")
-    assert await ended(engine, child) is Status.COMPLETED
+    assert await ended(engine, child) is RunStatus.COMPLETED
     assert (await received(stage, engine, handle.run, child)).status == "completed"
     await witness(engine, handle.run).look()
 
@@ -129,7 +129,7 @@ async def test_the_run_that_a_child_continued_as_is_cancelled(stage: Any) -> Non
     await engine.jump(handle.run, "work")
     (branch,) = await opened(engine, handle.run)
     assert branch.cancelled != (successor,)
-    assert await ended(engine, successor) is Status.CANCELLED
+    assert await ended(engine, successor) is RunStatus.CANCELLED
     assert (await received(stage, engine, handle.run, branch.cancelled[0])).status == "cancelled"
 
 
@@ -148,7 +148,7 @@ async def test_a_child_is_cancelled_once_however_often_its_parent_is_taken_over(
         engine = await stage.engine()
     assert [type(event).__name__ for event in await stage.events(engine, child)].count("CancelRequested") == 1
     registry.register("asking_child", asking_child)
-    assert await ended(engine, child) is Status.CANCELLED
+    assert await ended(engine, child) is RunStatus.CANCELLED
 
 
 async def branch_without_more(file: Path, run: RunId, cutoff: int) -> None:
@@ -175,7 +175,7 @@ async def test_whoever_owns_the_run_next_cancels_what_the_owner_before_did_not(s
     await stage.crash(engine)
     await branch_without_more(stage.file, handle.run, 2)
     engine = await stage.engine()
-    assert await ended(engine, child) is Status.CANCELLED
+    assert await ended(engine, child) is RunStatus.CANCELLED
 
 
 async def test_the_end_of_the_run_cancels_what_no_owner_had_cancelled(stage: Any) -> None:
@@ -188,7 +188,7 @@ async def test_the_end_of_the_run_cancels_what_no_owner_had_cancelled(stage: Any
     await desk.cancel(handle.run)
     assert (await desk.get(handle.run)).status == "cancelled"
     engine = await stage.engine()
-    assert await ended(engine, child) is Status.CANCELLED
+    assert await ended(engine, child) is RunStatus.CANCELLED
     assert (await received(stage, engine, handle.run, child)).status == "cancelled"
 
 
@@ -261,7 +261,7 @@ async def test_children_that_nobody_wants_otherwise_are_refused(stage: Any) -> N
     engine = await stage.engine()
     handle = await engine.start(parent_of_asking)
     await asked(engine, "asking_child")
-    with pytest.raises(BadInput, match="cancel"):
+    with pytest.raises(InvalidInput, match="cancel"):
         await engine.jump(handle.run, "work", children="leave")
     assert await engine.newest(handle.run) == 0
 

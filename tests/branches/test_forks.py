@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import outlast as ol
-from outlast.errors import AlreadyExists, Refused
+from outlast.errors import AlreadyExists, NotAllowed
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.testing.answering import Patience, attended
@@ -52,7 +52,7 @@ def _quiet(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
         yield
 
 
-async def whole(client: ol.Client, run: str) -> list[Any]:
+async def whole(client: ol.Engine, run: str) -> list[Any]:
     store: Any = client._store
     return [(r.first, r.branch, r.epoch, r.id, r.body, r.digest) for r in await store.read(RunId(run), 1, None, 10_000)]
 
@@ -66,7 +66,7 @@ def forked_everywhere(story: Story, folder: Path, step: int = 1) -> int:
         store = door.open()
         attempting = lambda: processes.attempting  # noqa: E731
 
-        async def act(client: ol.Client) -> int:
+        async def act(client: ol.Engine) -> int:
             await client.start(story.workflow.options(id=RUN), *story.args, **story.kwargs)
             async with attended(client, store, story.answers, None, resumes=False) as trouble:
                 await Patience(store, attempting).until_over(story.over, trouble, is_resumed=False)
@@ -76,7 +76,7 @@ def forked_everywhere(story: Story, folder: Path, step: int = 1) -> int:
                 for seq in range(0, len(log) + 1, step):
                     try:
                         handle = await client.fork(RUN, seq, id=f"fork-{seq}")
-                    except Refused as refusal:
+                    except NotAllowed as refusal:
                         assert "where run run-1 was over" in str(refusal)  # noqa: PT017
                         assert seq >= len(log) - 1
                         continue
@@ -87,7 +87,7 @@ def forked_everywhere(story: Story, folder: Path, step: int = 1) -> int:
             await self_same(client, log, forks)
             return len(forks)
 
-        async def self_same(client: ol.Client, log: list[Any], forks: dict[str, int]) -> None:
+        async def self_same(client: ol.Engine, log: list[Any], forks: dict[str, int]) -> None:
             runs = await read_all(store)
             compare(world, runs)
             first = await _outcome(runs[RUN], store)
@@ -195,7 +195,7 @@ async def test_an_event_on_a_branch_that_was_left_is_a_place_to_fork_from(stage:
         }
         try:
             fork = await engine.fork(handle.run, seq)
-        except Refused as refusal:
+        except NotAllowed as refusal:
             assert "was over" in str(refusal)  # noqa: PT017
             continue
         await fork.result()
@@ -259,6 +259,6 @@ async def test_a_run_that_stands_still_can_be_forked(stage: Any, witness: Any, h
             await engine.fork(handle.run, 1, id=name)
     for name in ("", "a/b", "x" * 5000, "\n"):
         if name:
-            with pytest.raises(ol.BadInput):
+            with pytest.raises(ol.InvalidInput):
                 await engine.fork(handle.run, 1, id=name)
     assert await whole(engine, "other") == before

@@ -13,7 +13,7 @@ import pytest
 from labourers import toil
 
 import outlast as ol
-from outlast.errors import Fenced, Gone, Refused
+from outlast.errors import Fenced, NotAllowed, RunGone
 from outlast.functions import registry
 from outlast.history import events as e
 
@@ -179,7 +179,7 @@ async def test_results_that_come_home_while_a_run_is_cancelled_can_be_forked_and
     handle = await engine.start(flow)
     await until(lambda: done["x1"] and done["y1"])
     await engine.cancel(handle.run)
-    with pytest.raises(ol.Cancelled):
+    with pytest.raises(ol.RunCancelled):
         await handle.result()
     assert done["x2"] + done["y2"] == 0
     fork = await engine.fork(handle.run)
@@ -346,7 +346,7 @@ async def test_of_two_jumps_at_once_both_or_one_is_made_and_nobody_is_told_other
             x.event.by async for x in engine.events(handle.run, everything=True) if isinstance(x.event, e.BranchOpened)
         ]
         for who, outcome in zip(("ann", "bob"), told, strict=True):
-            assert isinstance(outcome, Gone | Refused) or who in opened, (told, opened)
+            assert isinstance(outcome, RunGone | NotAllowed) or who in opened, (told, opened)
         is_open.add("c")
         await handle.result()
         await witness(engine, handle.run).look()
@@ -370,12 +370,12 @@ async def test_a_jump_and_a_cancellation_at_once_end_in_one_of_both(stage: Any, 
         )
         jumped = told[0 if is_first else 1]
         if isinstance(jumped, BaseException):
-            assert isinstance(jumped, Gone)
+            assert isinstance(jumped, RunGone)
             assert (await engine.get(handle.run)).status == "cancelled"
         else:
             assert await engine.newest(handle.run) == 1
         is_open.add("b")
-        with contextlib.suppress(ol.Cancelled):
+        with contextlib.suppress(ol.RunCancelled):
             await handle.result()
         await witness(engine, handle.run).look()
         is_open.clear()
@@ -428,7 +428,7 @@ async def test_whoever_takes_over_obeys_a_request_that_its_owner_did_not_live_to
     handle = await engine.handle(handle.run)
     is_open.add("c")
     if "cancel" in order:
-        with pytest.raises(ol.Cancelled):
+        with pytest.raises(ol.RunCancelled):
             await handle.result()
         assert await engine.newest(handle.run) == 0
     else:
@@ -481,7 +481,7 @@ async def test_a_run_that_stands_still_goes_back_and_on(stage: Any, witness: Any
         if how in ("paused", "cancelled"):
             await slow("b")
         if how == "continued" and not number:
-            await ol.continue_as(1)
+            await ol.continue_as_new(1)
         return [first, await fragile()]
 
     engine = await stage.engine(grace=0.1)
@@ -548,9 +548,9 @@ async def test_a_run_that_has_something_for_itself_goes_back_only_if_that_is_fre
     await first.result()
     second = await engine.start(flow, "desk", "two")
     await until(lambda: done["two"])
-    with pytest.raises(Refused, match="for itself"):
+    with pytest.raises(NotAllowed, match="for itself"):
         await engine.jump(first.run, "start")
-    with pytest.raises(Refused, match="for itself"):
+    with pytest.raises(NotAllowed, match="for itself"):
         await engine.fork(first.run)
     assert await engine.newest(first.run) == 0
     is_open.add("two")
@@ -580,7 +580,7 @@ async def test_to_retry_a_node_that_the_code_gave_up_leaves_a_run_that_can_end(s
     is_open.add("loser")
     try:
         back = await engine.retry(handle.run, loser)
-    except Refused:
+    except NotAllowed:
         back = await engine.retry(handle.run)
     assert await asyncio.wait_for(back.result(), 20) == ["winner1", "well"]
     await witness(engine, handle.run).look()
@@ -637,7 +637,7 @@ async def test_a_parent_does_not_hear_of_what_a_child_went_on_as_before_it_went_
     async def chain(number: int = 0) -> str:
         await work(f"c{number}")
         if number == 0 and done["c0"] == 1:
-            await ol.continue_as(1)
+            await ol.continue_as_new(1)
         return await slow("new" if number == 0 else "old")
 
     @ol.workflow

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outlast.engine.branch_requests import turn_as_requested
-from outlast.errors import Refused
+from outlast.errors import NotAllowed
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.history.record import Entry
@@ -95,7 +95,7 @@ async def told_at_random(seed: int) -> int:
                     await turn_as_requested(pen)
                 else:
                     await pen.turn(turn)
-            except Refused:
+            except NotAllowed:
                 continue
             turns += 1
             await _must_be_right(ledger, pen)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import outlast as ol
-from outlast.errors import Refused
+from outlast.errors import NotAllowed
 from outlast.history import events as e
 
 booked: Counter[str] = Counter()
@@ -65,7 +65,7 @@ async def failed(stage: Any) -> tuple[Any, Any]:
 async def test_a_run_that_undid_something_after_its_failure_does_not_simply_go_on(stage: Any) -> None:
     engine, handle = await failed(stage)
     before = await stage.events(engine, handle.run)
-    with pytest.raises(Refused, match="cancel ran since; its effect stays") as refusal:
+    with pytest.raises(NotAllowed, match="cancel ran since; its effect stays") as refusal:
         await engine.resume(handle.run)
     assert "book" in str(refusal.value)
     assert "--force" in str(refusal.value)
@@ -129,7 +129,7 @@ async def test_a_child_that_completed_since_is_named_too(stage: Any) -> None:
     handle = await engine.start(trip_with_child)
     with pytest.raises(LookupError):
         await handle.result()
-    with pytest.raises(Refused, match="undo_flight ran since; its effect stays"):
+    with pytest.raises(NotAllowed, match="undo_flight ran since; its effect stays"):
         await engine.resume(handle.run)
     assert not any(isinstance(event, e.BranchOpened) for event in await stage.events(engine, handle.run))
 
@@ -147,7 +147,7 @@ async def test_a_child_that_undid_something_keeps_its_parent_from_going_on_unawa
         await handle.result()
     has_rooms.add("hotel")
     before = await stage.events(engine, handle.run)
-    with pytest.raises(Refused, match="cancel ran since; its effect stays"):
+    with pytest.raises(NotAllowed, match="cancel ran since; its effect stays"):
         await engine.resume(handle.run)
     assert await stage.events(engine, handle.run) == before
     assert await (await engine.resume(handle.run, force=True)).result() == ["flight", "hotel"]

@@ -137,7 +137,7 @@ async def nothing() -> None:
 @ol.workflow
 async def again(left: int) -> str:
     if left:
-        await ol.continue_as(left=left - 1)
+        await ol.continue_as_new(left=left - 1)
     return "the last one"
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from outlast.cli.questions import understood, wanted
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 from support import commands
 
 
@@ -170,7 +170,7 @@ def test_a_typed_text_means_what_the_question_wants(text: str, schema: Any, mean
     ],
 )
 def test_a_text_that_does_not_fit_is_refused_with_what_is_wanted(text: str, schema: Any, told: str) -> None:
-    with pytest.raises(BadInput, match=told.replace("[", r"\[")):
+    with pytest.raises(InvalidInput, match=told.replace("[", r"\[")):
         understood(text, schema)
 
 

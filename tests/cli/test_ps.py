@@ -15,8 +15,8 @@ from outlast.cli.texts import short_ids
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
-from outlast.lifecycle.status import Status
-from outlast.lifecycle.summary import Summary
+from outlast.lifecycle.status import RunStatus
+from outlast.lifecycle.summary import RunSummary
 
 NOW = 1_793_600_000_000_000
 
@@ -150,10 +150,10 @@ def test_nothing_to_show_is_said(shell: Any) -> None:
 
 def test_text_from_a_store_has_no_effect_on_the_terminal() -> None:
     hostile = "\x1b[2J[red]x[/red]\r\n\x07\x9b31m\u202e:smile:"
-    run = Summary(
+    run = RunSummary(
         RunId("r"),
         1,
-        Status.WAITING,
+        RunStatus.WAITING,
         hostile,
         created=NOW,
         reason=hostile,

@@ -11,7 +11,7 @@ import apsw
 import pytest
 
 from outlast.cli.entrypoint import EXIT_CODES
-from outlast.client import Client
+from outlast.client import Engine
 
 HOSTILE = ["\x1b[2J", "[red]", "%s%n", "'; drop table log; --", "x" * 5000, "​", "../../etc/passwd", "$(id)"]
 
@@ -236,10 +236,10 @@ def test_the_store_may_be_named_before_or_after_the_command(shell: Any, monkeypa
 
 
 def test_ctrl_c_ends_a_command_with_130(shell: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def interrupted(self: Client, run: str, **_: Any) -> None:
+    async def interrupted(self: Engine, run: str, **_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Client, "verify", interrupted)
+    monkeypatch.setattr(Engine, "verify", interrupted)
     refused(shell("verify", "--all"), 130)
 
 

@@ -42,12 +42,12 @@ async def answering_parent(*texts: str) -> list[bool]:
 @ol.workflow
 async def answering_chain(rest: int) -> bool:
     if rest:
-        await ol.continue_as(rest - 1)
+        await ol.continue_as_new(rest - 1)
     return await answering_child("the child of the last one asks")
 
 
 @pytest.fixture
-def engine(tmp_path: Path) -> Iterator[ol.Blocking]:
+def engine(tmp_path: Path) -> Iterator[ol.BlockingEngine]:
     with ol.open(tmp_path / "runs.db") as engine:
         yield engine
 
@@ -57,14 +57,16 @@ def until(is_it: Callable[[], object]) -> None:
         time.sleep(0.005)
 
 
-def open_questions(engine: ol.Blocking) -> int:
+def open_questions(engine: ol.BlockingEngine) -> int:
     return sum(len(engine.questions(listed.summary.run)) for listed in engine.all())
 
 
 # --- what is shown
 
 
-def test_a_question_is_given_whole_and_a_summary_marks_where_it_is_cut(engine: ol.Blocking, tmp_path: Path) -> None:
+def test_a_question_is_given_whole_and_a_summary_marks_where_it_is_cut(
+    engine: ol.BlockingEngine, tmp_path: Path
+) -> None:
     (tmp_path / "begin").touch()
     handle = engine.start(answering_late, str(tmp_path))
     until(lambda: engine.questions(handle.run))
@@ -80,7 +82,7 @@ def test_a_question_is_given_whole_and_a_summary_marks_where_it_is_cut(engine: o
 
 @pytest.mark.parametrize("interaction", [None, "approve"])
 def test_a_question_that_is_not_asked_yet_is_not_one_that_is_answered(
-    engine: ol.Blocking, tmp_path: Path, interaction: str | None
+    engine: ol.BlockingEngine, tmp_path: Path, interaction: str | None
 ) -> None:
     run = engine.start(answering_late, str(tmp_path)).run
     with pytest.raises(ol.NotAsked, match=r"not ask(ed anything| 'approve') yet"):
@@ -94,16 +96,16 @@ def test_a_question_that_is_not_asked_yet_is_not_one_that_is_answered(
         engine.answer(run, True, interaction=interaction)
     (tmp_path / "end").touch()
     assert engine.result(run) is True
-    with pytest.raises(ol.Gone) as refused:
+    with pytest.raises(ol.RunGone) as refused:
         engine.answer(run, True, interaction=interaction)
     assert isinstance(refused.value, ol.AlreadyAnswered) is (interaction is not None)
     assert not isinstance(refused.value, ol.NotAsked)
 
 
-def test_of_two_answers_at_once_one_is_told_that_the_other_was_first(engine: ol.Blocking, tmp_path: Path) -> None:
+def test_of_two_answers_at_once_one_is_told_that_the_other_was_first(engine: ol.BlockingEngine, tmp_path: Path) -> None:
     """Both saw the question open; the second one loses at the store."""
 
-    async def both(client: ol.Client) -> list[object]:
+    async def both(client: ol.Engine) -> list[object]:
         return list(
             await asyncio.gather(*(client.answer(run, value) for value in (True, True)), return_exceptions=True)
         )
@@ -118,7 +120,7 @@ def test_of_two_answers_at_once_one_is_told_that_the_other_was_first(engine: ol.
 # --- which question it is for
 
 
-def test_an_answer_for_a_parent_goes_to_the_one_question_of_its_children(engine: ol.Blocking) -> None:
+def test_an_answer_for_a_parent_goes_to_the_one_question_of_its_children(engine: ol.BlockingEngine) -> None:
     handle = engine.start(answering_parent, "only one")
     until(lambda: open_questions(engine) == 1)
     child = engine.answer(handle.run, True)
@@ -127,10 +129,10 @@ def test_an_answer_for_a_parent_goes_to_the_one_question_of_its_children(engine:
     assert handle.result() == [True]
 
 
-def test_of_several_questions_of_children_one_has_to_be_named(engine: ol.Blocking) -> None:
+def test_of_several_questions_of_children_one_has_to_be_named(engine: ol.BlockingEngine) -> None:
     handle = engine.start(answering_parent, "the first", "the second " + "x" * 500)
     until(lambda: open_questions(engine) == 2)
-    with pytest.raises(ol.BadInput) as refused:
+    with pytest.raises(ol.InvalidInput) as refused:
         engine.answer(handle.run, True, interaction="approve")
     listed = str(refused.value).splitlines()[1:]
     children = {RunId(line.split()[1].rstrip(",")) for line in listed}
@@ -141,7 +143,7 @@ def test_of_several_questions_of_children_one_has_to_be_named(engine: ol.Blockin
     assert handle.result() == [True, True]
 
 
-def test_an_answer_for_a_run_that_continued_goes_to_the_question_of_the_last_one(engine: ol.Blocking) -> None:
+def test_an_answer_for_a_run_that_continued_goes_to_the_question_of_the_last_one(engine: ol.BlockingEngine) -> None:
     handle = engine.start(answering_chain, 2)
     until(lambda: open_questions(engine) == 1)
     with pytest.raises(ol.NotAsked):
@@ -156,7 +158,7 @@ async def answering_number() -> int:
 
 
 @pytest.mark.parametrize("number", [2**63, 2**64, 2**70, -(2**63) - 1])
-def test_an_answer_of_more_than_64_bits_is_exact(engine: ol.Blocking, number: int) -> None:
+def test_an_answer_of_more_than_64_bits_is_exact(engine: ol.BlockingEngine, number: int) -> None:
     handle = engine.start(answering_number)
     until(lambda: engine.questions(handle.run))
     handle.answer(number)

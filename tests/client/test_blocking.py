@@ -18,16 +18,16 @@ from typing import TypeVar, cast
 import pytest
 
 import outlast as ol
-from outlast.client import Blocking, BlockingHandle, Client
+from outlast.client import BlockingEngine, BlockingRunHandle, Engine
 from outlast.client.loop_thread import LoopThread
-from outlast.errors import NotDurable, Refused, StoreError
+from outlast.errors import NotAllowed, NotDurable, StoreError
 from outlast.history.ids import RunId
 from support import commands
 
 T = TypeVar("T")
 PATIENCE = 30
 RUN = RunId("r")
-VERBS: dict[str, Callable[[ol.Blocking], object]] = {
+VERBS: dict[str, Callable[[ol.BlockingEngine], object]] = {
     "start": lambda engine: engine.start(waits_for_word),
     "handle": lambda engine: engine.handle(RUN),
     "list": lambda engine: engine.list(),
@@ -44,8 +44,8 @@ async def waits_for_word() -> bool:
 
 
 @pytest.fixture
-def engine(tmp_path: Path) -> Iterator[ol.Blocking]:
-    engine = ol.connect(tmp_path / "runs.db")
+def engine(tmp_path: Path) -> Iterator[ol.BlockingEngine]:
+    engine = ol.open_blocking(tmp_path / "runs.db")
     try:
         yield engine
     finally:
@@ -69,18 +69,18 @@ def parameters_of(verb: object) -> list[tuple[str, object, object]]:
 
 
 def test_both_desks_have_the_same_verbs() -> None:
-    awaited, blocking = verbs_of(Client), verbs_of(Blocking)
+    awaited, blocking = verbs_of(Engine), verbs_of(BlockingEngine)
     assert awaited.keys() - blocking.keys() == ASYNC_ONLY
     assert blocking.keys() - awaited.keys() == BLOCKING_ONLY
-    assert verbs_of(ol.Handle).keys() == verbs_of(BlockingHandle).keys()
+    assert verbs_of(ol.RunHandle).keys() == verbs_of(BlockingRunHandle).keys()
 
 
-@pytest.mark.parametrize("verb", sorted(verbs_of(Client).keys() - ASYNC_ONLY - {"list", "all"}))
+@pytest.mark.parametrize("verb", sorted(verbs_of(Engine).keys() - ASYNC_ONLY - {"list", "all"}))
 def test_a_verb_takes_the_same_at_both_desks(verb: str) -> None:
-    assert parameters_of(verbs_of(Blocking)[verb]) == parameters_of(verbs_of(Client)[verb])
+    assert parameters_of(verbs_of(BlockingEngine)[verb]) == parameters_of(verbs_of(Engine)[verb])
 
 
-def test_every_verb_that_looks_is_answered(engine: ol.Blocking) -> None:
+def test_every_verb_that_looks_is_answered(engine: ol.BlockingEngine) -> None:
     run = engine.start(waits_for_word).run
     assert engine.find(run[:30]) == run
     assert engine.created(run).workflow == "waits_for_word"
@@ -107,7 +107,7 @@ def test_every_verb_that_looks_is_answered(engine: ol.Blocking) -> None:
 
 # --- asking from within
 
-OTHER: list[ol.Blocking] = []
+OTHER: list[ol.BlockingEngine] = []
 """The engine that the code below asks."""
 
 
@@ -161,34 +161,34 @@ async def closes_its_engine() -> None:
     OTHER[0].close()
 
 
-NODES = {each.spec.name: each for each in (asks_on_the_loop, runs_on_the_loop, asks_in_a_thread, asks_as_a_plain_node)}
+NODES = {each.name: each for each in (asks_on_the_loop, runs_on_the_loop, asks_in_a_thread, asks_as_a_plain_node)}
 
 
 @pytest.fixture
-def asked(engine: ol.Blocking) -> Iterator[ol.Blocking]:
+def asked(engine: ol.BlockingEngine) -> Iterator[ol.BlockingEngine]:
     OTHER.append(engine)
     yield engine
     OTHER.clear()
 
 
 @pytest.mark.parametrize("node", ["asks_on_the_loop", "runs_on_the_loop"])
-def test_an_async_node_may_not_hold_up_the_loop_of_its_engine(asked: ol.Blocking, node: str) -> None:
-    with pytest.raises(Refused, match=f"node {node} is async .* make it a plain function"):
+def test_an_async_node_may_not_hold_up_the_loop_of_its_engine(asked: ol.BlockingEngine, node: str) -> None:
+    with pytest.raises(NotAllowed, match=f"node {node} is async .* make it a plain function"):
         within(asked.start(asks_by, node).result)
 
 
 @pytest.mark.parametrize("node", ["asks_in_a_thread", "asks_as_a_plain_node"])
-def test_a_node_in_a_thread_may_ask_its_own_engine(asked: ol.Blocking, node: str) -> None:
+def test_a_node_in_a_thread_may_ask_its_own_engine(asked: ol.BlockingEngine, node: str) -> None:
     assert within(asked.start(asks_by, node).result) == 2
 
 
 @pytest.mark.parametrize("workflow", [asks_itself, asks_itself_plainly, runs_itself, closes_its_engine])
-def test_workflow_code_may_not_wait_for_an_engine(asked: ol.Blocking, workflow: ol.Workflow[[], int]) -> None:
+def test_workflow_code_may_not_wait_for_an_engine(asked: ol.BlockingEngine, workflow: ol.Workflow[[], int]) -> None:
     with pytest.raises(NotDurable, match=r"as a child run, or do this in a node"):
         within(lambda: asked.start(workflow).result())
 
 
-def test_workflow_code_may_not_start_runs_of_its_own(asked: ol.Blocking) -> None:
+def test_workflow_code_may_not_start_runs_of_its_own(asked: ol.BlockingEngine) -> None:
     @ol.workflow
     async def starts_a_run_of_its_own() -> int:
         return await (await client.start(is_within, 1)).result()
@@ -198,11 +198,11 @@ def test_workflow_code_may_not_start_runs_of_its_own(asked: ol.Blocking) -> None
         within(lambda: asked.start(starts_a_run_of_its_own).result())
 
 
-def test_what_runs_on_the_loop_of_an_engine_may_not_wait_for_it(engine: ol.Blocking) -> None:
+def test_what_runs_on_the_loop_of_an_engine_may_not_wait_for_it(engine: ol.BlockingEngine) -> None:
     async def ask() -> None:
         engine.list()
 
-    with pytest.raises(Refused, match="the engine's own loop"):
+    with pytest.raises(NotAllowed, match="the engine's own loop"):
         within(lambda: engine.do(ask()))
 
 
@@ -223,7 +223,7 @@ def within(verb: Callable[[], T]) -> T:
 # --- closing
 
 
-def test_whoever_waits_in_another_thread_is_told_that_the_engine_was_closed(engine: ol.Blocking) -> None:
+def test_whoever_waits_in_another_thread_is_told_that_the_engine_was_closed(engine: ol.BlockingEngine) -> None:
     handle, has_begun = engine.start(waits_for_word), threading.Event()
 
     def watching() -> None:
@@ -238,20 +238,20 @@ def test_whoever_waits_in_another_thread_is_told_that_the_engine_was_closed(engi
             waiting.result(PATIENCE)
 
 
-def test_an_engine_may_be_closed_twice(engine: ol.Blocking) -> None:
+def test_an_engine_may_be_closed_twice(engine: ol.BlockingEngine) -> None:
     engine.close()
     engine.close()
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_after_the_end_every_verb_says_that_the_engine_was_closed(engine: ol.Blocking, verb: str) -> None:
+def test_after_the_end_every_verb_says_that_the_engine_was_closed(engine: ol.BlockingEngine, verb: str) -> None:
     engine.start(waits_for_word.options(id=RUN))
     engine.close()
     with pytest.raises(StoreError, match="the engine was closed"):
         VERBS[verb](engine)
 
 
-def test_an_iterator_that_was_begun_says_that_the_engine_was_closed(engine: ol.Blocking) -> None:
+def test_an_iterator_that_was_begun_says_that_the_engine_was_closed(engine: ol.BlockingEngine) -> None:
     entries = engine.start(waits_for_word).watch()
     next(entries)
     engine.close()
@@ -259,7 +259,7 @@ def test_an_iterator_that_was_begun_says_that_the_engine_was_closed(engine: ol.B
         list(entries)
 
 
-def test_a_handle_still_shows_itself_after_the_engine_was_closed(engine: ol.Blocking) -> None:
+def test_a_handle_still_shows_itself_after_the_engine_was_closed(engine: ol.BlockingEngine) -> None:
     handle = engine.start(waits_for_word)
     engine.close()
     assert handle.run in handle._repr_html_()
@@ -269,8 +269,8 @@ def test_a_person_who_interrupts_the_closing_is_not_shown_what_it_left_undone(ca
     is_closing, has_ended = threading.Event(), threading.Event()
 
     @asynccontextmanager
-    async def opening() -> AsyncIterator[Client]:
-        yield cast("Client", None)
+    async def opening() -> AsyncIterator[Engine]:
+        yield cast("Engine", None)
         is_closing.set()
         try:
             await asyncio.Event().wait()
@@ -291,7 +291,7 @@ def test_a_person_who_interrupts_the_closing_is_not_shown_what_it_left_undone(ca
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        Blocking(opening(), Interrupted()).close()
+        BlockingEngine(opening(), Interrupted()).close()
     assert has_ended.is_set()
     assert caplog.text == ""
 
@@ -319,7 +319,7 @@ PROGRAM = """
     import outlast as ol
     from flows import waits_for_word
 
-    engine = ol.connect("runs.db")
+    engine = ol.open_blocking("runs.db")
 """
 
 
@@ -361,7 +361,7 @@ FORKING = """
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes cannot be forked here")
 def test_a_forked_process_is_told_that_the_engine_is_not_its_own(tmp_path: Path) -> None:
     ended = _program(tmp_path, textwrap.dedent(FORKING).format(act="engine.start(waits_for_word)"))
-    assert ended.stdout.startswith("Refused the engine belongs to process "), ended.stderr
+    assert ended.stdout.startswith("NotAllowed the engine belongs to process "), ended.stderr
     assert ended.stdout.endswith("open one in this process\nparent True\n")
 
 

@@ -9,9 +9,9 @@ import pytest
 
 import outlast as ol
 from outlast.address import blobs_beside
-from outlast.client import Query
+from outlast.client import RunFilter
 from outlast.compose import default_store, open_desk, open_settled, open_store, read_key
-from outlast.errors import BadInput, StoreError, StoreUnusable
+from outlast.errors import InvalidInput, StoreError, StoreUnusable
 from outlast.history.events import InteractionRequested
 from outlast.settings import Settings
 from outlast.store import BlobRef
@@ -163,7 +163,7 @@ def test_a_run_that_was_left_is_gone_on_with_through_a_link(tmp_path: Path) -> N
 def test_one_opening_is_entered_once_at_a_time(tmp_path: Path) -> None:
     opening = ol.open(tmp_path / "x.db")
     with opening as engine:
-        with pytest.raises(BadInput, match="open already"):
+        with pytest.raises(InvalidInput, match="open already"):
             opening.__enter__()
         assert engine.list().items == ()
     with opening as engine:
@@ -174,11 +174,11 @@ def test_one_opening_is_entered_once_at_a_time_by_those_who_await(tmp_path: Path
     async def scene() -> None:
         opening = ol.open(tmp_path / "x.db")
         async with opening as engine:
-            with pytest.raises(BadInput, match="open already"):
+            with pytest.raises(InvalidInput, match="open already"):
                 await opening.__aenter__()
-            assert (await engine.list(Query())).items == ()
+            assert (await engine.list(RunFilter())).items == ()
         async with opening as engine:
-            assert (await engine.list(Query())).items == ()
+            assert (await engine.list(RunFilter())).items == ()
 
     asyncio.run(scene())
 
@@ -219,9 +219,9 @@ def test_paths_that_cannot_be_are_unusable(address: str) -> None:
 def test_the_desk_closes_its_store() -> None:
     async def scene() -> None:
         async with open_desk("x.db") as desk:
-            assert (await desk.list(Query())).items == ()
+            assert (await desk.list(RunFilter())).items == ()
         async with open_desk("x.db", readonly=True) as desk:
-            assert (await desk.list(Query())).items == ()
+            assert (await desk.list(RunFilter())).items == ()
 
     asyncio.run(scene())
 
@@ -230,5 +230,5 @@ def test_a_key_is_all_of_a_file(tmp_path: Path) -> None:
     (tmp_path / "key").write_bytes(b"secret\n")
     assert read_key(tmp_path / "key") == b"secret\n"
     for missing in (tmp_path / "none", tmp_path, Path("x\0y")):
-        with pytest.raises(BadInput):
+        with pytest.raises(InvalidInput):
             read_key(missing)

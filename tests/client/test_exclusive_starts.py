@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import outlast as ol
-from outlast.errors import Refused
+from outlast.errors import NotAllowed
 
 PATIENCE = 10.0
 
@@ -37,10 +37,15 @@ async def _given_up(client: Any, run: str) -> None:
         await start
 
 
-@pytest.mark.parametrize("adopts", [True, False])
-def test_a_start_that_is_cancelled_between_its_two_looks_goes_on_at_once(tmp_path: Path, adopts: bool) -> None:
+@pytest.mark.parametrize("take_over_others", [True, False])
+def test_a_start_that_is_cancelled_between_its_two_looks_goes_on_at_once(
+    tmp_path: Path, take_over_others: bool
+) -> None:
     async def scene() -> None:
-        async with ol.open(tmp_path / "runs.db", adopts=adopts) as engine, asyncio.timeout(PATIENCE):
+        async with (
+            ol.open(tmp_path / "runs.db", take_over_others=take_over_others) as engine,
+            asyncio.timeout(PATIENCE),
+        ):
             await _given_up(engine, "given-up")
             assert await engine.result("given-up") == "given-up"
 
@@ -67,7 +72,7 @@ def test_a_start_that_is_cancelled_and_finds_another_run_there_is_over(tmp_path:
 
             async def refused(*args: Any) -> None:
                 if (await desk._store.head("given-up")) is not None:
-                    raise Refused("somebody was quicker")
+                    raise NotAllowed("somebody was quicker")
                 await look(*args)
 
             desk._must_be_free = refused  # type: ignore[method-assign]

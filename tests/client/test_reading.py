@@ -8,18 +8,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from outlast.client import Client, Query
-from outlast.errors import BadInput, Damaged, NotFound
+from outlast.client import Engine, RunFilter
+from outlast.errors import Damaged, InvalidInput, NotFound
 from outlast.history import events as e
 from outlast.history.ids import RunId
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 
 
-async def seqs(desk: Client, run: RunId, **which: Any) -> list[int]:
+async def seqs(desk: Engine, run: RunId, **which: Any) -> list[int]:
     return [entry.seq async for entry in desk.events(run, **which)]
 
 
-async def until_damage(desk: Client, run: RunId) -> tuple[list[int], Damaged | None]:
+async def until_damage(desk: Engine, run: RunId) -> tuple[list[int], Damaged | None]:
     read: list[int] = []
     try:
         async for entry in desk.events(run):
@@ -31,8 +31,8 @@ async def until_damage(desk: Client, run: RunId) -> tuple[list[int], Damaged | N
 
 def test_a_list_comes_newest_first_and_in_pages(play: Any) -> None:
     async def scene(house: Any) -> None:
-        first = await house.desk.list(Query(limit=4))
-        second = await house.desk.list(Query(limit=4, after=first.next))
+        first = await house.desk.list(RunFilter(limit=4))
+        second = await house.desk.list(RunFilter(limit=4, after=first.next))
         listed = [each.summary.workflow for each in (*first.items, *second.items)]
         assert listed == list(reversed(house.made.KEPT))
         assert first.next
@@ -44,7 +44,7 @@ def test_a_list_comes_newest_first_and_in_pages(play: Any) -> None:
 def test_all_pages_are_walked_whatever_their_size(play: Any) -> None:
     async def scene(house: Any) -> None:
         for size in (1, 2, 6, 100):
-            assert len([each async for each in house.desk.all(Query(limit=size))]) == 6
+            assert len([each async for each in house.desk.all(RunFilter(limit=size))]) == 6
 
     play(scene)
 
@@ -52,12 +52,12 @@ def test_all_pages_are_walked_whatever_their_size(play: Any) -> None:
 def test_a_query_that_cannot_be_meant_is_refused(play: Any) -> None:
     async def scene(house: Any) -> None:
         for query in (
-            Query(limit=0),
-            Query(limit=-1),
-            Query(after="no cursor"),
-            Query(after="²:x"),
+            RunFilter(limit=0),
+            RunFilter(limit=-1),
+            RunFilter(after="no cursor"),
+            RunFilter(after="²:x"),
         ):
-            with pytest.raises(BadInput):
+            with pytest.raises(InvalidInput):
                 await house.desk.list(query)
 
     play(scene)
@@ -75,7 +75,7 @@ def test_a_run_is_found_by_its_id_and_by_any_unique_beginning(play: Any) -> None
 
 def test_an_ambiguous_beginning_names_the_candidates(play: Any) -> None:
     async def scene(house: Any) -> None:
-        with pytest.raises(BadInput) as refusal:
+        with pytest.raises(InvalidInput) as refusal:
             await house.desk.find("01a19")
         for workflow in ("digest", "approval", "import", "report", "payout"):
             assert house.runs[workflow] in str(refusal.value)
@@ -88,7 +88,7 @@ def test_no_more_than_five_candidates_are_named(play: Any) -> None:
     async def scene(house: Any) -> None:
         for number in range(7):
             await house.maker.ledger.create_ready(RunId(f"same-{number}"), e.RunCreated(workflow="w"))
-        with pytest.raises(BadInput) as refusal:
+        with pytest.raises(InvalidInput) as refusal:
             await house.desk.find("same")
         assert str(refusal.value).count("same-") == 5
         assert "and more" in str(refusal.value)
@@ -117,7 +117,7 @@ def test_text_elsewhere_in_a_run_is_not_the_beginning_of_its_id(play: Any) -> No
 @pytest.mark.parametrize("name", ["", "-rf", "a b", "../../etc", "\x00", "x" * 201, "\udcff", "%", "' or 1=1"])
 def test_what_cannot_be_an_id_is_refused(name: str, play: Any) -> None:
     async def scene(house: Any) -> None:
-        with pytest.raises(BadInput):
+        with pytest.raises(InvalidInput):
             await house.desk.find(name)
 
     play(scene)
@@ -126,7 +126,7 @@ def test_what_cannot_be_an_id_is_refused(name: str, play: Any) -> None:
 def test_the_summary_of_a_run_is_given_and_a_missing_run_is_not_found(play: Any) -> None:
     async def scene(house: Any) -> None:
         summary = await house.desk.get(house.runs["approval"])
-        assert summary.status is Status.WAITING
+        assert summary.status is RunStatus.WAITING
         assert summary.waits[0].text == "Publish 12 pages?"
         with pytest.raises(NotFound):
             await house.desk.get(RunId("nobody"))
@@ -163,9 +163,9 @@ def test_branches_that_are_not_there_and_contradictions_are_refused(play: Any) -
         for branch in (2, -1, 1 << 70):
             with pytest.raises(NotFound, match="branch"):
                 await seqs(house.desk, run, branch=branch)
-        with pytest.raises(BadInput):
+        with pytest.raises(InvalidInput):
             await seqs(house.desk, run, branch=0, everything=True)
-        with pytest.raises(BadInput):
+        with pytest.raises(InvalidInput):
             await seqs(house.desk, run, after=-1)
         with pytest.raises(NotFound):
             await seqs(house.desk, RunId("nobody"))
@@ -247,18 +247,18 @@ def test_a_summary_that_does_not_read_is_damage(play: Any) -> None:
 )
 def test_a_filter_of_a_wrong_type_is_refused_by_its_name(play: Any, field: str, value: Any) -> None:
     async def scene(house: Any) -> None:
-        with pytest.raises(BadInput, match=rf"\bquery\.{field}\b"):
-            await house.desk.list(Query(**{field: value}))
+        with pytest.raises(InvalidInput, match=rf"\bquery\.{field}\b"):
+            await house.desk.list(RunFilter(**{field: value}))
 
     play(scene)
 
 
 def test_a_filter_takes_lists_and_the_names_of_statuses(play: Any) -> None:
     async def scene(house: Any) -> None:
-        named = await house.desk.list(Query(statuses=["failed"], tags=[]))  # type: ignore[list-item, arg-type]
-        assert named == await house.desk.list(Query(statuses=(Status.FAILED,)))
+        named = await house.desk.list(RunFilter(statuses=["failed"], tags=[]))  # type: ignore[list-item, arg-type]
+        assert named == await house.desk.list(RunFilter(statuses=(RunStatus.FAILED,)))
         assert named.items
-        with pytest.raises(BadInput, match="a Query is needed"):
+        with pytest.raises(InvalidInput, match="a Query is needed"):
             await house.desk.list("failed")
 
     play(scene)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from outlast.client import Client
-from outlast.errors import Refused
+from outlast.client import Engine
+from outlast.errors import NotAllowed
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger import Ledger
@@ -17,7 +17,7 @@ from outlast.ledger.reading import head_of, lineage_of, state_of, told
 from outlast.lifecycle import decide
 from outlast.lifecycle.actions import VERBS, Verb, allowed, refusal
 from outlast.lifecycle.state import State
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 from outlast.lifecycle.transitions import TABLE
 from outlast.stores.memory import MemoryStore
 
@@ -41,7 +41,7 @@ PLACES: dict[str, list[e.AnyEvent]] = {
 """What makes a run of each status, and of each rule within one."""
 
 
-async def carried_out(client: Client, verb: Verb) -> object:
+async def carried_out(client: Engine, verb: Verb) -> object:
     match verb:
         case "answer":
             return await client.answer(RUN, "yes")
@@ -85,7 +85,7 @@ async def seen_in(ledger: Ledger) -> Any:
 
 def test_there_is_a_place_for_every_status() -> None:
     assert {place.split(",")[0] for place in PLACES} == {str(status) for status in TABLE if status is not None}
-    assert {place.split(",")[0] for place in PLACES} == {str(status) for status in Status}
+    assert {place.split(",")[0] for place in PLACES} == {str(status) for status in RunStatus}
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -96,8 +96,8 @@ def test_a_refused_verb_writes_nothing_and_one_that_is_allowed_is_not_refused(pl
         before, refused = await seen_in(ledger), refusal(await state_in(ledger), verb)
         error = None
         try:
-            await carried_out(Client(ledger, None), verb)
-        except Refused as raised:
+            await carried_out(Engine(ledger, None), verb)
+        except NotAllowed as raised:
             error = raised
         assert (refused is None) is (error is None), error
         if error is not None:
@@ -129,8 +129,8 @@ def test_a_verb_whose_run_ends_between_the_look_and_the_takeover_writes_nothing(
         pen = await ledger.create(RUN, [e.RunCreated(workflow="flow"), *PLACES["running"]], ledger.new_worker_id())
         await pen.let_go()
         store.is_late = True
-        with pytest.raises(Refused):
-            await carried_out(Client(ledger, None), verb)
+        with pytest.raises(NotAllowed):
+            await carried_out(Engine(ledger, None), verb)
         head, log, _, holding = await seen_in(ledger)
         assert isinstance(log[-1].event, e.RunCompleted)
         assert (head.ready, holding) == (False, None)
@@ -153,7 +153,7 @@ def test_a_run_that_no_live_worker_starts_is_not_well_for_long(age: int, expecte
         store = MemoryStore()
         born = await store.now() - age * 1_000_000
         await Ledger(store, clock=lambda: born).create_ready(RUN, e.RunCreated(workflow="flow"))
-        findings = (await Client(Ledger(store), None).diagnose(RUN)).findings
+        findings = (await Engine(Ledger(store), None).diagnose(RUN)).findings
         assert [each.standing for each in findings if each.code == "G1"] == [expected]
 
     asyncio.run(scene())

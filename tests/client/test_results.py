@@ -15,19 +15,19 @@ import outlast as ol
 async def awaited(rest: int) -> str:
     answer = await ol.ask("what?", str)
     if rest:
-        await ol.continue_as(rest - 1)
+        await ol.continue_as_new(rest - 1)
     if answer == "fail":
         raise TimeoutError("of the workflow")
     return answer
 
 
 @pytest.fixture
-def engine(tmp_path: Path) -> Iterator[ol.Blocking]:
+def engine(tmp_path: Path) -> Iterator[ol.BlockingEngine]:
     with ol.open(tmp_path / "runs.db") as engine:
         yield engine
 
 
-def answered(engine: ol.Blocking, run: str, value: str) -> None:
+def answered(engine: ol.BlockingEngine, run: str, value: str) -> None:
     while True:
         try:
             engine.answer(engine.handle(run).run, value)
@@ -36,7 +36,7 @@ def answered(engine: ol.Blocking, run: str, value: str) -> None:
             pass
 
 
-def test_who_waits_for_a_while_is_told_that_the_run_goes_on(engine: ol.Blocking) -> None:
+def test_who_waits_for_a_while_is_told_that_the_run_goes_on(engine: ol.BlockingEngine) -> None:
     handle = engine.start(awaited, 1)
     for waiting in (lambda: handle.result(timeout=0.01), lambda: engine.result(handle.run, timeout=0)):
         with pytest.raises(ol.StillRunning, match="it goes on") as told:
@@ -52,7 +52,7 @@ def test_who_waits_for_a_while_is_told_that_the_run_goes_on(engine: ol.Blocking)
     assert handle.result(timeout=0) == "done", "the end of a run that is over is seen at once"
 
 
-def test_a_timeout_of_the_workflow_itself_is_another_error(engine: ol.Blocking) -> None:
+def test_a_timeout_of_the_workflow_itself_is_another_error(engine: ol.BlockingEngine) -> None:
     handle = engine.start(awaited, 0)
     answered(engine, handle.run, "fail")
     with pytest.raises(TimeoutError, match="of the workflow") as raised:

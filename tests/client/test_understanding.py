@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from outlast.errors import BadInput, Damaged, NotFound
+from outlast.errors import Damaged, InvalidInput, NotFound
 from outlast.history import events as e
 from outlast.history.ids import RunId
 
@@ -113,7 +113,7 @@ def test_large_values_are_looked_into(play: Any) -> None:
 
 def test_what_cannot_be_compared_or_told_is_refused(play: Any) -> None:
     async def scene(house: Any) -> None:
-        with pytest.raises(BadInput, match="no branch before branch 0"):
+        with pytest.raises(InvalidInput, match="no branch before branch 0"):
             await house.desk.compare(house.runs["digest"])
         with pytest.raises(NotFound, match="has no branch 7"):
             await house.desk.explain(house.runs["report"], branch=7)

@@ -12,7 +12,7 @@ from outlast.client import Reader, Verification
 from outlast.errors import NotFound
 from outlast.history import events as e
 from outlast.history.ids import RunId
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 from outlast.stores.memory import MemoryStore
 
 
@@ -29,7 +29,7 @@ def test_sound_logs_are_sound_and_counted(play: Any) -> None:
             assert (found.run, found.events, found.digest) == (run, head.version, head.digest.hex())
         report = await house.desk.verify(house.runs["report"])
         assert (report.events, report.appends, report.branches) == (11, 6, 2)
-        assert report.status is Status.COMPLETED
+        assert report.status is RunStatus.COMPLETED
 
     play(scene)
 
@@ -134,7 +134,7 @@ def test_a_summary_that_says_something_else_is_found(play_in_memory: Any) -> Non
     async def scene(house: Any) -> None:
         run = house.runs["import"]
         summaries = house.store.memory.summaries
-        summaries[run] = msgspec.structs.replace(summaries[run], status=Status.COMPLETED)
+        summaries[run] = msgspec.structs.replace(summaries[run], status=RunStatus.COMPLETED)
         found = await house.desk.verify(run)
         assert places(found) == {("V10", 6)}
         assert "completed" in found.violations[0].message

@@ -32,7 +32,7 @@ from outlast.store import (
     Notify,
     Outcome,
     Page,
-    Query,
+    RunFilter,
     Store,
 )
 from outlast.stores.memory import Memory, MemoryBlobs, MemoryStore
@@ -258,7 +258,7 @@ class RepeatsARun:
 
     _last: tuple[Listed, ...] = ()
 
-    async def search(self, query: Query) -> Page:
+    async def search(self, query: RunFilter) -> Page:
         page = await super().search(query)
         shown = (*self._last, *page.items) if query.after else page.items
         self._last = page.items[-1:]
@@ -268,7 +268,7 @@ class RepeatsARun:
 class LosesRunsOfTheSameMoment:
     """The cursor of a list is a time and nothing else."""
 
-    async def search(self, query: Query) -> Page:
+    async def search(self, query: RunFilter) -> Page:
         page = await super().search(query)
         return Page(page.items, f"{page.items[-1].summary.created}:" if page.next else "")
 
@@ -276,7 +276,7 @@ class LosesRunsOfTheSameMoment:
 class CutsListsShort:
     """There is a first page, and no word of a second."""
 
-    async def search(self, query: Query) -> Page:
+    async def search(self, query: RunFilter) -> Page:
         return Page((await super().search(query)).items)
 
     async def waits(self, **asked: Any) -> tuple[list[Due], str]:
@@ -286,7 +286,7 @@ class CutsListsShort:
 class ListsOldestFirst:
     """A page is turned around."""
 
-    async def search(self, query: Query) -> Page:
+    async def search(self, query: RunFilter) -> Page:
         page = await super().search(query)
         return Page(page.items[::-1], page.next)
 
@@ -335,7 +335,7 @@ class LooksThenClaims:
     ) -> list[Claim]:
         if runs is not None or workflows is not None:
             return await super().claim(worker, runs=runs, workflows=workflows, limit=limit)
-        listed = [item.summary.run for item in (await self.search(Query(limit=100))).items]
+        listed = [item.summary.run for item in (await self.search(RunFilter(limit=100))).items]
         free = [run for run in listed if await self.holding(run) is None and (await self.head(run)).ready]
         await asyncio.sleep(0)
         claims: list[Claim] = []

@@ -28,14 +28,14 @@ from typer.testing import CliRunner, Result
 
 from outlast.address import server_at
 from outlast.cli.app import app
-from outlast.client import Client, Finding
+from outlast.client import Engine, Finding
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.history.record import Entry
 from outlast.ledger import Ledger
 from outlast.ledger.ledger import system_clock
-from outlast.lifecycle.status import Status
-from outlast.lifecycle.summary import Summary
+from outlast.lifecycle.status import RunStatus
+from outlast.lifecycle.summary import RunSummary
 from outlast.store import Store
 from outlast.stores.memory import Memory, MemoryStore
 from outlast.stores.postgres import PostgresStore
@@ -88,12 +88,12 @@ class Ward:
         return SqliteStore(self.file, durability="relaxed", commit="inline")
 
     @asynccontextmanager
-    async def desk(self, fault: Fault | None = None) -> AsyncIterator[Client]:
+    async def desk(self, fault: Fault | None = None) -> AsyncIterator[Engine]:
         """A desk in a process of its own: it advances nothing."""
         inner = self.open()
         store, faults = faulty(inner, fault)
         ledger = Ledger(store)
-        client = Client(ledger)
+        client = Engine(ledger)
         self.faults = faults
         try:
             yield client
@@ -107,7 +107,7 @@ class Ward:
                 self.bury()
 
     @asynccontextmanager
-    async def engine(self, **options: Any) -> AsyncIterator[Client]:
+    async def engine(self, **options: Any) -> AsyncIterator[Engine]:
         store = self.open()
         try:
             async with engine_over(store, **options) as client:
@@ -116,7 +116,7 @@ class Ward:
             await store.close()
 
     @asynccontextmanager
-    async def doomed(self, **options: Any) -> AsyncIterator[Client]:
+    async def doomed(self, **options: Any) -> AsyncIterator[Engine]:
         """An engine that is killed at the end."""
         inner = self.open()
         store, faults = faulty(inner)
@@ -179,7 +179,7 @@ class Ward:
         store = self.open()
         ledger = Ledger(store, clock=clock)
         if not created:
-            await store.blobs.put(workflow.document)
+            await store.blobs.put(workflow._document)
         pen = await ledger.create(RunId(run), events[:1], ledger.new_worker_id())
         for event in events[1:]:
             await pen.append([event])
@@ -211,7 +211,7 @@ class Ward:
 
         self.do(edit())
 
-    def _write_summary(self, new: Summary) -> None:
+    def _write_summary(self, new: RunSummary) -> None:
         body = msgspec.json.encode(new)
         self.sql(
             "update catalogue set at = ?, status = ?, body = ? where run = ?", new.at, str(new.status), body, new.run
@@ -269,8 +269,8 @@ class Ward:
         by_seq = {entry.seq: type(entry.event).__name__ for entry in self.events(run)}
         return [by_seq[seq] for seq in seqs]
 
-    def status(self, run: RunId) -> Status:
-        async def read() -> Status:
+    def status(self, run: RunId) -> RunStatus:
+        async def read() -> RunStatus:
             async with self.desk() as desk:
                 return (await desk.get(run)).status
 

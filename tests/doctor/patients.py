@@ -203,7 +203,7 @@ async def doctor_guardian(item: str) -> str:
 @ol.workflow
 async def doctor_continuing(item: str, again: bool = True) -> str:
     if again:
-        ol.continue_as(item, again=False)
+        ol.continue_as_new(item, again=False)
     is_wanted = await ol.approve("Send it?")
     return await pack(f"{item} ({is_wanted})")
 

@@ -15,7 +15,7 @@ from outlast.history.ids import RunId
 from outlast.ledger import Ledger
 from outlast.ledger.ledger import system_clock
 from outlast.lifecycle.diagnosis import diagnose
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 
 DAY = 24 * 3600 * 1_000_000
 
@@ -125,9 +125,9 @@ async def alive(ward: Any) -> AsyncIterator[Any]:
         ward.flows.SLOW.clear()
 
 
-@pytest.mark.parametrize("said", [None, Status.WAITING, Status.COMPLETED])
+@pytest.mark.parametrize("said", [None, RunStatus.WAITING, RunStatus.COMPLETED])
 def test_a_run_that_a_live_worker_advances_is_not_touched_whatever_its_summary_says(
-    ward: Any, said: Status | None
+    ward: Any, said: RunStatus | None
 ) -> None:
     run = RunId("ill")
 

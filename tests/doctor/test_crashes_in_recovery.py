@@ -16,7 +16,7 @@ import pytest
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger import Ledger
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 from outlast.testing.faults import Died, Fault, Way
 
 LAMP = "lamp fetched packed shipped"
@@ -33,7 +33,7 @@ def completed(node: str) -> Any:
 
 def said_waiting(ward: Any) -> None:
     ward.do(ward.killed_in("pack", ward.flows.doctor_errand, "lamp"))
-    ward.summary(RUN, status=Status.WAITING)
+    ward.summary(RUN, status=RunStatus.WAITING)
 
 
 def jump_asked(ward: Any) -> None:

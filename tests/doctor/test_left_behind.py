@@ -13,7 +13,7 @@ from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger import Ledger
 from outlast.lifecycle.diagnosis import Finding, diagnose
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 
 LAMP = "lamp fetched packed shipped"
 RECOVERED = ("BranchOpened", "RunRecovered")
@@ -200,7 +200,7 @@ def test_a_run_that_only_a_person_may_let_go_on_is_held_by_the_doctor_whatever_i
     workflow, node = HELD[name]
     run = killed(node, workflow)(ward)
     if said is not None:
-        ward.summary(run, status=Status(said))
+        ward.summary(run, status=RunStatus(said))
     planned = ward.planned(run)
     assert ward.recover(run)
     assert ward.status(run) == "failed"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from outlast.client import Client
+from outlast.client import Engine
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger import Ledger
@@ -19,11 +19,11 @@ def lose_claim(ward: Any) -> None:
         ward.memory.claims.clear()
 
 
-async def by_the_doctor(ward: Any, desk: Client, run: RunId) -> None:
+async def by_the_doctor(ward: Any, desk: Engine, run: RunId) -> None:
     await desk.recover(run)
 
 
-async def by_a_worker(ward: Any, desk: Client, run: RunId) -> None:
+async def by_a_worker(ward: Any, desk: Engine, run: RunId) -> None:
     """A signal makes the run ready, and a worker claims it."""
     await desk._ledger.deliver(run, [e.SignalReceived(signal="s-1", name="anything")])
     async with ward.engine() as engine:

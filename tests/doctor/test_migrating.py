@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import outlast as ol
-from outlast.errors import NotFound, Refused
+from outlast.errors import NotAllowed, NotFound
 from outlast.functions import registry
 from outlast.history import events as e
 from outlast.history.ids import RunId
@@ -134,7 +134,7 @@ def test_a_run_that_is_over_is_not_moved(ward: Any, is_cancelled: bool) -> None:
     ward.do(end())
     deploy(ward, 2)
     before = ward.dump()
-    with pytest.raises(Refused, match="is over"):
+    with pytest.raises(NotAllowed, match="is over"):
         ward.do(_migrated(ward))
     assert ward.dump() == before
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from outlast.errors import NotFound, OutlastError, Refused
+from outlast.errors import NotAllowed, NotFound, OutlastError
 from outlast.history import events as e
 from outlast.history.ids import RunId
-from outlast.lifecycle.status import Status
-from outlast.store import Query
+from outlast.lifecycle.status import RunStatus
+from outlast.store import RunFilter
 
 RUN = RunId("ill")
 LAMP = "lamp fetched packed shipped"
@@ -43,7 +43,7 @@ ENDS = {
 def test_a_run_that_cannot_be_resumed_is_refused_with_its_status_and_stays_as_it_is(ward: Any, name: str) -> None:
     ward.do(ward.left_after(ward.flows.doctor_errand, completed("ship"), ENDS[name]))
     events = ward.events(RUN)
-    with pytest.raises(Refused, match=name):
+    with pytest.raises(NotAllowed, match=name):
         ward.do(_resume(ward))
     assert ward.status(RUN) == name
     told = [entry.event for entry in ward.events(RUN)[len(events) :]]
@@ -59,9 +59,9 @@ def test_a_run_that_a_live_worker_advances_is_refused_with_its_status(ward: Any)
             while "pack" not in ward.did:
                 await asyncio.sleep(0.002)
             before = ward.dump()
-            with pytest.raises(Refused, match="running"):
+            with pytest.raises(NotAllowed, match="running"):
                 await _resume(ward)
-            with pytest.raises(Refused, match="running"):
+            with pytest.raises(NotAllowed, match="running"):
                 await engine.resume(RUN)
             assert ward.dump() == before
 
@@ -83,7 +83,7 @@ def test_of_several_resumes_at_once_one_wins_and_the_others_are_refused_or_find_
     refused = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
     resumed = [entry for entry in ward.events(RUN) if isinstance(entry.event, e.RunStarted) and entry.event.resumed]
     assert len(resumed) == 1
-    assert {type(each) for each in refused} == {Refused}
+    assert {type(each) for each in refused} == {NotAllowed}
     assert ward.do(ward.complete(RUN)) == LAMP
     assert ward.is_sound(RUN)
 
@@ -97,13 +97,13 @@ def test_of_several_resumes_at_once_at_one_desk_one_wins_and_the_others_are_refu
             )
         )
         outcomes = memory_ward.do(_together(memory_ward, 1, 8, run))
-        assert {type(each) for each in outcomes if isinstance(each, BaseException)} <= {Refused}
+        assert {type(each) for each in outcomes if isinstance(each, BaseException)} <= {NotAllowed}
 
 
 def test_a_run_is_healed_first_and_then_resumed(ward: Any) -> None:
     """The answer shows the state after the recovery."""
     ward.do(ward.killed_in("pack", ward.flows.doctor_errand, "lamp"))
-    ward.summary(RUN, status=Status.COMPLETED)
+    ward.summary(RUN, status=RunStatus.COMPLETED)
     ward.did.clear()
 
     async def resumed() -> Any:
@@ -121,8 +121,8 @@ def test_a_run_is_healed_first_and_then_resumed(ward: Any) -> None:
 
 
 async def _live(engine: Any) -> list[str]:
-    going = (Status.CREATED, Status.RUNNING, Status.WAITING)
-    return [listed.summary.run for listed in (await engine.list(Query(statuses=going))).items]
+    going = (RunStatus.CREATED, RunStatus.RUNNING, RunStatus.WAITING)
+    return [listed.summary.run for listed in (await engine.list(RunFilter(statuses=going))).items]
 
 
 def test_what_a_live_run_has_for_itself_is_refused_to_others_who_are_told_which_run_it_is(ward: Any) -> None:
@@ -130,7 +130,7 @@ def test_what_a_live_run_has_for_itself_is_refused_to_others_who_are_told_which_
         ward.flows.SLOW.add("pack")
         async with ward.engine() as engine:
             await engine.start(ward.flows.doctor_alone.options(id="first"), "lamp")
-            with pytest.raises(Refused, match="run first is live and has 'van:lamp'"):
+            with pytest.raises(NotAllowed, match="run first is live and has 'van:lamp'"):
                 await engine.start(ward.flows.doctor_alone.options(id="second"), "lamp")
             await engine.start(ward.flows.doctor_alone.options(id="other"), "rug")
             assert sorted(await _live(engine)) == ["first", "other"]
@@ -150,7 +150,7 @@ def test_a_run_is_not_resumed_into_what_another_one_has_for_itself(ward: Any) ->
         ward.flows.SLOW.add("pack")
         async with ward.engine() as engine:
             await engine.start(ward.flows.doctor_alone.options(id="second"), "lamp")
-            with pytest.raises(Refused, match="run second is live"):
+            with pytest.raises(NotAllowed, match="run second is live"):
                 await engine.resume(RunId("first"))
             assert (await engine.get(RunId("first"))).status == "paused"
 
@@ -184,7 +184,7 @@ def test_of_many_exclusive_starts_at_once_no_two_are_live(ward: Any) -> None:
             outcomes = await asyncio.gather(*work, return_exceptions=True)
             won = [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
             assert len(won) <= 1
-            assert {type(each) for each in outcomes if isinstance(each, OutlastError)} == {Refused}
+            assert {type(each) for each in outcomes if isinstance(each, OutlastError)} == {NotAllowed}
             assert await _live(desks[0]) == [handle.run for handle in won]
             if not won:
                 await desks[0].start(ward.flows.doctor_alone.options(id="again"), "lamp")

@@ -66,7 +66,7 @@ def test_a_failed_run_without_a_version_is_given_one_and_resumed(ward: Any) -> N
 
 async def waiting(*more: e.AnyEvent, age: int, received: bool) -> list[tuple[str, str]]:
     """The findings of code G1 of a run that waits and was released so long ago."""
-    from outlast.client import Client
+    from outlast.client import Engine
 
     store, run = MemoryStore(), RunId("waiting")
     now = await store.now()
@@ -76,7 +76,7 @@ async def waiting(*more: e.AnyEvent, age: int, received: bool) -> list[tuple[str
         pass
     if received:
         await ledger.deliver(run, [e.SignalReceived(signal="s", name="other")])
-    diagnosis = await Client(Ledger(store), None).diagnose(run)
+    diagnosis = await Engine(Ledger(store), None).diagnose(run)
     return [(each.standing, each.sentence) for each in diagnosis.findings if each.code == "G1"]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from outlast.history import events as e
 from outlast.history.ids import RunId
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 
 BRANCH = ("BranchOpened", "RunRecovered")
 
@@ -43,9 +43,9 @@ def nearly_over(ward: Any) -> RunId:
 
 
 LAMP = "lamp fetched packed shipped"
-SAID_WAITING = {"status": Status.WAITING}
-SAID_RUNNING = {"status": Status.RUNNING, "waiting": 0, "waits": ()}
-SAID_COMPLETED = {"status": Status.COMPLETED}
+SAID_WAITING = {"status": RunStatus.WAITING}
+SAID_RUNNING = {"status": RunStatus.RUNNING, "waiting": 0, "waits": ()}
+SAID_COMPLETED = {"status": RunStatus.COMPLETED}
 
 STATES = {
     "A1: it says waiting, and no question is open": (
@@ -115,15 +115,15 @@ OVER = {
 }
 
 
-@pytest.mark.parametrize("said", [Status.WAITING, Status.COMPLETED, Status.RUNNING, Status.CANCELLED])
+@pytest.mark.parametrize("said", [RunStatus.WAITING, RunStatus.COMPLETED, RunStatus.RUNNING, RunStatus.CANCELLED])
 @pytest.mark.parametrize("name", OVER)
 def test_a_summary_that_contradicts_the_end_of_a_run_is_written_again_and_the_run_is_not_set_going(
-    ward: Any, name: str, said: Status
+    ward: Any, name: str, said: RunStatus
 ) -> None:
     """V5, V10: what is over stays over, and what a person has stopped stays stopped."""
     run = OVER[name][0](ward)
     if said == name:
-        said = Status.WAITING
+        said = RunStatus.WAITING
     version = ward.events(run)[-1].seq
     ward.summary(run, status=said)
     (found,) = [finding for finding in ward.diagnose(run) if finding.standing != "consistent"]
@@ -142,16 +142,16 @@ def test_a_question_beside_a_node_at_work_is_no_reason_to_cut_anything(ward: Any
     run = ward.do(
         ward.left_after(ward.flows.doctor_asking, e.InteractionRequested, scheduled, e.NodeStarted(node="beside"))
     )
-    ward.summary(run, status=Status.WAITING)
+    ward.summary(run, status=RunStatus.WAITING)
     assert next(finding.code for finding in ward.diagnose(run)) == "G2"
 
 
 @pytest.mark.parametrize(
     ("make", "old", "said", "like"),
     [
-        (asking, 5, {"status": Status.RUNNING, "waiting": 0, "waits": ()}, "A2"),
-        (in_the_midst, 3, {"status": Status.WAITING}, "A1"),
-        (in_the_midst, 3, {"status": Status.COMPLETED}, "A3r"),
+        (asking, 5, {"status": RunStatus.RUNNING, "waiting": 0, "waits": ()}, "A2"),
+        (in_the_midst, 3, {"status": RunStatus.WAITING}, "A1"),
+        (in_the_midst, 3, {"status": RunStatus.COMPLETED}, "A3r"),
     ],
     ids=["A2", "A1", "A3r"],
 )

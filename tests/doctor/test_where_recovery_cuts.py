@@ -13,12 +13,12 @@ from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.lifecycle import branch_plan
 from outlast.lifecycle.branch_plan import Turn
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 
 RUN = RunId("ill")
-RUNNING = {"status": Status.RUNNING, "waiting": 0, "waits": ()}
-COMPLETED = {"status": Status.COMPLETED, "waiting": 0, "waits": ()}
-WAITING = {"status": Status.WAITING}
+RUNNING = {"status": RunStatus.RUNNING, "waiting": 0, "waits": ()}
+COMPLETED = {"status": RunStatus.COMPLETED, "waiting": 0, "waits": ()}
+WAITING = {"status": RunStatus.WAITING}
 
 
 async def seen(engine: Any, run: str, is_it: Any) -> Any:
@@ -196,7 +196,7 @@ async def child_alone(ward: Any, child: RunId) -> None:
     try:
         async with ward.engine() as engine:
             await engine.answer(child, "blue")
-            while (await engine.get(child)).status != Status.COMPLETED:
+            while (await engine.get(child)).status != RunStatus.COMPLETED:
                 await asyncio.sleep(0.005)
     finally:
         registry._workflows["doctor_parent"] = parent

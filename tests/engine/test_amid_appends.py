@@ -193,7 +193,7 @@ async def test_a_node_that_has_itself_cancelled_when_it_is_over_loses_no_result(
     async def mischievous() -> str:
         own = asyncio.current_task()
         assert own is not None
-        asyncio.get_running_loop().call_later(0.02 if ol.attempt() == 1 else 60, own.cancel)
+        asyncio.get_running_loop().call_later(0.02 if ol.context().attempt == 1 else 60, own.cancel)
         return "done"
 
     @ol.node
@@ -218,7 +218,7 @@ async def test_a_retry_that_the_code_gave_up_in_the_same_append_does_not_come_ba
     """V9"""
     go, began = asyncio.Event(), list[str]()
 
-    @ol.node(retry=ol.Retry(attempts=5, delay=0.01, jitter=0))
+    @ol.node(retry=ol.Retry(max_attempts=5, delay=0.01, jitter=0))
     async def flaky() -> None:
         await go.wait()
         raise ConnectionError
@@ -420,7 +420,7 @@ async def test_a_map_forgets_only_nodes_that_were_asked_for(stage: Any, monkeypa
 
     @ol.workflow
     async def all_of_them() -> int:
-        return sum([each async for each in ol.map(helper, range(8), limit=3)])
+        return sum([each async for each in ol.map(helper, range(8), concurrency=3)])
 
     async with stage.working() as engine:
         handle = await engine.start(all_of_them)
@@ -461,7 +461,7 @@ async def test_an_attempt_after_the_death_of_its_helper_is_stopped_with_its_run(
             helper = int(found.read_text())
             while _is_alive(helper):
                 await asyncio.sleep(0.01)
-            with pytest.raises(ol.Cancelled):
+            with pytest.raises(ol.RunCancelled):
                 await handle.result()
 
 
@@ -473,11 +473,11 @@ def _is_alive(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
 
 
-@ol.node(retry=ol.Retry(attempts=2, delay=0))
+@ol.node(retry=ol.Retry(max_attempts=2, delay=0))
 async def amid_failing_once() -> int:
-    if ol.attempt() == 1:
+    if ol.context().attempt == 1:
         raise ConnectionError("the first time")
-    return ol.attempt()
+    return ol.context().attempt
 
 
 @ol.workflow

@@ -115,8 +115,8 @@ def test_a_draining_worker_gives_back_what_it_is_handed() -> None:
 
     async def scene() -> None:
         async with hands(10) as (worker, ledger):
-            await fill(ledger, turn_story.spec.name, 1)
-            run = RunId(f"{turn_story.spec.name}-0")
+            await fill(ledger, turn_story.name, 1)
+            run = RunId(f"{turn_story.name}-0")
             await pausing.drain(worker)
             for claim in await worker.store.claim(worker.id, runs=[run]):
                 await worker.arrivals.adopt(claim)

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 import outlast as ol
-from outlast.errors import Refused
+from outlast.errors import NotAllowed
 from outlast.history import events as e
 
 
 @ol.node(repeatable=False)
 async def decided_payment(amount: int) -> str:
-    if ol.attempt() == 1:
+    if ol.context().attempt == 1:
         await asyncio.Event().wait()
     return f"paid {amount}"
 
@@ -24,7 +24,7 @@ async def decided() -> str:
     return await decided_payment(7)
 
 
-async def held_inside(stage: Any) -> tuple[ol.Client, str]:
+async def held_inside(stage: Any) -> tuple[ol.Engine, str]:
     """A run whose owner died while it paid, and the engine that holds it."""
     engine = await stage.engine()
     handle = await engine.start(decided)
@@ -81,7 +81,7 @@ async def test_a_node_that_is_under_way_is_given_no_result(stage: Any) -> None:
     engine = await stage.engine()
     handle = await engine.start(decided)
     await stage.until(engine, handle.run, e.NodeStarted)
-    with pytest.raises(Refused, match="is under way"):
+    with pytest.raises(NotAllowed, match="is under way"):
         await engine.jump(handle.run, "decided_payment", output="paid by hand")
 
 

@@ -91,9 +91,9 @@ class Scene:
     async def play(self, kind: str, then: Callable[[], Awaitable[None]]) -> None:
         await self.worker.lease.begin()
         self.store.then = then
-        created = e.RunCreated(workflow=leased_story.spec.name)
+        created = e.RunCreated(workflow=leased_story.name)
         args = leased_story.arguments.pack((kind,), {})
-        created = e.RunCreated(workflow=leased_story.spec.name, params=args.inputs)
+        created = e.RunCreated(workflow=leased_story.name, params=args.inputs)
         driver = await self.worker.start(RunId("leased"), registry.known(created.workflow), created, (kind,), {})  # type: ignore[arg-type]
         await driver.ended()
 

@@ -90,7 +90,7 @@ class Troubled(MemoryStore):
 async def leaving_chain(left: int) -> str:
     if left:
         await after("first")
-        await ol.continue_as(left - 1)
+        await ol.continue_as_new(left - 1)
     return "the last of the chain"
 
 

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 import outlast as ol
-from outlast.errors import Gone
+from outlast.errors import RunGone
 from outlast.functions import registry
 from outlast.functions.dry_replay import rehearse
 from outlast.history import events as e
@@ -84,7 +84,7 @@ def answering(store: Store, run: str, refused: list[str], interaction: str = "ap
         other = Ledger(store)
         try:
             await other.deliver(RunId(run), [e.InteractionAnswered(interaction=interaction, answer=YES)])
-        except Gone as error:
+        except RunGone as error:
             refused.append(str(error))
         finally:
             await other.close()
@@ -300,10 +300,10 @@ async def test_a_checkpoint_and_a_retry_that_were_to_be_written_with_a_timer_are
     kept: list[Any] = []
     asked = asyncio.Event()
 
-    @ol.node(retry=ol.Retry(attempts=2, delay=0.01))
+    @ol.node(retry=ol.Retry(max_attempts=2, delay=0.01))
     async def flaky() -> str:
         await asked.wait()
-        if ol.attempt() == 1:
+        if ol.context().attempt == 1:
             raise ConnectionError("not yet")
         return "done"
 

@@ -28,7 +28,7 @@ def kinds(events: list[e.AnyEvent]) -> list[str]:
     return [type(event).__name__ for event in events]
 
 
-async def paused(stage: Any, engine: ol.Client, run: str) -> None:
+async def paused(stage: Any, engine: ol.Engine, run: str) -> None:
     """Pause it and wait until it is."""
     await engine.pause(run, by="zoe", reason="lunch")
     await stage.until(engine, run, e.RunPaused)
@@ -36,7 +36,7 @@ async def paused(stage: Any, engine: ol.Client, run: str) -> None:
         await asyncio.sleep(0)
 
 
-async def gone_on(stage: Any, engine: ol.Client, run: str) -> Any:
+async def gone_on(stage: Any, engine: ol.Engine, run: str) -> Any:
     """Resume it, and what it returns."""
     result = await (await engine.resume(run)).result()
     assert await stage.is_sound(engine, run)
@@ -84,7 +84,7 @@ async def test_what_ends_within_the_grace_time_is_done_and_what_follows_begins_a
     entry = await stage.until(engine, handle.run, e.RunPaused)
     assert (entry.event.by, entry.event.reason) == ("zoe", "lunch")
     assert begun == []
-    assert (await handle.get()).status is ol.Status.PAUSED
+    assert (await handle.get()).status is ol.RunStatus.PAUSED
     events = await stage.events(engine, handle.run)
     assert kinds(events)[-3:] == ["NodeCompleted", "NodeScheduled", "RunPaused"]
     assert await gone_on(stage, engine, handle.run) == 2
@@ -150,9 +150,9 @@ async def test_a_run_whose_code_ends_within_the_grace_time_completes(stage: Any)
 async def test_a_failure_within_the_grace_time_is_retried_after_the_resume(stage: Any) -> None:
     gate, tries = Gate(), []
 
-    @ol.node(retry=ol.Retry(attempts=3, delay=0.001))
+    @ol.node(retry=ol.Retry(max_attempts=3, delay=0.001))
     async def fragile() -> str:
-        tries.append(ol.attempt())
+        tries.append(ol.context().attempt)
         if len(tries) == 1:
             await gate.pass_through()
             raise ValueError("once")
@@ -378,7 +378,7 @@ async def test_a_thread_that_goes_on_after_a_pause_keeps_the_next_attempt_waitin
     def stubborn() -> str:
         running.append(1)
         most.append(len(running))
-        if ol.attempt() == 1:
+        if ol.context().attempt == 1:
             go.wait()
             told.append(ol.is_stopping())
             with pytest.raises(Stopped):
@@ -421,7 +421,7 @@ async def test_an_async_node_that_ignores_being_stopped_keeps_the_next_attempt_w
             with suppress(asyncio.CancelledError):
                 await gate.open.wait()
         running.pop()
-        return f"by attempt {ol.attempt()}"
+        return f"by attempt {ol.context().attempt}"
 
     @ol.workflow
     async def wait() -> str:
@@ -441,7 +441,7 @@ async def test_an_async_node_that_ignores_being_stopped_keeps_the_next_attempt_w
 async def test_a_pause_that_stops_a_node_that_is_not_to_be_repeated_holds_the_run(stage: Any) -> None:
     @ol.node(repeatable=False)
     async def paying() -> str:
-        if ol.attempt() == 1:
+        if ol.context().attempt == 1:
             await asyncio.Event().wait()
         return "paid"
 
@@ -453,7 +453,7 @@ async def test_a_pause_that_stops_a_node_that_is_not_to_be_repeated_holds_the_ru
     handle = await engine.start(pay)
     await stage.until(engine, handle.run, e.NodeStarted)
     await handle.pause()
-    with pytest.raises(ol.Held, match="node paying was stopped by a pause"):
+    with pytest.raises(ol.RunHeld, match="node paying was stopped by a pause"):
         await handle.result()
     assert await gone_on(stage, engine, handle.run) == "paid"
 
@@ -468,7 +468,7 @@ async def test_a_node_that_was_about_to_begin_keeps_its_first_attempt(stage: Any
 
     @ol.node(repeatable=False)
     async def second() -> int:
-        return ol.attempt()
+        return ol.context().attempt
 
     @ol.workflow
     async def both() -> int:
@@ -518,11 +518,11 @@ async def test_questions_timers_and_children_of_a_paused_run_go_on(stage: Any) -
     await gate.reached.wait()
     await paused(stage, engine, handle.run)
     gate.open.set()
-    (young,) = (await engine.list(ol.Query(parent=handle.run))).items
+    (young,) = (await engine.list(ol.RunFilter(parent=handle.run))).items
     assert await engine.result(young.summary.run) == "grown"
     await engine.answer(handle.run, 3)
     await asyncio.sleep(0.06)
-    assert (await handle.get()).status is ol.Status.PAUSED
+    assert (await handle.get()).status is ol.RunStatus.PAUSED
     assert await gone_on(stage, engine, handle.run) == ["grown", 3, "rested"]
 
 
@@ -549,7 +549,7 @@ async def test_a_child_that_was_asked_for_while_pausing_is_created_after_the_res
     await stage.until(engine, handle.run, e.PauseRequested)
     gate.open.set()
     await stage.until(engine, handle.run, e.RunPaused)
-    assert not (await engine.list(ol.Query(parent=handle.run))).items
+    assert not (await engine.list(ol.RunFilter(parent=handle.run))).items
     assert await gone_on(stage, engine, handle.run) == 2
 
 
@@ -565,11 +565,11 @@ async def test_a_run_that_nobody_advances_is_paused_at_once_and_before_it_starts
     async with ol.open(stage.file, worker=False) as desk:
         handle = await desk.start(short)
         await handle.pause(by="zoe", reason="not yet")
-        assert (await handle.get()).status is ol.Status.PAUSED
+        assert (await handle.get()).status is ol.RunStatus.PAUSED
         assert kinds(await stage.events(desk, handle.run)) == ["RunCreated", "RunTakenOver", "RunPaused"]
     engine = await stage.engine()
     await asyncio.sleep(0.05)
-    assert (await engine.get(handle.run)).status is ol.Status.PAUSED
+    assert (await engine.get(handle.run)).status is ol.RunStatus.PAUSED
     assert await gone_on(stage, engine, handle.run) == "done"
 
 
@@ -578,8 +578,8 @@ async def test_a_run_that_was_left_by_a_dead_worker_is_paused_at_once(stage: Any
 
     @ol.node
     async def only() -> str:
-        seen.append(ol.attempt())
-        if ol.attempt() == 1:
+        seen.append(ol.context().attempt)
+        if ol.context().attempt == 1:
             await asyncio.Event().wait()
         return "done"
 
@@ -595,7 +595,7 @@ async def test_a_run_that_was_left_by_a_dead_worker_is_paused_at_once(stage: Any
     known = stage.forget()
     async with ol.open(stage.file, worker=False) as desk:
         await desk.pause(handle.run)
-        assert (await desk.get(handle.run)).status is ol.Status.PAUSED
+        assert (await desk.get(handle.run)).status is ol.RunStatus.PAUSED
     stage.know(known)
     engine = await stage.engine()
     assert await gone_on(stage, engine, handle.run) == "done"
@@ -619,7 +619,7 @@ async def test_an_unrepeatable_node_that_was_given_back_in_its_midst_is_held_and
     async with ol.open(stage.file, worker=False) as desk:
         await desk.pause(handle.run)
         summary = await desk.get(handle.run)
-        assert (summary.status, summary.held) == (ol.Status.FAILED, True)
+        assert (summary.status, summary.held) == (ol.RunStatus.FAILED, True)
 
 
 async def test_a_paused_run_can_be_cancelled_and_paused_again_after_a_resume(stage: Any) -> None:
@@ -638,7 +638,7 @@ async def test_a_paused_run_can_be_cancelled_and_paused_again_after_a_resume(sta
     while handle.run in engine._worker.drivers:
         await asyncio.sleep(0)
     await engine.cancel(handle.run)
-    with pytest.raises(ol.Cancelled):
+    with pytest.raises(ol.RunCancelled):
         await handle.result()
     assert await stage.is_sound(engine, handle.run)
 
@@ -661,7 +661,7 @@ async def test_a_cancellation_while_pausing_ends_the_run(stage: Any) -> None:
     await handle.pause()
     await stage.until(engine, handle.run, e.PauseRequested)
     await handle.cancel(reason="after all")
-    with pytest.raises(ol.Cancelled, match="after all"):
+    with pytest.raises(ol.RunCancelled, match="after all"):
         await handle.result()
     assert await stage.is_sound(engine, handle.run)
 
@@ -694,7 +694,7 @@ async def test_a_cancellation_that_comes_with_the_last_word_of_a_pause_is_not_lo
     await handle.pause()
     await stage.until(engine, handle.run, e.PauseRequested)
     gate.open.set()
-    with pytest.raises(ol.Cancelled):
+    with pytest.raises(ol.RunCancelled):
         await handle.result()
     assert "RunPaused" in kinds(await stage.events(engine, handle.run))
     assert await stage.is_sound(engine, handle.run)
@@ -705,7 +705,7 @@ async def test_a_request_whose_owner_died_is_obeyed_by_the_next(stage: Any) -> N
 
     @ol.node
     async def endless() -> None:
-        begun.append(ol.attempt())
+        begun.append(ol.context().attempt)
         await asyncio.Event().wait()
 
     @ol.workflow
@@ -729,8 +729,8 @@ async def test_a_resume_outweighs_a_request_whose_owner_died(stage: Any) -> None
 
     @ol.node
     async def slow() -> str:
-        begun.append(ol.attempt())
-        if ol.attempt() == 1:
+        begun.append(ol.context().attempt)
+        if ol.context().attempt == 1:
             await asyncio.Event().wait()
         return "done"
 
@@ -744,7 +744,7 @@ async def test_a_resume_outweighs_a_request_whose_owner_died(stage: Any) -> None
         await asyncio.sleep(0.001)
     await handle.pause()
     await stage.crash(engine)
-    engine = await stage.engine(adopts=False)
+    engine = await stage.engine(take_over_others=False)
     assert await gone_on(stage, engine, handle.run) == "done"
     assert begun == [1, 2]
 
@@ -761,12 +761,12 @@ async def test_what_cannot_be_paused_is_said(stage: Any) -> None:
     engine = await stage.engine()
     over = await engine.start(nothing)
     await over.result()
-    with pytest.raises(ol.Gone, match="is over and cannot be paused"):
+    with pytest.raises(ol.RunGone, match="is over and cannot be paused"):
         await over.pause()
     waiting = await engine.start(asking)
     await stage.until(engine, waiting.run, e.InteractionRequested)
     await paused(stage, engine, waiting.run)
-    with pytest.raises(ol.Refused, match="is paused already"):
+    with pytest.raises(ol.NotAllowed, match="is paused already"):
         await waiting.pause()
     with pytest.raises(ol.NotFound):
         await engine.pause("nobody")
@@ -787,7 +787,7 @@ async def test_a_held_run_is_not_paused(stage: Any) -> None:
     await stage.crash(engine)
     engine = await stage.engine()
     await stage.until(engine, handle.run, e.RunFailed)
-    with pytest.raises(ol.Refused, match="is held and cannot be paused"):
+    with pytest.raises(ol.NotAllowed, match="is held and cannot be paused"):
         await engine.pause(handle.run)
 
 
@@ -797,7 +797,7 @@ def test_a_run_is_paused_without_await(tmp_path: Path) -> None:
     @ol.node
     async def slow() -> str:
         begun.set()
-        if ol.attempt() == 1:
+        if ol.context().attempt == 1:
             await asyncio.Event().wait()
         return "done"
 
@@ -810,7 +810,7 @@ def test_a_run_is_paused_without_await(tmp_path: Path) -> None:
         assert begun.wait(30)
         handle.pause(by="zoe")
         give_up = time.monotonic() + 30
-        while handle.get().status is not ol.Status.PAUSED:
+        while handle.get().status is not ol.RunStatus.PAUSED:
             assert time.monotonic() < give_up
             time.sleep(0.005)
         while engine.do(_is_driven(engine, handle.run)):

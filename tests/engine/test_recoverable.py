@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 import outlast as ol
-from outlast.errors import NodeFailure, Refused
+from outlast.errors import NodeFailure, NotAllowed
 from outlast.history import events as e
 from outlast.lifecycle.decide import RECOVERABLE
 from outlast.values.failures import run_failure_of
@@ -35,7 +35,7 @@ def given(error: Exception, **attributes: Any) -> Exception:
         (ConnectionError("later"), True),
         (TimeoutError("too long"), True),
         (ol.NotDurable("a bug"), True),
-        (ol.BadInput("a bug in workflow code"), True),
+        (ol.InvalidInput("a bug in workflow code"), True),
         (ol.Rejected("Ann said no"), False),
         (PermissionError("not yours"), False),
         (msgspec.ValidationError("not a number"), False),
@@ -74,8 +74,8 @@ async def test_a_run_that_a_person_rejected_does_not_take_resume(stage: Any) -> 
     with pytest.raises(ol.Rejected, match="Ann does not pay"):
         await handle.result()
     summary = await engine.get(handle.run)
-    assert (summary.status, summary.recoverable) == (ol.Status.FAILED, False)
-    with pytest.raises(Refused, match="failed for good"):
+    assert (summary.status, summary.recoverable) == (ol.RunStatus.FAILED, False)
+    with pytest.raises(NotAllowed, match="failed for good"):
         await engine.resume(handle.run)
     story = await engine.explain(handle.run)
     assert "It failed for good." in story.now
@@ -94,7 +94,7 @@ async def test_a_node_that_rejects_is_not_tried_again_and_its_run_fails_for_good
 
     attempts = []
 
-    @ol.node(retry=ol.Retry(attempts=3, delay=0))
+    @ol.node(retry=ol.Retry(max_attempts=3, delay=0))
     async def check(kind: str) -> None:
         attempts.append(kind)
         raise ol.Rejected("no") if kind == "known" else Local("no")

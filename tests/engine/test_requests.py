@@ -48,7 +48,7 @@ async def test_who_cancelled_a_run_and_why_is_told_though_another_worker_ends_it
 
     run = await left_with(stage, wait, e.CancelRequested(by="ann", reason="too dear"))
     engine = await stage.engine()
-    with pytest.raises(ol.Cancelled, match="too dear"):
+    with pytest.raises(ol.RunCancelled, match="too dear"):
         await (await engine.handle(run)).result()
     assert (await stage.events(engine, run))[-1] == e.RunCancelled(by="ann", reason="too dear")
     assert (await engine.get(run)).reason == "too dear"
@@ -76,7 +76,7 @@ async def test_a_run_that_is_to_end_ends_though_an_interruption_would_hold_it(
 
     run = await left_with(stage, wait, e.CancelRequested(by="ann", reason="too dear"))
     engine = await stage.engine()
-    with pytest.raises(ol.Cancelled, match="too dear"):
+    with pytest.raises(ol.RunCancelled, match="too dear"):
         await (await engine.handle(run)).result()
     told = await stage.events(engine, run)
     assert [type(event) for event in told[-2:]] == [e.NodeFailed, e.RunCancelled]
@@ -97,7 +97,7 @@ async def test_a_run_that_is_to_end_ends_though_its_code_has_changed(stage: Any)
         await ol.sleep(1000)
 
     engine = await stage.engine()
-    with pytest.raises(ol.Cancelled, match="too dear"):
+    with pytest.raises(ol.RunCancelled, match="too dear"):
         await (await engine.handle(run)).result()
     assert await stage.is_sound(engine, run)
 
@@ -157,7 +157,7 @@ async def test_a_request_that_comes_as_a_run_is_given_back_is_obeyed(
 # --- others ask at the same time
 
 
-def amid(desk: ol.Client, what: Any, *, after: type | None = None) -> None:
+def amid(desk: ol.Engine, what: Any, *, after: type | None = None) -> None:
     """Do this when the desk has come to own a run, or has written an event of that type there, and not yet let go."""
     ledger = desk._ledger
     take_over = ledger.take_over
@@ -182,7 +182,7 @@ def amid(desk: ol.Client, what: Any, *, after: type | None = None) -> None:
     ledger.take_over = taken
 
 
-async def asking(stage: Any) -> tuple[ol.Client, ol.Client, str]:
+async def asking(stage: Any) -> tuple[ol.Engine, ol.Engine, str]:
     """Two desks without a worker, and a run that asks and that nobody advances."""
 
     @ol.workflow
@@ -212,7 +212,7 @@ async def test_who_asks_for_something_else_while_a_run_is_cancelled_is_told_and_
     if verb == "resume":
         await one.pause(run)
     amid(one, lambda: other.cancel(run, by="bob", reason="too dear"))
-    with pytest.raises(ol.Gone, match="was cancelled by bob before that: too dear"):
+    with pytest.raises(ol.RunGone, match="was cancelled by bob before that: too dear"):
         await (one.jump(run, "start") if verb == "jump" else getattr(one, verb)(run))
     assert (await stage.events(one, run))[-1] == e.RunCancelled(by="bob", reason="too dear")
     assert await stage.is_sound(one, run)
@@ -252,7 +252,7 @@ async def test_a_run_whose_owner_died_before_it_was_cancelled_is_not_set_going_a
 
     run = await left_with(stage, wait, e.CancelRequested(by="bob"), e.JumpRequested(target=1, branch=1))
     desk = await stage.engine(worker=False)
-    with pytest.raises(ol.Gone, match="was cancelled by bob before that"):
+    with pytest.raises(ol.RunGone, match="was cancelled by bob before that"):
         await (desk.jump(run, "start") if verb == "jump" else getattr(desk, verb)(run))
     assert (await desk.get(run)).status == "cancelled"
     assert await desk.newest(run) == 0
@@ -268,7 +268,7 @@ async def test_the_doctor_goes_back_in_no_run_that_is_to_end(stage: Any) -> None
     assert "D2" not in [finding.code for finding in (await desk.diagnose(run)).findings]
     await desk.recover(run)
     engine = await stage.engine()
-    with pytest.raises(ol.Cancelled):
+    with pytest.raises(ol.RunCancelled):
         await (await engine.handle(run)).result()
     assert await engine.newest(run) == 0
 
@@ -282,7 +282,7 @@ async def test_of_two_who_have_a_run_go_back_at_once_one_is_told_and_the_other_h
         await stage.until(one, run, e.JumpRequested)
 
     amid(one, jump)
-    with pytest.raises(ol.Gone, match="go back at the same time"):
+    with pytest.raises(ol.RunGone, match="go back at the same time"):
         await one.jump(run, "start", by="ann")
     await jumps[0]
     told = await stage.events(one, run)
@@ -293,13 +293,13 @@ async def test_of_two_who_have_a_run_go_back_at_once_one_is_told_and_the_other_h
 # --- runs that go on as others
 
 
-async def chained(stage: Any) -> tuple[ol.Client, str, str]:
+async def chained(stage: Any) -> tuple[ol.Engine, str, str]:
     """An engine, the first run of a chain and the last, which asks."""
 
     @ol.workflow
     async def chain(number: int) -> int:
         if number:
-            await ol.continue_as(number - 1)
+            await ol.continue_as_new(number - 1)
         return await ol.ask("How many?", int)
 
     engine = await stage.engine()
@@ -317,10 +317,10 @@ async def test_who_cancels_a_run_that_continued_cancels_what_it_goes_on_as(stage
         await stage.close(engine)
     desk = await stage.engine(worker=False)
     assert await desk.cancel(first, by="ann", reason="enough") == last
-    with pytest.raises(ol.Cancelled, match="enough"):
+    with pytest.raises(ol.RunCancelled, match="enough"):
         await desk.result(first)
     assert (await desk.get(first)).status == "completed"
-    with pytest.raises(ol.Gone, match=f"run {first} is over and cannot be cancelled"):
+    with pytest.raises(ol.RunGone, match=f"run {first} is over and cannot be cancelled"):
         await desk.cancel(first)
 
 
@@ -346,7 +346,7 @@ async def test_who_cancels_a_run_that_has_just_completed_is_told_that_it_is_over
         return found
 
     one._head = stale
-    with pytest.raises(ol.Gone, match="is over and cannot be cancelled"):
+    with pytest.raises(ol.RunGone, match="is over and cannot be cancelled"):
         await one.cancel(run)
     assert await stage.is_sound(one, run)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import outlast as ol
-from outlast.client.facade import Client
+from outlast.client.facade import Engine
 from outlast.engine import unconfirmed_starts
 from outlast.engine.worker import Worker
 from outlast.errors import OutcomeUnknown, StoreError
@@ -53,11 +53,11 @@ class SlowStore(MemoryStore):
 class Stand:
     """A worker over such a store, and its desk."""
 
-    def __init__(self, *, adopts: bool = True) -> None:
+    def __init__(self, *, takes_over_others: bool = True) -> None:
         self.store = SlowStore()
         self.ledger = Ledger(self.store)
-        self.worker = Worker(self.ledger, adopts=adopts)
-        self.client = Client(self.ledger, self.worker)
+        self.worker = Worker(self.ledger, takes_over_others=takes_over_others)
+        self.client = Engine(self.ledger, self.worker)
         self.ledger.listen(self.worker.hear)
 
     def starting(self) -> asyncio.Task[Any]:
@@ -143,7 +143,7 @@ async def test_a_start_that_was_cancelled_and_never_lands_leaves_nothing_behind(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(unconfirmed_starts, "PATIENCE", 0.0)
-    async with stand(adopts=False) as here:
+    async with stand(takes_over_others=False) as here:
         here.store.trouble = StoreError("the disk is full")
         await here.give_up(here.starting())
         here.store.gate.set()
@@ -154,7 +154,7 @@ async def test_a_start_that_was_cancelled_and_never_lands_leaves_nothing_behind(
 
 
 async def test_a_start_that_failed_leaves_nothing_behind() -> None:
-    async with stand(adopts=False) as here:
+    async with stand(takes_over_others=False) as here:
         here.store.trouble = StoreError("the disk is full")
         here.store.gate.set()
         with pytest.raises(StoreError):

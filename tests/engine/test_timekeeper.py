@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -17,7 +17,7 @@ from outlast.functions import registry
 from outlast.history.ids import RunId
 from outlast.ledger import Ledger
 from outlast.lifecycle.state import Wait
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 from outlast.store import Due
 from outlast.stores.memory import MemoryStore
 from outlast.testing.contract.samples import begin, follow, land, summary
@@ -62,8 +62,8 @@ class Watch:
         self,
         *runs: RunId,
         wait: Wait = SLEEP,
-        status: Status = Status.WAITING,
-        workflow: str = timed_story.spec.name,
+        status: RunStatus = RunStatus.WAITING,
+        workflow: str = timed_story.name,
     ) -> None:
         """Runs that wait, and that nobody holds."""
         for run in runs:
@@ -78,16 +78,12 @@ class Watch:
         return self.claimed
 
 
-def play(
-    scene: Callable[[Watch], Awaitable[None]], monkeypatch: pytest.MonkeyPatch, own: Iterable[RunId] | None = None
-) -> None:
+def play(scene: Callable[[Watch], Awaitable[None]], monkeypatch: pytest.MonkeyPatch) -> None:
     @asynccontextmanager
     async def watching() -> AsyncIterator[Watch]:
         store = MemoryStore()
         ledger = Ledger(store)
-        worker = Worker(ledger, adopts=own is None)
-        for run in own or ():
-            worker.take_on(run)
+        worker = Worker(ledger)
         await store.enrol(worker.id, 30)
         try:
             yield Watch(worker, monkeypatch)
@@ -108,8 +104,8 @@ LATER = Wait("timer", "sleep", due=2)
 @pytest.mark.parametrize(
     "theirs",
     [
-        {"status": Status.PAUSED},
-        {"status": Status.FAILED},
+        {"status": RunStatus.PAUSED},
+        {"status": RunStatus.FAILED},
         {"workflow": "of-another-process"},
         {"wait": Wait("interaction", "q", due=1)},
     ],
@@ -124,15 +120,6 @@ def test_waits_that_nobody_here_can_act_on_hide_no_timer_behind_them(
         assert await watch.look() == [OURS]
 
     play(scene, monkeypatch)
-
-
-def test_runs_that_were_not_taken_on_hide_no_timer_behind_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scene(watch: Watch) -> None:
-        await watch.sleeps(*THEIRS)
-        await watch.sleeps(OURS, wait=LATER)
-        assert await watch.look() == [OURS]
-
-    play(scene, monkeypatch, own=[OURS])
 
 
 def test_runs_that_others_hold_hide_no_timer_behind_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,7 +139,7 @@ def test_runs_that_others_hold_hide_no_timer_behind_them(monkeypatch: pytest.Mon
 
 def test_what_is_others_is_not_asked_about_at_every_look(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scene(watch: Watch) -> None:
-        await watch.sleeps(*THEIRS, status=Status.PAUSED)
+        await watch.sleeps(*THEIRS, status=RunStatus.PAUSED)
         await watch.look()
         assert watch.summaries == MANY
         await watch.look()
@@ -163,7 +150,7 @@ def test_what_is_others_is_not_asked_about_at_every_look(monkeypatch: pytest.Mon
 
 def test_what_has_been_others_for_long_is_not_even_listed_at_every_look(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scene(watch: Watch) -> None:
-        await watch.sleeps(*THEIRS, status=Status.PAUSED)
+        await watch.sleeps(*THEIRS, status=RunStatus.PAUSED)
         await watch.look()
         assert watch.listed == MANY
         await watch.look()
@@ -177,7 +164,7 @@ def test_a_timer_that_is_set_for_a_time_that_has_just_passed_is_found(monkeypatc
 
     async def scene(watch: Watch) -> None:
         now = await watch.store.now()
-        await watch.sleeps(*THEIRS[:10], wait=Wait("timer", "sleep", due=now), status=Status.PAUSED)
+        await watch.sleeps(*THEIRS[:10], wait=Wait("timer", "sleep", due=now), status=RunStatus.PAUSED)
         assert await watch.look() == []
         await watch.sleeps(OURS, wait=Wait("timer", "sleep", due=now - 5_000_000))
         assert await watch.look() == [OURS]
@@ -189,25 +176,15 @@ def test_a_new_timer_of_a_run_that_was_others_is_looked_at(monkeypatch: pytest.M
     """It was resumed elsewhere, and sleeps again."""
 
     async def scene(watch: Watch) -> None:
-        await watch.sleeps(OURS, status=Status.PAUSED)
+        await watch.sleeps(OURS, status=RunStatus.PAUSED)
         assert await watch.look() == []
         head = await watch.store.head(OURS)
         assert head is not None
-        again = summary(OURS, at=2, status=Status.WAITING, workflow=timed_story.spec.name)
+        again = summary(OURS, at=2, status=RunStatus.WAITING, workflow=timed_story.name)
         await land(watch.store, follow(head, closes=[SLEEP.name], opens=[LATER], summary=again))
         assert await watch.look() == [OURS]
 
     play(scene, monkeypatch)
-
-
-def test_a_run_that_is_taken_on_after_it_was_passed_is_found_at_the_next_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scene(watch: Watch) -> None:
-        await watch.sleeps(*THEIRS[:10])
-        assert await watch.look() == []
-        watch.worker.take_on(THEIRS[3])
-        assert await watch.look() == [THEIRS[3]]
-
-    play(scene, monkeypatch, own=[])
 
 
 def test_a_run_whose_code_becomes_known_is_found_at_the_next_look(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,9 +199,9 @@ def test_a_run_whose_code_becomes_known_is_found_at_the_next_look(monkeypatch: p
 
 def test_after_a_while_everything_is_looked_at_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scene(watch: Watch) -> None:
-        await watch.sleeps(OURS, status=Status.PAUSED)
+        await watch.sleeps(OURS, status=RunStatus.PAUSED)
         assert await watch.look() == []
-        again = summary(OURS, at=1, status=Status.WAITING, workflow=timed_story.spec.name)
+        again = summary(OURS, at=1, status=RunStatus.WAITING, workflow=timed_story.name)
         assert await watch.store.correct(again, 1)
         assert await watch.look() == []
         monkeypatch.setattr(timekeeper, "ANEW", 0.0)

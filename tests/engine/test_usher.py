@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import outlast as ol
-from outlast.client.facade import Client
+from outlast.client.facade import Engine
 from outlast.engine.evictor import Usher
 from outlast.engine.worker import Worker
 from outlast.history import events as e
@@ -80,7 +80,7 @@ class Attended(MemoryStore):
 
 
 @asynccontextmanager
-async def desk(given: Store | None = None) -> AsyncIterator[tuple[Client, Worker, Any]]:
+async def desk(given: Store | None = None) -> AsyncIterator[tuple[Engine, Worker, Any]]:
     """Without staff: a run that is given back stays where it is."""
     events.update(working=asyncio.Event(), done=asyncio.Event())
     store = given or Attended()
@@ -90,7 +90,7 @@ async def desk(given: Store | None = None) -> AsyncIterator[tuple[Client, Worker
     await store.enrol(worker.id, 30)
     try:
         async with asyncio.timeout(SOON):
-            yield Client(ledger, worker), worker, store
+            yield Engine(ledger, worker), worker, store
     finally:
         await worker.close()
         await ledger.close()

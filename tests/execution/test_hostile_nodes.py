@@ -24,7 +24,7 @@ from outlast.execution.stopping import Stopped
 from outlast.history import events as e
 from support import commands
 
-TINY = ol.Retry(attempts=3, delay=0.001)
+TINY = ol.Retry(max_attempts=3, delay=0.001)
 
 NOT_EXCEPTIONS = {
     "base": "mischief:Odd",
@@ -49,7 +49,7 @@ PLACES = ("loop", "loop with a timeout", "thread", "thread with a timeout")
 
 
 @asynccontextmanager
-async def unharmed(stage: Any, **options: Any) -> AsyncIterator[ol.Client]:
+async def unharmed(stage: Any, **options: Any) -> AsyncIterator[ol.Engine]:
     """An engine, in which another run completes after whatever was done to it."""
 
     @ol.node
@@ -99,7 +99,7 @@ def flow_of(node: Any) -> Any:
     return flow
 
 
-async def raised_by(engine: ol.Client, stage: Any, workflow: Any, *params: Any) -> BaseException:
+async def raised_by(engine: ol.Engine, stage: Any, workflow: Any, *params: Any) -> BaseException:
     """What the run of a workflow raises; its log is sound."""
     handle = await engine.start(workflow, *params)
     waiting = asyncio.ensure_future(handle.result())  # not pytest.raises: an error may be such that it cannot be shown
@@ -215,7 +215,7 @@ async def test_an_error_that_is_no_exception_is_not_worth_another_attempt(stage:
 
     @ol.node(retry=TINY)
     def hostile() -> None:
-        attempts.append(ol.attempt())
+        attempts.append(ol.context().attempt)
         mischief.raised(name)
 
     async with unharmed(stage) as engine:
@@ -370,7 +370,7 @@ async def test_a_result_that_cannot_be_stored_is_not_worth_another_attempt(stage
     attempts = []
 
     def do() -> Any:
-        attempts.append(ol.attempt())
+        attempts.append(ol.context().attempt)
         return mischief.Plain()
 
     async with unharmed(stage) as engine:
@@ -491,7 +491,7 @@ async def test_a_node_that_ignores_its_timeout_has_timed_out(stage: Any, stubbor
 async def test_no_second_attempt_begins_while_the_first_ignores_its_timeout(
     stage: Any, stubborn: Stubborn, place: str
 ) -> None:
-    node = stubborn.node(place, timeout=0.05, retry=ol.Retry(attempts=2, delay=0))
+    node = stubborn.node(place, timeout=0.05, retry=ol.Retry(max_attempts=2, delay=0))
     async with unharmed(stage) as engine:
         handle = await engine.start(flow_of(node))
         await stubborn.has_begun()
@@ -508,7 +508,7 @@ async def test_a_run_is_cancelled_though_its_node_ignores_that(stage: Any, stubb
         handle = await engine.start(flow_of(stubborn.node(place)))
         await stubborn.has_begun()
         await handle.cancel()
-        with pytest.raises(ol.Cancelled):
+        with pytest.raises(ol.RunCancelled):
             await asyncio.wait_for(handle.result(), 20)
         stubborn.gate.set()
         assert await stage.is_sound(engine, handle.run)
@@ -672,7 +672,7 @@ async def test_after_five_ends_of_helper_processes_the_run_is_held(stage: Any, t
 
     async with unharmed(stage, processes=1) as engine:
         error = await raised_by(engine, stage, flow, str(tmp_path / "log"))
-    assert isinstance(error, ol.Held)
+    assert isinstance(error, ol.RunHeld)
     assert len((tmp_path / "log").read_text()) == 5
 
 
@@ -683,7 +683,7 @@ async def test_a_run_held_after_five_ends_goes_on_when_a_person_says_so(stage: A
 
     async with unharmed(stage, processes=1) as engine:
         handle = await engine.start(flow, str(tmp_path / "log"))
-        with pytest.raises(ol.Held):
+        with pytest.raises(ol.RunHeld):
             await handle.result()
         await engine.resume(handle.run)
         assert await asyncio.wait_for(handle.result(), 20) == 6
@@ -711,7 +711,7 @@ async def test_a_helper_process_that_is_busy_is_killed_when_its_run_is_cancelled
         while not log.exists() or not log.read_text():
             await asyncio.sleep(0.01)
         await handle.cancel()
-        with pytest.raises(ol.Cancelled):
+        with pytest.raises(ol.RunCancelled):
             await handle.result()
         _must_be_gone(int(log.read_text()))
 
@@ -732,7 +732,7 @@ SCRIPT = """
             file.write("x")
         if len(Path("log").read_text()) <= times:
             os._exit(9)
-        return ol.attempt()
+        return ol.context().attempt
 
     @ol.workflow
     async def flow(times: int) -> int:
@@ -741,7 +741,7 @@ SCRIPT = """
     with ol.open("script.db") as engine:
         try:
             print(engine.start(flow.options(id="one"), int(sys.argv[1])).result())
-        except ol.Held as held:
+        except ol.RunHeld as held:
             print("held:", held)
 """
 

@@ -26,7 +26,7 @@ def hidden(folder: Path | str = ".") -> list[str]:
     return [name for name in names(folder) if name.startswith(".") and "~" in name]
 
 
-async def said(engine: ol.Client, run: str) -> list[tuple[str, str]]:
+async def said(engine: ol.Engine, run: str) -> list[tuple[str, str]]:
     await asyncio.sleep(0.3)  # lines are brought to the store a few times a second
     return [(line.logger, line.text) async for line in engine.lines(run)]
 
@@ -160,13 +160,13 @@ def test_a_name_may_be_long_and_odd(folder: Path) -> None:
 def test_what_is_no_file_is_refused(folder: Path) -> None:
     (folder / "there").mkdir()
     for name in ("", "folder/"):
-        with pytest.raises(ol.BadInput, match="names no file"):
+        with pytest.raises(ol.InvalidInput, match="names no file"):
             ol.output_path(name)
-    with pytest.raises(ol.BadInput, match="is a folder"), ol.output_path("there"):
+    with pytest.raises(ol.InvalidInput, match="is a folder"), ol.output_path("there"):
         pass
-    with pytest.raises(ol.BadInput, match="nothing was written"), ol.output_path("report.csv"):
+    with pytest.raises(ol.InvalidInput, match="nothing was written"), ol.output_path("report.csv"):
         Path("report.csv").write_text("by another way")
-    with pytest.raises(ol.BadInput, match="what was made is a folder"), ol.output_path("other.csv") as path:
+    with pytest.raises(ol.InvalidInput, match="what was made is a folder"), ol.output_path("other.csv") as path:
         path.mkdir()
 
 
@@ -228,7 +228,7 @@ async def test_the_next_attempt_keeps_what_a_killed_one_left_and_touches_nothing
         async with ol.output_path(f"out/{name}.csv") as path:
             path.write_text("half")
             seen.append(path)
-            if ol.attempt() == 1:
+            if ol.context().attempt == 1:
                 await asyncio.Event().wait()
             left = hidden("out")
             path.write_text("all")
@@ -274,11 +274,11 @@ async def test_a_pause_at_a_checkpoint_keeps_the_partial_file(stage: Any, place:
             async with ol.output_path(path) as hidden:
                 hidden.write_text("first half, ")
                 half.set()
-                while ol.attempt() == 1 and not Path("go").exists():
+                while ol.context().attempt == 1 and not Path("go").exists():
                     await asyncio.sleep(0.005)
                 await ol.checkpoint("half")
                 hidden.write_text("first half, second half")
-            return ol.attempt()
+            return ol.context().attempt
 
     elif place == "thread":
 

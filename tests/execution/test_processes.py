@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 from outlast.execution import process_child, process_helper, remote
 from outlast.execution.process_entry import main_of_this_process
 from outlast.execution.processes import AttemptInfo, PoolClosed, ProcessDied, ProcessPool
@@ -192,7 +192,7 @@ def test_no_more_calls_run_at_once_than_the_pool_has_processes() -> None:
 
 
 def test_a_pool_needs_a_process() -> None:
-    with pytest.raises(BadInput):
+    with pytest.raises(InvalidInput):
         ProcessPool(0)
 
 
@@ -282,7 +282,7 @@ def test_a_recursion_without_end_is_a_failure_and_the_process_goes_on(entry: str
 )
 def test_what_cannot_be_called_so_is_a_permanent_failure(entry: str, inputs: dict[str, Any]) -> None:
     failure = play(lambda pool: answered(pool, entry, **inputs))
-    assert (failure.kind, failure.category) == ("outlast.errors:BadInput", "permanent")
+    assert (failure.kind, failure.category) == ("outlast.errors:InvalidInput", "permanent")
 
 
 # --- what a function says while it runs --------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from outlast.history.ids import RunId
 from outlast.history.record import Kind
 from outlast.lifecycle.invariants import violations
 from outlast.lifecycle.state import State
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 from outlast.store import LANDED, Append, Landed, Lost, Outcome, Store
 from outlast.stores.memory import Memory, MemoryStore
 from outlast.stores.objects import ObjectStore
@@ -169,7 +169,7 @@ async def judge(store: Store, world: World) -> None:
     assert world.executed <= started, "a node ran without its start being recorded"
 
 
-def outcome(state: State) -> tuple[Status, bytes, int]:
+def outcome(state: State) -> tuple[RunStatus, bytes, int]:
     return state.status, bytes(state.outline.output), state.outline.branch
 
 
@@ -205,7 +205,7 @@ def cross(kind: str, name: str, tmp_path: Path, most: int | None = None) -> int:
         folder = tmp_path / "whole"
         folder.mkdir()
         expected, world, calls = await uninterrupted(door(folder), script)
-        assert expected.status is Status.COMPLETED
+        assert expected.status is RunStatus.COMPLETED
         faults = [Fault(way, call) for way, call in itertools.product(WAYS, range(1, calls + 1))]
         for fault in faults if most is None else random.Random(name).sample(faults, most):
             folder = tmp_path / f"{fault.way}-{fault.call}"
@@ -230,7 +230,7 @@ async def points_on_a_server(url: str, name: str, most: int) -> int:
     script = SCRIPTS[name]
     await empty_store(url)
     expected, world, calls = await uninterrupted(door, script)
-    assert expected.status is Status.COMPLETED
+    assert expected.status is RunStatus.COMPLETED
     points = list(itertools.product(WAYS, range(1, calls + 1)))
     chosen = random.Random(name).sample(points, min(most, len(points)))
     for way, call in chosen:

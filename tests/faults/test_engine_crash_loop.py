@@ -97,14 +97,14 @@ async def work(name: str, seconds: float = 0.01) -> str:
     return name
 
 
-@ol.node(retry=ol.Retry(attempts=3, delay=0.02))
+@ol.node(retry=ol.Retry(max_attempts=3, delay=0.02))
 async def shaky(name: str) -> str:
-    if ol.attempt() < 2:
+    if ol.context().attempt < 2:
         raise ConnectionError(name)
     return name
 
 
-@ol.node(retry=ol.Retry(attempts=2, delay=0.02))
+@ol.node(retry=ol.Retry(max_attempts=2, delay=0.02))
 async def hopeless(name: str) -> str:
     raise Refusal(name)
 
@@ -115,14 +115,14 @@ async def slow(name: str) -> str:
     return name
 
 
-@ol.node(retry=ol.Retry(attempts=3, delay=300))
+@ol.node(retry=ol.Retry(max_attempts=3, delay=300))
 async def flaky(name: str) -> str:
     raise ConnectionError(name)
 
 
 @ol.node
 async def good_at_last(name: str) -> str:
-    if ol.attempt() < 3:
+    if ol.context().attempt < 3:
         raise Refusal(name)
     return name
 
@@ -198,7 +198,7 @@ async def crash_child(name: str) -> str:
 async def crash_children() -> list[str]:
     """A child that fails and is caught beside one that does not, and a child of a child."""
     good, bad = await ol.gather(crash_child("good"), crash_child("bad"), return_exceptions=True)
-    again = await crash_child.options(key="again")("again")
+    again = await crash_child.options(idempotency_key="again")("again")
     return [str(good), type(bad).__name__, str(bad), again]
 
 
@@ -206,7 +206,7 @@ async def crash_children() -> list[str]:
 async def crash_left_child() -> list[Any]:
     """Children that lose a race are cancelled: one before it can have begun, one in the midst of its work."""
     first = await ol.race(crash_endless_child("first"), work("quick", 0))
-    later = crash_endless_child.options(key="later")("later")
+    later = crash_endless_child.options(idempotency_key="later")("later")
     second = await ol.race(later, work("slower", 0.1))
     return [first.value, second.value]
 
@@ -220,7 +220,7 @@ async def crash_endless_child(name: str) -> str:
 async def crash_left_successors() -> list[Any]:
     """Children that continue again and again lose a race: one as it continues, one when it has come to its last run."""
     first = await ol.race(crash_restless_child(12), work("quick", 0.02))
-    later = crash_restless_child.options(key="later")(2)
+    later = crash_restless_child.options(idempotency_key="later")(2)
     second = await ol.race(later, work("slower", 0.5))
     return [first.value, second.value]
 
@@ -229,7 +229,7 @@ async def crash_left_successors() -> list[Any]:
 async def crash_restless_child(left: int) -> str:
     await work(f"{left} left")
     if left:
-        await ol.continue_as(left - 1)
+        await ol.continue_as_new(left - 1)
     return await work("endless", 100_000)
 
 
@@ -256,7 +256,7 @@ async def crash_failure() -> None:
 async def crash_map() -> list[str]:
     """A map over a helper of several nodes, inside a step."""
     async with ol.step("each"):
-        return [found async for found in ol.map(_mapped, "abcde", limit=2)]
+        return [found async for found in ol.map(_mapped, "abcde", concurrency=2)]
 
 
 async def _mapped(name: str) -> str:
@@ -286,7 +286,7 @@ async def crash_generations(left: int, seen: list[str]) -> list[str]:
     """Successors that each have a child."""
     seen = [*seen, await crash_child(f"g{left}")]
     if left:
-        await ol.continue_as(left - 1, seen)
+        await ol.continue_as_new(left - 1, seen)
     return seen
 
 
@@ -297,26 +297,26 @@ async def crash_cancelled() -> None:
     await ol.gather(work("long", 500.0), flaky("again"), crash_endless_child("child"), ol.ask("Is anybody there?"))
 
 
-async def cancel(client: ol.Client) -> None:
+async def cancel(client: ol.Engine) -> None:
     await cancel_once(client, lambda event: isinstance(event, e.NodeCompleted))
 
 
-async def cancel_once(client: ol.Client, is_time: Callable[[Any], bool]) -> None:
+async def cancel_once(client: ol.Engine, is_time: Callable[[Any], bool]) -> None:
     """Cancel the run after such an event, unless somebody has: a second cancellation would stop its clean-up."""
     if any([isinstance(entry.event, e.CancelRequested) async for entry in client.events(RUN)]):
         return
     async for entry in client.watch(RUN):
         if is_time(entry.event):
-            with suppress(ol.Gone):
+            with suppress(ol.RunGone):
                 await client.cancel(RUN, by="ann", reason="enough")
             return
 
 
-async def cancel_by_force(client: ol.Client) -> None:
+async def cancel_by_force(client: ol.Engine) -> None:
     """Cancel the run again and again until it is over; it does not clean up."""
     async for entry in client.watch(RUN):
         if is_at_work(entry.event):
-            with suppress(ol.Gone):
+            with suppress(ol.RunGone):
                 await client.cancel(RUN, by="ann", force=True)
 
 
@@ -350,7 +350,7 @@ def crash_cleaned_up_plainly() -> None:
         work(f"undo {booked}").wait()
 
 
-async def cancel_at_work(client: ol.Client) -> None:
+async def cancel_at_work(client: ol.Engine) -> None:
     await cancel_once(client, is_at_work)
 
 
@@ -365,7 +365,7 @@ async def crash_retried() -> list[str]:
     return [first, second, await good_at_last("third"), await work("fourth")]
 
 
-async def retry(client: ol.Client) -> None:
+async def retry(client: ol.Engine) -> None:
     if (await client.get(RUN)).status == "failed":
         await client.retry(RUN, by="ann")
 
@@ -376,7 +376,7 @@ async def crash_held() -> list[str]:
     return [await work("before"), *await ol.gather(delicate("once"), work("beside", 0.1)), await work("after")]
 
 
-async def resume(client: ol.Client) -> None:
+async def resume(client: ol.Engine) -> None:
     if (await client.get(RUN)).held:
         await client.resume(RUN, by="ann")
 
@@ -386,7 +386,7 @@ async def resume(client: ol.Client) -> None:
 
 def generation() -> int:
     """The newest branch that a person has opened, as a node may know it."""
-    return int(ol.token().rpartition("/")[2])
+    return int(ol.idempotency_key().rpartition("/")[2])
 
 
 @ol.node
@@ -419,7 +419,7 @@ async def crash_turned() -> list[Any]:
     return [*lines, many, heard, await crash_child("child"), await work("last"), await good_on(7)]
 
 
-async def turn(client: ol.Client) -> None:
+async def turn(client: ol.Engine) -> None:
     if (await client.get(RUN)).status != "failed":
         return
     match await client.newest(RUN):
@@ -456,7 +456,7 @@ async def crash_long_child(name: str) -> str:
     return await work(name, 60.0)
 
 
-async def turn_at_work(client: ol.Client) -> None:
+async def turn_at_work(client: ol.Engine) -> None:
     newest = await client.newest(RUN)
     begun = {
         entry.event.node
@@ -492,12 +492,12 @@ async def crash_waiting_child(branch: int) -> str:
 @ol.workflow
 async def crash_waiting_successor(branch: int, left: int) -> str:
     if left:
-        await ol.continue_as(branch, left - 1)
+        await ol.continue_as_new(branch, left - 1)
     return await work("done") if branch else await ol.ask("Is anybody there?")
 
 
-async def leave_children(client: ol.Client) -> None:
-    children = [each.summary for each in (await client.list(ol.Query())).items if each.summary.run != RUN]
+async def leave_children(client: ol.Engine) -> None:
+    children = [each.summary for each in (await client.list(ol.RunFilter())).items if each.summary.run != RUN]
     count = Counter(child.status for child in children)
     if await client.newest(RUN) == 0:
         if sum(child.waits[0].kind == "interaction" for child in children if child.waits) == 2:
@@ -514,7 +514,7 @@ async def crash_forked() -> list[Any]:
     return [*lines, many, await crash_child("child"), await work("last", 100.0)]
 
 
-async def fork(client: ol.Client) -> None:
+async def fork(client: ol.Engine) -> None:
     with suppress(AlreadyExists):
         await client.fork(RUN, "1/work", id="fork-1")
     with suppress(AlreadyExists):

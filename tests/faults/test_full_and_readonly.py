@@ -23,7 +23,7 @@ from outlast.history.codec import encode
 from outlast.history.ids import RunId
 from outlast.ledger import Ledger, Pen
 from outlast.lifecycle.invariants import violations
-from outlast.store import Query
+from outlast.store import RunFilter
 from outlast.stores.blob_folder import FolderBlobs
 from outlast.stores.sqlite import SqliteStore, database
 from support.disk import Disk
@@ -160,7 +160,7 @@ def test_reads_work_while_nothing_can_be_written(fault: Fault, tmp_path: Path) -
     async def act(bench: Bench) -> None:
         strike(bench.disk)
         await _until_refused(bench)
-        page = await bench.store.search(Query(text="run 3"))
+        page = await bench.store.search(RunFilter(text="run 3"))
         assert [listed.summary.run for listed in page.items] == ["run-3"]
         for pen in bench.pens:
             assert await bench.store.head(pen.run) == pen.head

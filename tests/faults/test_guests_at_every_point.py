@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import outlast as ol
-from outlast.client import Client
+from outlast.client import Engine
 from outlast.errors import OutlastError
 from outlast.history import events as e
 from outlast.history.ids import RunId
@@ -102,7 +102,7 @@ class Visitor:
                 self.acknowledged = await self._ledger.deliver(RUN, [self._say(head.branch)])
 
 
-async def attend(client: Client, count: Iterator[int]) -> None:
+async def attend(client: Engine, count: Iterator[int]) -> None:
     """People who answer the question when it has stood for a while, and have the run go on when it is paused."""
     while True:
         with suppress(OutlastError):
@@ -157,8 +157,8 @@ async def _opened(door: Door, *, is_new: bool) -> Store:
     return store
 
 
-async def _until_over(processes: Processes, inner: Store, _client: Client) -> None:
-    attending = asyncio.create_task(attend(Client(Ledger(inner), None), itertools.count()))
+async def _until_over(processes: Processes, inner: Store, _client: Engine) -> None:
+    attending = asyncio.create_task(attend(Engine(Ledger(inner), None), itertools.count()))
     try:
         await Patience(inner, lambda: processes.attempting).until_over(OVER, attending, is_resumed=False)
     finally:

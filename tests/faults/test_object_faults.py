@@ -19,7 +19,7 @@ import pytest
 
 import outlast as ol
 from outlast.compose import open_store
-from outlast.errors import Gone, StoreError
+from outlast.errors import RunGone, StoreError
 from outlast.history import events as e
 from outlast.history.codec import encode
 from outlast.history.ids import RunId
@@ -168,7 +168,7 @@ async def life(address: str, plan: Once) -> None:
     asked: list[e.AnyEvent] = [e.InteractionRequested(interaction="q", kind="ask", prompt="ok?")]
     await witness.insist(pen, asked)
     answer = e.InteractionAnswered(interaction="q", answer=msgspec.Raw(b"1"))
-    with suppress(Gone):  # an answer whose acknowledgement was lost is not taken a second time
+    with suppress(RunGone):  # an answer whose acknowledgement was lost is not taken a second time
         await insisted(lambda: ledger.deliver(A, [answer]))
     await insisted(pen.catch_up)
     assert await insisted(pen.let_go) is not None
@@ -221,7 +221,7 @@ def test_a_life_goes_on_whatever_happens_to_any_request(deed: Deed) -> None:
 # --- an engine behind a bad line
 
 
-@ol.node(retry=ol.Retry(attempts=3, delay=0.01))
+@ol.node(retry=ol.Retry(max_attempts=3, delay=0.01))
 async def double(number: int) -> int:
     return 2 * number
 
@@ -248,7 +248,7 @@ def test_an_engine_behind_a_bad_line_ends_its_runs() -> None:
             chance.is_on = False
         await store.close()
 
-    async def resulting(engine: ol.Client, number: int) -> int:
+    async def resulting(engine: ol.Engine, number: int) -> int:
         handle = None
         while handle is None:
             with suppress(StoreError):

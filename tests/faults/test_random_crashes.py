@@ -55,13 +55,13 @@ async def labour(helper: int, place: int, part: int, seconds: float) -> list[int
     await asyncio.sleep(seconds)
     note = os.environ.get("LABOUR_NOTE")
     if note:
-        _note(Path(note), f"{ol.token()} {ol.attempt()}")
+        _note(Path(note), f"{ol.idempotency_key()} {ol.context().attempt}")
     return [helper, place, part]
 
 
-@ol.node(retry=ol.Retry(attempts=4, delay=0.005, longest=0.01))
+@ol.node(retry=ol.Retry(max_attempts=4, delay=0.005, max_delay=0.01))
 async def labour_that_fails(helper: int, place: int, fails: int) -> list[int]:
-    if ol.attempt() <= fails:
+    if ol.context().attempt <= fails:
         raise ConnectionError(f"{helper}, {place}")
     return [helper, place]
 
@@ -103,7 +103,7 @@ async def busy_helpers(helpers: int, seed: int) -> list[Any]:
 # --- rounds in this process --------------------------------------------------------------------------------------------
 
 
-async def _advance(client: ol.Client, helpers: int, seed: int) -> Any:
+async def _advance(client: ol.Engine, helpers: int, seed: int) -> Any:
     async with asyncio.timeout(600):
         handle = await client.start(busy_helpers.options(id=RUN), helpers, seed)
         return await handle.result()
@@ -217,8 +217,8 @@ async def _examine(path: Path, note: Path, seed: int, result: list[Any]) -> None
     store = SqliteStore(path)
     world = World()
     for line in note.read_text().splitlines():
-        token, attempt = line.rsplit(" ", 1)
-        world.note(token, int(attempt))
+        key, attempt = line.rsplit(" ", 1)
+        world.note(key, int(attempt))
     runs = await read_all(store)
     await store.close()
     for made, times in world.attempts.items():

@@ -78,8 +78,8 @@ async def crashed(stage: Any, world: World, old: Any, *params: Any, at: str = "p
     return handle.run
 
 
-async def held_with(engine: ol.Client, run: str) -> str:
-    with pytest.raises(ol.Held) as caught:
+async def held_with(engine: ol.Engine, run: str) -> str:
+    with pytest.raises(ol.RunHeld) as caught:
         await asyncio.wait_for(engine.result(run), PATIENCE)
     return str(caught.value)
 
@@ -197,7 +197,7 @@ async def helper(world: World, number: int) -> int:
 
 def keyed(world: World) -> Any:
     async def flow(number: int) -> int:
-        number = await world.first.options(key="one")(number)
+        number = await world.first.options(id="one")(number)
         number = await world.second(number)
         return await world.pending(number)
 
@@ -322,7 +322,7 @@ CHANGES: dict[str, tuple[Flow, str, str]] = {
 }
 
 
-async def changed(stage: Any, change: str) -> tuple[World, ol.Client, str, dict[str, Any]]:
+async def changed(stage: Any, change: str) -> tuple[World, ol.Engine, str, dict[str, Any]]:
     """A run of the old code, and an engine that knows only the new code."""
     world = World()
     run = await crashed(stage, world, workflow(old_code(world)), 1)
@@ -363,7 +363,7 @@ async def test_changed_code_is_diverged_to_whoever_waits_for_the_result(stage: A
     _, engine, run, _ = await changed(stage, "the code ends early")
     if is_over:
         await held_with(engine, run)
-    with pytest.raises(ol.Diverged):
+    with pytest.raises(ol.RunDiverged):
         await asyncio.wait_for(engine.result(run), PATIENCE)
 
 
@@ -380,7 +380,7 @@ async def test_a_run_held_over_changed_code_can_be_cancelled(stage: Any) -> None
     _, engine, run, _ = await changed(stage, "a node is added")
     await held_with(engine, run)
     await engine.cancel(run)
-    with pytest.raises(ol.Cancelled):
+    with pytest.raises(ol.RunCancelled):
         await engine.result(run)
     assert await stage.is_sound(engine, run)
 
@@ -611,7 +611,7 @@ def asking(prompt: str, kind: Any = int) -> Flow:
     return made
 
 
-async def asked(stage: Any, old: Flow, new: Flow) -> tuple[ol.Client, str]:
+async def asked(stage: Any, old: Flow, new: Flow) -> tuple[ol.Engine, str]:
     world = World()
     engine = await stage.engine()
     handle = await engine.start(workflow(old(world)), 1)
@@ -643,7 +643,7 @@ async def test_an_open_question_that_is_asked_differently_is_withdrawn_and_asked
 async def test_an_answer_to_a_withdrawn_question_is_refused(stage: Any) -> None:
     engine, run = await asked(stage, asking("How many?"), asking("How much?"))
     await stage.until(engine, run, e.InteractionWithdrawn)
-    with pytest.raises(ol.Gone):
+    with pytest.raises(ol.RunGone):
         await engine.answer(run, 7, interaction="ask")
 
 
@@ -692,7 +692,7 @@ async def test_a_question_reworded_and_worded_back_is_answered_as_it_stands(stag
     assert await asyncio.wait_for(engine.result(run), PATIENCE) == "3"
 
 
-async def answered(stage: Any, new: Flow) -> tuple[ol.Client, str, dict[str, Any], World]:
+async def answered(stage: Any, new: Flow) -> tuple[ol.Engine, str, dict[str, Any], World]:
     world = World()
     engine = await stage.engine()
     handle = await engine.start(workflow(asking("How many?")(world)), 1)

@@ -1,4 +1,4 @@
-"""Once `continue_as` was called, the successor is the outcome, whatever the code does afterwards."""
+"""Once `continue_as_new` was called, the successor is the outcome, whatever the code does afterwards."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def tidy() -> None:
 async def returns_in_finally(number: int) -> int:
     try:
         if number < 2:
-            await ol.continue_as(number + 1)
+            await ol.continue_as_new(number + 1)
     finally:
         return number  # noqa: B012
 
@@ -31,7 +31,7 @@ async def returns_in_finally(number: int) -> int:
 async def catches_everything(number: int) -> int:
     try:
         if number < 2:
-            await ol.continue_as(number + 1)
+            await ol.continue_as_new(number + 1)
     except BaseException:
         await tidy()
     return number
@@ -40,7 +40,7 @@ async def catches_everything(number: int) -> int:
 async def raises_in_finally(number: int) -> int:
     try:
         if number < 2:
-            await ol.continue_as(number + 1)
+            await ol.continue_as_new(number + 1)
         return number
     finally:
         if number < 2:
@@ -50,7 +50,7 @@ async def raises_in_finally(number: int) -> int:
 async def within_a_group(number: int) -> int:
     async def one() -> None:
         if number < 2:
-            await ol.continue_as(number + 1)
+            await ol.continue_as_new(number + 1)
 
     async with asyncio.TaskGroup() as group:
         group.create_task(one())
@@ -61,7 +61,7 @@ async def within_a_group(number: int) -> int:
 async def within_a_gather(number: int) -> int:
     async def one() -> None:
         if number < 2:
-            await ol.continue_as(number + 1)
+            await ol.continue_as_new(number + 1)
 
     await asyncio.gather(one(), tidy(), return_exceptions=True)
     return number
@@ -70,16 +70,16 @@ async def within_a_gather(number: int) -> int:
 async def calls_it_twice(number: int) -> int:
     if number < 2:
         try:
-            await ol.continue_as(number + 1)
+            await ol.continue_as_new(number + 1)
         except BaseException:
-            await ol.continue_as(number + 100)
+            await ol.continue_as_new(number + 100)
     return number
 
 
 def plain(number: int) -> int:
     try:
         if number < 2:
-            ol.continue_as(number + 1).wait()
+            ol.continue_as_new(number + 1).wait()
     finally:
         return number  # noqa: B012
 

@@ -58,7 +58,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[Elsewhere]:
 def recorded(workflow: str, root: Path) -> e.RunCreated:
     known = registry.known(workflow)
     assert known is not None
-    return e.RunCreated(workflow=workflow, entry=workflow_import.found_at(known.spec), root=str(root))
+    return e.RunCreated(workflow=workflow, entry=workflow_import.found_at(known._spec), root=str(root))
 
 
 @pytest.mark.parametrize("place", ["jobs/nightly.py", "jobs//parcels/sending.py"])
@@ -68,8 +68,8 @@ def test_a_workflow_in_a_package_is_found_from_any_folder(folder: Path, place: s
     assert created.entry == f"{folder}/jobs//parcels/sending.py:found_inside"
     elsewhere()
     found = workflow_import.find_workflow(created)
-    assert found.spec.entry == "parcels.sending:found_inside", "it is the module that it was"
-    assert workflow_import.found_at(found.spec) == created.entry
+    assert found._spec.entry == "parcels.sending:found_inside", "it is the module that it was"
+    assert workflow_import.found_at(found._spec) == created.entry
 
 
 def test_a_package_that_was_named_as_a_module_is_found_from_any_folder(
@@ -80,7 +80,7 @@ def test_a_package_that_was_named_as_a_module_is_found_from_any_folder(
     workflow_import.load("parcels.sending")
     created = recorded("found_inside", folder)
     elsewhere()
-    assert workflow_import.find_workflow(created).spec.entry == "parcels.sending:found_inside"
+    assert workflow_import.find_workflow(created)._spec.entry == "parcels.sending:found_inside"
 
 
 def test_a_workflow_of_the_package_itself_is_found(folder: Path, elsewhere: Elsewhere) -> None:
@@ -90,7 +90,7 @@ def test_a_workflow_of_the_package_itself_is_found(folder: Path, elsewhere: Else
     created = recorded("found_inside", folder)
     assert created.entry == f"{folder}/jobs//parcels/__init__.py:found_inside"
     elsewhere()
-    assert workflow_import.find_workflow(created).spec.entry == "parcels:found_inside"
+    assert workflow_import.find_workflow(created)._spec.entry == "parcels:found_inside"
 
 
 def test_a_package_is_found_in_a_project_that_was_moved(
@@ -135,7 +135,7 @@ def test_what_lies_beside_a_script_is_found_from_any_folder(
     workflow_import.load("nightly")
     created = recorded("found_inside", folder)
     elsewhere()
-    assert workflow_import.find_workflow(created).spec.entry == "parcels.sending:found_inside"
+    assert workflow_import.find_workflow(created)._spec.entry == "parcels.sending:found_inside"
 
 
 def test_what_lies_in_the_projects_own_folder_is_a_module(

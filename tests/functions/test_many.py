@@ -13,7 +13,7 @@ import pytest
 
 import outlast as ol
 from outlast.ledger.verification import verify
-from outlast.store import Query
+from outlast.store import RunFilter
 from outlast.stores.memory import MemoryStore
 from outlast.stores.sqlite import SqliteStore
 from outlast.testing.engine import engine_over
@@ -35,7 +35,7 @@ async def all_at_once(count: int) -> int:
 @ol.workflow
 async def one_by_one(count: int) -> int:
     total = 0
-    async for number in ol.map(doubled, range(count), limit=LIMIT):
+    async for number in ol.map(doubled, range(count), concurrency=LIMIT):
         total += number
     return total
 
@@ -70,7 +70,7 @@ def test_no_more_items_of_a_map_are_under_way_than_its_limit() -> None:
 
     @ol.workflow(name="counted_map")
     async def counted_map() -> int:
-        async for _ in ol.map(counted, items, limit=7):
+        async for _ in ol.map(counted, items, concurrency=7):
             pass
         return most
 
@@ -116,7 +116,7 @@ async def _measure(path: str, count: int) -> int:
     async with ol.open(path, durability="relaxed") as engine:
         run = await engine.start(one_by_one, count)
         assert await run.result() == count * (count - 1)
-        assert len((await engine.list(Query())).items) == 1
+        assert len((await engine.list(RunFilter())).items) == 1
     return _peak()
 
 

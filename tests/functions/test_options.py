@@ -29,7 +29,7 @@ def shows(kind: str, option: str) -> Callable[[Any], Any]:
     return keep
 
 
-async def came_to(stage: Any, workflow: Any, *args: Any, **options: Any) -> tuple[Any, list[Any], ol.Client]:
+async def came_to(stage: Any, workflow: Any, *args: Any, **options: Any) -> tuple[Any, list[Any], ol.Engine]:
     engine = await stage.engine(**options)
     handle = await engine.start(workflow, *args)
     result = await asyncio.wait_for(handle.result(), SOON)
@@ -54,9 +54,9 @@ async def echo(value: int = 1) -> int:
 
 def failing(times: int, error: type[Exception] = ConnectionError) -> Any:
     async def unsteady() -> int:
-        if ol.attempt() <= times:
+        if ol.context().attempt <= times:
             raise error
-        return ol.attempt()
+        return ol.context().attempt
 
     return unsteady
 
@@ -76,7 +76,7 @@ async def _(stage: Any) -> None:
 
 @shows("node", "retry")
 async def _(stage: Any) -> None:
-    assert (await came_to(stage, calling(ol.node(retry=ol.Retry(attempts=3, delay=0))(failing(2)))))[0] == 3
+    assert (await came_to(stage, calling(ol.node(retry=ol.Retry(max_attempts=3, delay=0))(failing(2)))))[0] == 3
 
 
 @shows("node", "timeout")
@@ -99,29 +99,22 @@ async def _(stage: Any) -> None:
     assert of(events, e.NodeStarted)[0].repeatable is False
 
 
-@shows("node", "retry_on")
-async def _(stage: Any) -> None:
-    retry = ol.Retry(attempts=2, delay=0)
+@pytest.mark.parametrize("policy", [{"retry_on": ConnectionError}, {"give_up_on": KeyError}])
+async def test_a_policy_names_the_errors_to_try_again_after(stage: Any, policy: dict[str, Any]) -> None:
+    retry = ol.Retry(max_attempts=2, delay=0, **policy)
     with pytest.raises(KeyError):
-        await came_to(stage, calling(ol.node(retry=retry, retry_on=ConnectionError)(failing(1, KeyError))))
+        await came_to(stage, calling(ol.node(retry=retry)(failing(1, KeyError))))
 
 
-@shows("node", "fail_on")
+@shows("call", "id")
 async def _(stage: Any) -> None:
-    retry = ol.Retry(attempts=2, delay=0)
-    with pytest.raises(KeyError):
-        await came_to(stage, calling(ol.node(retry=retry, fail_on=KeyError)(failing(1, KeyError))))
-
-
-@shows("call", "key")
-async def _(stage: Any) -> None:
-    _, events, _ = await came_to(stage, calling(ol.node(echo).options(key="k")))
+    _, events, _ = await came_to(stage, calling(ol.node(echo).options(id="k")))
     assert of(events, e.NodeCompleted)[0].node == "echo[k]"
 
 
 @shows("call", "retry")
 async def _(stage: Any) -> None:
-    node = ol.node(failing(2)).options(retry=ol.Retry(attempts=3, delay=0))
+    node = ol.node(failing(2)).options(retry=ol.Retry(max_attempts=3, delay=0))
     assert (await came_to(stage, calling(node)))[0] == 3
 
 
@@ -148,10 +141,10 @@ def mapping(node: Any) -> Any:
     return maps
 
 
-@shows("map", "key")
+@shows("map", "id")
 async def _(stage: Any) -> None:
-    with pytest.raises(ol.BadInput, match=r"test_options.py:\d+: key='k'"):
-        await came_to(stage, mapping(ol.node(echo).options(key="k")))
+    with pytest.raises(ol.InvalidInput, match=r"test_options.py:\d+: id='k'"):
+        await came_to(stage, mapping(ol.node(echo).options(id="k")))
 
 
 @shows("map", "retry")
@@ -159,7 +152,7 @@ async def _(stage: Any) -> None:
     async def unsteady(_: int) -> int:
         return await failing(1)()
 
-    node = ol.node(unsteady).options(retry=ol.Retry(attempts=2, delay=0))
+    node = ol.node(unsteady).options(retry=ol.Retry(max_attempts=2, delay=0))
     assert (await came_to(stage, mapping(node)))[0] == [2, 2]
 
 
@@ -215,7 +208,7 @@ async def _(stage: Any) -> None:
 async def _(stage: Any) -> None:
     _, events, _ = await came_to(stage, ol.workflow(exclusive="n:{value}")(echo), 3)
     assert of(events, e.RunCreated)[0].exclusive == "n:3"
-    with pytest.raises(ol.BadInput, match=r"test_options.py:\d+: .*exclusive.*child run"):
+    with pytest.raises(ol.InvalidInput, match=r"test_options.py:\d+: .*exclusive.*child run"):
         await came_to(stage, calling(ol.workflow(exclusive="n:{value}", name="alone")(echo)))
 
 
@@ -239,9 +232,9 @@ async def _(stage: Any) -> None:
     assert (await created_by(stage, flow().options(id="it")))[0] == "it"
 
 
-@shows("start", "key")
+@shows("start", "idempotency_key")
 async def _(stage: Any) -> None:
-    assert (await created_by(stage, flow().options(key="k")))[1].key == "k"
+    assert (await created_by(stage, flow().options(idempotency_key="k")))[1].key == "k"
 
 
 @shows("start", "title")
@@ -262,7 +255,7 @@ async def _(stage: Any) -> None:
 # --- child runs
 
 
-async def child_of(stage: Any, child: Any) -> tuple[e.ChildStarted, e.RunCreated, ol.Summary]:
+async def child_of(stage: Any, child: Any) -> tuple[e.ChildStarted, e.RunCreated, ol.RunSummary]:
     _, events, engine = await came_to(stage, calling(child))
     started = of(events, e.ChildStarted)[0]
     created = of(await stage.events(engine, started.child), e.RunCreated)[0]
@@ -275,9 +268,9 @@ async def _(stage: Any) -> None:
     assert (started.child, created.as_child) == ("mine", "mine")
 
 
-@shows("child", "key")
+@shows("child", "idempotency_key")
 async def _(stage: Any) -> None:
-    assert (await child_of(stage, flow().options(key="k")))[0].node == "flow[k]"
+    assert (await child_of(stage, flow().options(idempotency_key="k")))[0].node == "flow[k]"
 
 
 @shows("child", "title")
@@ -292,7 +285,7 @@ async def _(stage: Any) -> None:
 
 @shows("child", "exclusive")
 async def _(stage: Any) -> None:
-    with pytest.raises(ol.BadInput, match=r"test_options.py:\d+: .*exclusive.*child run"):
+    with pytest.raises(ol.InvalidInput, match=r"test_options.py:\d+: .*exclusive.*child run"):
         await came_to(stage, calling(flow().options(exclusive="one")))
 
 
@@ -395,7 +388,7 @@ async def test_a_child_with_an_id_is_found_again_after_a_crash(stage: Any) -> No
     assert (await engine.get("mine")).parent == handle.run
 
 
-async def _is_there(engine: ol.Client, run: str) -> bool:
+async def _is_there(engine: ol.Engine, run: str) -> bool:
     until = time.monotonic() + SOON
     while time.monotonic() < until:
         try:
@@ -410,7 +403,7 @@ async def test_a_child_with_an_id_may_continue_as_another_run(stage: Any) -> Non
     @ol.workflow
     async def chain(left: int = 1) -> int:
         if left:
-            await ol.continue_as(left - 1)
+            await ol.continue_as_new(left - 1)
         return 7
 
     assert (await came_to(stage, calling(chain.options(id="mine"))))[0] == 7
@@ -434,7 +427,7 @@ async def test_an_id_is_given_to_one_child_of_a_run_only(stage: Any) -> None:
     async def outer() -> int:
         return await flow().options(id="mine")(1) + await flow().options(id="mine")(2)
 
-    with pytest.raises(ol.BadInput, match="'mine' is the id of another child"):
+    with pytest.raises(ol.InvalidInput, match="'mine' is the id of another child"):
         await came_to(stage, outer)
 
 

@@ -49,7 +49,7 @@ async def huge(number: int) -> str:
 @ol.node
 async def failing(number: int) -> int:
     calls.append("failing")
-    if ol.attempt() < 2:
+    if ol.context().attempt < 2:
         raise ValueError("not yet")
     return number
 
@@ -332,7 +332,7 @@ def test_what_is_no_function_is_refused() -> None:
         store = MemoryStore()
         ledger = Ledger(store)
         await ledger.create_ready(RUN, e.RunCreated(workflow="orders", kind="graph"))
-        with pytest.raises(ol.Refused, match="is a graph"):
+        with pytest.raises(ol.NotAllowed, match="is a graph"):
             await rehearse(store, RUN)
 
     asyncio.run(whole())

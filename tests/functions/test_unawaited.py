@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import outlast as ol
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 from outlast.settings import read_settings
 
 
@@ -245,13 +245,13 @@ async def test_code_that_raised_reports_its_own_error(stage: Any) -> None:
 async def test_a_run_that_continues_with_calls_never_awaited_warns_and_continues(
     stage: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Once continue_as was called, the successor is the outcome."""
+    """Once continue_as_new was called, the successor is the outcome."""
 
     @ol.workflow
     async def chain(left: int = 1) -> int:
         if left:
             plus_one(left)
-            await ol.continue_as(left - 1)
+            await ol.continue_as_new(left - 1)
         return left
 
     assert await came_to(stage, chain) == 0
@@ -294,7 +294,7 @@ def test_the_setting_is_fail_unless_somebody_says_warn(tmp_path: Path) -> None:
     assert read_settings(environment={}, start=tmp_path).unawaited == "fail"
     (tmp_path / "outlast.toml").write_text('unawaited = "warn"\n')
     assert read_settings(environment={}, start=tmp_path).unawaited == "warn"
-    with pytest.raises(BadInput, match="fail or warn"):
+    with pytest.raises(InvalidInput, match="fail or warn"):
         read_settings({"unawaited": "shout"}, environment={}, start=tmp_path)
 
 

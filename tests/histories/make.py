@@ -55,7 +55,7 @@ def plain_success(story: Story) -> None:
 
 
 def retry_then_success(story: Story) -> None:
-    retry = Retry(attempts=3, delay=2.0, jitter=0.0)
+    retry = Retry(max_attempts=3, delay=2.0, jitter=0.0)
     story.begin(*first("fetch"))
     story.add(*decide.fail_node(story.state, "fetch", FLAKY, retry, now=story.time, ms=9.0))
     story.add(e.TimerFired(timer="retry:fetch"), kind=Kind.GUEST)

@@ -20,7 +20,7 @@ from outlast.history.record import Entry, Kind, Record, entries
 from outlast.lifecycle.fold import fold
 from outlast.lifecycle.invariants import violations
 from outlast.lifecycle.state import NodeStatus, State
-from outlast.lifecycle.summary import Summary, summarise
+from outlast.lifecycle.summary import RunSummary, summarise
 
 HERE = Path(__file__).parent
 NAMES = sorted(path.stem for path in HERE.glob("*.jsonl"))
@@ -91,13 +91,13 @@ def test_old_bytes_are_read_and_written_again_the_same(name: str) -> None:
 def test_an_old_log_amounts_to_what_it_amounted_to(name: str) -> None:
     state = fold(State(), seen(name))
     assert state.status == expected(name)["status"]
-    assert summarise(RunId(name), state) == msgspec.convert(expected(name)["summary"], Summary)
+    assert summarise(RunId(name), state) == msgspec.convert(expected(name)["summary"], RunSummary)
     assert [list(interval) for interval in intervals(name)] == expected(name)["lineage"]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_old_log_has_no_violations(name: str) -> None:
-    summary = msgspec.convert(expected(name)["summary"], Summary)
+    summary = msgspec.convert(expected(name)["summary"], RunSummary)
     assert violations(RunId(name), records(name), summary) == []
 
 

@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 from outlast.history.ids import checked_run, derived_run, uuid7
 
 NOW = 1_700_000_000_000
@@ -71,11 +71,11 @@ def test_a_name_that_can_travel_is_a_run_id(name: str) -> None:
     ["", " ", "a b", "a/b", "../a", ".a", "-a", "_a", "a\n", "a\0", "ä", "a%2f", "a\\b", "x" * 201, "a?b", "a#b", "a*"],
 )
 def test_a_name_that_cannot_travel_is_refused(name: str) -> None:
-    with pytest.raises(BadInput, match="cannot be a run id"):
+    with pytest.raises(InvalidInput, match="cannot be a run id"):
         checked_run(name)
 
 
 def test_a_refusal_does_not_repeat_a_name_of_any_length() -> None:
-    with pytest.raises(BadInput) as refusal:
+    with pytest.raises(InvalidInput) as refusal:
         checked_run("x" * 100_000)
     assert len(str(refusal.value)) < 300

@@ -23,8 +23,8 @@ class ShopError(Exception):
 def square(number: int, folder: str = "", *, is_endless: bool = False) -> int:
     """Writes a mark when an attempt begins. The first attempt of one that is endless ends with its process only."""
     if folder:
-        Path(folder, f"{number}-{ol.attempt()}-{os.getpid()}").touch()
-    while is_endless and ol.attempt() == 1:
+        Path(folder, f"{number}-{ol.context().attempt}-{os.getpid()}").touch()
+    while is_endless and ol.context().attempt == 1:
         time.sleep(0.02)
     return number * number
 
@@ -54,8 +54,8 @@ def know() -> dict[str, Any]:
     ol.progress(1, 2, "half")
     ol.checkpoint({"done": 1})
     return {
-        "token": ol.token(),
-        "attempt": ol.attempt(),
+        "token": ol.idempotency_key(),
+        "attempt": ol.context().attempt,
         "feedback": ol.feedback("none"),
         "kept": ol.last_checkpoint("nothing"),
         "pid": os.getpid(),
@@ -89,7 +89,7 @@ def slow_at_first(folder: str) -> int:
         Path(folder, "begun").touch(exist_ok=False)
     except FileExistsError:
         assert Path(folder, "first-ended").exists(), "two attempts at once"
-        return ol.attempt()
+        return ol.context().attempt
     while not ol.is_stopping():
         time.sleep(0.01)
     time.sleep(0.3)
@@ -111,7 +111,7 @@ def march(file: str) -> tuple[int, int]:
         step += 1
         ol.checkpoint(step)
         time.sleep(0.05)
-    return ol.attempt(), start
+    return ol.context().attempt, start
 
 
 @ol.workflow
@@ -122,10 +122,10 @@ async def marching(file: str) -> tuple[int, int]:
 @ol.node(run_in="dask")
 def outlive(folder: str) -> int:
     """Its first attempt ends with its process only."""
-    Path(folder, f"begun-{ol.attempt()}").touch()
-    while ol.attempt() == 1:
+    Path(folder, f"begun-{ol.context().attempt}").touch()
+    while ol.context().attempt == 1:
         time.sleep(0.1)
-    return ol.attempt()
+    return ol.context().attempt
 
 
 @ol.workflow

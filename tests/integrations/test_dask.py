@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 import outlast as ol
-from outlast.errors import BadInput, NotStorable
+from outlast.errors import InvalidInput, NotStorable
 from outlast.functions import registry
 from outlast.history import events as e
 from outlast.settings import read_settings
@@ -31,7 +31,7 @@ HERE = Path(__file__).parent
 PATIENCE = 600.0
 """Seconds until a test that waits for an event is given up; no result depends on it."""
 
-Scene = Callable[[ol.Client], Awaitable[Any]]
+Scene = Callable[[ol.Engine], Awaitable[Any]]
 
 
 @pytest.fixture(scope="module")
@@ -75,13 +75,13 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheduler: str) -> Cal
     return played
 
 
-async def events(engine: ol.Client, run: str) -> list[e.AnyEvent]:
+async def events(engine: ol.Engine, run: str) -> list[e.AnyEvent]:
     verification = await engine.verify(run)
     assert not verification.violations, verification.violations
     return [entry.event async for entry in engine.events(run)]
 
 
-async def until(engine: ol.Client, run: str, is_it: Callable[[Any], bool]) -> None:
+async def until(engine: ol.Engine, run: str, is_it: Callable[[Any], bool]) -> None:
     async with aclosing(engine.watch(run)) as entries:
         async for entry in entries:
             if is_it(entry.event):
@@ -101,7 +101,7 @@ def failures(said: list[e.AnyEvent]) -> list[e.Failure]:
 
 
 def test_an_error_comes_back_as_itself(play: Callable[..., Any], heavy: ModuleType) -> None:
-    async def scene(engine: ol.Client) -> None:
+    async def scene(engine: ol.Engine) -> None:
         run = await engine.start(heavy.failing, 7)
         assert await run.result() == 7
         (failure,) = failures(await events(engine, run.run))
@@ -112,7 +112,7 @@ def test_an_error_comes_back_as_itself(play: Callable[..., Any], heavy: ModuleTy
 
 
 def test_a_node_knows_its_attempt_and_is_heard(play: Callable[..., Any], heavy: ModuleType) -> None:
-    async def scene(engine: ol.Client) -> None:
+    async def scene(engine: ol.Engine) -> None:
         run = await engine.start(heavy.knowing)
         known = await run.result()
         assert known["token"] == f"{run.run}/know/0"
@@ -138,7 +138,7 @@ def test_a_large_result_goes_to_the_store_by_itself(
     answer = cluster._answer
     monkeypatch.setattr(cluster, "_answer", lambda *given: brought.append(answer(*given)) or brought[-1])
 
-    async def scene(engine: ol.Client) -> None:
+    async def scene(engine: ol.Engine) -> None:
         run = await engine.start(heavy.enlarged, 3_000_000)
         assert await run.result() == 3_000_000
         (output,) = [event.output for event in await events(engine, run.run) if isinstance(event, e.NodeCompleted)]
@@ -159,7 +159,7 @@ def test_a_large_result_comes_through_the_scheduler_where_the_store_is_out_of_re
 
 
 def test_a_checkpoint_that_is_too_large_is_refused(play: Callable[..., Any], heavy: ModuleType) -> None:
-    async def scene(engine: ol.Client) -> None:
+    async def scene(engine: ol.Engine) -> None:
         with pytest.raises(NotStorable, match="too large for a node on a Dask cluster"):
             await (await engine.start(heavy.hoarding)).result()
 
@@ -172,12 +172,12 @@ def test_a_checkpoint_that_is_too_large_is_refused(play: Callable[..., Any], hea
 def test_a_cancelled_run_stops_its_task(play: Callable[..., Any], heavy: ModuleType, tmp_path: Path) -> None:
     file = tmp_path / "said"
 
-    async def scene(engine: ol.Client) -> None:
+    async def scene(engine: ol.Engine) -> None:
         run = await engine.start(heavy.lingering, str(file))
         await until_true(file.exists)
         await engine.cancel(run.run)
         await until_true(lambda: file.read_text() == "stopped")
-        with pytest.raises(ol.Cancelled):
+        with pytest.raises(ol.RunCancelled):
             await run.result()
 
     play(scene)
@@ -188,7 +188,7 @@ def test_the_next_attempt_begins_when_the_one_whose_time_is_up_has_ended(
 ) -> None:
     """X3"""
 
-    async def scene(engine: ol.Client) -> None:
+    async def scene(engine: ol.Engine) -> None:
         run = await engine.start(heavy.slow, str(tmp_path))
         attempt = await run.result()
         assert attempt >= 2
@@ -201,7 +201,7 @@ def test_the_next_attempt_begins_when_the_one_whose_time_is_up_has_ended(
 def test_a_paused_run_ends_its_task_at_a_checkpoint_and_goes_on_from_there(
     play: Callable[..., Any], heavy: ModuleType, tmp_path: Path
 ) -> None:
-    async def scene(engine: ol.Client) -> None:
+    async def scene(engine: ol.Engine) -> None:
         run = await engine.start(heavy.marching, str(tmp_path / "go"))
         await until(engine, run.run, lambda event: isinstance(event, e.NodeCheckpointed))
         await engine.pause(run.run)
@@ -218,7 +218,7 @@ def test_a_paused_run_ends_its_task_at_a_checkpoint_and_goes_on_from_there(
 def test_a_task_that_waits_for_a_worker_is_taken_back(
     play: Callable[..., Any], heavy: ModuleType, tmp_path: Path
 ) -> None:
-    async def scene(engine: ol.Client) -> None:
+    async def scene(engine: ol.Engine) -> None:
         busy = [await engine.start(heavy.lingering, str(tmp_path / f"busy-{number}")) for number in range(2)]
         await until_true(lambda: len(list(tmp_path.glob("busy-*"))) == 2)
         waiting = await engine.start(heavy.lingering, str(tmp_path / "waiting"))
@@ -242,7 +242,7 @@ def test_a_worker_killed_half_way_costs_only_the_attempts_it_ran(
     marks.mkdir()
     killed: list[str] = []
 
-    async def scene(engine: ol.Client) -> list[e.AnyEvent]:
+    async def scene(engine: ol.Engine) -> list[e.AnyEvent]:
         run = await engine.start(heavy.squares, 200, str(marks), 80)
         await until_true(lambda: list(marks.glob("80-1-*")))
         (mark,) = marks.glob("80-1-*")
@@ -270,14 +270,14 @@ def test_a_worker_killed_half_way_costs_only_the_attempts_it_ran(
 def test_the_attempt_after_a_crash_finds_its_checkpoint(
     play: Callable[..., Any], heavy: ModuleType, tmp_path: Path
 ) -> None:
-    async def scene(engine: ol.Client) -> None:
+    async def scene(engine: ol.Engine) -> None:
         assert await (await engine.start(heavy.stepping, str(tmp_path))).result() == 1
 
     play(scene)
 
 
 def test_a_node_that_must_not_be_repeated_holds_its_run(play: Callable[..., Any], heavy: ModuleType) -> None:
-    async def scene(engine: ol.Client) -> None:
+    async def scene(engine: ol.Engine) -> None:
         run = await engine.start(heavy.paying)
         await until(engine, run.run, lambda event: isinstance(event, e.RunFailed) and event.held)
         assert [event.attempt for event in await events(engine, run.run) if isinstance(event, e.NodeStarted)] == [1]
@@ -300,7 +300,7 @@ def test_a_scheduler_that_comes_back_is_found_again(
             [sys.executable, str(script), str(port)], cwd=HERE, env={**os.environ, "PYTHONPATH": str(HERE)}
         )
 
-    async def scene(engine: ol.Client) -> list[e.AnyEvent]:
+    async def scene(engine: ol.Engine) -> list[e.AnyEvent]:
         run = await engine.start(heavy.outliving, str(tmp_path))
         await until_true((tmp_path / "begun-1").exists)
         clusters[0].kill()
@@ -343,7 +343,7 @@ def test_a_scheduler_that_is_away_fails_the_node_and_nothing_else(
         unused.bind(("127.0.0.1", 0))
         address = f"tcp://127.0.0.1:{unused.getsockname()[1]}"
 
-        async def scene(engine: ol.Client) -> None:
+        async def scene(engine: ol.Engine) -> None:
             run = await engine.start(heavy.squares, 2)
             other = await engine.start(heavy.staying, 1)
             assert await other.result() == 2
@@ -359,8 +359,8 @@ def test_a_scheduler_that_is_away_fails_the_node_and_nothing_else(
 
 
 def test_without_a_cluster_the_node_says_what_to_set(play: Callable[..., Any], heavy: ModuleType) -> None:
-    async def scene(engine: ol.Client) -> None:
-        with pytest.raises(BadInput, match="name it in the setting dask"):
+    async def scene(engine: ol.Engine) -> None:
+        with pytest.raises(InvalidInput, match="name it in the setting dask"):
             await (await engine.start(heavy.failing, 1)).result()
 
     play(scene, dask="")
@@ -372,9 +372,9 @@ def test_without_the_extra_the_node_says_what_to_install(
     monkeypatch.delitem(sys.modules, "outlast.integrations.dask.cluster", raising=False)
     monkeypatch.setitem(sys.modules, "distributed", None)
 
-    async def scene(engine: ol.Client) -> None:
+    async def scene(engine: ol.Engine) -> None:
         run = await engine.start(heavy.failing, 1)
-        with pytest.raises(BadInput, match=r"pip install 'outlast\[dask\]'"):
+        with pytest.raises(InvalidInput, match=r"pip install 'outlast\[dask\]'"):
             await run.result()
         (failure,) = failures(await events(engine, run.run))
         assert failure.category == "permanent"
@@ -383,7 +383,7 @@ def test_without_the_extra_the_node_says_what_to_install(
 
 
 def test_a_local_cluster_comes_with_the_engine_and_goes_with_it(play: Callable[..., Any], heavy: ModuleType) -> None:
-    async def scene(engine: ol.Client) -> int:
+    async def scene(engine: ol.Engine) -> int:
         return (await (await engine.start(heavy.knowing)).result())["pid"]
 
     pid = play(scene, dask="local:1")
@@ -407,7 +407,7 @@ def test_addresses_that_can_be_meant(address: str, tmp_path: Path) -> None:
 
 
 def test_an_async_node_does_not_run_on_a_cluster() -> None:
-    with pytest.raises(BadInput, match="runs on the loop, not in a cluster"):
+    with pytest.raises(InvalidInput, match="runs on the loop, not in a cluster"):
 
         @ol.node(run_in="dask")
         async def fetch() -> None: ...

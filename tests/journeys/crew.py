@@ -22,13 +22,13 @@ from random import Random
 from msgspec import Raw
 
 from outlast.compose import open_store
-from outlast.errors import Conflict, Fenced, Gone, Overtaken
+from outlast.errors import Conflict, Fenced, Overtaken, RunGone
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger import Ledger
 from outlast.lifecycle import decide
 from outlast.lifecycle.state import NodeStatus, State
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 from outlast.store import Claim, Due
 
 NODES = ("n0", "n1", "n2", "n3", "n4", "n5")
@@ -50,7 +50,7 @@ def tell(**words: object) -> None:
 
 def following(state: State) -> list[e.AnyEvent]:
     """What to append next; nothing if the run is over or waits for others."""
-    if state.outline.base is Status.CREATED:
+    if state.outline.base is RunStatus.CREATED:
         return [e.RunStarted(), *_begin(NODES[0])]
     if state.outline.held:
         return decide.resume(state)
@@ -256,7 +256,7 @@ class Guest(Process):
             if due.wait.kind == "signal" or self.rng.random() < 0.5:
                 await self.ledger.deliver(due.run, [e.SignalReceived(signal=SIGNAL, name=SIGNAL, by="guest")])
                 self.sent += 1
-        except Gone:
+        except RunGone:
             self.late += 1
 
 

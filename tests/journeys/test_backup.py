@@ -14,7 +14,7 @@ from pathlib import Path
 
 from msgspec import Raw
 
-from outlast.client import Query
+from outlast.client import RunFilter
 from outlast.compose import open_desk
 from outlast.history import events as e
 from outlast.history.ids import RunId
@@ -61,7 +61,7 @@ async def _values(path: Path) -> int:
     found = 0
     store = SqliteStore(path, readonly=True)
     async with open_desk(str(path), readonly=True) as desk:
-        async for listed in desk.all(Query()):
+        async for listed in desk.all(RunFilter()):
             async for entry in desk.events(listed.summary.run):
                 if isinstance(entry.event, e.RunCreated):
                     value = await fetched(entry.event.params, store.blobs)

@@ -31,7 +31,7 @@ from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.history.record import Kind, Record
 from outlast.ledger.verification import verify
-from outlast.store import Query
+from outlast.store import RunFilter
 from outlast.stores.sqlite import SqliteStore
 
 NODES = 5
@@ -51,7 +51,7 @@ async def chore(run: int, place: int) -> str:
     """A little work with an effect outside: one line, which says whose attempt it was."""
     notes = os.open(os.environ["CHORE_NOTES"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     try:
-        os.write(notes, f"{ol.token()} {ol.attempt()} {os.getpid()}\n".encode())
+        os.write(notes, f"{ol.idempotency_key()} {ol.context().attempt} {os.getpid()}\n".encode())
     finally:
         os.close(notes)
     await asyncio.sleep((run * 7 + place * 3) % 10 / 1000)
@@ -72,7 +72,7 @@ async def main(role: str, path: str, runs: int) -> None:
         if role != "sleeper":
             gate.set()
         if role == "worker":
-            while len((await engine.list(Query(statuses=(ol.Status.COMPLETED,), limit=runs))).items) < runs:
+            while len((await engine.list(RunFilter(statuses=(ol.RunStatus.COMPLETED,), limit=runs))).items) < runs:
                 await asyncio.sleep(0.02)
         else:
             handles = await asyncio.gather(*(engine.start(_named(number), number) for number in range(runs)))
@@ -145,7 +145,7 @@ async def _until_made(folder: Path, count: int) -> None:
 async def logs(folder: Path, *, proved: bool = True) -> dict[RunId, list[Record]]:
     store = SqliteStore(folder / "runs.db")
     found: dict[RunId, list[Record]] = {}
-    page = await store.search(Query(limit=10_000))
+    page = await store.search(RunFilter(limit=10_000))
     for listed in page.items:
         run = listed.summary.run
         found[run] = await store.read(run)

@@ -22,8 +22,8 @@ from outlast.history.ids import RunId
 from outlast.history.record import Kind, Record, entries
 from outlast.ledger import Ledger
 from outlast.ledger.verification import verify
-from outlast.lifecycle.status import Status
-from outlast.store import Query, Store
+from outlast.lifecycle.status import RunStatus
+from outlast.store import RunFilter, Store
 from support import commands
 
 WORKERS, NODES = 4, 4
@@ -38,7 +38,7 @@ import outlast as ol
 async def fleet_step(place: int) -> int:
     await asyncio.sleep(0.02)
     notes = os.open("notes", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-    os.write(notes, f"{ol.token()} {ol.attempt()}\\n".encode())
+    os.write(notes, f"{ol.idempotency_key()} {ol.context().attempt}\\n".encode())
     os.close(notes)
     return place
 
@@ -167,7 +167,7 @@ async def soak(folder: Path, address: str, count: int, claim: float) -> None:
 async def completed(store: Store, count: int) -> int:
     done, after = 0, ""
     while True:
-        page = await store.search(Query(statuses=(Status.COMPLETED,), after=after, limit=1000))
+        page = await store.search(RunFilter(statuses=(RunStatus.COMPLETED,), after=after, limit=1000))
         done, after = done + len(page.items), page.next
         if not after:
             return done

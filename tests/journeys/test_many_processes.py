@@ -28,8 +28,8 @@ from outlast.history.ids import RunId
 from outlast.history.record import Kind, Record, entries
 from outlast.ledger import Ledger
 from outlast.lifecycle.invariants import violations
-from outlast.lifecycle.status import Status
-from outlast.store import Query, Store
+from outlast.lifecycle.status import RunStatus
+from outlast.store import RunFilter, Store
 
 CREW = Path(__file__).with_name("crew.py")
 TTL = 0.8
@@ -253,7 +253,7 @@ async def _create(ledger: Ledger, first: int, count: int) -> list[RunId]:
 
 
 async def _completed(store: Store, count: int) -> int:
-    return len((await store.search(Query(statuses=(Status.COMPLETED,), limit=count + 1))).items)
+    return len((await store.search(RunFilter(statuses=(RunStatus.COMPLETED,), limit=count + 1))).items)
 
 
 async def _race(path: Path | str, plan: Plan) -> None:

@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import pytest
 
 import outlast as ol
-from outlast.client import Client
+from outlast.client import Engine
 from outlast.errors import StoreError
 from outlast.history.ids import RunId
 from outlast.ledger.verification import verify
@@ -51,7 +51,7 @@ async def restart_story(run: str) -> int:
 class Load:
     """Starts runs, one after the other, for as long as it is asked to; knows which of them were acknowledged."""
 
-    def __init__(self, engine: Client, name: str) -> None:
+    def __init__(self, engine: Engine, name: str) -> None:
         self._engine = engine
         self._name = name
         self.acknowledged: list[RunId] = []
@@ -71,7 +71,7 @@ class Load:
 
 
 @asynccontextmanager
-async def worker(url: str) -> AsyncIterator[Client]:
+async def worker(url: str) -> AsyncIterator[Engine]:
     store = PostgresStore(url)
     try:
         async with engine_over(store, claim=5.0) as engine:
@@ -80,7 +80,7 @@ async def worker(url: str) -> AsyncIterator[Client]:
         await store.close()
 
 
-async def results(engine: Client, runs: list[RunId]) -> list[int]:
+async def results(engine: Engine, runs: list[RunId]) -> list[int]:
     """Who waits for a result may be told that the store is away, and asks again."""
 
     async def result(run: RunId) -> int:

@@ -17,14 +17,14 @@ from typing import Any
 
 import pytest
 
-from outlast.client import Client
+from outlast.client import Engine
 from outlast.compose import open_store
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger import Ledger
 from outlast.ledger.verification import verify
-from outlast.lifecycle.status import Status
-from outlast.store import Query
+from outlast.lifecycle.status import RunStatus
+from outlast.store import RunFilter
 from support import commands
 
 PATIENCE = 60
@@ -40,7 +40,7 @@ def mark(text):
 
 @ol.node
 async def step(number: int) -> int:
-    mark(f"{ol.token()}")
+    mark(f"{ol.idempotency_key()}")
     await asyncio.sleep(0.005)
     return number
 
@@ -158,11 +158,11 @@ class Fleet:
 
         asyncio.run(started())
 
-    def ask(self, act: Callable[[Client], Any]) -> Any:
+    def ask(self, act: Callable[[Engine], Any]) -> Any:
         async def asked() -> Any:
             store = open_store(self.store)
             ledger = Ledger(store)
-            desk = Client(ledger)
+            desk = Engine(ledger)
             try:
                 return await act(desk)
             finally:
@@ -173,30 +173,30 @@ class Fleet:
         return asyncio.run(asked())
 
     def is_completed(self, *runs: str) -> bool:
-        async def look(desk: Client) -> bool:
+        async def look(desk: Engine) -> bool:
             found = [(await desk.get(RunId(run))).status for run in runs]
-            return all(status is Status.COMPLETED for status in found)
+            return all(status is RunStatus.COMPLETED for status in found)
 
         return bool(self.ask(look))
 
     def must_be_sound(self, *runs: str) -> None:
-        async def look(desk: Client) -> None:
+        async def look(desk: Engine) -> None:
             for run in runs:
                 proof = await verify(desk._store, RunId(run))
                 assert proof.is_sound, proof.violations
 
         self.ask(look)
 
-    def stands(self, run: str) -> tuple[bool, bool, Status]:
+    def stands(self, run: str) -> tuple[bool, bool, RunStatus]:
         """Whether it is ready, whether somebody holds it, and its status."""
 
-        async def look(desk: Client) -> tuple[bool, bool, Status]:
+        async def look(desk: Engine) -> tuple[bool, bool, RunStatus]:
             head = await desk._store.head(RunId(run))
             assert head is not None
             held = await desk._store.holding(RunId(run))
             return head.ready, held is not None, (await desk.get(RunId(run))).status
 
-        found: tuple[bool, bool, Status] = self.ask(look)
+        found: tuple[bool, bool, RunStatus] = self.ask(look)
         return found
 
 
@@ -234,7 +234,7 @@ def test_what_a_killed_worker_held_goes_on_within_a_claim_and_a_drained_one_give
             told = time.monotonic()
             assert second.wait(PATIENCE) == 0
             assert time.monotonic() - told < 6
-    assert fleet.stands("held") == (True, False, Status.RUNNING)
+    assert fleet.stands("held") == (True, False, RunStatus.RUNNING)
     (fleet.folder / "open").touch()
     names = [f"chore-{number}" for number in range(10)]
     fleet.start("chores", *names, params='{"count": 3}')
@@ -258,8 +258,8 @@ def test_a_draining_worker_lets_nodes_end_and_begins_no_others(local: Fleet) -> 
         (local.folder / "open").touch()
         assert worker.wait(PATIENCE) == 0
     assert local.notes() == ["at one", "through one"], "the next node and the next run were left to others"
-    assert local.stands("one") == (True, False, Status.RUNNING)
-    assert local.stands("new") == (True, False, Status.CREATED)
+    assert local.stands("one") == (True, False, RunStatus.RUNNING)
+    assert local.stands("new") == (True, False, RunStatus.CREATED)
     with local.worker():
         local.until(lambda: local.is_completed("one", "new"))
     assert local.notes().count("at one") == 1, "it had completed"
@@ -315,7 +315,7 @@ def test_a_worker_takes_only_what_its_code_knows(local: Fleet) -> None:
     with local.worker():
         local.until(lambda: local.is_completed("known"))
         time.sleep(1.2)
-        assert local.stands("unknown") == (True, False, Status.CREATED)
+        assert local.stands("unknown") == (True, False, RunStatus.CREATED)
         with local.worker(app="others"):
             local.until(lambda: local.is_completed("unknown"))
 
@@ -326,8 +326,8 @@ def test_thousands_of_runs_of_one_workflow_do_not_keep_another_waiting(local: Fl
     with local.worker("--concurrency", "4"):
         local.until(lambda: local.is_completed("zzz-1", "zzz-2"))
 
-        async def done(desk: Client) -> int:
-            return len((await desk._store.search(Query(statuses=(Status.COMPLETED,), limit=5002))).items)
+        async def done(desk: Engine) -> int:
+            return len((await desk._store.search(RunFilter(statuses=(RunStatus.COMPLETED,), limit=5002))).items)
 
         assert local.ask(done) < 1000
 

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 from msgspec import Raw
 
-from outlast.errors import AlreadyExists, BadInput, Fenced, Gone, Illegal, NotFound, Overtaken
+from outlast.errors import AlreadyExists, Fenced, Illegal, InvalidInput, NotFound, Overtaken, RunGone
 from outlast.history import events as e
 from outlast.history.ids import RunId, WorkerId
 from outlast.ledger import Ledger, Pen
 from outlast.lifecycle import decide
 from outlast.lifecycle.branch_plan import Turn
 from outlast.lifecycle.invariants import violations
-from outlast.lifecycle.status import Status
-from outlast.store import Query, Store
+from outlast.lifecycle.status import RunStatus
+from outlast.store import RunFilter, Store
 from outlast.stores.memory import Memory, MemoryStore
 from outlast.stores.sqlite import SqliteStore
 from outlast.testing.faults import hide_locks
@@ -139,7 +139,7 @@ def test_a_request_makes_the_owner_decide_again(play: Play) -> None:
             await pen.append([e.NodeCompleted(node="a")])
         assert decide.next_request(pen.state) == e.PauseRequested(by="someone")
         await pen.append([e.NodeCompleted(node="a"), *decide.pause(pen.state)])
-        assert (await desk.store.summary(RUN)).status is Status.PAUSED
+        assert (await desk.store.summary(RUN)).status is RunStatus.PAUSED
 
     play(scene)
 
@@ -167,7 +167,7 @@ def test_nobody_is_answered_twice(play: Play) -> None:
             return_exceptions=True,
         )
         assert sum(isinstance(result, int) for result in results) == 1
-        assert all(isinstance(result, int | Gone) for result in results)
+        assert all(isinstance(result, int | RunGone) for result in results)
 
     play(scene)
 
@@ -177,9 +177,9 @@ def test_an_answer_to_a_dead_branch_is_refused(play: Play) -> None:
         pen = await desk.owner()
         await pen.append([e.InteractionRequested(interaction="q")])
         await pen.turn(Turn(cutoff=4))
-        with pytest.raises(Gone):
+        with pytest.raises(RunGone):
             await desk.theirs.deliver(RUN, [answer()])
-        with pytest.raises(Gone, match="branch 0"):
+        with pytest.raises(RunGone, match="branch 0"):
             await desk.theirs.deliver(RUN, [e.SignalReceived(signal="s", name="go")], branch=0)
         await desk.theirs.deliver(RUN, [e.SignalReceived(signal="s", name="go")], branch=1)
 
@@ -193,9 +193,9 @@ def test_a_run_that_is_over_takes_receipts_and_nothing_else(play: Play) -> None:
         await pen.append([e.NodeCompleted(node="a"), e.RunCompleted()], release=True)
         await desk.theirs.deliver(RUN, [e.OutboxSent(message="m")])
         await desk.theirs.deliver(RUN, [e.ChildEnded(child="c")])
-        with pytest.raises(Gone):
+        with pytest.raises(RunGone):
             await desk.theirs.deliver(RUN, [e.OutboxSent(message="m")])
-        with pytest.raises(Gone, match="over"):
+        with pytest.raises(RunGone, match="over"):
             await desk.theirs.deliver(RUN, [e.SignalReceived(signal="s", name="go")])
         assert not (await desk.store.head(RUN)).ready
         assert await desk.store.holding(RUN) is None
@@ -278,13 +278,13 @@ def test_a_run_id_is_used_once(play: Play) -> None:
 def test_a_run_created_by_a_guest_is_started_by_whichever_worker_comes_first(play: Play) -> None:
     async def scene(desk: Desk) -> None:
         await desk.theirs.create_ready(RUN, e.RunCreated(workflow="w"))
-        assert (await desk.store.summary(RUN)).status is Status.CREATED
+        assert (await desk.store.summary(RUN)).status is RunStatus.CREATED
         await desk.store.enrol(WORKER, 30)
         assert await desk.store.claim(WORKER, workflows=["other"]) == []
         (claim,) = await desk.store.claim(WORKER, workflows=["w"])
         pen = await desk.mine.take_over(claim)
         await pen.append([e.RunStarted()])
-        assert (await desk.store.search(Query(statuses=(Status.RUNNING,)))).items[0].summary.run == RUN
+        assert (await desk.store.search(RunFilter(statuses=(RunStatus.RUNNING,)))).items[0].summary.run == RUN
 
     play(scene)
 
@@ -293,9 +293,9 @@ def test_a_guest_may_not_tell_the_owners_story(play: Play) -> None:
     async def scene(desk: Desk) -> None:
         await desk.owner()
         for event in (e.NodeCompleted(node="a"), e.RunCompleted(), e.RunStarted()):
-            with pytest.raises(BadInput):
+            with pytest.raises(InvalidInput):
                 await desk.theirs.deliver(RUN, [event])
-        with pytest.raises(BadInput):
+        with pytest.raises(InvalidInput):
             await desk.theirs.deliver(RUN, [])
         with pytest.raises(NotFound):
             await desk.theirs.deliver(RunId("nobody"), [e.CancelRequested()])

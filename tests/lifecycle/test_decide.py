@@ -8,12 +8,12 @@ import pytest
 from msgspec import Raw
 
 from outlast.definition.retry import NEVER, Retry
-from outlast.errors import Refused
+from outlast.errors import NotAllowed
 from outlast.history import events as e
 from outlast.lifecycle import branch_plan, decide
 from outlast.lifecycle.branch_plan import Turn
 from outlast.lifecycle.state import NodeStatus, State
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 from support.histories import History
 
 SOON = e.Failure("Timeout", "too slow", category="timeout")
@@ -99,7 +99,7 @@ def test_a_takeover_holds_an_interrupted_run_if_either_says_so(
     events = decide.take_over(history.state, 2, "w2", cause="expired", hold=hold)
     history.write(events)
     assert kinds(events) == ["RunTakenOver", "RunFailed"]
-    assert history.state.status is Status.FAILED
+    assert history.state.status is RunStatus.FAILED
     assert history.state.outline.held
     assert history.state.outline.recoverable
     assert history.state.outline.reason == decide.RESTARTED
@@ -115,7 +115,7 @@ def test_the_fourth_crash_is_tried_again_and_the_fifth_holds_and_names_the_node(
     assert kinds(decide.take_over(fourth.state, 2, "w2", cause="expired")) == ["RunTakenOver", *["NodeScheduled"] * 2]
     fifth = going(*crashed(4), *started("other"))
     fifth.write(decide.take_over(fifth.state, 2, "w2", cause="expired"))
-    assert fifth.state.status is Status.FAILED
+    assert fifth.state.status is RunStatus.FAILED
     assert fifth.state.outline.held
     assert fifth.state.outline.reason.startswith("node a was interrupted 5 times, the last time because the claim")
 
@@ -139,13 +139,13 @@ def test_a_run_that_waits_for_a_person_stays_waiting_whoever_takes_it_over() -> 
     """Restart: the question is in the log and nothing was interrupted, so there is nothing to hold."""
     history = going(e.InteractionRequested(interaction="q"), on_restart="hold")
     history.write(decide.take_over(history.state, 2, "w2", cause="expired", hold=True))
-    assert history.state.status is Status.WAITING
+    assert history.state.status is RunStatus.WAITING
 
 
 def test_a_takeover_in_the_middle_of_undoing_goes_on_undoing() -> None:
     history = going(*started("a"), e.NodeCompleted(node="a"), e.CompensationStarted(node="a"), *started("b"))
     history.write(decide.take_over(history.state, 2, "w2", cause="expired"))
-    assert history.state.status is Status.COMPENSATING
+    assert history.state.status is RunStatus.COMPENSATING
     assert _attempt(history, "b") == 2
 
 
@@ -154,19 +154,19 @@ def test_a_takeover_in_the_middle_of_undoing_goes_on_undoing() -> None:
 
 def test_a_failure_that_passes_is_tried_again_when_the_policy_says() -> None:
     history = going(*started("a"))
-    retry = Retry(attempts=3, delay=2.0, jitter=0.0)
+    retry = Retry(max_attempts=3, delay=2.0, jitter=0.0)
     events = decide.fail_node(history.state, "a", SOON, retry, now=1_000_000, ms=5.0)
     assert events == [e.NodeFailed(node="a", error=SOON, ms=5.0, retry_at=3_000_000)]
     history.write(events)
-    assert history.state.status is Status.WAITING
+    assert history.state.status is RunStatus.WAITING
     history.write(decide.retry_node(history.state, "a"))
-    assert history.state.status is Status.RUNNING
+    assert history.state.status is RunStatus.RUNNING
     assert _attempt(history, "a") == 2
 
 
 def test_the_last_attempt_that_fails_is_final() -> None:
     history = going(*started("a"))
-    retry = Retry(attempts=2, delay=2.0, jitter=0.0)
+    retry = Retry(max_attempts=2, delay=2.0, jitter=0.0)
     history.write(decide.fail_node(history.state, "a", SOON, retry, now=0))
     history.write([*decide.retry_node(history.state, "a"), e.NodeStarted(node="a", attempt=2)])
     assert decide.fail_node(history.state, "a", SOON, retry, now=0) == [e.NodeFailed(node="a", attempt=2, error=SOON)]
@@ -174,14 +174,14 @@ def test_the_last_attempt_that_fails_is_final() -> None:
 
 def test_crashes_do_not_use_up_retries() -> None:
     history = going(*crashed(3))
-    (failed,) = decide.fail_node(history.state, "a", SOON, Retry(attempts=2, jitter=0.0), now=0)
+    (failed,) = decide.fail_node(history.state, "a", SOON, Retry(max_attempts=2, jitter=0.0), now=0)
     assert isinstance(failed, e.NodeFailed)
     assert (failed.attempt, failed.retry_at) == (4, 1_000_000)
 
 
 def test_a_permanent_failure_is_final_at_once() -> None:
     state = going(*started("a")).state
-    assert decide.fail_node(state, "a", NO, Retry(attempts=9), now=0) == [e.NodeFailed(node="a", error=NO)]
+    assert decide.fail_node(state, "a", NO, Retry(max_attempts=9), now=0) == [e.NodeFailed(node="a", error=NO)]
 
 
 def test_without_a_policy_every_failure_is_final() -> None:
@@ -210,15 +210,15 @@ def test_a_failed_node_is_done_again_from_scratch() -> None:
     ],
 )
 def test_only_a_failed_node_is_retried_on_its_branch(events: list[e.AnyEvent], status: str) -> None:
-    with pytest.raises(Refused, match=f"node a is {status}"):
+    with pytest.raises(NotAllowed, match=f"node a is {status}"):
         decide.retry_node(going(*events).state, "a")
 
 
 def test_a_node_that_is_not_there_is_neither_failed_nor_retried() -> None:
     state = going().state
-    with pytest.raises(Refused, match="node a is not part of this run"):
+    with pytest.raises(NotAllowed, match="node a is not part of this run"):
         decide.retry_node(state, "a")
-    with pytest.raises(Refused, match="node a is not part of this run"):
+    with pytest.raises(NotAllowed, match="node a is not part of this run"):
         decide.fail_node(state, "a", SOON, NEVER, now=0)
 
 
@@ -239,14 +239,14 @@ OPEN: list[e.AnyEvent] = [
 @pytest.mark.parametrize(
     ("ending", "status"),
     [
-        (e.RunCompleted(), Status.COMPLETED),
-        (e.RunFailed(error=NO), Status.FAILED),
-        (e.RunCancelled(), Status.CANCELLED),
-        (e.RunContinued(successor="next"), Status.COMPLETED),
+        (e.RunCompleted(), RunStatus.COMPLETED),
+        (e.RunFailed(error=NO), RunStatus.FAILED),
+        (e.RunCancelled(), RunStatus.CANCELLED),
+        (e.RunContinued(successor="next"), RunStatus.COMPLETED),
     ],
     ids=["completed", "failed", "cancelled", "continued"],
 )
-def test_an_ending_closes_everything_that_is_open(ending: decide.Ending, status: Status) -> None:
+def test_an_ending_closes_everything_that_is_open(ending: decide.Ending, status: RunStatus) -> None:
     history = going(*OPEN)
     history.write(decide.end(history.state, ending, "over"))
     state = history.state
@@ -275,7 +275,7 @@ def test_an_ending_says_what_became_of_each_node_and_wait_before_it_ends() -> No
 def test_a_run_that_is_paused_or_held_can_still_be_cancelled_as_it_stands(stop: e.AnyEvent) -> None:
     history = going(*OPEN, stop)
     history.write(decide.end(history.state, e.RunCancelled()))
-    assert history.state.status is Status.CANCELLED
+    assert history.state.status is RunStatus.CANCELLED
 
 
 def test_a_run_with_nothing_open_just_ends() -> None:
@@ -292,7 +292,7 @@ def test_a_run_with_nothing_open_just_ends() -> None:
 )
 def test_a_run_that_is_not_over_can_be_paused(history: History) -> None:
     history.write(decide.pause(history.state, "lunch"))
-    assert history.state.status is Status.PAUSED
+    assert history.state.status is RunStatus.PAUSED
     assert history.state.outline.reason == "lunch"
 
 
@@ -306,7 +306,7 @@ def test_a_run_that_is_not_over_can_be_paused(history: History) -> None:
     ],
 )
 def test_a_run_that_stands_still_cannot_be_paused(state: State, status: str) -> None:
-    with pytest.raises(Refused, match=f"a run that is {status} cannot be paused"):
+    with pytest.raises(NotAllowed, match=f"a run that is {status} cannot be paused"):
         decide.pause(state)
 
 
@@ -319,7 +319,7 @@ def test_a_resume_does_again_what_was_in_flight_and_keeps_what_was_asked(stop: e
         e.NodeScheduled(node="started", attempt=2, cause="pause"),
     ]
     history.write(events)
-    assert history.state.status is Status.RUNNING
+    assert history.state.status is RunStatus.RUNNING
     assert history.state.outline.reason == ""
     assert history.state.waits.get("interaction:q") is not None
 
@@ -327,12 +327,12 @@ def test_a_resume_does_again_what_was_in_flight_and_keeps_what_was_asked(stop: e
 def test_a_recoverable_failure_is_resumed_on_its_branch() -> None:
     history = going(e.RunFailed(error=NO, recoverable=True))
     history.write(decide.resume(history.state))
-    assert history.state.status is Status.RUNNING
+    assert history.state.status is RunStatus.RUNNING
     assert not history.state.outline.recoverable
 
 
 def test_a_run_that_failed_for_good_is_not_resumed() -> None:
-    with pytest.raises(Refused, match="failed for good"):
+    with pytest.raises(NotAllowed, match="failed for good"):
         decide.resume(going(e.RunFailed(error=NO)).state)
 
 
@@ -347,7 +347,7 @@ def test_a_run_that_failed_for_good_is_not_resumed() -> None:
     ],
 )
 def test_a_run_that_did_not_stop_is_not_resumed(state: State, status: str) -> None:
-    with pytest.raises(Refused, match=f"a run that is {status} cannot be resumed"):
+    with pytest.raises(NotAllowed, match=f"a run that is {status} cannot be resumed"):
         decide.resume(state)
 
 
@@ -372,7 +372,7 @@ def test_a_branch_names_the_branch_that_holds_its_cutoff_and_where_both_neighbou
 @pytest.mark.parametrize("cutoff", [-1, 1, 3])
 def test_a_branch_is_cut_where_its_lineage_ends(cutoff: int) -> None:
     history = going()
-    with pytest.raises(Refused, match=f"event {cutoff} is not where the lineage"):
+    with pytest.raises(NotAllowed, match=f"event {cutoff} is not where the lineage"):
         decide.open_branch(history.state, history.state_at(2), history.branches.values(), Turn(cutoff=cutoff))
 
 

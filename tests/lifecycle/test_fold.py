@@ -15,7 +15,7 @@ from outlast.lifecycle.draft import Draft
 from outlast.lifecycle.fold import apply
 from outlast.lifecycle.invariants import violations
 from outlast.lifecycle.state import NodeStatus, State
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 from outlast.lifecycle.summary import is_changed, summarise
 from support.histories import History
 
@@ -104,7 +104,7 @@ def test_a_branch_does_not_open_a_request_again_that_was_obeyed_on_the_branch_it
     history = told(PAUSE, e.RunPaused(), e.RunStarted(resumed=True))
     history.write(history.cut(3))
     assert history.state.outline.requests == ()
-    assert history.state.status is Status.RUNNING
+    assert history.state.status is RunStatus.RUNNING
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_done_nodes_are_counted_once_and_open_ones_while_they_are_open() -> None
 def test_a_node_that_waits_for_its_retry_is_not_open_and_the_wait_is_a_timer() -> None:
     waiting = state(e.NodeScheduled(node="a"), e.NodeStarted(node="a"), e.NodeFailed(node="a", error=NO, retry_at=9))
     assert waiting.outline.open_nodes == 0
-    assert waiting.status is Status.WAITING
+    assert waiting.status is RunStatus.WAITING
     wait = waiting.waits.get("timer:retry:a")
     assert wait is not None
     assert (wait.due, wait.text) == (9, "no")

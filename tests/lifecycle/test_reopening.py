@@ -12,7 +12,7 @@ from outlast.history.ids import RunId, WorkerId
 from outlast.ledger import Ledger
 from outlast.lifecycle import decide
 from outlast.lifecycle.state import NodeStatus
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 from outlast.stores.memory import MemoryStore
 from support.histories import History
 
@@ -44,14 +44,14 @@ def test_a_child_is_waited_for_again_when_the_run_resumes() -> None:
     history = going(e.ChildStarted(child="c"), e.ChildStarted(child="free", detached=True), FAILED)
     assert [wait.id for wait in history.state.loose.values()] == ["free", "c"]
     resumed(history)
-    assert history.state.status is Status.WAITING
+    assert history.state.status is RunStatus.WAITING
     assert [wait.id for wait in history.state.waits.values()] == ["c"]
     assert [wait.id for wait in history.state.loose.values()] == ["free"]
 
 
 def test_a_question_that_ended_with_the_run_cannot_be_answered_afterwards() -> None:
     history = resumed(going(e.InteractionRequested(interaction="q"), FAILED))
-    assert history.state.status is Status.RUNNING
+    assert history.state.status is RunStatus.RUNNING
     with pytest.raises(Illegal, match="V7"):
         history.write([e.InteractionAnswered(interaction="q")])
 
@@ -59,7 +59,7 @@ def test_a_question_that_ended_with_the_run_cannot_be_answered_afterwards() -> N
 def test_a_run_that_was_undoing_goes_on_undoing_after_a_pause() -> None:
     done = [e.NodeScheduled(node="a"), e.NodeStarted(node="a"), e.NodeCompleted(node="a")]
     history = resumed(going(*done, e.CompensationStarted(node="a"), e.RunPaused()))
-    assert history.state.status is Status.COMPENSATING
+    assert history.state.status is RunStatus.COMPENSATING
 
 
 def test_crashes_are_counted_anew_once_a_person_has_resumed_the_run() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 from outlast.history import events as e
-from outlast.lifecycle.status import ALIASES, TERMINAL, UNFINISHED, Status, parse_status
+from outlast.lifecycle.status import ALIASES, TERMINAL, UNFINISHED, RunStatus, parse_status
 from outlast.lifecycle.summary import SHOWN_WAITS, summarise
 from support.histories import History
 
@@ -16,41 +16,41 @@ NO = e.Failure("Error", "no")
 @pytest.mark.parametrize(
     ("name", "status"),
     [
-        ("pending", Status.CREATED),
-        ("initializing", Status.CREATED),
-        ("planning", Status.CREATED),
-        ("processing", Status.RUNNING),
-        ("in_progress", Status.RUNNING),
-        ("executing", Status.RUNNING),
-        ("synthesizing", Status.RUNNING),
-        ("awaiting_input", Status.WAITING),
-        ("blocked", Status.WAITING),
-        ("waiting_signal", Status.WAITING),
-        ("error", Status.FAILED),
+        ("pending", RunStatus.CREATED),
+        ("initializing", RunStatus.CREATED),
+        ("planning", RunStatus.CREATED),
+        ("processing", RunStatus.RUNNING),
+        ("in_progress", RunStatus.RUNNING),
+        ("executing", RunStatus.RUNNING),
+        ("synthesizing", RunStatus.RUNNING),
+        ("awaiting_input", RunStatus.WAITING),
+        ("blocked", RunStatus.WAITING),
+        ("waiting_signal", RunStatus.WAITING),
+        ("error", RunStatus.FAILED),
     ],
 )
-def test_an_alias_names_its_status(name: str, status: Status) -> None:
+def test_an_alias_names_its_status(name: str, status: RunStatus) -> None:
     assert parse_status(name) is status
 
 
 def test_no_alias_hides_a_status() -> None:
-    assert not set(ALIASES) & {str(status) for status in Status}
+    assert not set(ALIASES) & {str(status) for status in RunStatus}
 
 
-@pytest.mark.parametrize("status", Status)
-def test_every_status_is_known_by_its_own_name_in_any_case(status: Status) -> None:
+@pytest.mark.parametrize("status", RunStatus)
+def test_every_status_is_known_by_its_own_name_in_any_case(status: RunStatus) -> None:
     assert parse_status(f"  {status.upper()} ") is status
 
 
 def test_a_name_that_is_no_status_is_refused_with_those_there_are() -> None:
-    with pytest.raises(BadInput, match=r"'done' is not a status; there are: created, running, .*cancelled"):
+    with pytest.raises(InvalidInput, match=r"'done' is not a status; there are: created, running, .*cancelled"):
         parse_status("done")
 
 
 def test_a_status_is_either_terminal_or_unfinished() -> None:
-    assert set(Status) == TERMINAL | UNFINISHED
+    assert set(RunStatus) == TERMINAL | UNFINISHED
     assert not TERMINAL & UNFINISHED
-    assert {Status.COMPLETED, Status.FAILED, Status.CANCELLED} == TERMINAL
+    assert {RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED} == TERMINAL
 
 
 def told(*events: e.AnyEvent) -> History:
@@ -71,9 +71,9 @@ def told(*events: e.AnyEvent) -> History:
 )
 def test_a_run_with_nothing_in_flight_and_something_to_wait_for_is_waiting(event: e.AnyEvent) -> None:
     history = told(event)
-    assert history.state.status is Status.WAITING
+    assert history.state.status is RunStatus.WAITING
     history.write([e.NodeScheduled(node="a")])
-    assert history.state.status is Status.RUNNING
+    assert history.state.status is RunStatus.RUNNING
 
 
 @pytest.mark.parametrize(
@@ -87,13 +87,13 @@ def test_a_run_with_nothing_in_flight_and_something_to_wait_for_is_waiting(event
 )
 def test_a_loose_end_does_not_make_a_run_wait(event: e.AnyEvent) -> None:
     history = told(event)
-    assert history.state.status is Status.RUNNING
+    assert history.state.status is RunStatus.RUNNING
     assert len(history.state.loose) == 1
 
 
 def test_a_held_run_is_failed_but_not_closed() -> None:
     state = told(e.RunFailed(error=NO, held=True)).state
-    assert state.status is Status.FAILED
+    assert state.status is RunStatus.FAILED
     assert not state.is_closed
 
 

@@ -10,7 +10,7 @@ from outlast.errors import Illegal
 from outlast.history import events as e
 from outlast.lifecycle.fold import apply
 from outlast.lifecycle.state import State
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 from outlast.lifecycle.transitions import CONTROL, GUEST_DATA, RECEIPTS, TABLE, may_follow
 from support.histories import History
 
@@ -65,7 +65,7 @@ PLACES: dict[str, Callable[[bool], State]] = {
 
 def fitting(state: State, kind: type[e.Event]) -> e.AnyEvent:
     """An event of this type that talks of what is there."""
-    is_new = state.outline.base is Status.CREATED
+    is_new = state.outline.base is RunStatus.CREATED
     events: list[e.AnyEvent] = [
         e.RunCreated(workflow="flow"),
         e.RunStarted(resumed=not is_new),
@@ -162,7 +162,7 @@ def test_before_the_first_event_only_the_creation_may_come(kind: type[e.Event]) 
     state = State()
     if kind is e.RunCreated:
         apply(state, fitting(state, kind), 1, 0)
-        assert state.status is Status.CREATED
+        assert state.status is RunStatus.CREATED
     else:
         with pytest.raises(Illegal) as refusal:
             apply(state, fitting(state, kind), 1, 0)
@@ -196,13 +196,13 @@ def test_a_place_has_the_status_it_is_named_after(place: str) -> None:
 
 
 def test_the_table_has_a_row_for_every_status_and_a_place_for_every_event() -> None:
-    assert set(TABLE) == {None, *Status}
+    assert set(TABLE) == {None, *RunStatus}
     assert {kind for row in TABLE.values() for kind in row} == set(e.EVENT_TYPES.values())
 
 
 def test_waiting_allows_what_running_allows() -> None:
     """Waiting is running with nothing in flight: no event may tell them apart."""
-    assert TABLE[Status.WAITING] == TABLE[Status.RUNNING]
+    assert TABLE[RunStatus.WAITING] == TABLE[RunStatus.RUNNING]
 
 
 @pytest.mark.parametrize("place", PLACES)

@@ -13,17 +13,17 @@ import pytest
 
 import outlast as ol
 from outlast.address import place_of
-from outlast.client import Client
+from outlast.client import Engine
 from outlast.compose import open_both, open_store
-from outlast.errors import AlreadyExists, BadInput, Refused, StoreError
+from outlast.errors import AlreadyExists, InvalidInput, NotAllowed, StoreError
 from outlast.history.ids import RunId, WorkerId
 from outlast.ledger import Ledger
 from outlast.ledger.log_transfer import copy_log
 from outlast.ledger.verification import verify
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 from outlast.maintenance.transfer import Moved, copy_runs
 from outlast.settings import read_settings
-from outlast.store import Query
+from outlast.store import RunFilter
 from outlast.testing.engine import engine_over
 from outlast.testing.faults import Died, Fault, faulty
 
@@ -82,7 +82,7 @@ async def moved_parent(name: str) -> str:
 async def moved_long(name: str, rest: int) -> str:
     await moved_step(f"{name} {rest}")
     if rest:
-        await ol.continue_as(name, rest - 1)
+        await ol.continue_as_new(name, rest - 1)
     return await ol.ask("go on?", str)
 
 
@@ -94,8 +94,8 @@ async def moved_parent_of_long(name: str) -> str:
 # --- two stores
 
 
-async def waiting(desk: Client, run: RunId) -> None:
-    while (await desk.get(run)).status is not Status.WAITING:
+async def waiting(desk: Engine, run: RunId) -> None:
+    while (await desk.get(run)).status is not RunStatus.WAITING:
         await asyncio.sleep(0.01)
 
 
@@ -108,7 +108,7 @@ async def copied(here: str, there: str, *runs: str, force: bool = False) -> list
 
 
 @asynccontextmanager
-async def at_work(address: str) -> AsyncIterator[Client]:
+async def at_work(address: str) -> AsyncIterator[Engine]:
     store = open_store(address)
     try:
         async with engine_over(store) as engine:
@@ -142,7 +142,7 @@ async def half_way(address: str, run: str = "story") -> None:
         await waiting(engine, RunId(run))
 
 
-async def answered(engine: Client, run: str) -> str:
+async def answered(engine: Engine, run: str) -> str:
     """Answer what a run asks, as soon as it does, and wait for its end."""
     while not await engine.questions(RunId(run)):
         await asyncio.sleep(0.01)
@@ -175,7 +175,7 @@ def test_a_run_goes_on_in_another_store_from_where_it_was(sqlite: str, other: st
         async with at_work(other) as engine:
             assert await answered(engine, "story") == f"story first, yes, story last, {len(LARGE)}"
         async with at_work(sqlite) as engine:
-            assert (await engine.get(RunId("story"))).status is Status.PAUSED
+            assert (await engine.get(RunId("story"))).status is RunStatus.PAUSED
         await must_be_sound(sqlite, "story")
         await must_be_sound(other, "story")
         assert done == {"large": 1, "story first": 1, "story last": 1}
@@ -216,7 +216,7 @@ def test_all_runs_arrive_as_they_were(sqlite: str, other: str) -> None:
             await engine.jump(RunId("branched"), "moved_step", by="a person")
             await waiting(engine, RunId("branched"))
         store = open_store(sqlite)
-        desk = Client(Ledger(store))
+        desk = Engine(Ledger(store))
         await desk.pause(RunId("paused"), reason="for lunch")
         await desk.start(moved_quick.options(id="created"), "created")
         await desk.leave()
@@ -235,8 +235,8 @@ def test_all_runs_arrive_as_they_were(sqlite: str, other: str) -> None:
             assert await engine.result(RunId("created")) == "created"
             assert await engine.result(RunId("completed")) == "completed"
             paused = await engine.get(RunId("paused"))
-            assert (paused.status, paused.reason) == (Status.PAUSED, "for lunch")
-            assert (await engine.get(RunId("failed"))).status is Status.FAILED
+            assert (paused.status, paused.reason) == (RunStatus.PAUSED, "for lunch")
+            assert (await engine.get(RunId("failed"))).status is RunStatus.FAILED
             assert await answered(engine, "branched")
             assert await answered(engine, "waiting")
         again = await copied(sqlite, other)
@@ -246,7 +246,7 @@ def test_all_runs_arrive_as_they_were(sqlite: str, other: str) -> None:
     asyncio.run(asyncio.wait_for(journey(), 60))
 
 
-async def started(engine: Client, workflow: ol.Workflow, run: str) -> RunId:  # type: ignore[type-arg]
+async def started(engine: Engine, workflow: ol.Workflow, run: str) -> RunId:  # type: ignore[type-arg]
     arguments = () if workflow is moved_failing else (run,)
     await engine.start(workflow.options(id=run), *arguments)
     return RunId(run)
@@ -257,7 +257,7 @@ def test_a_parent_brings_the_children_it_waits_for(sqlite: str, other: str) -> N
         async with at_work(sqlite) as engine:
             await engine.start(moved_parent.options(id="parent"), "child")
             (child,) = await asking(sqlite, 1)
-        with pytest.raises(Refused, match="awaited by its parent: copy run parent"):
+        with pytest.raises(NotAllowed, match="awaited by its parent: copy run parent"):
             await copied(sqlite, other, child)
         assert [each.run for each in await copied(sqlite, other, "parent")] == [child, "parent"]
         async with at_work(other) as engine:
@@ -318,9 +318,9 @@ def test_a_parent_brings_what_its_children_go_on_as(sqlite: str, tmp_path: Path,
         async with at_work(sqlite) as engine:
             await engine.start(moved_parent_of_long.options(id="parent"), "a")
             (newest,) = await asking(sqlite, 1)
-            runs = [each.summary.run async for each in engine.all(Query())]
+            runs = [each.summary.run async for each in engine.all(RunFilter())]
         for child in set(runs) - {"parent"}:
-            with pytest.raises(Refused, match="awaited by its parent: copy run parent"):
+            with pytest.raises(NotAllowed, match="awaited by its parent: copy run parent"):
                 await copied(sqlite, other, child)
         moved = await copied(sqlite, other, *which)
         assert {each.run for each in moved} == set(runs)
@@ -342,7 +342,7 @@ def test_a_live_worker_is_asked_to_pause_first(sqlite: str, tmp_path: Path) -> N
             await engine.start(moved_story.options(id="story"), "story")
             await waiting(engine, RunId("story"))
             assert [each.how for each in await copied(sqlite, other)] == ["going on"]
-            assert (await engine.get(RunId("story"))).status is Status.PAUSED
+            assert (await engine.get(RunId("story"))).status is RunStatus.PAUSED
         async with at_work(other) as engine:
             assert (await answered(engine, "story")).startswith("story first, yes")
         assert set(done.values()) == {1}
@@ -363,7 +363,7 @@ def test_what_has_gone_on_elsewhere_is_not_set_going_again(sqlite: str, tmp_path
         await copied(second, third)
         assert [each.how for each in await copied(sqlite, second)] == ["there already"]
         async with at_work(second) as engine:
-            assert (await engine.get(RunId("story"))).status is Status.PAUSED
+            assert (await engine.get(RunId("story"))).status is RunStatus.PAUSED
 
     asyncio.run(asyncio.wait_for(journey(), 60))
 
@@ -378,7 +378,7 @@ def test_a_run_that_left_is_copied_to_no_third_store_without_force(
             await engine.start(moved_parent.options(id="parent"), "child")
             (child,) = await asking(sqlite, 1)
         await copied(sqlite, second, "parent")
-        with pytest.raises(Refused, match=f"run parent was copied to {second} and goes on there"):
+        with pytest.raises(NotAllowed, match=f"run parent was copied to {second} and goes on there"):
             await copied(sqlite, third, "parent")
         assert {each.how for each in await copied(sqlite, third)} == {"not copied"}
         store = open_store(third)
@@ -402,7 +402,7 @@ def test_of_two_copies_to_two_stores_at_once_one_is_refused(sqlite: str, tmp_pat
             outcomes = await asyncio.gather(
                 *(copied(sqlite, other, "story") for other in others), return_exceptions=True
             )
-        assert sorted(type(each).__name__ for each in outcomes) == ["Refused", "list"], outcomes
+        assert sorted(type(each).__name__ for each in outcomes) == ["NotAllowed", "list"], outcomes
 
     asyncio.run(asyncio.wait_for(journey(), 60))
 
@@ -441,7 +441,7 @@ def test_a_run_that_somebody_set_going_in_both_stores_is_refused(sqlite: str, tm
 
 def test_a_store_is_not_copied_onto_itself(sqlite: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(BadInput, match="one and the same"):
+    with pytest.raises(InvalidInput, match="one and the same"):
         asyncio.run(copied(sqlite, "runs.db"))
 
 
@@ -474,7 +474,7 @@ def test_a_copy_that_dies_at_any_call_is_given_again_and_completes(
         stores = {"here": here, "there": there}
         stores[place], faults = faulty(stores[place], fault)
         ledgers = [Ledger(store) for store in stores.values()]
-        desks = [Client(ledger) for ledger in ledgers]
+        desks = [Engine(ledger) for ledger in ledgers]
         try:
             pair = (stores["here"], stores["there"])
             [_ async for _ in copy_runs(desks[0], desks[1], pair, [RunId("story")], place=place_of(target))]
@@ -509,7 +509,7 @@ def test_a_copy_that_dies_at_any_call_is_given_again_and_completes(
                     assert head is not None
                     assert summary is not None
                     assert head.ready or holding, "nobody would go on with it"
-                    assert summary.status is not Status.PAUSED
+                    assert summary.status is not RunStatus.PAUSED
                     shutil.rmtree(folder)
 
     source = asyncio.run(made(tmp_path))
@@ -539,11 +539,11 @@ def test_half_a_log_is_shown_by_no_list_and_taken_by_no_worker(sqlite: str, othe
         with pytest.raises(Stopped):
             await copy_log(here, there, RunId("story"))
         there.append = append  # type: ignore[method-assign]
-        assert (await there.search(Query())).items == ()
+        assert (await there.search(RunFilter())).items == ()
         await there.enrol(WorkerId("w"), 30)
         assert await there.claim(WorkerId("w"), workflows=None, limit=10) == []
         assert await copy_log(here, there, RunId("story")) > 0
-        assert len((await there.search(Query())).items) == 1
+        assert len((await there.search(RunFilter())).items) == 1
         for store in (here, there):
             await store.close()
 

@@ -13,7 +13,7 @@ import pytest
 
 import outlast as ol
 from outlast.compose import open_settled, open_store
-from outlast.errors import BadInput, StoreUnusable
+from outlast.errors import InvalidInput, StoreUnusable
 from outlast.maintenance import back_up, inspect
 from outlast.settings import Settings, read_settings
 from outlast.stores.blob_folder import FolderBlobs
@@ -79,9 +79,9 @@ def test_looking_makes_no_store(postgres_url: str) -> None:
 
 def test_a_copy_is_left_to_the_program_that_can(postgres_url: str, tmp_path: Path) -> None:
     async def scene() -> None:
-        with pytest.raises(BadInput, match="pg_dump --schema=test_"):
+        with pytest.raises(InvalidInput, match="pg_dump --schema=test_"):
             await back_up(Settings(store=postgres_url), str(tmp_path / "copy.db"))
-        with pytest.raises(BadInput, match="a copy of an SQLite store is a file"):
+        with pytest.raises(InvalidInput, match="a copy of an SQLite store is a file"):
             await back_up(Settings(store=str(tmp_path / "runs.db")), postgres_url)
 
     (tmp_path / "runs.db").touch()

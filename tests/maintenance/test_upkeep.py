@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from outlast.errors import BadInput, Damaged, StoreError, StoreUnusable
+from outlast.errors import Damaged, InvalidInput, StoreError, StoreUnusable
 from outlast.history.ids import RunId
 from outlast.maintenance import back_up, inspect
 from outlast.settings import Settings
@@ -83,7 +83,7 @@ def test_nothing_is_made_where_no_store_was(settings: Settings, tmp_path: Path) 
 def test_a_store_in_memory_needs_no_care(tmp_path: Path) -> None:
     memory = Settings(store="memory:")
     for act in (inspect, lambda settings: back_up(settings, str(tmp_path / "copy.db"))):
-        with pytest.raises(BadInput, match="in memory"):
+        with pytest.raises(InvalidInput, match="in memory"):
             asyncio.run(act(memory))
 
 
@@ -169,7 +169,7 @@ def test_a_copy_replaces_nothing(taken: str, settings: Settings, tmp_path: Path)
     """U3"""
     play(settings, two_runs)
     (tmp_path / taken).write_text("mine")
-    with pytest.raises(BadInput, match="is there already"):
+    with pytest.raises(InvalidInput, match="is there already"):
         asyncio.run(back_up(settings, str(tmp_path / "copy.db")))
     assert (tmp_path / taken).read_text() == "mine"
     assert names(tmp_path) == {"home", taken} or taken.endswith("-wal")
@@ -230,5 +230,5 @@ def test_places_that_cannot_be_are_refused(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     play(settings, two_runs)
-    with pytest.raises((StoreError, BadInput)):
+    with pytest.raises((StoreError, InvalidInput)):
         asyncio.run(back_up(settings, target))

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from outlast.compose import open_store
-from outlast.errors import BadInput, StoreUnusable
-from outlast.lifecycle.status import Status
+from outlast.errors import InvalidInput, StoreUnusable
+from outlast.lifecycle.status import RunStatus
 from outlast.maintenance import back_up, inspect
 from outlast.settings import Settings
 from outlast.store import LANDED
@@ -32,8 +32,8 @@ def test_it_says_how_it_stands(address: str) -> None:
         await store.enrol(ANN, 60)
         made = [
             begin(A, summary=summary(A), claim=ANN),
-            begin(B, summary=summary(B, status=Status.WAITING)),
-            begin(C, summary=summary(C, status=Status.COMPLETED), closed=True),
+            begin(B, summary=summary(B, status=RunStatus.WAITING)),
+            begin(C, summary=summary(C, status=RunStatus.COMPLETED), closed=True),
         ]
         assert await store.append(made) == [LANDED] * 3
         await store.blobs.put(b"four")
@@ -59,7 +59,7 @@ def test_looking_makes_nothing(address: str) -> None:
 def test_a_copy_is_refused_with_what_to_do(address: str, tmp_path: Path) -> None:
     """P11"""
     asyncio.run(open_store(address).close())
-    with pytest.raises(BadInput, match="versioning"):
+    with pytest.raises(InvalidInput, match="versioning"):
         asyncio.run(back_up(Settings(store=address), str(tmp_path / "x.db")))
     assert not (tmp_path / "x.db").exists()
 
@@ -67,5 +67,5 @@ def test_a_copy_is_refused_with_what_to_do(address: str, tmp_path: Path) -> None
 def test_an_sqlite_store_is_not_copied_into_a_bucket(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     asyncio.run(open_store(path).close())
-    with pytest.raises(BadInput, match="name one"):
+    with pytest.raises(InvalidInput, match="name one"):
         asyncio.run(back_up(Settings(store=str(path)), "s3://bucket/runs"))

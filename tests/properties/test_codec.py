@@ -11,7 +11,7 @@ from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from outlast.errors import BadInput, Damaged, UnknownEvent
+from outlast.errors import Damaged, InvalidInput, UnknownEvent
 from outlast.history import events as e
 from outlast.history.codec import decode, encode
 from support.histories import LETTERS, events, values
@@ -171,5 +171,5 @@ def test_nesting_that_is_too_deep_to_read_is_damaged(field: str, closed: bool) -
 def test_a_number_json_cannot_say_is_refused_before_it_is_written(number: float, beside: list[e.AnyEvent]) -> None:
     """Else the append lands and can never be read again (W3)."""
     event = e.NodeCompleted(node="a", ms=number)
-    with pytest.raises(BadInput, match="ms"):
+    with pytest.raises(InvalidInput, match="ms"):
         encode([*beside, event])

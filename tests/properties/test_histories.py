@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from outlast.history import events as e
 from outlast.history.record import Kind, entries
 from outlast.lifecycle.invariants import violations
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 from support.histories import History, histories, written
 
 MANY = 300
@@ -27,7 +27,7 @@ def types_in(history: History) -> set[str]:
 
 def test_random_histories_end_in_every_status_and_are_written_by_everyone() -> None:
     all_of_them = [written(seed, appends) for seed in range(MANY) for appends in (3, 30)]
-    assert {history.state.status for history in all_of_them} == set(Status)
+    assert {history.state.status for history in all_of_them} == set(RunStatus)
     assert {record.kind for history in all_of_them for record in history.records} == set(Kind)
 
 

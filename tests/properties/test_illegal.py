@@ -26,8 +26,8 @@ from outlast.history.record import Kind, Record
 from outlast.lifecycle import decide
 from outlast.lifecycle.invariants import violations
 from outlast.lifecycle.state import Wait
-from outlast.lifecycle.status import Status
-from outlast.lifecycle.summary import Summary, summarise
+from outlast.lifecycle.status import RunStatus
+from outlast.lifecycle.summary import RunSummary, summarise
 from outlast.lifecycle.transitions import may_follow
 from support.histories import History, events, histories, rechained
 
@@ -37,7 +37,7 @@ class Broken(Struct):
 
     records: list[Record]
     seq: int
-    summary: Summary | None = None
+    summary: RunSummary | None = None
     run: RunId = RunId("run")
     key: bytes = b""
 
@@ -66,8 +66,10 @@ def awake(history: History) -> History:
     """The same history, brought to where its owner may work."""
     if not history.epoch:
         history.write([e.RunTakenOver(epoch=1)], Kind.TAKEOVER, epoch=1)
-    while (base := history.state.outline.base) not in (Status.RUNNING, Status.COMPENSATING) or _is_cancelled(history):
-        is_new = base is Status.CREATED
+    while (base := history.state.outline.base) not in (RunStatus.RUNNING, RunStatus.COMPENSATING) or _is_cancelled(
+        history
+    ):
+        is_new = base is RunStatus.CREATED
         is_over = history.state.is_closed or _is_cancelled(history)
         history.write(history.cut(0) if is_over else [e.RunStarted(resumed=not is_new)])
     return history
@@ -400,7 +402,9 @@ def a_paused_run_starts_as_if_it_were_new(history: History, draw: st.DrawFn) -> 
 @breaks("V5")
 def a_new_run_starts_as_if_it_had_run(history: History, draw: st.DrawFn) -> Broken:
     awake(history)
-    while history.state.outline.base is not Status.CREATED:  # a request to pause that is open pauses the branch first
+    while (
+        history.state.outline.base is not RunStatus.CREATED
+    ):  # a request to pause that is open pauses the branch first
         history.write(history.cut(0))
     return told(history, e.RunStarted(resumed=True))
 
@@ -653,9 +657,9 @@ DONE_AGAIN = [
 # --- V10: a summary equals the fold at its version
 
 
-EDITS: dict[str, Callable[[Summary], object]] = {
+EDITS: dict[str, Callable[[RunSummary], object]] = {
     "run": lambda _: RunId("other"),
-    "status": lambda told: next(each for each in Status if each is not told.status),
+    "status": lambda told: next(each for each in RunStatus if each is not told.status),
     "workflow": lambda told: told.workflow + "x",
     "branch": lambda told: told.branch + 1,
     "version": lambda told: told.version + "x",

@@ -14,7 +14,7 @@ from outlast.lifecycle.fold import fold
 from outlast.lifecycle.matching import is_unremarkable
 from outlast.lifecycle.narrative import LINES, narrate
 from outlast.lifecycle.state import State
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 from support.histories import History, histories, values
 
 
@@ -36,7 +36,7 @@ def test_every_branch_of_every_history_can_be_told(history: History) -> None:
             )
             assert story.status == fold(State(), told).status
             assert story.sentences
-            assert story.now or story.status is Status.WAITING
+            assert story.now or story.status is RunStatus.WAITING
             assert full or len(story.sentences) <= 12
             assert all(each.text.isprintable() for each in story.sentences)
             assert all(1 <= each.first <= each.last <= end for each in story.sentences)

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from msgspec.structs import replace
 
-from outlast.errors import Fenced, Gone, Illegal, Overtaken, Refused
+from outlast.errors import Fenced, Illegal, NotAllowed, Overtaken, RunGone
 from outlast.history import events as e
 from outlast.history.ids import RunId, WorkerId
 from outlast.history.lineage import ROOT, Branch, holder, lineage, opened
@@ -30,8 +30,8 @@ from outlast.lifecycle.branch_plan import Turn
 from outlast.lifecycle.fold import apply, fold
 from outlast.lifecycle.invariants import Violation, violations
 from outlast.lifecycle.state import State, Wait
-from outlast.lifecycle.status import Status
-from outlast.lifecycle.summary import Summary, summarise
+from outlast.lifecycle.status import RunStatus
+from outlast.lifecycle.summary import RunSummary, summarise
 from outlast.store import Claim, Head
 from outlast.stores.memory import MemoryStore
 from outlast.stores.sqlite import SqliteStore
@@ -254,7 +254,7 @@ class Crowd(RuleBasedStateMachine):
         refused = False
         try:
             self.do(self.desk.deliver(RUN, [event]))
-        except Gone:
+        except RunGone:
             refused = True
         assert refused
         assert self.head() == before
@@ -273,7 +273,7 @@ class Crowd(RuleBasedStateMachine):
             return await asyncio.gather(*work, return_exceptions=True)
 
         for outcome in self.do(at_once()):
-            assert isinstance(outcome, int | Overtaken | Gone), outcome
+            assert isinstance(outcome, int | Overtaken | RunGone), outcome
 
     # --- takeovers
 
@@ -388,7 +388,7 @@ class Crowd(RuleBasedStateMachine):
             assert replace(self.pen.head, ready=head.ready) == head
 
 
-def is_shown(shown: Summary, true: Summary) -> bool:
+def is_shown(shown: RunSummary, true: RunSummary) -> bool:
     """Whether the two say the same but for what is not written with every append."""
     return replace(shown, at=true.at, updated=true.updated, done_nodes=true.done_nodes) == true
 
@@ -437,7 +437,7 @@ class Stage:
         (claim,) = await self.store.claim(worker, runs=[RUN])
         return await Ledger(self.store).take_over(claim)
 
-    async def shown(self) -> Summary:
+    async def shown(self) -> RunSummary:
         summary = await self.store.summary(RUN)
         assert summary is not None
         return summary
@@ -473,7 +473,7 @@ def test_an_owner_that_was_taken_over_puts_no_older_summary_back() -> None:
         new = await stage.take_over()
         await new.append([e.RunCompleted()])
         await old.let_go()
-        assert (await stage.shown()).status is Status.COMPLETED
+        assert (await stage.shown()).status is RunStatus.COMPLETED
 
     asyncio.run(story())
 
@@ -499,7 +499,7 @@ def test_a_receipt_on_the_part_that_is_cut_off_is_not_waited_for_again(owed: e.A
         await pen.catch_up()
         await pen.turn(Turn(cutoff=3))
         assert opened_by(pen.state) == []
-        with pytest.raises(Gone):
+        with pytest.raises(RunGone):
             await stage.desk.deliver(RUN, [receipt])
 
     asyncio.run(story())
@@ -534,7 +534,7 @@ def test_a_receipt_on_a_branch_left_long_ago_may_come_again(owed: e.AnyEvent, re
         await pen.turn(Turn(cutoff=2))
         await pen.turn(Turn(cutoff=3))
         await stage.desk.deliver(RUN, [receipt])
-        with pytest.raises(Gone):
+        with pytest.raises(RunGone):
             await stage.desk.deliver(RUN, [receipt])
         assert await stage.breaches() == []
 
@@ -552,7 +552,7 @@ def test_what_is_asked_for_again_on_a_new_branch_leaves_the_log_sound(owed: e.An
         await stage.desk.deliver(RUN, [receipt])
         await pen.catch_up()
         await pen.turn(Turn(cutoff=2))
-        with suppress(Refused):
+        with suppress(NotAllowed):
             await pen.append([owed])
             await stage.desk.deliver(RUN, [receipt])
         assert await stage.breaches() == []
@@ -633,7 +633,7 @@ def test_a_timer_named_like_that_of_a_retry_is_not_silently_replaced() -> None:
 def test_an_append_of_nothing_is_refused_in_words() -> None:
     async def story() -> None:
         pen = await Stage().begin()
-        with pytest.raises(Refused):
+        with pytest.raises(NotAllowed):
             await pen.append([])
 
     asyncio.run(story())

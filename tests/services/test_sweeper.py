@@ -24,10 +24,10 @@ from outlast.ledger import Ledger, Pen
 from outlast.ledger.verification import verify
 from outlast.lifecycle.fold import apply
 from outlast.lifecycle.state import State
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 from outlast.lifecycle.summary import summarise
 from outlast.services.sweeper import Report, Sweeper
-from outlast.store import Append, Head, Query, Store
+from outlast.store import Append, Head, RunFilter, Store
 from outlast.stores.memory import Memory, MemoryStore
 from outlast.stores.objects import ObjectStore
 from outlast.stores.objects.opening import bucket_over
@@ -188,7 +188,7 @@ def test_every_run_is_told_how_it_stands_and_the_stalled_are_handed_over(address
             assert (await verify(made.store, RunId(run))).is_sound
         summary = await made.store.summary(RunId("task-ended"))
         assert summary is not None
-        assert summary.status is Status.COMPLETED
+        assert summary.status is RunStatus.COMPLETED
         assert await takeovers(made.store, "task-ended") == []
 
     play(address, scene)
@@ -248,7 +248,9 @@ def test_what_is_waited_for_is_named(address: Address) -> None:
     async def scene(made: Scene) -> None:
         await made.begin()
         await made.waiting()
-        seen = await Sweeper(made.ledger)._looked_at((await made.store.search(Query())).items[0].summary.run, None, 0)
+        seen = await Sweeper(made.ledger)._looked_at(
+            (await made.store.search(RunFilter())).items[0].summary.run, None, 0
+        )
         assert (seen[0].reason, seen[0].detail) == ("waiting", "for timer t")
 
     play(address, scene)
@@ -325,7 +327,7 @@ def test_a_sweeper_that_looked_long_ago_does_not_hand_over_what_somebody_has(add
             await made.claim_expired(name)
         await made.pass_time()
         late, holdings = Sweeper(made.ledger), await made.store.holdings()
-        summaries = [listed.summary for listed in (await made.store.search(Query())).items]
+        summaries = [listed.summary for listed in (await made.store.search(RunFilter())).items]
         now = await made.store.now()
         assert (await Sweeper(made.ledger).sweep()).recovered == 3
         for claim in await made.store.claim(LIVE, runs=[RunId("gone-on"), RunId("over")], limit=2):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 from outlast.settings import ALLOWED, KEYS, Settings, project_root, read_settings
 
 
@@ -125,7 +125,7 @@ def test_what_cannot_be_meant_is_refused_with_its_place_and_what_is_allowed(
     key: str, value: Any, project: Path
 ) -> None:
     """G2"""
-    with pytest.raises(BadInput) as refusal:
+    with pytest.raises(InvalidInput) as refusal:
         read(project, given={key: value})
     assert str(refusal.value).startswith("argument: ")
     if key != "store" or value == 3:
@@ -143,27 +143,29 @@ def test_what_cannot_be_meant_is_refused_with_its_place_and_what_is_allowed(
     ],
 )
 def test_a_bad_variable_is_named(name: str, value: str, project: Path) -> None:
-    with pytest.raises(BadInput, match=f"^environment {name}: .*{value}.*allowed is"):
+    with pytest.raises(InvalidInput, match=f"^environment {name}: .*{value}.*allowed is"):
         read(project, environment={name: value})
 
 
 def test_a_bad_value_in_the_file_is_refused_even_where_a_nearer_place_has_another(project: Path) -> None:
     """G2"""
-    with pytest.raises(BadInput, match=r"^file .*outlast\.toml: threads cannot be 'eight'; allowed is a whole number"):
+    with pytest.raises(
+        InvalidInput, match=r"^file .*outlast\.toml: threads cannot be 'eight'; allowed is a whole number"
+    ):
         read(project, 'threads = "eight"', given={"threads": 8})
 
 
 def test_an_unknown_key_is_refused_with_the_nearest_known_one(project: Path) -> None:
     """G3"""
     with pytest.raises(
-        BadInput, match=r"^file .*outlast\.toml: there is no setting 'concurency'; did you mean concurrency\?"
+        InvalidInput, match=r"^file .*outlast\.toml: there is no setting 'concurency'; did you mean concurrency\?"
     ):
         read(project, "concurency = 5")
-    with pytest.raises(BadInput, match="no setting 'on-restart'; did you mean on_restart"):
+    with pytest.raises(InvalidInput, match="no setting 'on-restart'; did you mean on_restart"):
         read(project, 'on-restart = "hold"')
-    with pytest.raises(BadInput, match="no setting 'frobnicate'; the settings are store, blobs"):
+    with pytest.raises(InvalidInput, match="no setting 'frobnicate'; the settings are store, blobs"):
         read(project, "frobnicate = 5")
-    with pytest.raises(BadInput, match=r"^argument: .*did you mean claim"):
+    with pytest.raises(InvalidInput, match=r"^argument: .*did you mean claim"):
         read(project, "", given={"claims": 5})
 
 
@@ -179,7 +181,7 @@ def test_an_unknown_key_is_refused_with_the_nearest_known_one(project: Path) -> 
 )
 def test_a_misspelt_variable_is_refused_with_the_one_that_is_meant(name: str, meant: str, project: Path) -> None:
     """G3"""
-    with pytest.raises(BadInput, match=rf"^environment {name}: .*did you mean OUTLAST_{meant}\?"):
+    with pytest.raises(InvalidInput, match=rf"^environment {name}: .*did you mean OUTLAST_{meant}\?"):
         read(project, environment={name: "x"})
 
 
@@ -271,7 +273,7 @@ def test_without_a_file_the_project_is_the_nearest_folder_with_runs(tmp_path: Pa
 def test_a_project_file_that_does_not_read_is_named_if_it_may_be_ours(tmp_path: Path) -> None:
     broken = tmp_path / "pyproject.toml"
     broken.write_text("[tool.outlast\n")
-    with pytest.raises(BadInput, match=r"pyproject\.toml"):
+    with pytest.raises(InvalidInput, match=r"pyproject\.toml"):
         project_root(tmp_path)
     broken.write_text("[tool.other\n")
     assert project_root(tmp_path) == tmp_path
@@ -287,13 +289,13 @@ def test_the_settings_may_stand_in_pyproject(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"threads = ", b"\xff\xfe", b"[a]\n[a]\n"])
 def test_a_file_that_does_not_read_is_named(content: bytes, project: Path) -> None:
     (project / "outlast.toml").write_bytes(content)
-    with pytest.raises(BadInput, match=r"outlast\.toml does not read"):
+    with pytest.raises(InvalidInput, match=r"outlast\.toml does not read"):
         read(project)
 
 
 def test_what_is_no_table_is_refused(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("tool.outlast = 3\n")
-    with pytest.raises(BadInput, match=r"tool\.outlast is no table"):
+    with pytest.raises(InvalidInput, match=r"tool\.outlast is no table"):
         read(tmp_path)
 
 

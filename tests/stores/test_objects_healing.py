@@ -17,8 +17,8 @@ from obstore.store import MemoryStore
 from outlast.history.ids import RunId
 from outlast.history.record import Kind
 from outlast.lifecycle.state import Wait
-from outlast.lifecycle.status import Status
-from outlast.store import LANDED, Head, Query, Store
+from outlast.lifecycle.status import RunStatus
+from outlast.store import LANDED, Head, RunFilter, Store
 from outlast.stores.objects import ObjectStore
 from outlast.stores.objects.bucket import Bucket
 from outlast.stores.objects.opening import bucket_over
@@ -82,7 +82,7 @@ async def held(store: Store) -> Head:
 
 async def asking(store: Store) -> Head:
     head = await held(store)
-    now = summary(A, 2, status=Status.WAITING)
+    now = summary(A, 2, status=RunStatus.WAITING)
     return await land(store, follow(head, opens=[QUESTION, TIMER], summary=now))
 
 
@@ -112,7 +112,7 @@ async def take_over(store: Store, head: Head) -> None:
     await land(store, follow(head, kind=Kind.TAKEOVER, epoch=claim.epoch, summary=summary(A, 2)))
 
 
-DONE = summary(A, 3, status=Status.COMPLETED)
+DONE = summary(A, 3, status=RunStatus.COMPLETED)
 SCENES: dict[str, Scene] = {
     "create": (nothing, create),
     "create ready": (nothing, lambda store, _: land(store, begin_ready(A))),
@@ -128,7 +128,7 @@ SCENES: dict[str, Scene] = {
     "retire": (held, lambda store, _: store.retire(ANN)),
     "claim": (interrupted, lambda store, _: store.claim(BEN)),
     "take over": (interrupted, take_over),
-    "correct": (held, lambda store, _: store.correct(summary(A, 1, status=Status.FAILED, created=7), 1)),
+    "correct": (held, lambda store, _: store.correct(summary(A, 1, status=RunStatus.FAILED, created=7), 1)),
 }
 
 
@@ -176,7 +176,7 @@ async def judge(store: ObjectStore) -> None:
     assert [record.first for record in log] == [1, *(record.last + 1 for record in log[:-1])]
     assert (head.version, head.digest) == (log[-1].last, log[-1].digest)
     told = await store.summary(A)
-    assert [item.summary.run for item in (await store.search(Query())).items] == ([A] if told else [])
+    assert [item.summary.run for item in (await store.search(RunFilter())).items] == ([A] if told else [])
     if head.closed:
         await must_be_shown(store)
     else:
@@ -188,7 +188,7 @@ async def must_be_shown(store: ObjectStore) -> None:
     store.skew += 120_000_000
     await store.enrol(CAT, 30)
     assert await store.claim(CAT, limit=9) == []
-    assert [item.summary for item in (await store.search(Query())).items] == [DONE]
+    assert [item.summary for item in (await store.search(RunFilter())).items] == [DONE]
 
 
 async def must_be_found(store: ObjectStore) -> None:

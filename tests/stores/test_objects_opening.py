@@ -18,7 +18,7 @@ from obstore.store import MemoryStore
 import outlast as ol
 from outlast.address import BucketAddress, bucket_at, file_at
 from outlast.compose import open_store
-from outlast.errors import BadInput, StoreError, StoreReadOnly, StoreUnusable
+from outlast.errors import InvalidInput, StoreError, StoreReadOnly, StoreUnusable
 from outlast.settings import read_settings
 from outlast.stores.objects import ObjectStore
 from outlast.stores.objects.opening import bucket_over
@@ -62,13 +62,13 @@ def test_an_address_names_a_bucket_a_prefix_and_a_server() -> None:
 )
 def test_an_address_that_cannot_be_meant_is_refused(address: str) -> None:
     """P11"""
-    with pytest.raises(BadInput):
+    with pytest.raises(InvalidInput):
         open_store(address)
 
 
 @pytest.mark.parametrize("address", ["file:///folder", "file://", "file:/folder"])
 def test_a_folder_is_refused_and_sqlite_is_named(address: str) -> None:
-    with pytest.raises(BadInput, match="SQLite"):
+    with pytest.raises(InvalidInput, match="SQLite"):
         open_store(address)
 
 
@@ -83,7 +83,7 @@ def test_a_folder_is_refused_and_sqlite_is_named(address: str) -> None:
 )
 def test_a_secret_in_an_address_is_refused_and_not_repeated(address: str) -> None:
     for use in (open_store, lambda given: read_settings({"store": given})):
-        with pytest.raises(BadInput) as refused:
+        with pytest.raises(InvalidInput) as refused:
             use(address)
         assert HUSH not in str(refused.value)
         assert "environment" in str(refused.value)
@@ -282,7 +282,7 @@ def test_claims_on_a_server_last_ten_seconds_or_more() -> None:
 
     async def enrol() -> None:
         store = open_store(s3.shared().address(f"opening/{os.urandom(8).hex()}"))
-        with pytest.raises(BadInput, match="10 seconds"):
+        with pytest.raises(InvalidInput, match="10 seconds"):
             await store.enrol(ANN, 9)
         await store.enrol(ANN, 10)
         await store.close()

@@ -13,8 +13,8 @@ import outlast as ol
 from outlast.compose import open_store
 from outlast.history.ids import RunId
 from outlast.history.record import Kind
-from outlast.lifecycle.status import Status
-from outlast.store import LANDED, Query, Store
+from outlast.lifecycle.status import RunStatus
+from outlast.store import LANDED, RunFilter, Store
 from outlast.stores.objects import ObjectStore, reading
 from outlast.stores.objects.bucket import Requests
 from outlast.stores.objects.journal import LAG
@@ -174,7 +174,7 @@ def test_looking_for_work_costs_nothing_for_runs_that_are_over(objects: MemorySt
         store = opened(objects)
         await store.enrol(ANN, 60)
         done = [RunId(f"done-{number}") for number in range(60)]
-        over = [begin(run, summary=summary(run, status=Status.COMPLETED), closed=True) for run in done]
+        over = [begin(run, summary=summary(run, status=RunStatus.COMPLETED), closed=True) for run in done]
         assert await store.append(over) == [LANDED] * len(over)
         await land(store, begin(A, summary=summary(A), kind=Kind.GUEST, epoch=0, ready=True))
         with Spent(store) as spent:
@@ -183,11 +183,11 @@ def test_looking_for_work_costs_nothing_for_runs_that_are_over(objects: MemorySt
             await store.next_due()
         assert spent.requests.all < 14
         with Spent(store) as spent:
-            page = await store.search(Query(statuses=(Status.RUNNING, Status.WAITING)))
+            page = await store.search(RunFilter(statuses=(RunStatus.RUNNING, RunStatus.WAITING)))
         assert [item.summary.run for item in page.items] == [A]
         assert spent.requests.all <= 4
         with Spent(store) as spent:
-            assert len((await store.search(Query(limit=10))).items) == 10
+            assert len((await store.search(RunFilter(limit=10))).items) == 10
         assert spent.requests.all < 30, "a page costs what is on it"
         await store.close()
 

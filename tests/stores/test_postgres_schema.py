@@ -7,8 +7,8 @@ import os
 
 import pytest
 
-from outlast.errors import BadInput, StoreError, StoreReadOnly, StoreUnusable
-from outlast.store import Query
+from outlast.errors import InvalidInput, StoreError, StoreReadOnly, StoreUnusable
+from outlast.store import RunFilter
 from outlast.stores.postgres import PostgresStore
 from outlast.stores.shared import VERSION
 from outlast.testing.contract.samples import A, begin, land
@@ -58,7 +58,7 @@ def test_a_store_opened_for_reading_is_neither_made_nor_changed(postgres_url: st
     async def scene() -> None:
         reader = PostgresStore(postgres_url, readonly=True)
         with pytest.raises(StoreUnusable, match="there is no store at"):
-            await reader.search(Query())
+            await reader.search(RunFilter())
         writer = PostgresStore(postgres_url)
         await land(writer, begin(A))
         await writer.close()
@@ -92,7 +92,7 @@ def test_a_server_that_is_not_there_is_told_without_a_password(wrong: str, told:
 
 
 def test_what_is_no_address_of_a_server_is_refused() -> None:
-    with pytest.raises(BadInput):
+    with pytest.raises(InvalidInput):
         PostgresStore("runs.db")
 
 
@@ -106,7 +106,7 @@ def test_a_role_without_usage_is_told_which_grants_are_missing(postgres_url: str
         for readonly in (True, False):
             store = PostgresStore(as_guest, readonly=readonly)
             with pytest.raises(StoreError, match=r"permission denied for schema.*this role needs USAGE on the schema"):
-                await store.search(Query())
+                await store.search(RunFilter())
             await store.close()
         await carry_out(postgres_url, f"drop role {name}")
 
@@ -135,7 +135,7 @@ def test_a_schema_that_is_dropped_under_an_open_store_is_named(postgres_url: str
         await land(store, begin(A))
         await carry_out(postgres_url, "drop schema {s} cascade")
         with pytest.raises(StoreUnusable, match=r"a part of the store is missing.*was dropped"):
-            await store.search(Query())
+            await store.search(RunFilter())
         await store.close()
 
     asyncio.run(scene())

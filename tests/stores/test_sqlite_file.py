@@ -26,7 +26,7 @@ from outlast.errors import Damaged, StoreBusy, StoreError, StoreFull, StoreReadO
 from outlast.history.ids import RunId
 from outlast.history.record import Kind
 from outlast.lifecycle.state import Wait
-from outlast.store import LANDED, Holding, Line, Lost, Query
+from outlast.store import LANDED, Holding, Line, Lost, RunFilter
 from outlast.stores.shared import VERSION
 from outlast.stores.sqlite import SqliteStore
 from outlast.testing.contract.samples import ANN, BEN, A, B, begin, begin_ready, events, follow, land, summary, trace
@@ -314,7 +314,7 @@ def test_a_store_opened_for_reading_reads(path: Path) -> None:
         reader.subscribe(lambda _: heard.set())
         assert await trace(reader, A) == await trace(store, A)
         assert [due.wait.name for due in await reader.due()] == ["timer:t"]
-        assert len((await reader.search(Query())).items) == 1
+        assert len((await reader.search(RunFilter())).items) == 1
         await land(store, follow(created.head))
         await asyncio.wait_for(heard.wait(), 2)
         await reader.close()
@@ -706,7 +706,7 @@ def test_a_file_whose_creation_was_killed_is_completed_by_whoever_reads_it(tmp_p
     async def read() -> list[str]:
         store = SqliteStore(file, readonly=True)
         try:
-            return [listed.summary.run for listed in (await store.search(Query())).items]
+            return [listed.summary.run for listed in (await store.search(RunFilter())).items]
         finally:
             await store.close()
 
@@ -728,7 +728,7 @@ def test_a_file_that_is_moved_or_replaced_while_it_is_open_is_neither_written_no
             await other.close()
             path.with_name("other.db").rename(path)
         said = "moved or removed" if deed == "moved" else "replaced by another file"
-        for act in (lambda: land(store, begin(B)), lambda: store.read(A), lambda: store.search(Query())):
+        for act in (lambda: land(store, begin(B)), lambda: store.read(A), lambda: store.search(RunFilter())):
             with pytest.raises(StoreUnusable, match=said):
                 await act()
         elsewhere.rename(path)

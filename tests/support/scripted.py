@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from outlast.definition.retry import Retry
-from outlast.errors import Gone, Overtaken
+from outlast.errors import Overtaken, RunGone
 from outlast.history import events as e
 from outlast.history.ids import RunId, WorkerId
 from outlast.ledger import Ledger, Pen
@@ -25,7 +25,7 @@ from outlast.lifecycle.branch_plan import Turn
 from outlast.lifecycle.draft import Draft
 from outlast.lifecycle.fold import apply
 from outlast.lifecycle.state import NodeStatus, State
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 from outlast.store import Store
 
 # --- what a script can say ---------------------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ class ScriptedOwner:
         assert node is not None
         if node.retries < wanted:
             error = e.Failure("Flaky", f"{name} fails", category="transient")
-            policy = Retry(attempts=wanted + 1, delay=0.0, jitter=0.0)
+            policy = Retry(max_attempts=wanted + 1, delay=0.0, jitter=0.0)
             (self._done[name],) = decide.fail_node(self.pen.state, name, error, policy, now=0)
         else:
             output = Raw(msgspec.json.encode(f"{name} on {branch}"))
@@ -148,9 +148,9 @@ class ScriptedOwner:
         draft = Draft(self.pen.state)
         view = draft.view
         events: list[e.AnyEvent] = []
-        if view.outline.base in (Status.PAUSED, Status.FAILED):
+        if view.outline.base in (RunStatus.PAUSED, RunStatus.FAILED):
             return decide.resume(self.pen.state)
-        if view.outline.base is Status.CREATED:
+        if view.outline.base is RunStatus.CREATED:
             _say(view, events, e.RunStarted())
         for name, outcome in list(self._done.items()):
             node = view.nodes.get(name)
@@ -162,7 +162,7 @@ class ScriptedOwner:
                 return await self._go_back(act)
             if not _begin(view, act, events):
                 return events
-        if view.outline.base is Status.RUNNING:
+        if view.outline.base is RunStatus.RUNNING:
             events.append(e.RunCompleted(output=_result(view)))
         return events
 
@@ -276,7 +276,7 @@ async def serve(ledger: Ledger, run: RunId, world: World) -> bool:
             continue
         try:
             first = await ledger.deliver(run, [event])
-        except Gone:
+        except RunGone:
             continue
         world.acknowledged.append((run, first))
         if isinstance(event, e.SignalReceived):

@@ -60,7 +60,7 @@ class Stage:
         self._made = faults
         self._open: dict[int, tuple[Any, Any, Faults]] = {}
 
-    async def engine(self, **options: Any) -> ol.Client:
+    async def engine(self, **options: Any) -> ol.Engine:
         """An engine that works until it is closed, crashes, or the test ends."""
         opening = ol.open(self.file, **options)
         client = await opening.__aenter__()
@@ -68,12 +68,12 @@ class Stage:
         self._open[id(client)] = (opening, store, faults)
         return client
 
-    async def close(self, client: ol.Client) -> None:
+    async def close(self, client: ol.Engine) -> None:
         """Close it in good order."""
         opening, _, _ = self._open.pop(id(client))
         await opening.__aexit__(None, None, None)
 
-    async def crash(self, client: ol.Client) -> None:
+    async def crash(self, client: ol.Engine) -> None:
         """From now on nothing it does reaches the store, as if its process were dead; then it is cleared away."""
         opening, store, faults = self._open.pop(id(client))
         faults.is_dead = True
@@ -91,7 +91,7 @@ class Stage:
                 await opening.__aexit__(None, None, None)
         self._open.clear()
 
-    def faults(self, client: ol.Client) -> Faults:
+    def faults(self, client: ol.Engine) -> Faults:
         """The counter of an engine's calls to the store."""
         return self._open[id(client)][2]
 
@@ -133,7 +133,7 @@ class Stage:
         return True
 
     @asynccontextmanager
-    async def working(self, **options: Any) -> AsyncIterator[ol.Client]:
+    async def working(self, **options: Any) -> AsyncIterator[ol.Engine]:
         client = await self.engine(**options)
         try:
             yield client

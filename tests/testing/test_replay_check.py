@@ -94,7 +94,7 @@ def test_a_store_can_be_checked_as_it_is_or_by_its_path(tmp_path: Path) -> None:
     before = asyncio.run(made())
     workflow = version(old)
     assert len(testing.replay_check(tmp_path / "runs.db", workflow)) == 2
-    with pytest.raises(ol.BadInput, match="no run to be checked"):
+    with pytest.raises(ol.InvalidInput, match="no run to be checked"):
         testing.replay_check(tmp_path / "runs.db", unfinished=True)
 
     async def after() -> list[bytes]:
@@ -120,12 +120,12 @@ def test_our_golden_logs_are_in_the_same_format() -> None:
 
 
 def test_a_check_of_nothing_is_refused(tmp_path: Path, file: Path) -> None:
-    with pytest.raises(ol.BadInput, match="there is no file"):
+    with pytest.raises(ol.InvalidInput, match="there is no file"):
         testing.replay_check(tmp_path / "none" / "*.jsonl")
-    with pytest.raises(ol.BadInput, match="there is no run three"):
+    with pytest.raises(ol.InvalidInput, match="there is no run three"):
         testing.replay_check(file, runs=["three"])
     (tmp_path / "odd.jsonl").write_text('{"run": 3}\n')
-    with pytest.raises(ol.BadInput, match=r"odd\.jsonl, line 1: not a line of an exported run"):
+    with pytest.raises(ol.InvalidInput, match=r"odd\.jsonl, line 1: not a line of an exported run"):
         testing.replay_check(tmp_path / "odd.jsonl")
 
 

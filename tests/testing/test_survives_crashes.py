@@ -65,7 +65,7 @@ async def keep(value: Any) -> Any:
 
 @ol.node
 async def tries() -> int:
-    return ol.attempt()
+    return ol.context().attempt
 
 
 @ol.workflow
@@ -92,7 +92,7 @@ counter = 0
 async def by_a_counter() -> Any:
     global counter
     counter += 1
-    return await keep.options(key=f"call {counter}")(1)
+    return await keep.options(id=f"call {counter}")(1)
 
 
 @ol.workflow
@@ -114,10 +114,10 @@ def report(workflow: Any, *args: Any, **kwargs: Any) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize("workflow", [by_chance, by_the_clock, by_a_fresh_id], ids=lambda flow: flow.spec.name)
+@pytest.mark.parametrize("workflow", [by_chance, by_the_clock, by_a_fresh_id], ids=lambda flow: flow.name)
 def test_workflow_code_that_asks_for_something_else_each_time_is_caught(workflow: Any) -> None:
     said = report(workflow)
-    assert said.startswith(f"{workflow.spec.name} does not survive a crash.\n\nthe process died at store call ")
+    assert said.startswith(f"{workflow.name} does not survive a crash.\n\nthe process died at store call ")
     assert "with other inputs" in said
     assert "than the code asks it with now" in said
     assert "RunTakenOver" in said
@@ -255,7 +255,7 @@ def test_items_of_a_map_that_only_a_crash_leaves_time_for_are_no_repetition() ->
     @ol.workflow
     async def some_of_many() -> list[int]:
         found: list[int] = []
-        async for number in ol.map(helper, range(10), limit=3):
+        async for number in ol.map(helper, range(10), concurrency=3):
             found.append(number)
             if len(found) == 4:
                 break
@@ -323,7 +323,7 @@ def test_the_randomness_of_the_test_is_left_alone() -> None:
 
 @pytest.mark.parametrize("given", [42, keep, by_chance.fn])
 def test_what_is_no_workflow_is_refused(given: Any) -> None:
-    with pytest.raises(ol.BadInput, match="is not a workflow"):
+    with pytest.raises(ol.InvalidInput, match="is not a workflow"):
         testing.survives_crashes(given)
 
 
@@ -413,7 +413,9 @@ async def of_one_number(number: int) -> int:
     return number
 
 
-@pytest.mark.parametrize(("args", "error"), [((), ol.BadInput), ((1, 2), ol.BadInput), (("four",), ol.NotStorable)])
+@pytest.mark.parametrize(
+    ("args", "error"), [((), ol.InvalidInput), ((1, 2), ol.InvalidInput), (("four",), ol.NotStorable)]
+)
 def test_parameters_that_do_not_fit_are_said_to_be_that(args: tuple[Any, ...], error: type[Exception]) -> None:
     with pytest.raises(error, match=r"of_one_number\("):
         testing.survives_crashes(of_one_number, *args)

@@ -25,7 +25,7 @@ def count(data: bytes) -> int:
     return len(data)
 
 
-@ol.node(retry=ol.Retry(attempts=3), timeout=10, retry_on=(OSError,), fail_on=ValueError)
+@ol.node(retry=ol.Retry(max_attempts=3, retry_on=(OSError,), give_up_on=ValueError), timeout=10)
 async def save(order: Order, text: str | None = None) -> Order:
     return order
 
@@ -54,13 +54,13 @@ def plain(number: int) -> list[float]:
     assert_type(count(b"x").wait(), int)
     assert_type(fetch("x").wait(), bytes)
     assert_type(ol.gather(count(b"x"), fetch("x")).wait(), tuple[int, bytes])
-    assert_type(ol.race(count(b"x"), count(b"y")).wait(), ol.Won[int])
+    assert_type(ol.race(count(b"x"), count(b"y")).wait(), ol.RaceResult[int])
     assert_type(child(number).wait(), str)
     assert_type(ol.sleep(1).wait(), None)
     assert_type(ol.ask("Who?").wait(), str)
     assert_type(ol.ask("Who?", key="who").wait(), str)
-    assert_type(ol.race(ol.approve("Sure?"), ol.sleep(minutes=5)).wait(), ol.Won[bool | None])
-    assert_type(ol.race(count(b"x"), fetch("x"), child(1)).wait(), ol.Won[int | bytes | str])
+    assert_type(ol.race(ol.approve("Sure?"), ol.sleep(minutes=5)).wait(), ol.RaceResult[bool | None])
+    assert_type(ol.race(count(b"x"), fetch("x"), child(1)).wait(), ol.RaceResult[int | bytes | str])
     assert_type(
         ol.gather(count(b"x"), fetch("x"), child(1), ol.sleep(1), crunch(1)).wait(),
         tuple[int, bytes, str, None, float],
@@ -75,12 +75,12 @@ def plain(number: int) -> list[float]:
 
 @ol.workflow
 def plainly_for_ever(number: int) -> int:
-    ol.continue_as(number + 1).wait()
+    ol.continue_as_new(number + 1).wait()
 
 
 @ol.workflow
 async def for_ever(number: int) -> int:
-    return await ol.continue_as(number + 1)
+    return await ol.continue_as_new(number + 1)
 
 
 async def helper(number: int) -> Order:
@@ -117,7 +117,7 @@ async def together(number: int) -> None:
     assert_type(await ol.gather(*(count(b"x") for _ in range(number))), list[int])
     assert_type(await ol.gather(*[helper(each) for each in range(number)]), list[Order])
     assert_type(await ol.gather(count(b"x"), fetch("x"), return_exceptions=True), list[Any])
-    assert_type(await ol.race(count(b"x"), count(b"y")), ol.Won[int])
+    assert_type(await ol.race(count(b"x"), count(b"y")), ol.RaceResult[int])
     assert_type((await ol.race(count(b"x"), count(b"y"))).index, int)
     assert_type((await ol.race(count(b"x"), count(b"y"))).value, int)
 
@@ -125,17 +125,17 @@ async def together(number: int) -> None:
 @ol.workflow
 async def mapped(numbers: list[int]) -> None:
     assert_type(await ol.map(crunch, numbers), list[float])
-    assert_type(await ol.map(helper, range(10), limit=3), list[Order])
+    assert_type(await ol.map(helper, range(10), concurrency=3), list[Order])
     async for each in ol.map(crunch, numbers):
         assert_type(each, float)
 
 
 @ol.workflow
 async def options() -> None:
-    assert_type(await fetch.options(key="a", timeout=3)("x"), bytes)
-    assert_type(await save.options(retry=ol.Retry(attempts=2))(Order(1), text="x"), Order)
-    assert_type(fetch.spec.name, str)
-    assert_type(await child.options(key="a", title="x", tags=("a",))(1), str)
+    assert_type(await fetch.options(id="a", timeout=3)("x"), bytes)
+    assert_type(await save.options(retry=ol.Retry(max_attempts=2))(Order(1), text="x"), Order)
+    assert_type(fetch.name, str)
+    assert_type(await child.options(idempotency_key="a", title="x", tags=("a",))(1), str)
 
 
 @ol.workflow
@@ -154,12 +154,14 @@ async def people_and_time() -> None:
 
 async def desk() -> None:
     async with ol.open("runs.db") as engine:
-        assert_type(engine, ol.Client)
+        assert_type(engine, ol.Engine)
         handle = await engine.start(child, 1)
-        assert_type(handle, ol.Handle[str])
+        assert_type(handle, ol.RunHandle[str])
+        assert_type(await child.start(1), ol.RunHandle[str])
+        assert_type(await plain.options(id="a").start(number=1), ol.RunHandle[list[float]])
         assert_type(await handle.result(), str)
         assert_type(await (await engine.start(plain.options(id="a"), number=1)).result(), list[float])
-        assert_type(await engine.get(handle.run), ol.Summary)
+        assert_type(await engine.get(handle.run), ol.RunSummary)
         watching: AsyncIterator[Any] = handle.watch()
         print(watching)
 
@@ -168,8 +170,8 @@ def blocking() -> None:
     assert_type(ol.run(child, 1), str)
     assert_type(ol.run(plain, number=1), list[float])
     with ol.open() as engine:
-        assert_type(engine, ol.Blocking)
-        assert_type(engine.start(child, 1), ol.BlockingHandle[str])
+        assert_type(engine, ol.BlockingEngine)
+        assert_type(engine.start(child, 1), ol.BlockingRunHandle[str])
         assert_type(engine.start(child, 1).result(), str)
 
 

@@ -31,8 +31,8 @@ async def calls() -> None:
     await child("x")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     text: str = await fetch("x")  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
     number: int = count(b"x")  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
-    await fetch.options(key="a")(1)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    await fetch.options(keys="a")("x")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    await fetch.options(id="a")(1)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await fetch.options(ids="a")("x")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     print(text, number)
 
 
@@ -48,7 +48,7 @@ async def verbs() -> None:
     await ol.approve()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 
 
-async def desk(engine: ol.Client) -> None:
+async def desk(engine: ol.Engine) -> None:
     await engine.start(child, "x")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     await engine.start(child)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     count.fn("x")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

@@ -84,7 +84,7 @@ async def test_an_answer_that_fits_none_is_refused_and_may_be_given_again(stage:
     engine = await stage.engine()
     handle = await engine.start(paying)
     await stage.until(engine, handle.run, e.InteractionRequested)
-    with pytest.raises(ol.BadInput):
+    with pytest.raises(ol.InvalidInput):
         await engine.answer(handle.run, given)
     await engine.answer(handle.run, {"iban": "DE"})
     assert await handle.result() == str(Transfer("DE"))
@@ -105,7 +105,7 @@ async def test_an_answer_that_fits_several_is_refused_and_names_them(stage: Any)
     assert wanted(msgspec.json.decode(asked.event.schema)) == (
         "a JSON object with number, limit or a JSON object with number"
     )
-    with pytest.raises(ol.BadInput, match="fits more than one of what is asked for, Card and Voucher"):
+    with pytest.raises(ol.InvalidInput, match="fits more than one of what is asked for, Card and Voucher"):
         await engine.answer(handle.run, {"number": "1"})
     await engine.answer(handle.run, {"number": "1", "limit": 2})
     assert await handle.result() == str(Card("1", 2))

@@ -11,12 +11,12 @@ import pydantic
 import pytest
 from msgspec import Raw
 
-from outlast.errors import BadInput, NotStorable
+from outlast.errors import InvalidInput, NotStorable
 from outlast.values import secret_patterns, secrets
 from outlast.values.codec import decode, encode
 from outlast.values.failures import error_from, failure_of
 from outlast.values.secret_patterns import masked
-from outlast.values.secrets import Revealed, Secret, register_source
+from outlast.values.secrets import Revealed, Secret, register_secret_source
 
 VALUE = "hunter2-of-the-north"
 SAID = "a secret's value must not be stored; pass the Secret"
@@ -47,7 +47,7 @@ class Model(pydantic.BaseModel):
 
 
 def test_a_secret_is_the_environments_unless_it_says_otherwise() -> None:
-    register_source("vault", {"key": "from the vault"}.get)
+    register_secret_source("vault", {"key": "from the vault"}.get)
     assert Secret("API_KEY").reveal() == VALUE
     assert Secret("key", source="vault").reveal() == "from the vault"
 
@@ -61,17 +61,17 @@ def test_a_secret_is_resolved_each_time(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize("secret", [Secret("NOWHERE"), Secret("API_KEY", source="cellar")])
 def test_a_secret_that_is_missing_is_named_with_its_source(secret: Secret) -> None:
-    with pytest.raises(BadInput) as error:
+    with pytest.raises(InvalidInput) as error:
         secret.reveal()
     assert repr(secret.name) in str(error.value)
     assert repr(secret.source) in str(error.value)
 
 
 def test_a_source_needs_a_name_and_a_function() -> None:
-    with pytest.raises(BadInput):
-        register_source("", lambda name: name)
-    with pytest.raises(BadInput):
-        register_source("x", "y")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput):
+        register_secret_source("", lambda name: name)
+    with pytest.raises(InvalidInput):
+        register_secret_source("x", "y")  # type: ignore[arg-type]
 
 
 def test_a_secret_never_shows_its_value() -> None:

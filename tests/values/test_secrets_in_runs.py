@@ -178,7 +178,7 @@ async def ending_with(key: ol.Secret) -> str:
 
 @ol.workflow
 async def going_on_with(key: Any) -> None:
-    await ol.continue_as(str(key.reveal()))
+    await ol.continue_as_new(str(key.reveal()))
 
 
 @pytest.mark.parametrize("workflow", [passing_on, ending_with, going_on_with])
@@ -226,12 +226,12 @@ async def stepping_into(key: ol.Secret) -> None:
 
 @ol.workflow
 async def calling_under(key: ol.Secret) -> None:
-    await using.options(key=f"{key.reveal()}")("it")
+    await using.options(id=f"{key.reveal()}")("it")
 
 
 @ol.workflow
 async def starting_under(key: ol.Secret) -> None:
-    await ending_with.options(key=f"{key.reveal()}")(key)
+    await ending_with.options(idempotency_key=f"{key.reveal()}")(key)
 
 
 @ol.workflow
@@ -342,7 +342,7 @@ async def test_words_of_other_classes_are_stored_as_texts(stage: Any) -> None:
     "option", [{"title": 5}, {"tags": (5,)}, {"tags": 5}, {"exclusive": 5}, {"id": 5}, {"title": "\ud800"}]
 )
 def test_words_that_are_no_texts_are_refused(option: Any) -> None:
-    with pytest.raises(ol.BadInput):
+    with pytest.raises(ol.InvalidInput):
         waiting_for_word.options(**option)
 
 

@@ -30,7 +30,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from outlast.errors import BadInput, NotFound, NotStorable
+from outlast.errors import InvalidInput, NotFound, NotStorable
 from outlast.history.ids import input_hash
 from outlast.stores.blob_folder import FolderBlobs
 from outlast.stores.memory import MemoryStore
@@ -383,7 +383,7 @@ def test_arbitrary_bytes_are_read_or_refused_and_nothing_else(body: bytes, data:
     annotation, _ = data.draw(typed())
     try:
         decode(body, annotation)
-    except BadInput:
+    except InvalidInput:
         return
 
 
@@ -398,7 +398,7 @@ def test_what_falsely_says_what_it_is_is_read_or_refused(tag: Any, v: Any, data:
     annotation, _ = data.draw(typed())
     try:
         decode(msgspec.json.encode({"$": tag, "v": v}), annotation)
-    except BadInput:
+    except InvalidInput:
         return
 
 
@@ -662,7 +662,7 @@ def test_the_deepest_nesting_that_is_stored_is_read(wrap: Callable[[Any], Any]) 
 
 
 def test_deep_bytes_from_outside_are_refused() -> None:
-    with pytest.raises(BadInput):
+    with pytest.raises(InvalidInput):
         decode(b"[" * 100_000 + b"]" * 100_000)
 
 
@@ -707,7 +707,7 @@ def test_a_name_that_is_the_mark_is_refused() -> None:
     ],
 )
 def test_what_does_not_fit_its_annotation_says_where(body: bytes, annotation: Any, says: str) -> None:
-    with pytest.raises(BadInput, match=None) as error:
+    with pytest.raises(InvalidInput, match=None) as error:
         decode(body, annotation)
     assert says in str(error.value)
 
@@ -801,5 +801,5 @@ def test_a_codec_is_made_once() -> None:
 
 @pytest.mark.parametrize(("kind", "known"), [(Colour, "'red', 'blue'"), (Level, "1, 2"), (Odd, "'PAIR', 'HALF'")])
 def test_what_is_no_member_of_an_enum_is_told_which_there_are(kind: type, known: str) -> None:
-    with pytest.raises(BadInput, match=rf"{kind.__name__} \({known}\) is expected, and 'green' is stored"):
+    with pytest.raises(InvalidInput, match=rf"{kind.__name__} \({known}\) is expected, and 'green' is stored"):
         decode(b'"green"', kind)

@@ -16,7 +16,7 @@ from outlast.cli.parameters import read_json
 from outlast.cli.questions import how_to_answer, schema_of, understood, wanted
 from outlast.cli.texts import cropped
 from outlast.compose import open_desk
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
 from outlast.settings import Settings
@@ -66,7 +66,7 @@ def answer(
 
 async def _answer(settings: Settings, name: str, given: Given, interaction: str | None, by: str, reply: Reply) -> int:
     if given.number > 1:
-        raise BadInput("give one answer: a VALUE, --json, or --yes or --no")
+        raise InvalidInput("give one answer: a VALUE, --json, or --yes or --no")
     async with open_desk(settings, readonly=True) as desk:
         run, question = await desk.asked(await desk.find(name), interaction)
     answered = await _meant(run, question, given)
@@ -91,8 +91,8 @@ async def _meant(run: RunId, question: Wait, given: Given) -> Any:
         return understood(given.text, schema_of(question))
     nobody = f"“{question.text or question.id}” wants {wanted(schema_of(question))}: {how_to_answer(run, question, '')}"
     if not prompt.is_anyone_there():
-        raise BadInput(nobody)
+        raise InvalidInput(nobody)
     try:
         return await prompt.ask(question)
     except EOFError:
-        raise BadInput(nobody) from None
+        raise InvalidInput(nobody) from None

@@ -10,11 +10,11 @@ import typer
 from outlast.cli.console import notice, write_bytes, write_json
 from outlast.cli.entrypoint import MISUSED, SOUND, carry_out
 from outlast.cli.options import ByOption, Reply, ReplyOption, RunsArgument, StoreOption, settings_of, whoever
-from outlast.client import Client, Summary
+from outlast.client import Engine, RunSummary
 from outlast.compose import open_desk
-from outlast.errors import Refused
+from outlast.errors import NotAllowed
 from outlast.history.ids import RunId
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 from outlast.settings import Settings
 
 
@@ -48,7 +48,7 @@ async def _cancel(settings: Settings, names: Sequence[str], reason: str, by: str
         for run in found:
             try:
                 asked = await desk.cancel(run, by=by, reason=reason, force=force)
-            except Refused as refusal:
+            except NotAllowed as refusal:
                 notice(f"outlast: {refusal}", style="red")
                 code = MISUSED
             else:
@@ -62,7 +62,7 @@ async def found_runs(settings: Settings, names: Sequence[str]) -> list[RunId]:
         return list(dict.fromkeys([await desk.find(name) for name in names]))
 
 
-async def _tell(desk: Client, run: RunId, reply: Reply) -> None:
+async def _tell(desk: Engine, run: RunId, reply: Reply) -> None:
     summary = await desk.get(run)
     if reply is Reply.JSON:
         write_json({"run": run, "status": summary.status})
@@ -72,10 +72,10 @@ async def _tell(desk: Client, run: RunId, reply: Reply) -> None:
         notice(_in_words(summary), style="bold")
 
 
-def _in_words(summary: Summary) -> str:
-    if summary.status is Status.CANCELLED:
+def _in_words(summary: RunSummary) -> str:
+    if summary.status is RunStatus.CANCELLED:
         return f"run {summary.run} is cancelled"
-    if summary.status is Status.COMPENSATING:
+    if summary.status is RunStatus.COMPENSATING:
         return f"run {summary.run} is cancelled and cleans up; cancel it again to end it at once"
     return (
         f"run {summary.run} is {summary.status} and was cancelled: a worker that has its code ends it, after its clean-up; "

@@ -12,7 +12,7 @@ from typer.core import TyperCommand, TyperGroup
 from outlast.cli import streams
 from outlast.cli.entrypoint import refused
 from outlast.cli.options import Form, Output, Reply
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 
 _FOR_PEOPLE = (None, Output.TABLE, Form.TEXT, Reply.TEXT)
 _MAY_BE_EMPTY = frozenset({"title", "reason", "by", "value", "feedback"})
@@ -29,7 +29,7 @@ class Command(TyperCommand):
     def invoke(self, ctx: Any) -> Any:
         try:
             _must_say_something({each.name: _shown(each) for each in self.params}, ctx.params)
-        except BadInput as error:
+        except InvalidInput as error:
             raise typer.Exit(refused(error)) from None
         with nullcontext() if ctx.params.get("output") in _FOR_PEOPLE else streams.set_apart():
             return super().invoke(ctx)
@@ -54,7 +54,7 @@ def _must_say_something(shown: Mapping[str, str], given: Mapping[str, Any]) -> N
     for name, value in given.items():
         for text in _texts(value):
             if not text and name not in _MAY_BE_EMPTY:
-                raise BadInput(f"{shown[name]} is empty: say what is meant, or leave it out")
+                raise InvalidInput(f"{shown[name]} is empty: say what is meant, or leave it out")
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -15,7 +15,7 @@ from outlast.cli.options import settings_of
 from outlast.cli.progress import Ticker
 from outlast.cli.texts import counted
 from outlast.compose import open_both, read_key
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 from outlast.maintenance.transfer import copy_runs
 from outlast.settings import Settings
 
@@ -51,7 +51,7 @@ def copy(
 
     def begin() -> Coroutine[Any, Any, int]:
         if bool(runs) == everything:
-            raise BadInput("name the runs to copy, or say --all")
+            raise InvalidInput("name the runs to copy, or say --all")
         key = read_key(key_file) if key_file is not None else b""
         return _copy(settings_of(ctx, source), settings_of(ctx, target), runs or [], key, force)
 
@@ -60,7 +60,7 @@ def copy(
 
 async def _copy(source: Settings, target: Settings, names: list[str], key: bytes, force: bool) -> int:
     ticker, count, left = Ticker(), 0, 0
-    async with open_both(source, target, key=key) as (here, there, stores):
+    async with open_both(source, target, signing_key=key) as (here, there, stores):
         runs = [await here.find(name) for name in names] or None
         place = place_of(target.store)
         async for moved in copy_runs(here, there, stores, runs, place=place, key=key, force=force):

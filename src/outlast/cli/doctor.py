@@ -17,12 +17,12 @@ from outlast.cli.entrypoint import SOUND, VIOLATED, carry_out
 from outlast.cli.options import AppOption, Form, FormOption, StoreOption, settings_of
 from outlast.cli.progress import Ticker
 from outlast.cli.texts import COLOURS, counted, plain
-from outlast.client import Client, Diagnosis, Finding
+from outlast.client import Diagnosis, Engine, Finding
 from outlast.compose import open_desk
-from outlast.errors import BadInput, NotFound, OutlastError
+from outlast.errors import InvalidInput, NotFound, OutlastError
 from outlast.history.ids import RunId
 from outlast.ledger.verification import STRANGE
-from outlast.lifecycle.status import Status, parse_status
+from outlast.lifecycle.status import RunStatus, parse_status
 from outlast.settings import Settings
 
 _STYLES = {"consistent": "green", "repairable": "yellow", "reported": "bold red"}
@@ -75,9 +75,9 @@ def doctor(
 
     def begin() -> Coroutine[Any, Any, int]:
         if runs and everything:
-            raise BadInput("name the runs to look at, or say --all")
+            raise InvalidInput("name the runs to look at, or say --all")
         if dry_run and not fix:
-            raise BadInput("--dry-run shows what --fix would do: say both")
+            raise InvalidInput("--dry-run shows what --fix would do: say both")
         settings = settings_of(ctx, store)
         load_here(app or (), settings)
         return _visits(settings, runs or [], everything, (fix, dry_run, blobs), output)
@@ -110,7 +110,7 @@ async def _visits(
     return VIOLATED if ill else SOUND
 
 
-async def _visited(desk: Client, run: RunId, fix: bool, dry_run: bool, blobs: bool) -> Visit | None:
+async def _visited(desk: Engine, run: RunId, fix: bool, dry_run: bool, blobs: bool) -> Visit | None:
     try:
         visit = Visit(await desk.diagnose(run, blobs=blobs))
     except NotFound:
@@ -128,7 +128,7 @@ async def _visited(desk: Client, run: RunId, fix: bool, dry_run: bool, blobs: bo
     return visit
 
 
-async def _runs(desk: Client, wanted: list[RunId], everything: bool) -> AsyncIterator[RunId]:
+async def _runs(desk: Engine, wanted: list[RunId], everything: bool) -> AsyncIterator[RunId]:
     if wanted:
         for run in wanted:
             yield run
@@ -169,7 +169,7 @@ def _finding_shape(finding: Finding) -> dict[str, Any]:
 
 def _show(console: Console, visit: Visit) -> None:
     found = visit.diagnosis
-    style = COLOURS.get(parse_status(found.status), "") if found.status in tuple(Status) else ""
+    style = COLOURS.get(parse_status(found.status), "") if found.status in tuple(RunStatus) else ""
     verdict = (
         "nothing is the matter"
         if found.is_sound

@@ -12,7 +12,7 @@ from outlast.cli.console import screen, write_bytes, write_json
 from outlast.cli.entrypoint import SOUND
 from outlast.cli.options import Reply
 from outlast.cli.texts import counted, plain
-from outlast.client import Client
+from outlast.client import Engine
 from outlast.compose import open_desk
 from outlast.history import events as e
 from outlast.history.ids import RunId
@@ -22,7 +22,7 @@ from outlast.settings import Settings
 async def dry_run(
     settings: Settings,
     name: str,
-    preview: Callable[[Client, RunId], Awaitable[Sequence[e.AnyEvent]]],
+    preview: Callable[[Engine, RunId], Awaitable[Sequence[e.AnyEvent]]],
     reply: Reply,
 ) -> int:
     """Show the events that would be appended to a run. Nothing is changed."""

@@ -16,9 +16,9 @@ from outlast.cli.event_format import details, place
 from outlast.cli.json_views import event_shape
 from outlast.cli.options import Output, OutputOption, StoreOption, settings_of
 from outlast.cli.times import local
-from outlast.client import Client, Entry, Interval
+from outlast.client import Engine, Entry, Interval
 from outlast.compose import open_desk
-from outlast.errors import BadInput, Damaged
+from outlast.errors import Damaged, InvalidInput
 from outlast.history.ids import RunId
 from outlast.settings import Settings
 
@@ -77,7 +77,7 @@ class Wanted(msgspec.Struct, frozen=True):
 
 async def _events(settings: Settings, name: str, wanted: Wanted, output: Output) -> int:
     if wanted.follow and wanted.branch is not None:
-        raise BadInput("only the current branch can be followed: leave --branch away")
+        raise InvalidInput("only the current branch can be followed: leave --branch away")
     async with open_desk(settings, readonly=True) as desk:
         run = await desk.find(name)
         seen = Seen(desk, run, wanted)
@@ -96,7 +96,7 @@ async def _events(settings: Settings, name: str, wanted: Wanted, output: Output)
 class Seen:
     """The events there are, and then those to come."""
 
-    def __init__(self, desk: Client, run: RunId, wanted: Wanted) -> None:
+    def __init__(self, desk: Engine, run: RunId, wanted: Wanted) -> None:
         self._desk, self._run, self._wanted = desk, run, wanted
         self._last = wanted.after
 
@@ -114,7 +114,7 @@ class Seen:
                 yield entry
 
 
-async def _current(desk: Client, run: RunId) -> tuple[Interval, ...]:
+async def _current(desk: Engine, run: RunId) -> tuple[Interval, ...]:
     """What the current branch sees; a log whose branches do not read is shown without them."""
     try:
         return await desk.lineage(run)

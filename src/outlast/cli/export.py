@@ -16,7 +16,7 @@ from outlast.cli.options import RunsArgument, StoreOption, settings_of
 from outlast.cli.texts import counted
 from outlast.client import Reader
 from outlast.compose import open_settled
-from outlast.errors import BadInput, StoreError
+from outlast.errors import InvalidInput, StoreError
 from outlast.maintenance import exported
 from outlast.settings import Settings
 
@@ -71,7 +71,7 @@ def _output(to: Path | None) -> Iterator[Callable[[bytes], object]]:
         with atomic_file(to) as file:
             yield file.write
     except FileExistsError:
-        raise BadInput(f"could not write to {str(to)!r}: it is there, and nothing is replaced") from None
+        raise InvalidInput(f"could not write to {str(to)!r}: it is there, and nothing is replaced") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise StoreError(f"could not write to {str(to)!r}: {reason}; nothing is left of it") from error

@@ -8,7 +8,7 @@ from contextlib import suppress
 from msgspec import Struct
 
 from outlast.cli.run_view import Tally
-from outlast.client import Client
+from outlast.client import Engine
 from outlast.errors import NotFound
 from outlast.execution.partial_file import FINISHED, INTERRUPTED
 from outlast.history.ids import RunId
@@ -25,7 +25,7 @@ class File(Struct, frozen=True):
     complete: bool
 
 
-async def files_of(desk: Client, run: RunId) -> list[File]:
+async def files_of(desk: Engine, run: RunId) -> list[File]:
     """Each once, in the order they were first written. A partial file is listed also when a later attempt completed its own:
     nothing removes it."""
     found: dict[str, File] = {}
@@ -41,7 +41,7 @@ async def files_of(desk: Client, run: RunId) -> list[File]:
     return list(found.values())
 
 
-async def files_of_family(desk: Client, tally: Tally) -> list[File]:
+async def files_of_family(desk: Engine, tally: Tally) -> list[File]:
     """Those of a run and of the runs that it started."""
     found = await files_of(desk, tally.run)
     for child in dict(tally.state.children.items()):

@@ -28,9 +28,9 @@ from outlast.cli.options import (
 from outlast.cli.parameters import json_or_text
 from outlast.cli.resume import NoWaitOption, Order, prepared
 from outlast.cli.waiting import Manner
-from outlast.client import Client, branch_plans
+from outlast.client import Engine, branch_plans
 from outlast.client.branch_plans import Plan
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.lifecycle.actions import Verb
@@ -78,7 +78,7 @@ def jump(
     outlast jump 01a1e436-2c39 --to summarise --edit output='"by hand"'[/dim]
     """
 
-    async def turn(desk: Client, found: RunId) -> None:
+    async def turn(desk: Engine, found: RunId) -> None:
         edits, who = _edits(edit or [], to), whoever(by)
         await desk.jump(found, to, **edits, by=who, reason=reason, children=children.value)
 
@@ -111,7 +111,7 @@ def rewind(
     outlast rewind 01a1e436-2c39 3[/dim]
     """
 
-    async def turn(desk: Client, found: RunId) -> None:
+    async def turn(desk: Engine, found: RunId) -> None:
         await desk.rewind(found, nodes, by=whoever(by), reason=reason, children=children.value)
 
     if dry_run:
@@ -141,7 +141,7 @@ def activate(
     outlast activate 01a1e436-2c39 0[/dim]
     """
 
-    async def turn(desk: Client, found: RunId) -> None:
+    async def turn(desk: Engine, found: RunId) -> None:
         await desk.activate(found, branch, by=whoever(by), reason=reason, children=children.value)
 
     _carry_out(ctx, run, turn, app, no_wait, by, store, output)
@@ -171,7 +171,7 @@ def fork(
     outlast fork 01a1e436-2c39 --at fetch#3 --id second-try[/dim]
     """
 
-    async def forked(desk: Client, found: RunId) -> RunId:
+    async def forked(desk: Engine, found: RunId) -> RunId:
         handle = await desk.fork(found, at, id=id, title=title, by=whoever(by))
         notice(f"run {handle.run} is a fork of {found}")
         return handle.run
@@ -188,7 +188,7 @@ def _preview(
     store: str | None,
     output: Reply,
 ) -> None:
-    async def preview(desk: Client, found: RunId) -> Sequence[e.AnyEvent]:
+    async def preview(desk: Engine, found: RunId) -> Sequence[e.AnyEvent]:
         return await desk.preview(found, verb, branch_plans.leaving(plan(), children.value))
 
     carry_out(lambda: show_dry_run(settings_of(ctx, store), run, preview, output))
@@ -197,7 +197,7 @@ def _preview(
 def _carry_out(
     ctx: typer.Context,
     run: str,
-    turn: Callable[[Client, RunId], Awaitable[RunId | None]],
+    turn: Callable[[Engine, RunId], Awaitable[RunId | None]],
     app: list[str] | None,
     no_wait: bool,
     by: str | None,
@@ -213,20 +213,22 @@ def _carry_out(
 
 
 def _edits(edit: list[str], to: str) -> dict[str, Any]:
-    """What was edited, as arguments of `Client.jump`."""
+    """What was edited, as arguments of `Engine.jump`."""
     if edit and (to == START or (to.isascii() and to.isdigit())):
         what = "the start of the run" if to == START else f"event {to}"
-        raise BadInput(f"only what a node is called with or returns can be edited, and {what} is no node: --to a node")
+        raise InvalidInput(
+            f"only what a node is called with or returns can be edited, and {what} is no node: --to a node"
+        )
     told: dict[str, Any] = {}
     for each in edit:
         name, equals, text = each.partition("=")
         if not equals or not name:
-            raise BadInput(f"{each!r} is no edit: write output=VALUE, or NAME=VALUE for a parameter of the node")
+            raise InvalidInput(f"{each!r} is no edit: write output=VALUE, or NAME=VALUE for a parameter of the node")
         if name in told:
-            raise BadInput(f"{name} is edited twice")
+            raise InvalidInput(f"{name} is edited twice")
         told[name] = json_or_text(text, f"--edit {name}")
     if "output" in told:
         if len(told) > 1:
-            raise BadInput("with an output the node is not called, so there is nothing to edit about its inputs")
+            raise InvalidInput("with an output the node is not called, so there is nothing to edit about its inputs")
         return {"output": told["output"]}
     return {"inputs": told} if told else {"output": msgspec.UNSET}

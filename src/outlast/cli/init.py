@@ -13,7 +13,7 @@ from outlast.cli.console import notice, screen, show_line
 from outlast.cli.entrypoint import SOUND, carry_out
 from outlast.cli.project_template import FILES
 from outlast.cli.texts import plain
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 
 
 def init(
@@ -40,10 +40,12 @@ async def _init(folder: Path) -> int:
 
 
 def make_project(folder: Path) -> None:
-    """Write the files of a new project into `folder`, all or none; `BadInput` if one of them is there."""
+    """Write the files of a new project into `folder`, all or none; `InvalidInput` if one of them is there."""
     there = [name for name in FILES if os.path.lexists(folder / name)]
     if there:
-        raise BadInput(f"{folder} has {' and '.join(there)} already, and nothing is replaced; choose another folder")
+        raise InvalidInput(
+            f"{folder} has {' and '.join(there)} already, and nothing is replaced; choose another folder"
+        )
     written: list[Path] = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -54,4 +56,4 @@ def make_project(folder: Path) -> None:
     except (OSError, ValueError) as error:
         for path in written:
             path.unlink(missing_ok=True)
-        raise BadInput(f"there can be no project in {str(folder)[:200]!r}: {error}") from error
+        raise InvalidInput(f"there can be no project in {str(folder)[:200]!r}: {error}") from error

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Raw
 
 from outlast.cli.times import iso
-from outlast.client import Entry, Summary, Verification
+from outlast.client import Entry, RunSummary, Verification
 from outlast.history.events import Event, Value
 from outlast.lifecycle.state import Wait
 from outlast.maintenance import Copied, Info
@@ -25,7 +25,7 @@ def plain_numbers(raw: Value) -> Value:
     return Raw(_LARGE.sub(lambda found: b"%d" % int(found[1], 16), data)) if b'{"$":"int"' in data else raw
 
 
-def run_shape(summary: Summary) -> dict[str, Any]:
+def run_shape(summary: RunSummary) -> dict[str, Any]:
     return {
         "run": summary.run,
         "workflow": summary.workflow,

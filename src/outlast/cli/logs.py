@@ -19,7 +19,7 @@ from outlast.cli.options import Reply, ReplyOption, RunArgument, StoreOption, se
 from outlast.cli.run_json import line_shape
 from outlast.cli.texts import counted, cropped, plain
 from outlast.cli.times import local
-from outlast.client import Client, Line
+from outlast.client import Engine, Line
 from outlast.compose import open_desk
 from outlast.history.ids import RunId
 from outlast.lifecycle.status import TERMINAL
@@ -81,7 +81,7 @@ async def _logs(settings: Settings, name: str, wanted: Wanted, follow: bool, rep
     return SOUND
 
 
-async def _earlier(desk: Client, run: RunId, wanted: Wanted) -> tuple[Iterable[Line], int]:
+async def _earlier(desk: Engine, run: RunId, wanted: Wanted) -> tuple[Iterable[Line], int]:
     """The lines there are, as many as are to be shown, and the number of the last one."""
     shown: deque[Line] = deque(maxlen=wanted.tail)
     last = 0
@@ -91,7 +91,7 @@ async def _earlier(desk: Client, run: RunId, wanted: Wanted) -> tuple[Iterable[L
     return shown, last
 
 
-async def _to_come(desk: Client, run: RunId, wanted: Wanted, after: int) -> AsyncIterator[Line]:
+async def _to_come(desk: Engine, run: RunId, wanted: Wanted, after: int) -> AsyncIterator[Line]:
     """Lines after that one, until the run is over and its last ones have had the time to arrive."""
     rounds_left = 2
     while rounds_left:

@@ -18,7 +18,7 @@ from outlast.cli.texts import counted, cropped
 from outlast.history.events import NULL, Failure, Value
 from outlast.history.ids import RunId
 from outlast.lifecycle.narrative.phrases import failure
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 from outlast.settings import Settings
 
 if TYPE_CHECKING:
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 
 _CODES = {
-    Status.COMPLETED: SOUND,
-    Status.FAILED: RUN_FAILED,
-    Status.CANCELLED: RUN_CANCELLED,
-    Status.PAUSED: RUN_PAUSED,
+    RunStatus.COMPLETED: SOUND,
+    RunStatus.FAILED: RUN_FAILED,
+    RunStatus.CANCELLED: RUN_CANCELLED,
+    RunStatus.PAUSED: RUN_PAUSED,
 }
 """A run in another status was left while it goes on elsewhere."""
 
@@ -51,7 +51,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 def outcome(tally: Tally, workflow: Workflow[..., Any], value: Any) -> Outcome:
     """How a run ended that returned `value`."""
-    return Outcome(tally, plain_numbers(workflow.arguments.returns.encode(value, "result")))
+    return Outcome(tally, plain_numbers(workflow._arguments.returns.encode(value, "result")))
 
 
 def report(ended: Outcome, reply: Reply, where: str) -> int:
@@ -82,7 +82,7 @@ def where_of(settings: Settings) -> str:
 
 def way_out(error: Failure | None, run: RunId, where: str) -> str:
     """What a person can do about a run that is held."""
-    if error is not None and error.kind.endswith("Diverged"):
+    if error is not None and error.kind.endswith("RunDiverged"):
         return (
             f"See what has changed: outlast diff {run}{where}\n"
             f"Put code there that fits, and go on with it: outlast resume {run}{where}; "

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import msgspec
 
 from outlast.cli.texts import cropped
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 from outlast.history.events import Value
 from outlast.values.type_codec import DEEPEST
 
@@ -29,20 +29,20 @@ _STARS = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def read_parameters(workflow: Workflow[..., Any], pairs: Sequence[str], document: str | None) -> Called:
-    """The arguments to start a workflow with, from `key=value` pairs and a JSON object; `BadInput` says what is wrong and
-    what the workflow takes."""
+    """The arguments of a workflow from `key=value` pairs and a JSON object. `InvalidInput` names what is wrong and the
+    parameters of the workflow."""
     told: dict[str, Value] = {}
     for name, raw in _members(document).items():
         told[_known(workflow, name)] = _checked(workflow, name, raw)
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals:
-            raise BadInput(f"{cropped(pair, 80)!r} is no parameter: write key=value; {_takes(workflow)}")
+            raise InvalidInput(f"{cropped(pair, 80)!r} is no parameter: write key=value; {_takes(workflow)}")
         if _known(workflow, name) in told:
-            raise BadInput(f"parameter {name} is given twice")
+            raise InvalidInput(f"parameter {name} is given twice")
         told[name] = _understood(workflow, name, text)
     _must_be_complete(workflow, told)
-    return workflow.arguments.unpack(msgspec.Raw(msgspec.json.encode(told)))
+    return workflow._arguments.unpack(msgspec.Raw(msgspec.json.encode(told)))
 
 
 def _members(document: str | None) -> dict[str, Value]:
@@ -54,21 +54,21 @@ def _members(document: str | None) -> dict[str, Value]:
         must_be_exact(text, "--json")
         return msgspec.json.decode(text, type=dict[str, msgspec.Raw])
     except (msgspec.DecodeError, UnicodeError) as error:
-        raise BadInput(f"--json wants one JSON object, like '{{\"key\": 1}}': {error}") from None
+        raise InvalidInput(f"--json wants one JSON object, like '{{\"key\": 1}}': {error}") from None
 
 
 def _known(workflow: Workflow[..., Any], name: str) -> str:
-    parameters = workflow.arguments.signature.parameters
+    parameters = workflow._arguments.signature.parameters
     found = parameters.get(name)
     takes_any = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters.values())
     if (found is None and not takes_any) or (found is not None and found.kind in _STARS):
-        raise BadInput(f"there is no parameter {cropped(name, 80)!r}; {_takes(workflow)}")
+        raise InvalidInput(f"there is no parameter {cropped(name, 80)!r}; {_takes(workflow)}")
     return name
 
 
 def _understood(workflow: Workflow[..., Any], name: str, text: str) -> Value:
     """The value of a text: as JSON if that fits the annotation, else as the text it is, else as a word for yes or no."""
-    codec = workflow.arguments.codec(_hint(workflow, name))
+    codec = workflow._arguments.codec(_hint(workflow, name))
     if codec.annotation is not str:
         _is_json(text, f"parameter {name}")  # refuses JSON that would not be stored as it stands there
     forms = [text.encode(), msgspec.json.encode(text)]
@@ -78,21 +78,21 @@ def _understood(workflow: Workflow[..., Any], name: str, text: str) -> Value:
         try:
             msgspec.json.decode(form)
             codec.decode(form)
-        except (BadInput, msgspec.DecodeError, UnicodeError, RecursionError):
+        except (InvalidInput, msgspec.DecodeError, UnicodeError, RecursionError):
             continue
         return msgspec.Raw(form)
     return _checked(workflow, name, msgspec.Raw(forms[0] if _is_json(text, f"parameter {name}") else forms[1]))
 
 
 def _checked(workflow: Workflow[..., Any], name: str, raw: Value) -> Value:
-    codec = workflow.arguments.codec(_hint(workflow, name))
+    codec = workflow._arguments.codec(_hint(workflow, name))
     try:
         codec.decode(raw)
-    except BadInput as error:
+    except InvalidInput as error:
         where, _, reason = str(error).partition(": ")
         part = where.removeprefix("value")
         said = reason.replace("is stored", "is given").replace("from what is given", "from that")
-        raise BadInput(f"parameter {name}{part}: {said}; {_takes(workflow)}") from None
+        raise InvalidInput(f"parameter {name}{part}: {said}; {_takes(workflow)}") from None
     return raw
 
 
@@ -102,23 +102,23 @@ def json_or_text(text: str, what: str) -> Any:
 
 
 def read_json(text: str, what: str) -> Any:
-    """The value that JSON typed by a person means; `BadInput` if it is none, or would not be stored as it stands there."""
+    """The value of JSON text; `InvalidInput` if it is not JSON, or would be stored as another value."""
     try:
         must_be_exact(text, what)
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError) as error:
-        raise BadInput(f"{what} is not JSON: {error}") from None
+        raise InvalidInput(f"{what} is not JSON: {error}") from None
 
 
 def must_be_exact(text: str, what: str) -> None:
-    """`BadInput` if JSON names a key twice, of which all but the last would be lost, or is too deep to be read."""
+    """`InvalidInput` if JSON names a key twice, of which all but the last would be lost, or is too deep to be read."""
     try:
         msgspec.json.decode(text)
         json.loads(text, object_pairs_hook=_distinct, parse_int=len, parse_float=len)
     except RecursionError:
-        raise BadInput(f"{what}: the JSON is nested too deeply; a value can have up to {DEEPEST} levels") from None
+        raise InvalidInput(f"{what}: the JSON is nested too deeply; a value can have up to {DEEPEST} levels") from None
     except _Twice as twice:
-        raise BadInput(f"{what}: the key {cropped(str(twice), 80)!r} stands twice in one JSON object") from None
+        raise InvalidInput(f"{what}: the key {cropped(str(twice), 80)!r} stands twice in one JSON object") from None
 
 
 class _Twice(Exception):
@@ -144,7 +144,7 @@ def _is_json(text: str, what: str) -> bool:
 
 def _hint(workflow: Workflow[..., Any], name: str) -> str:
     """The parameter whose annotation counts: for a name that only `**more` takes, that."""
-    parameters = workflow.arguments.signature.parameters
+    parameters = workflow._arguments.signature.parameters
     if name in parameters:
         return name
     return next(each.name for each in parameters.values() if each.kind is inspect.Parameter.VAR_KEYWORD)
@@ -153,21 +153,21 @@ def _hint(workflow: Workflow[..., Any], name: str) -> str:
 def _must_be_complete(workflow: Workflow[..., Any], told: dict[str, Value]) -> None:
     missing = [
         each.name
-        for each in workflow.arguments.signature.parameters.values()
+        for each in workflow._arguments.signature.parameters.values()
         if each.default is inspect.Parameter.empty and each.kind not in _STARS and each.name not in told
     ]
     if missing:
         noun = "parameter" if len(missing) == 1 else "parameters"
-        raise BadInput(f"{noun} {', '.join(missing)} missing; {_takes(workflow)}")
+        raise InvalidInput(f"{noun} {', '.join(missing)} missing; {_takes(workflow)}")
 
 
 def _takes(workflow: Workflow[..., Any]) -> str:
-    signature = workflow.arguments.signature
+    signature = workflow._arguments.signature
     plainly = signature.replace(
         parameters=[each.replace(annotation=_Bare.of(each.annotation)) for each in signature.parameters.values()],
         return_annotation=inspect.Signature.empty,
     )
-    return f"the workflow is {workflow.spec.name}{cropped(str(plainly), 400)}"
+    return f"the workflow is {workflow.name}{cropped(str(plainly), 400)}"
 
 
 class _Bare(str):

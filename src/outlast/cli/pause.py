@@ -12,11 +12,11 @@ from outlast.cli.console import notice, write_bytes, write_json
 from outlast.cli.entrypoint import MISUSED, SOUND, carry_out
 from outlast.cli.options import ByOption, Reply, ReplyOption, RunsArgument, StoreOption, settings_of, whoever
 from outlast.cli.outcome import where_of
-from outlast.client import Client, Summary
+from outlast.client import Engine, RunSummary
 from outlast.compose import open_desk
-from outlast.errors import Refused
+from outlast.errors import NotAllowed
 from outlast.history.ids import RunId
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 from outlast.settings import Settings
 
 
@@ -49,7 +49,7 @@ async def _pause(settings: Settings, names: Sequence[str], reason: str, by: str,
         for run in found:
             try:
                 asked = await desk.pause(run, by=by, reason=reason)
-            except Refused as refusal:
+            except NotAllowed as refusal:
                 notice(f"outlast: {refusal}", style="red")
                 code = MISUSED
             else:
@@ -57,7 +57,7 @@ async def _pause(settings: Settings, names: Sequence[str], reason: str, by: str,
     return code
 
 
-async def _tell(desk: Client, run: RunId, reply: Reply, where: str) -> None:
+async def _tell(desk: Engine, run: RunId, reply: Reply, where: str) -> None:
     summary = await desk.get(run)
     if reply is Reply.JSON:
         write_json({"run": run, "status": summary.status})
@@ -67,9 +67,9 @@ async def _tell(desk: Client, run: RunId, reply: Reply, where: str) -> None:
         notice(*_in_words(summary, where), style="bold")
 
 
-def _in_words(summary: Summary, where: str) -> tuple[str, str]:
+def _in_words(summary: RunSummary, where: str) -> tuple[str, str]:
     again = f"Go on with it: outlast resume {summary.run}{where}"
-    if summary.status is Status.PAUSED:
+    if summary.status is RunStatus.PAUSED:
         return f"run {summary.run} is paused", again
     if summary.held:
         return f"run {summary.run} is held, not paused: {summary.reason}", again

@@ -18,7 +18,7 @@ async def find_words(text: str) -> list[str]:
     return text.split()
 
 
-@ol.node(retry=ol.Retry(attempts=3))
+@ol.node(retry=ol.Retry(max_attempts=3))
 def count_letters(words: list[str]) -> dict[str, int]:
     """A plain node runs in a thread: for everything that computes. An error is tried again, three attempts in all."""
     return {word: len(word) for word in words}

@@ -9,7 +9,7 @@ from typing import Any
 
 from outlast.cli.console import notice
 from outlast.cli.questions import schema_of, understood, wanted
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 from outlast.lifecycle.state import Wait
 
 LONGEST = 1 << 16
@@ -29,7 +29,7 @@ async def ask(question: Wait) -> Any:
         text = await _line()
         try:
             return understood(text, schema)
-        except BadInput as error:
+        except InvalidInput as error:
             notice(str(error), style="red")
 
 

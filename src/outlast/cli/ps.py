@@ -20,10 +20,10 @@ from outlast.cli.json_views import run_shape
 from outlast.cli.options import Output, OutputOption, StoreOption, settings_of
 from outlast.cli.texts import COLOURS, about, counted, cropped, plain, short_ids
 from outlast.cli.times import parse_time, span
-from outlast.client import Client, Page, Query, Summary
+from outlast.client import Engine, Page, RunFilter, RunSummary
 from outlast.compose import open_desk
-from outlast.errors import BadInput
-from outlast.lifecycle.status import Status, parse_status
+from outlast.errors import InvalidInput
+from outlast.lifecycle.status import RunStatus, parse_status
 from outlast.settings import Settings
 
 PAGE = 1000
@@ -37,11 +37,11 @@ class Wanted(msgspec.Struct, frozen=True):
     """Runs in which statuses are asked for, all if none is named; and of those that failed, whether only those that are
     held, or only the others. None: both."""
 
-    statuses: tuple[Status, ...]
+    statuses: tuple[RunStatus, ...]
     held: bool | None
 
-    def has(self, summary: Summary) -> bool:
-        return self.held is None or summary.status is not Status.FAILED or summary.held is self.held
+    def has(self, summary: RunSummary) -> bool:
+        return self.held is None or summary.status is not RunStatus.FAILED or summary.held is self.held
 
 
 def ps(
@@ -87,7 +87,7 @@ def ps(
     outlast ps --watch
     outlast ps --status failed -o ids | xargs outlast verify[/dim]
     """
-    query = Query(
+    query = RunFilter(
         workflow=workflow or "", tags=tuple(tag or ()), parent=parent or "", text=text or "", after=after or ""
     )
     most = None if everything else limit
@@ -97,16 +97,16 @@ def ps(
 
 async def _ps(
     settings: Settings,
-    query: Query,
+    query: RunFilter,
     wanted: Wanted,
     times: tuple[str | None, str | None],
-    show: Callable[[Client, Query, Wanted, int], Awaitable[None]],
+    show: Callable[[Engine, RunFilter, Wanted, int], Awaitable[None]],
 ) -> int:
     async with open_desk(settings, readonly=True) as desk:
         now = await desk.now()
         created_from, created_until = (parse_time(time, now) if time else None for time in times)
         if created_from is not None and created_until is not None and created_from >= created_until:
-            raise BadInput(f"no run was created since {times[0]} and before {times[1]}: that is an empty time")
+            raise InvalidInput(f"no run was created since {times[0]} and before {times[1]}: that is an empty time")
         query = msgspec.structs.replace(
             query,
             statuses=wanted.statuses,
@@ -122,22 +122,22 @@ def _wanted(given: Sequence[str]) -> Wanted:
     """What a comma stands beside may be missing, but not all of it: then every run would be meant."""
     names = [name.strip().lower() for listed in given for name in listed.split(",") if name.strip()]
     if given and not names:
-        raise BadInput(f"{','.join(given)!r} names no status")
+        raise InvalidInput(f"{','.join(given)!r} names no status")
     known = [_status(name) for name in names if name != HELD]
-    is_held_wanted, is_failed_wanted = HELD in names, Status.FAILED in known
-    statuses = dict.fromkeys([*known, *([Status.FAILED] if is_held_wanted else [])])
+    is_held_wanted, is_failed_wanted = HELD in names, RunStatus.FAILED in known
+    statuses = dict.fromkeys([*known, *([RunStatus.FAILED] if is_held_wanted else [])])
     return Wanted(tuple(statuses), None if is_held_wanted is is_failed_wanted else is_held_wanted)
 
 
-def _status(name: str) -> Status:
+def _status(name: str) -> RunStatus:
     try:
         return parse_status(name)
-    except BadInput as refusal:
-        raise BadInput(f"{refusal}, {HELD}") from None
+    except InvalidInput as refusal:
+        raise InvalidInput(f"{refusal}, {HELD}") from None
 
 
-async def _show(desk: Client, query: Query, wanted: Wanted, now: int, *, limit: int | None, output: Output) -> None:
-    runs: list[Summary] = []
+async def _show(desk: Engine, query: RunFilter, wanted: Wanted, now: int, *, limit: int | None, output: Output) -> None:
+    runs: list[RunSummary] = []
     shown, following = 0, ""
     async for page in _pages(desk, query, wanted, limit):
         shown, following = shown + len(page.items), page.next
@@ -151,10 +151,10 @@ async def _show(desk: Client, query: Query, wanted: Wanted, now: int, *, limit: 
         show_table(screen(), runs, now)
     if output is not Output.JSON:
         are = "are" if wanted.held is None else "may be"
-        _remark(shown, following, f"there {are} more", is_filtered=query != Query(limit=query.limit))
+        _remark(shown, following, f"there {are} more", is_filtered=query != RunFilter(limit=query.limit))
 
 
-async def _pages(desk: Client, query: Query, wanted: Wanted, limit: int | None) -> AsyncIterator[Page]:
+async def _pages(desk: Engine, query: RunFilter, wanted: Wanted, limit: int | None) -> AsyncIterator[Page]:
     """Pages until there are no more, or `limit` runs."""
     left = limit
     while left is None or left > 0:
@@ -166,7 +166,7 @@ async def _pages(desk: Client, query: Query, wanted: Wanted, limit: int | None) 
         query = msgspec.structs.replace(query, after=page.next)
 
 
-async def _page(desk: Client, query: Query, wanted: Wanted, size: int) -> Page:
+async def _page(desk: Engine, query: RunFilter, wanted: Wanted, size: int) -> Page:
     """At most `size` runs. No store knows held runs from others that failed: those are told apart here, out of more of them;
     and if that were too many, it is asked again for only so many, so that the next page begins where this one ends."""
     if wanted.held is None:
@@ -189,15 +189,15 @@ def _remark(shown: int, following: str, more: str, *, is_filtered: bool) -> None
         notice("no run matches" if is_filtered else "the store holds no runs yet")
 
 
-async def _watch(desk: Client, query: Query, wanted: Wanted, _: int, *, limit: int, output: Output) -> None:
+async def _watch(desk: Engine, query: RunFilter, wanted: Wanted, _: int, *, limit: int, output: Output) -> None:
     """The list, again and again, as much of it as the screen holds. Ctrl+C is how it ends, and no interruption."""
     console = screen()
     if output is not Output.TABLE:
-        raise BadInput(f"--watch shows a table, and -o {output} is for programs: leave out one of the two")
+        raise InvalidInput(f"--watch shows a table, and -o {output} is for programs: leave out one of the two")
     if not console.is_terminal:
-        raise BadInput("--watch wants a terminal; `outlast events RUN --follow` can be piped")
+        raise InvalidInput("--watch wants a terminal; `outlast events RUN --follow` can be piped")
     if console.is_dumb_terminal:
-        raise BadInput(
+        raise InvalidInput(
             f"--watch wants a terminal that can be drawn on; TERM={os.environ.get('TERM', '')} says it cannot"
         )
     from rich.live import Live
@@ -213,13 +213,13 @@ async def _watch(desk: Client, query: Query, wanted: Wanted, _: int, *, limit: i
             await asyncio.sleep(EVERY)
 
 
-def show_table(console: Console, runs: Sequence[Summary], now: int) -> None:
+def show_table(console: Console, runs: Sequence[RunSummary], now: int) -> None:
     """One line per run, cut to the width of the screen; only the last column gives way."""
     for line in table(runs, now):
         show_line(console, line)
 
 
-def table(runs: Sequence[Summary], now: int) -> list[Text]:
+def table(runs: Sequence[RunSummary], now: int) -> list[Text]:
     """A line of titles, and one per run."""
     ids = short_ids(run.run for run in runs)
     rows = [
@@ -229,7 +229,7 @@ def table(runs: Sequence[Summary], now: int) -> list[Text]:
             Text(HELD if run.held else run.status, style=COLOURS[run.status]),
             Text(f"{span(now - run.created):>4}"),
             # While a run runs, its summary is not written with every node: better no number than an old one.
-            Text("" if run.status is Status.RUNNING else f"{run.done_nodes:>4}"),
+            Text("" if run.status is RunStatus.RUNNING else f"{run.done_nodes:>4}"),
             Text(about(run, now)),
         )
         for run in runs

@@ -10,7 +10,7 @@ import msgspec
 from outlast.cli.parameters import WORDS, json_or_text
 from outlast.cli.texts import cropped
 from outlast.client.answer_check import FORMATS, must_fit
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
 
@@ -32,7 +32,7 @@ def schema_of(question: Wait) -> Any:
 
 
 def understood(text: str, schema: Any) -> Any:
-    """The answer that a text means: the text itself where one is asked for, a word for yes or no, else JSON. `BadInput`
+    """The answer that a text means: the text itself where one is asked for, a word for yes or no, else JSON. `InvalidInput`
     says what is wanted instead."""
     plainly = _named(schema)
     if plainly.get("type") == "boolean" and text.strip().lower() in WORDS:
@@ -42,19 +42,19 @@ def understood(text: str, schema: Any) -> Any:
     try:
         read = json_or_text(text, "the answer")
         forms = [text, read] if is_text else [read, text]
-    except BadInput:
+    except InvalidInput:
         if not is_text:
             raise
     refusal = None
     for form in forms:
         try:
             must_fit(form, schema)
-        except BadInput as error:
+        except InvalidInput as error:
             refusal = refusal or error
         else:
             return form
     asked_for = wanted(schema)
-    raise refusal if refusal and asked_for in str(refusal) else BadInput(f"{refusal} (wanted is {asked_for})")
+    raise refusal if refusal and asked_for in str(refusal) else InvalidInput(f"{refusal} (wanted is {asked_for})")
 
 
 def wanted(schema: Any) -> str:

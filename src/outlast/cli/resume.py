@@ -33,13 +33,13 @@ from outlast.cli.parameters import json_or_text
 from outlast.cli.run import see_through, working
 from outlast.cli.signals import Interruption
 from outlast.cli.waiting import Manner
-from outlast.client import Client, Summary
+from outlast.client import Engine, RunSummary
 from outlast.compose import open_desk
-from outlast.errors import Claimed, Refused
+from outlast.errors import Claimed, NotAllowed
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.lifecycle.decide import RESTARTED
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 from outlast.settings import Settings
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Order(msgspec.Struct, frozen=True):
     """What is to be done with the runs: how each is set going, whether it is waited for, and how. `set_going` returns
     another run, if it is that one which then goes on."""
 
-    set_going: Callable[[Client, RunId], Awaitable[RunId | None]]
+    set_going: Callable[[Engine, RunId], Awaitable[RunId | None]]
     is_waiting: bool
     manner: Manner
 
@@ -97,7 +97,7 @@ def resume(
     outlast ps --status failed -o ids | xargs outlast resume[/dim]
     """
 
-    async def reopen(desk: Client, run: RunId) -> RunId:
+    async def reopen(desk: Engine, run: RunId) -> RunId:
         return await resumed(desk, run, whoever(by), force=force)
 
     def begin() -> Coroutine[Any, Any, int]:
@@ -139,13 +139,13 @@ def retry(
     outlast retry 01a1e436-2c39 draft --feedback "shorter, please"[/dim]
     """
 
-    async def reopen(desk: Client, found: RunId) -> None:
+    async def reopen(desk: Engine, found: RunId) -> None:
         await desk.retry(found, node, feedback=given(), by=whoever(by), reason=reason, children=children.value)
 
     def given() -> Any:
         return None if feedback is None else json_or_text(feedback, "--feedback")
 
-    async def preview(desk: Client, found: RunId) -> Sequence[e.AnyEvent]:
+    async def preview(desk: Engine, found: RunId) -> Sequence[e.AnyEvent]:
         return await desk.preview_retry(found, node, feedback=given(), children=children.value)
 
     def begin() -> Coroutine[Any, Any, int]:
@@ -158,17 +158,17 @@ def retry(
     carry_out(begin)
 
 
-async def resumed(desk: Client, run: RunId, by: str, *, force: bool = False) -> RunId:
+async def resumed(desk: Engine, run: RunId, by: str, *, force: bool = False) -> RunId:
     """Let a run go on that has stopped or was interrupted, or the one that it continued as, which is returned. If a live
     worker goes on with it anyhow, stand by."""
     run = await desk.goes_on_as(run)
     summary = await desk.get(run)
     try:
         await desk.resume(run, by=by, force=force)
-    except Refused as refusal:
-        if summary.status in (Status.CREATED, Status.WAITING):
+    except NotAllowed as refusal:
+        if summary.status in (RunStatus.CREATED, RunStatus.WAITING):
             notice(str(refusal))
-        elif summary.status in (Status.FAILED, Status.PAUSED) or not isinstance(refusal.__cause__, Claimed):
+        elif summary.status in (RunStatus.FAILED, RunStatus.PAUSED) or not isinstance(refusal.__cause__, Claimed):
             raise
         other = await desk.stand_by(run)
         if other and desk.worker_id:
@@ -209,7 +209,7 @@ async def _reopen_only(settings: Settings, found: Sequence[Found], order: Order)
     return code
 
 
-def _tell_reopened(summary: Summary, has_changed: bool, reply: Reply) -> None:
+def _tell_reopened(summary: RunSummary, has_changed: bool, reply: Reply) -> None:
     if reply is Reply.JSON:
         write_json({"run": summary.run, "status": summary.status, "resumed": has_changed})
     elif reply is Reply.IDS:
@@ -219,11 +219,11 @@ def _tell_reopened(summary: Summary, has_changed: bool, reply: Reply) -> None:
         notice(f"run {summary.run} {how} as soon as a worker has its code")
 
 
-async def _set_going(desk: Client, run: RunId, order: Order) -> RunId | None:
+async def _set_going(desk: Engine, run: RunId, order: Order) -> RunId | None:
     """The run that goes on now. One that is refused is named, and keeps nobody else waiting: None."""
     try:
         return await order.set_going(desk, run) or run
-    except Refused as refusal:
+    except NotAllowed as refusal:
         notice(f"outlast: {refusal}", advice(refusal), style="red")
         return None
 
@@ -251,7 +251,7 @@ async def _go_on(settings: Settings, found: Sequence[tuple[Found, Workflow[..., 
 
 
 async def _seen_through(
-    desk: Client, run: RunId, workflow: Workflow[..., Any], order: Order, interruption: Interruption
+    desk: Engine, run: RunId, workflow: Workflow[..., Any], order: Order, interruption: Interruption
 ) -> Outcome:
     """A run that is only held because it was interrupted goes on: whoever resumes it has decided."""
     ended = await see_through(desk, run, workflow, order.manner, interruption)

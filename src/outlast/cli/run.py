@@ -18,10 +18,10 @@ from outlast.cli.outcome import Outcome, outcome, report
 from outlast.cli.parameters import Called, read_parameters
 from outlast.cli.signals import Interruption
 from outlast.cli.waiting import Attendant, Manner
-from outlast.client import Client
-from outlast.errors import BadInput
+from outlast.client import Engine
+from outlast.errors import InvalidInput
 from outlast.history.ids import RunId
-from outlast.lifecycle.status import TERMINAL, Status
+from outlast.lifecycle.status import TERMINAL, RunStatus
 from outlast.settings import Settings
 
 if TYPE_CHECKING:
@@ -64,10 +64,10 @@ def run(
     def begin() -> Coroutine[Any, Any, int]:
         settings = settings_of(ctx, store)
         if workflow.startswith(":"):
-            raise BadInput(f"{workflow!r} names no module: write module:workflow, or file.py:workflow")
+            raise InvalidInput(f"{workflow!r} names no module: write module:workflow, or file.py:workflow")
         found = named_workflow(workflow, app or (), settings)
         called = read_parameters(found, parameters or (), document)
-        started = found.options(id=id, key=key, title=title, tags=tuple(tag or ()))
+        started = found.options(id=id, idempotency_key=key, title=title, tags=tuple(tag or ()))
         return _run(settings, started, called, Manner.of(settings, whoever(by), output))
 
     carry_out(begin)
@@ -83,7 +83,7 @@ async def _run(settings: Settings, workflow: Workflow[..., Any], called: Called,
             handle = await desk.start(workflow, *args, **kwargs)
             interruption.runs.append(handle.run)
             if manner.reply is Reply.TEXT:
-                notice(f"run {handle.run} of {workflow.spec.name}")
+                notice(f"run {handle.run} of {workflow.name}")
             ended = await see_through(desk, handle.run, workflow, manner, interruption)
         return interruption.code_of(report(ended, manner.reply, manner.where))
 
@@ -92,27 +92,27 @@ def working(settings: Settings) -> Any:
     """An engine that advances the runs that are started or resumed here, and no others."""
     from outlast.compose import Opening
 
-    return Opening(msgspec.structs.replace(settings, apps=()), adopts=False)
+    return Opening(msgspec.structs.replace(settings, apps=()), take_over_others=False)
 
 
 async def see_through(
-    desk: Client, run: RunId, workflow: Workflow[..., Any], manner: Manner, interruption: Interruption
+    desk: Engine, run: RunId, workflow: Workflow[..., Any], manner: Manner, interruption: Interruption
 ) -> Outcome:
     """Wait for the end of a run, or until it is paused or a person has to decide. Raises only what is no end of the run."""
     attendant = Attendant(desk, run, manner)
     try:
         value = await _attended(desk, attendant, workflow, interruption)
     except Exception:
-        if attendant.tally.state.status not in (Status.FAILED, Status.CANCELLED):
+        if attendant.tally.state.status not in (RunStatus.FAILED, RunStatus.CANCELLED):
             raise
         return Outcome(attendant.tally)
-    if attendant.tally.state.status is not Status.COMPLETED:
+    if attendant.tally.state.status is not RunStatus.COMPLETED:
         return Outcome(attendant.tally, files=tuple(await files_of_family(desk, attendant.tally)))
     return outcome(attendant.tally, workflow, value)
 
 
 async def _attended(
-    desk: Client, attendant: Attendant, workflow: Workflow[..., Any], interruption: Interruption
+    desk: Engine, attendant: Attendant, workflow: Workflow[..., Any], interruption: Interruption
 ) -> Any:
     """What the run returned, or None if it has not ended: it is paused, or goes on elsewhere."""
     result = asyncio.create_task(attendant.result(workflow))

@@ -7,7 +7,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from outlast.client import Client
+from outlast.client import Engine
 from outlast.errors import NotFound
 from outlast.history.ids import RunId
 
@@ -18,7 +18,7 @@ BranchArgument: TypeAlias = Annotated[
 _BRANCH = re.compile(r"(.+)@([0-9]{1,9})", re.DOTALL)
 
 
-async def found(desk: Client, name: str) -> tuple[RunId, int | None]:
+async def found(desk: Engine, name: str) -> tuple[RunId, int | None]:
     """The run that is meant, and the branch if one is. An id that itself ends so is an id."""
     split = _BRANCH.fullmatch(name)
     if split is None:

@@ -11,13 +11,13 @@ from outlast.cli.files import File
 from outlast.cli.json_views import plain_numbers, run_shape, wait_shape
 from outlast.cli.run_view import Tally, Work, status_in_words
 from outlast.cli.times import iso
-from outlast.client import Line, Summary
+from outlast.client import Line, RunSummary
 from outlast.history.events import Failure, Value
 from outlast.lifecycle.state import Child, NodeState
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 
 
-def detail_shape(summary: Summary, tally: Tally, files: Sequence[File] = ()) -> dict[str, Any]:
+def detail_shape(summary: RunSummary, tally: Tally, files: Sequence[File] = ()) -> dict[str, Any]:
     """Everything `outlast show` knows. What the list of runs says of it comes first, and is as new as the rest."""
     outline, created = tally.state.outline, tally.created
     return {
@@ -78,7 +78,7 @@ def failure_shape(error: Failure, node: str = "") -> dict[str, Any]:
 def ending_shape(tally: Tally, result: Value, files: Sequence[File] = ()) -> dict[str, Any]:
     """How a run ended that was waited for; of one that is paused also the files it wrote."""
     outline = tally.state.outline
-    written = {"files": files} if tally.state.status is Status.PAUSED else {}
+    written = {"files": files} if tally.state.status is RunStatus.PAUSED else {}
     return {
         "run": tally.run,
         "status": tally.state.status,

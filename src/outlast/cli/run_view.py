@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from outlast.client import Client, Entry
+from outlast.client import Engine, Entry
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.lifecycle.fold import apply
@@ -83,7 +83,7 @@ class Tally:
         self.running.pop(event.node, None)
 
 
-async def tally_of(desk: Client, run: RunId) -> Tally:
+async def tally_of(desk: Engine, run: RunId) -> Tally:
     """What the current branch of a run amounts to."""
     tally = Tally(run)
     async for entry in desk.events(run):
@@ -91,7 +91,7 @@ async def tally_of(desk: Client, run: RunId) -> Tally:
     return tally
 
 
-async def caught_up(tally: Tally, desk: Client) -> Tally:
+async def caught_up(tally: Tally, desk: Engine) -> Tally:
     """The tally, with what the log holds more. If the run went back to an earlier event meanwhile, it is another one."""
     async for entry in desk.events(tally.run, everything=True, after=tally.seq):
         if isinstance(entry.event, e.BranchOpened):

@@ -22,12 +22,12 @@ from outlast.cli.run_json import detail_shape
 from outlast.cli.run_view import Tally, Work, status_in_words, tally_of
 from outlast.cli.texts import COLOURS, LONGEST_WAIT, counted, cropped, plain, wait_in_words
 from outlast.cli.times import local, span, took, until
-from outlast.client import Summary
+from outlast.client import RunSummary
 from outlast.compose import open_desk
 from outlast.history.events import Failure, Value
 from outlast.lifecycle.narrative.phrases import failure
 from outlast.lifecycle.state import NodeState, NodeStatus
-from outlast.lifecycle.status import TERMINAL, Status
+from outlast.lifecycle.status import TERMINAL, RunStatus
 from outlast.lifecycle.summary import summarise
 from outlast.settings import Settings
 
@@ -83,7 +83,7 @@ class Page:
         self,
         console: Console,
         tally: Tally,
-        summary: Summary,
+        summary: RunSummary,
         now: int,
         files: Sequence[File] = (),
         *,
@@ -138,7 +138,7 @@ class Page:
         yield ("ended" if summary.status in TERMINAL else "last event"), Text(last)
         if created is not None:
             yield "params", Text(self._value(created.params) or "none")
-        if summary.status is Status.COMPLETED:
+        if summary.status is RunStatus.COMPLETED:
             yield "result", Text(self._value(outline.output) or "null")
 
     def _why(self) -> str:
@@ -149,9 +149,9 @@ class Page:
         if summary.recoverable:
             return f", recoverable; to go on{again}"
         reason = f", {cropped(summary.reason)}" if summary.reason else ""
-        if summary.status is Status.PAUSED:
+        if summary.status is RunStatus.PAUSED:
             return f"{reason}; to go on{again}"
-        return reason if summary.status is Status.CANCELLED else ""
+        return reason if summary.status is RunStatus.CANCELLED else ""
 
     # --- its parts
 
@@ -183,7 +183,7 @@ class Page:
     @property
     def _is_still(self) -> bool:
         """Whether nothing of it can be running, whatever was begun."""
-        return self._summary.status is Status.PAUSED
+        return self._summary.status is RunStatus.PAUSED
 
     def _time(self, node: NodeState, work: Work) -> str:
         if node.status is NodeStatus.STARTED:

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 from outlast.cli import streams
 from outlast.cli.console import notice
 from outlast.cli.entrypoint import INTERRUPTED, RUN_PAUSED
-from outlast.client import Client
+from outlast.client import Engine
 from outlast.history.ids import RunId
 
 _NAMES = {signal.SIGINT: "Ctrl+C", signal.SIGTERM: "SIGTERM"}
@@ -56,7 +56,7 @@ class Interruption:
         """Return when somebody wants to stop."""
         await self._wanted.wait()
 
-    async def pause(self, desk: Client) -> None:
+    async def pause(self, desk: Engine) -> None:
         """Pause what is advanced here, and return when that is done; several may wait for it."""
         if self._paused is None:
             notice("pausing… (Ctrl+C again to leave at once)", style="bold")

@@ -8,18 +8,18 @@ from itertools import pairwise
 
 from outlast.cli.times import until
 from outlast.lifecycle.state import Wait
-from outlast.lifecycle.status import Status
-from outlast.lifecycle.summary import Summary
+from outlast.lifecycle.status import RunStatus
+from outlast.lifecycle.summary import RunSummary
 
 COLOURS = {
-    Status.CREATED: "cyan",
-    Status.RUNNING: "bold blue",
-    Status.WAITING: "yellow",
-    Status.PAUSED: "magenta",
-    Status.COMPENSATING: "magenta",
-    Status.COMPLETED: "green",
-    Status.FAILED: "bold red",
-    Status.CANCELLED: "dim",
+    RunStatus.CREATED: "cyan",
+    RunStatus.RUNNING: "bold blue",
+    RunStatus.WAITING: "yellow",
+    RunStatus.PAUSED: "magenta",
+    RunStatus.COMPENSATING: "magenta",
+    RunStatus.COMPLETED: "green",
+    RunStatus.FAILED: "bold red",
+    RunStatus.CANCELLED: "dim",
 }
 SHORTEST = 13
 """So much of a UUIDv7 is the millisecond it was made in: seldom shared, also with runs that are not on the screen."""
@@ -82,7 +82,7 @@ def wait_in_words(wait: Wait, now: int) -> str:
             return f"{wait.kind} {text or plain(wait.id)}"
 
 
-def about(summary: Summary, now: int) -> str:
+def about(summary: RunSummary, now: int) -> str:
     """What a person asks next about a run: what it waits for, why it stopped, else what it is called."""
     shown = [wait_in_words(wait, now) for wait in summary.waits[:2]]
     if summary.waiting > len(shown):
@@ -91,7 +91,7 @@ def about(summary: Summary, now: int) -> str:
     return " · ".join(filter(None, parts)) or cropped(summary.title)
 
 
-def _why(summary: Summary) -> str:
+def _why(summary: RunSummary) -> str:
     reason = cropped(summary.reason)
     if summary.held:
         return f"held: {reason}"

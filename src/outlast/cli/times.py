@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SECOND = 1_000_000
@@ -23,7 +23,7 @@ def parse_time(text: str, now: int) -> int:
     try:
         return (datetime.fromisoformat(wanted).astimezone(UTC) - EPOCH) // timedelta(microseconds=1)
     except (ValueError, OverflowError, OSError):
-        raise BadInput(
+        raise InvalidInput(
             f"{text[:80]!r} is not a time: write how long ago (90s, 30m, 2h, 7d, 1w) or when (2026-11-01, 2026-11-01T14:30)"
         ) from None
 

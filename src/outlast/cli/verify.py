@@ -16,9 +16,9 @@ from outlast.cli.json_views import verification_shape
 from outlast.cli.options import Output, OutputOption, StoreOption, settings_of
 from outlast.cli.progress import Ticker
 from outlast.cli.texts import counted, cropped, plain, short_ids
-from outlast.client import Client, Verification
+from outlast.client import Engine, Verification
 from outlast.compose import open_desk, read_key
-from outlast.errors import BadInput, NotFound
+from outlast.errors import InvalidInput, NotFound
 from outlast.history.ids import RunId
 from outlast.settings import Settings
 
@@ -53,7 +53,7 @@ def verify(
 
     def begin() -> Coroutine[Any, Any, int]:
         if bool(runs) == everything:
-            raise BadInput("name the runs to verify, or say --all")
+            raise InvalidInput("name the runs to verify, or say --all")
         key = read_key(key_file) if key_file is not None else b""
         return _verify(settings_of(ctx, store), runs or [], key, blobs, output)
 
@@ -61,12 +61,12 @@ def verify(
 
 
 async def _verify(settings: Settings, names: list[str], key: bytes, blobs: bool, output: Output) -> int:
-    async with open_desk(settings, key=key, readonly=True) as desk:
+    async with open_desk(settings, signing_key=key, readonly=True) as desk:
         wanted = [await desk.find(name) for name in names]
         return await _report(_verifications(desk, wanted or None, blobs), output)
 
 
-async def _verifications(desk: Client, wanted: list[RunId] | None, blobs: bool) -> AsyncIterator[Verification]:
+async def _verifications(desk: Engine, wanted: list[RunId] | None, blobs: bool) -> AsyncIterator[Verification]:
     """One after the other, with a line that says how far we are."""
     ticker = Ticker()
     done = 0
@@ -87,7 +87,7 @@ async def _verifications(desk: Client, wanted: list[RunId] | None, blobs: bool) 
         ticker.clear()
 
 
-async def _runs(desk: Client, wanted: list[RunId] | None) -> AsyncIterator[RunId]:
+async def _runs(desk: Engine, wanted: list[RunId] | None) -> AsyncIterator[RunId]:
     if wanted is not None:
         for run in wanted:
             yield run

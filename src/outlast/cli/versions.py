@@ -26,9 +26,9 @@ from outlast.cli.options import (
 )
 from outlast.cli.texts import counted, plain
 from outlast.cli.times import local
-from outlast.client import Client
+from outlast.client import Engine
 from outlast.compose import open_desk
-from outlast.errors import BadInput, NotFound
+from outlast.errors import InvalidInput, NotFound
 from outlast.history.ids import RunId
 from outlast.settings import Settings
 
@@ -119,14 +119,14 @@ async def _diff(settings: Settings, old: str, new: str | None, apps: Any) -> int
     return DIFFERS
 
 
-async def _version(desk: Client, name: str) -> str:
+async def _version(desk: Engine, name: str) -> str:
     """The version of a run, or the one version that begins so."""
     try:
         return (await desk.get(await desk.find(name))).version
-    except (NotFound, BadInput):
+    except (NotFound, InvalidInput):
         found = await desk.known_versions(name)
     if len(found) != 1:
-        raise BadInput(f"there is no run {name!r}, and {len(found) or 'no'} versions that begin so")
+        raise InvalidInput(f"there is no run {name!r}, and {len(found) or 'no'} versions that begin so")
     return found[0]
 
 
@@ -177,7 +177,7 @@ async def _migrate(
     return SOUND
 
 
-async def _explain(desk: Client, run: RunId) -> None:
+async def _explain(desk: Engine, run: RunId) -> None:
     rehearsal = await desk.rehearse(run)
     if rehearsal.agrees:
         notice(f"today's code agrees with all {counted(rehearsal.events, 'event')} of run {run}")

@@ -15,11 +15,11 @@ from outlast.cli.options import Reply
 from outlast.cli.outcome import where_of
 from outlast.cli.questions import how_to_answer
 from outlast.cli.run_view import Tally, caught_up
-from outlast.client import Client, Query
-from outlast.errors import BadInput, Gone, NotAsked, NotFound
+from outlast.client import Engine, RunFilter
+from outlast.errors import InvalidInput, NotAsked, NotFound, RunGone
 from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 from outlast.settings import Settings
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Manner(msgspec.Struct, frozen=True):
 class Attendant:
     """Attends one run, and its successors if it has some."""
 
-    def __init__(self, desk: Client, run: RunId, manner: Manner) -> None:
+    def __init__(self, desk: Engine, run: RunId, manner: Manner) -> None:
         self.tally = Tally(run)
         self._desk = desk
         self._manner = manner
@@ -87,7 +87,7 @@ class Attendant:
     async def _attend(self) -> None:
         while True:
             await self.look()
-            if self.tally.state.status is Status.PAUSED:
+            if self.tally.state.status is RunStatus.PAUSED:
                 return
             if not self._is_quiet:
                 await self._look_at_questions()
@@ -109,7 +109,7 @@ class Attendant:
         now = await self._desk.now()
         if self._looks % EVERY_SCRATCH == 0:
             created = self.tally.state.outline.created
-            query = Query(created_from=created, created_until=created + 1, text=self.tally.run, limit=1)
+            query = RunFilter(created_from=created, created_until=created + 1, text=self.tally.run, limit=1)
             page = await self._desk.list(query)
             self._said = said_by_nodes(page.items[0].scratch) if page.items else []
         self._looks += 1
@@ -151,9 +151,9 @@ class Attendant:
             await self._desk.answer(run, asked.result(), interaction=question.id, by=self._manner.by)
         except EOFError:
             return False
-        except (Gone, NotAsked, BadInput) as refusal:
+        except (RunGone, NotAsked, InvalidInput) as refusal:
             notice(str(refusal), style="red")
-            return not isinstance(refusal, BadInput)
+            return not isinstance(refusal, InvalidInput)
         finally:
             self._is_asking = False
             asked.cancel()
@@ -161,4 +161,4 @@ class Attendant:
 
     def _is_still_asked(self, question: Wait) -> bool:
         is_open = any(each.id == question.id for each in self.tally.questions)
-        return is_open and self.tally.state.status is not Status.PAUSED
+        return is_open and self.tally.state.status is not RunStatus.PAUSED

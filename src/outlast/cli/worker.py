@@ -22,7 +22,7 @@ from outlast.cli.entrypoint import SOUND, carry_out
 from outlast.cli.options import AppOption, Form, FormOption, StoreOption, settings_of
 from outlast.cli.texts import counted
 from outlast.compose import Opening, open_desk, sweeping
-from outlast.errors import BadInput, StoreError
+from outlast.errors import InvalidInput, StoreError
 from outlast.services.sweeper import INTERVAL, STALE_AFTER, Report
 from outlast.settings import Settings
 
@@ -62,7 +62,7 @@ async def _work(settings: Settings) -> int:
     from outlast.functions import registry
 
     if not registry.names():
-        raise BadInput("the worker knows no workflow: name the module or file that defines some with --app")
+        raise InvalidInput("the worker knows no workflow: name the module or file that defines some with --app")
     keep_lines()
     show_engine_log()
     streams.drop_output()

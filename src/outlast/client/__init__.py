@@ -15,30 +15,30 @@ D6  A start under an id or a key is one run, however often it is asked for; with
 D7  What cannot be done is refused with a sentence for people, and nothing is changed (P11).
 """
 
-from outlast.client.blocking import Blocking, BlockingHandle
+from outlast.client.blocking import BlockingEngine, BlockingRunHandle
 from outlast.client.evidence import Diagnosis
-from outlast.client.facade import Client
-from outlast.client.handle import Handle
-from outlast.client.reader import Entry, Interval, Listed, Page, Query, Reader, Summary, Verification
+from outlast.client.facade import Engine
+from outlast.client.handle import RunHandle
+from outlast.client.reader import Entry, Interval, Listed, Page, Reader, RunFilter, RunSummary, Verification
 from outlast.lifecycle.diagnosis import Finding
 from outlast.lifecycle.invariants import Violation
 from outlast.store import Line
 
 __all__ = [
-    "Blocking",
-    "BlockingHandle",
-    "Client",
+    "BlockingEngine",
+    "BlockingRunHandle",
     "Diagnosis",
+    "Engine",
     "Entry",
     "Finding",
-    "Handle",
     "Interval",
     "Line",
     "Listed",
     "Page",
-    "Query",
     "Reader",
-    "Summary",
+    "RunFilter",
+    "RunHandle",
+    "RunSummary",
     "Verification",
     "Violation",
 ]

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 
 _TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
@@ -43,7 +43,7 @@ _BOUNDS = (
 
 
 def must_fit(tree: Any, schema: Any, where: str = "the answer") -> None:
-    """`BadInput` says which part of an answer, as plain JSON, does not fit its JSON schema. What it does not know in a
+    """`InvalidInput` says which part of an answer, as plain JSON, does not fit its JSON schema. What it does not know in a
     schema it lets pass: the run reads the answer by its own type."""
     _Fitting(schema if isinstance(schema, dict) else {}).check(tree, schema, where)
 
@@ -62,7 +62,7 @@ class _Fitting:
         if "oneOf" in schema:
             self._check_one(tree, schema, where)
         if "enum" in schema and tree not in schema["enum"]:
-            raise BadInput(f"{where} is one of {', '.join(map(repr, schema['enum']))}, not {_shown(tree)}")
+            raise InvalidInput(f"{where} is one of {', '.join(map(repr, schema['enum']))}, not {_shown(tree)}")
         if "type" in schema:
             self._check_type(tree, schema["type"], where)
         self._check_parts(tree, schema, where)
@@ -72,23 +72,23 @@ class _Fitting:
         for choice in choices:
             try:
                 return self.check(tree, choice, where)
-            except BadInput as refusal:
+            except InvalidInput as refusal:
                 refusals.append(str(refusal))
-        raise BadInput("; or ".join(refusals))
+        raise InvalidInput("; or ".join(refusals))
 
     def _check_one(self, tree: Any, schema: dict[str, Any], where: str) -> None:
         self._check_any(tree, schema["oneOf"], where)
         fitting = [choice for choice in schema["oneOf"] if self._fits(tree, choice)]
         if len(fitting) > 1 and "discriminator" not in schema:
             named = " and ".join(str(choice.get("title", "another")) for choice in fitting)
-            raise BadInput(
+            raise InvalidInput(
                 f"{where} fits more than one of what is asked for, {named}: give fields that only one of them has"
             )
 
     def _fits(self, tree: Any, schema: Any) -> bool:
         try:
             self.check(tree, schema, "")
-        except BadInput:
+        except InvalidInput:
             return False
         return True
 
@@ -96,7 +96,7 @@ class _Fitting:
         names = name if isinstance(name, list) else [name]
         kinds = tuple(kind for each in names for kind in _TYPES.get(each, (object,)))
         if not isinstance(tree, kinds) or (isinstance(tree, bool) and bool not in kinds and object not in kinds):
-            raise BadInput(f"{where} is to be of type {' or '.join(map(str, names))}, not {_shown(tree)}")
+            raise InvalidInput(f"{where} is to be of type {' or '.join(map(str, names))}, not {_shown(tree)}")
 
     def _check_parts(self, tree: Any, schema: dict[str, Any], where: str) -> None:
         if isinstance(tree, dict):
@@ -111,33 +111,33 @@ class _Fitting:
     def _check_object(self, tree: dict[str, Any], schema: dict[str, Any], where: str) -> None:
         for name in schema.get("required", ()):
             if name not in tree:
-                raise BadInput(f"{where} lacks {name!r}")
+                raise InvalidInput(f"{where} lacks {name!r}")
         known, others = schema.get("properties", {}), schema.get("additionalProperties", True)
         keys = schema.get("propertyNames")
         for name, part in tree.items():
             if name not in known and others is False:
-                raise BadInput(f"{where} has {name!r}, which was not asked for")
+                raise InvalidInput(f"{where} has {name!r}, which was not asked for")
             self.check(name, keys, f"{_within(where)} its key {name!r},")
             self.check(part, known.get(name, others), f"{_within(where)} {name!r},")
 
     def _check_array(self, tree: list[Any], schema: dict[str, Any], where: str) -> None:
         least, most = schema.get("minItems", 0), schema.get("maxItems", len(tree))
         if not least <= len(tree) <= most:
-            raise BadInput(f"{where} has {len(tree)} items, and is to have {_between(least, most, len(tree))}")
+            raise InvalidInput(f"{where} has {len(tree)} items, and is to have {_between(least, most, len(tree))}")
         first, others = schema.get("prefixItems", []), schema.get("items")
         for place, part in enumerate(tree):
             if place >= len(first) and others is False:
-                raise BadInput(f"{where} has {len(tree)} items, and is to have {len(first)}")
+                raise InvalidInput(f"{where} has {len(tree)} items, and is to have {len(first)}")
             self.check(part, first[place] if place < len(first) else others, f"{_within(where)} item {place},")
 
 
 def _check_text(text: str, schema: dict[str, Any], where: str) -> None:
     least, most = schema.get("minLength", 0), schema.get("maxLength", len(text))
     if not least <= len(text) <= most:
-        raise BadInput(f"{where} has {len(text)} characters, and is to have {_between(least, most, len(text))}")
+        raise InvalidInput(f"{where} has {len(text)} characters, and is to have {_between(least, most, len(text))}")
     pattern = schema.get("pattern")
     if pattern is not None and not re.search(pattern, text):
-        raise BadInput(f"{where} is to match {pattern}, which {_shown(text)} does not")
+        raise InvalidInput(f"{where} is to match {pattern}, which {_shown(text)} does not")
     if schema.get("contentEncoding") == "base64":
         _check_base64(text, where)
     kind, called = FORMATS.get(schema.get("format", ""), (None, ""))
@@ -145,20 +145,20 @@ def _check_text(text: str, schema: dict[str, Any], where: str) -> None:
         try:
             msgspec.convert(text, kind)
         except msgspec.ValidationError:
-            raise BadInput(f"{where} is to be {called}, not {_shown(text)}") from None
+            raise InvalidInput(f"{where} is to be {called}, not {_shown(text)}") from None
 
 
 def _check_base64(text: str, where: str) -> None:
     try:
         base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
-        raise BadInput(f"{where} is to be bytes in base64, such as aGVsbG8=, not {_shown(text)}") from None
+        raise InvalidInput(f"{where} is to be bytes in base64, such as aGVsbG8=, not {_shown(text)}") from None
 
 
 def _check_number(number: float, schema: dict[str, Any], where: str) -> None:
     for name, word, holds in _BOUNDS:
         if name in schema and not holds(number, schema[name]):
-            raise BadInput(f"{where} is to be {word} {schema[name]}, not {number}")
+            raise InvalidInput(f"{where} is to be {word} {schema[name]}, not {number}")
 
 
 def _within(where: str) -> str:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 import msgspec
 
-from outlast.client.facade import Client
-from outlast.client.handle import Handle, page_of
+from outlast.client.facade import Engine
+from outlast.client.handle import RunHandle, page_of
 from outlast.client.loop_thread import LoopThread, must_be_free_to_wait
-from outlast.client.reader import Entry, Interval, Listed, Page, Query, Summary, Verification
+from outlast.client.reader import Entry, Interval, Listed, Page, RunFilter, RunSummary, Verification
 from outlast.definition.durations import Seconds
 from outlast.errors import OutlastError
 from outlast.functions.decorators import Workflow
@@ -39,10 +39,10 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
-class Blocking:
-    """The verbs of `Client`, each waiting until it is done."""
+class BlockingEngine:
+    """The verbs of `Engine`, each waiting until it is done."""
 
-    def __init__(self, opening: AbstractAsyncContextManager[Client], thread: LoopThread | None = None) -> None:
+    def __init__(self, opening: AbstractAsyncContextManager[Engine], thread: LoopThread | None = None) -> None:
         must_be_free_to_wait()
         self._thread = thread or LoopThread()
         self._opening = opening
@@ -57,108 +57,108 @@ class Blocking:
         something afterwards; to close it again does nothing."""
         self._thread.stop(lambda: _exited(self._opening))
 
-    def start(self, workflow: Workflow[P, R], /, *args: P.args, **kwargs: P.kwargs) -> BlockingHandle[R]:
-        """See `Client.start`."""
-        return BlockingHandle(self, self._thread.do(self._client.start(workflow, *args, **kwargs)))
+    def start(self, workflow: Workflow[P, R], /, *args: P.args, **kwargs: P.kwargs) -> BlockingRunHandle[R]:
+        """See `Engine.start`."""
+        return BlockingRunHandle(self, self._thread.do(self._client.start(workflow, *args, **kwargs)))
 
-    def handle(self, run: str) -> BlockingHandle[Any]:
-        """See `Client.handle`."""
-        return BlockingHandle(self, self._thread.do(self._client.handle(run)))
+    def handle(self, run: str) -> BlockingRunHandle[Any]:
+        """See `Engine.handle`."""
+        return BlockingRunHandle(self, self._thread.do(self._client.handle(run)))
 
     def result(self, run: RunId, *, workflow: Workflow[..., Any] | None = None, timeout: Seconds | None = None) -> Any:
-        """See `Client.result`."""
+        """See `Engine.result`."""
         return self._thread.do(self._client.result(run, workflow=workflow, timeout=timeout))
 
-    def get(self, run: RunId) -> Summary:
-        """See `Client.get`."""
+    def get(self, run: RunId) -> RunSummary:
+        """See `Engine.get`."""
         return self._thread.do(self._client.get(run))
 
-    def list(self, query: Query | None = None) -> Page:
-        """See `Client.list`."""
-        return self._thread.do(self._client.list(query or Query()))
+    def list(self, query: RunFilter | None = None) -> Page:
+        """See `Engine.list`."""
+        return self._thread.do(self._client.list(query or RunFilter()))
 
-    def all(self, query: Query | None = None) -> Iterator[Listed]:
-        """See `Client.all`."""
-        return self._each(self._client.all(query or Query()))
+    def all(self, query: RunFilter | None = None) -> Iterator[Listed]:
+        """See `Engine.all`."""
+        return self._each(self._client.all(query or RunFilter()))
 
     def runs(self, *, unfinished: bool = False) -> Iterator[RunId]:
-        """See `Client.runs`."""
+        """See `Engine.runs`."""
         return self._each(self._client.runs(unfinished=unfinished))
 
     def find(self, prefix: str) -> RunId:
-        """See `Client.find`."""
+        """See `Engine.find`."""
         return self._thread.do(self._client.find(prefix))
 
     def created(self, run: RunId) -> RunCreated:
-        """See `Client.created`."""
+        """See `Engine.created`."""
         return self._thread.do(self._client.created(run))
 
     def now(self) -> int:
-        """See `Client.now`."""
+        """See `Engine.now`."""
         return self._thread.do(self._client.now())
 
     def events(
         self, run: RunId, *, branch: int | None = None, everything: bool = False, after: int = 0
     ) -> Iterator[Entry]:
-        """See `Client.events`."""
+        """See `Engine.events`."""
         return self._each(self._client.events(run, branch=branch, everything=everything, after=after))
 
     def watch(self, run: RunId, *, after: int = 0, stalled: Callable[[bool], None] | None = None) -> Iterator[Entry]:
-        """See `Client.watch`. `stalled` is called on the engine's own thread: it must not ask the engine for anything."""
+        """See `Engine.watch`. `stalled` is called on the engine's own thread: it must not ask the engine for anything."""
         return self._each(self._client.watch(run, after=after, stalled=stalled))
 
     def lines(self, run: RunId, *, node: str = "", attempt: int | None = None, after: int = 0) -> Iterator[Line]:
-        """See `Client.lines`."""
+        """See `Engine.lines`."""
         return self._each(self._client.lines(run, node=node, attempt=attempt, after=after))
 
     def questions(self, run: RunId) -> builtins.list[Wait]:
-        """See `Client.questions`."""
+        """See `Engine.questions`."""
         return self._thread.do(self._client.questions(run))
 
     def answer(self, run: RunId, value: Any, *, interaction: str | None = None, by: str = "") -> RunId:
-        """See `Client.answer`."""
+        """See `Engine.answer`."""
         return self._thread.do(self._client.answer(run, value, interaction=interaction, by=by))
 
     def asked(self, run: RunId, interaction: str | None = None) -> tuple[RunId, Wait]:
-        """See `Client.asked`."""
+        """See `Engine.asked`."""
         return self._thread.do(self._client.asked(run, interaction))
 
     def goes_on_as(self, run: RunId) -> RunId:
-        """See `Client.goes_on_as`."""
+        """See `Engine.goes_on_as`."""
         return self._thread.do(self._client.goes_on_as(run))
 
     def cancel(self, run: RunId, *, by: str = "", reason: str = "", force: bool = False) -> RunId:
-        """See `Client.cancel`."""
+        """See `Engine.cancel`."""
         return self._thread.do(self._client.cancel(run, by=by, reason=reason, force=force))
 
     def pause(self, run: RunId, *, by: str = "", reason: str = "") -> RunId:
-        """See `Client.pause`."""
+        """See `Engine.pause`."""
         return self._thread.do(self._client.pause(run, by=by, reason=reason))
 
     def wind_down(self, runs: Iterable[RunId] = (), *, by: str = "", reason: str = "") -> None:
-        """See `Client.wind_down`."""
+        """See `Engine.wind_down`."""
         self._thread.do(self._client.wind_down(runs, by=by, reason=reason))
 
     def drain(self) -> None:
-        """See `Client.drain`."""
+        """See `Engine.drain`."""
         self._thread.do(self._client.drain())
 
     @property
     def worker_id(self) -> str:
-        """See `Client.worker_id`."""
+        """See `Engine.worker_id`."""
         return self._client.worker_id
 
     def workers(self) -> builtins.list[WorkerRuns]:
-        """See `Client.workers`."""
+        """See `Engine.workers`."""
         return self._thread.do(self._client.workers())
 
     def stand_by(self, run: RunId) -> str:
-        """See `Client.stand_by`."""
+        """See `Engine.stand_by`."""
         return self._thread.do(self._client.stand_by(run))
 
-    def resume(self, run: RunId, *, by: str = "", force: bool = False) -> BlockingHandle[Any]:
-        """See `Client.resume`."""
-        return BlockingHandle(self, self._thread.do(self._client.resume(run, by=by, force=force)))
+    def resume(self, run: RunId, *, by: str = "", force: bool = False) -> BlockingRunHandle[Any]:
+        """See `Engine.resume`."""
+        return BlockingRunHandle(self, self._thread.do(self._client.resume(run, by=by, force=force)))
 
     def retry(
         self,
@@ -169,8 +169,8 @@ class Blocking:
         by: str = "",
         reason: str = "",
         children: Children = "cancel",
-    ) -> BlockingHandle[Any]:
-        """See `Client.retry`."""
+    ) -> BlockingRunHandle[Any]:
+        """See `Engine.retry`."""
         retried = self._client.retry(run, node, feedback=feedback, by=by, reason=reason, children=children)
         return self._handled(retried)
 
@@ -184,110 +184,110 @@ class Blocking:
         by: str = "",
         reason: str = "",
         children: Children = "cancel",
-    ) -> BlockingHandle[Any]:
-        """See `Client.jump`."""
+    ) -> BlockingRunHandle[Any]:
+        """See `Engine.jump`."""
         jump = self._client.jump
         return self._handled(jump(run, to, inputs=inputs, output=output, by=by, reason=reason, children=children))
 
     def rewind(
         self, run: RunId, nodes: int = 1, *, by: str = "", reason: str = "", children: Children = "cancel"
-    ) -> BlockingHandle[Any]:
-        """See `Client.rewind`."""
+    ) -> BlockingRunHandle[Any]:
+        """See `Engine.rewind`."""
         return self._handled(self._client.rewind(run, nodes, by=by, reason=reason, children=children))
 
     def activate(
         self, run: RunId, branch: int, *, by: str = "", reason: str = "", children: Children = "cancel"
-    ) -> BlockingHandle[Any]:
-        """See `Client.activate`."""
+    ) -> BlockingRunHandle[Any]:
+        """See `Engine.activate`."""
         return self._handled(self._client.activate(run, branch, by=by, reason=reason, children=children))
 
     def fork(
         self, run: RunId, at: str | int | None = None, *, id: str | None = None, title: str = "", by: str = ""
-    ) -> BlockingHandle[Any]:
-        """See `Client.fork`."""
+    ) -> BlockingRunHandle[Any]:
+        """See `Engine.fork`."""
         return self._handled(self._client.fork(run, at, id=id, title=title, by=by))
 
     def preview(self, run: RunId, verb: Verb, plan: Plan) -> builtins.list[AnyEvent]:
-        """See `Client.preview`."""
+        """See `Engine.preview`."""
         return self._thread.do(self._client.preview(run, verb, plan))
 
     def preview_retry(
         self, run: RunId, node: str | None = None, *, feedback: Any = None, children: Children = "cancel"
     ) -> builtins.list[AnyEvent]:
-        """See `Client.preview_retry`."""
+        """See `Engine.preview_retry`."""
         return self._thread.do(self._client.preview_retry(run, node, feedback=feedback, children=children))
 
-    def _handled(self, verb: Coroutine[Any, Any, Handle[Any]]) -> BlockingHandle[Any]:
-        return BlockingHandle(self, self._thread.do(verb))
+    def _handled(self, verb: Coroutine[Any, Any, RunHandle[Any]]) -> BlockingRunHandle[Any]:
+        return BlockingRunHandle(self, self._thread.do(verb))
 
     def explain(self, run: RunId, *, branch: int | None = None, full: bool = False) -> Story:
-        """See `Client.explain`."""
+        """See `Engine.explain`."""
         return self._thread.do(self._client.explain(run, branch=branch, full=full))
 
     def branches(self, run: RunId) -> tuple[BranchSummary, ...]:
-        """See `Client.branches`."""
+        """See `Engine.branches`."""
         return self._thread.do(self._client.branches(run))
 
     def compare(
         self, run: RunId, other: RunId | None = None, *, branch: int | None = None, other_branch: int | None = None
     ) -> Comparison:
-        """See `Client.compare`."""
+        """See `Engine.compare`."""
         return self._thread.do(self._client.compare(run, other, branch=branch, other_branch=other_branch))
 
     def lineage(self, run: RunId, branch: int | None = None) -> tuple[Interval, ...]:
-        """See `Client.lineage`."""
+        """See `Engine.lineage`."""
         return self._thread.do(self._client.lineage(run, branch))
 
     def newest(self, run: RunId) -> int:
-        """See `Client.newest`."""
+        """See `Engine.newest`."""
         return self._thread.do(self._client.newest(run))
 
     def verify(self, run: RunId, *, blobs: bool = True) -> Verification:
-        """See `Client.verify`."""
+        """See `Engine.verify`."""
         return self._thread.do(self._client.verify(run, blobs=blobs))
 
     def diagnose(self, run: RunId, *, blobs: bool = True) -> Diagnosis:
-        """See `Client.diagnose`."""
+        """See `Engine.diagnose`."""
         return self._thread.do(self._client.diagnose(run, blobs=blobs))
 
     def planned(self, run: RunId, finding: Finding) -> builtins.list[AnyEvent]:
-        """See `Client.planned`."""
+        """See `Engine.planned`."""
         return self._thread.do(self._client.planned(run, finding))
 
     def recover(self, run: RunId) -> builtins.list[Finding]:
-        """See `Client.recover`."""
+        """See `Engine.recover`."""
         return self._thread.do(self._client.recover(run))
 
     def versions(self, workflow: str) -> builtins.list[Version]:
-        """See `Client.versions`."""
+        """See `Engine.versions`."""
         return self._thread.do(self._client.versions(workflow))
 
     def known_versions(self, beginning: str) -> builtins.list[str]:
-        """See `Client.known_versions`."""
+        """See `Engine.known_versions`."""
         return self._thread.do(self._client.known_versions(beginning))
 
     def source(self, version: str) -> str:
-        """See `Client.source`."""
+        """See `Engine.source`."""
         return self._thread.do(self._client.source(version))
 
     def differences(self, old: str, new: str) -> str:
-        """See `Client.differences`."""
+        """See `Engine.differences`."""
         return self._thread.do(self._client.differences(old, new))
 
     def today(self, run: RunId) -> str:
-        """See `Client.today`."""
+        """See `Engine.today`."""
         return self._thread.do(self._client.today(run))
 
     def rehearse(self, run: RunId) -> Rehearsal:
-        """See `Client.rehearse`."""
+        """See `Engine.rehearse`."""
         return self._thread.do(self._client.rehearse(run))
 
     def migrate(self, run: RunId, *, by: str = "", reason: str = "", children: Children = "cancel") -> Rehearsal:
-        """See `Client.migrate`."""
+        """See `Engine.migrate`."""
         return self._thread.do(self._client.migrate(run, by=by, reason=reason, children=children))
 
     def must_be_migratable(self, run: RunId) -> None:
-        """See `Client.must_be_migratable`."""
+        """See `Engine.must_be_migratable`."""
         self._thread.do(self._client.must_be_migratable(run))
 
     def do(self, coroutine: Coroutine[Any, Any, T]) -> T:
@@ -305,43 +305,43 @@ class Blocking:
             self._thread.leave(_closed(items))
 
 
-class BlockingHandle(Generic[R]):
+class BlockingRunHandle(Generic[R]):
     """One run, for code that does not await."""
 
-    def __init__(self, engine: Blocking, handle: Handle[R]) -> None:
+    def __init__(self, engine: BlockingEngine, handle: RunHandle[R]) -> None:
         self.run = handle.run
         self._engine = engine
         self._handle = handle
 
     def result(self, *, timeout: Seconds | None = None) -> R:
-        """See `Handle.result`."""
+        """See `RunHandle.result`."""
         try:
             return self._engine.do(self._handle.result(timeout=timeout))
         except Exception as error:
             raise folded(error)  # noqa: B904 - it is the same error
 
-    def get(self) -> Summary:
-        """See `Handle.get`."""
+    def get(self) -> RunSummary:
+        """See `RunHandle.get`."""
         return self._engine.do(self._handle.get())
 
     def watch(self, after: int = 0) -> Iterator[Entry]:
-        """See `Handle.watch`."""
+        """See `RunHandle.watch`."""
         return self._engine.watch(self.run, after=after)
 
     def explain(self, *, full: bool = False) -> Story:
-        """See `Handle.explain`."""
+        """See `RunHandle.explain`."""
         return self._engine.explain(self.run, full=full)
 
     def cancel(self, *, by: str = "", reason: str = "", force: bool = False) -> None:
-        """See `Handle.cancel`."""
+        """See `RunHandle.cancel`."""
         self._engine.cancel(self.run, by=by, reason=reason, force=force)
 
     def pause(self, *, by: str = "", reason: str = "") -> None:
-        """See `Handle.pause`."""
+        """See `RunHandle.pause`."""
         self._engine.pause(self.run, by=by, reason=reason)
 
     def answer(self, value: Any, *, interaction: str | None = None, by: str = "") -> RunId:
-        """See `Handle.answer`."""
+        """See `RunHandle.answer`."""
         return self._engine.answer(self.run, value, interaction=interaction, by=by)
 
     def __repr__(self) -> str:
@@ -355,11 +355,11 @@ class BlockingHandle(Generic[R]):
         return page_of(self.run, summary.workflow, summary)
 
 
-async def _entered(opening: AbstractAsyncContextManager[Client]) -> Client:
+async def _entered(opening: AbstractAsyncContextManager[Engine]) -> Engine:
     return await opening.__aenter__()
 
 
-async def _exited(opening: AbstractAsyncContextManager[Client]) -> None:
+async def _exited(opening: AbstractAsyncContextManager[Engine]) -> None:
     await opening.__aexit__(None, None, None)
 
 

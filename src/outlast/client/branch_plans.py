@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, get_args
 import msgspec
 from msgspec.structs import replace
 
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 from outlast.history import events as e
 from outlast.history.record import Entry
 from outlast.lifecycle import branch_plan
@@ -26,7 +26,7 @@ def to_place(
     """A jump; at a node perhaps with other inputs or another output."""
     by, reason, place = *signed(by, reason), str(to)
     if inputs is not None and output is not msgspec.UNSET:
-        raise BadInput("either other inputs or another output: with an output, the node is not done again")
+        raise InvalidInput("either other inputs or another output: with an output, the node is not done again")
     if output is not msgspec.UNSET:
         given = given_by_hand(output, "output")
         return lambda log: branch_plan.instead(log, place, given, by=by, reason=reason)
@@ -52,7 +52,7 @@ def again(node: str, feedback: Any, *, by: str = "", reason: str = "") -> Plan:
 def leaving(plan: Plan, children: e.Children) -> Plan:
     """The same plan, which says what becomes of the children of the part that is left."""
     if children not in get_args(e.Children):
-        raise BadInput(f'children is "cancel" or "keep", not {children!r}')
+        raise InvalidInput(f'children is "cancel" or "keep", not {children!r}')
     return lambda log: replace(plan(log), children=children)
 
 
@@ -73,7 +73,9 @@ def given_by_hand(value: Any, where: str) -> e.Value:
 
 def _within_limits(raw: e.Value, where: str) -> e.Value:
     if len(raw) > INLINE_LIMIT:
-        raise BadInput(f"the {where} has {len(raw)} bytes; what a person gives a node stands in the log, up to 1 MB")
+        raise InvalidInput(
+            f"the {where} has {len(raw)} bytes; what a person gives a node stands in the log, up to 1 MB"
+        )
     return raw
 
 

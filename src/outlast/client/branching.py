@@ -15,12 +15,12 @@ import msgspec
 
 from outlast.client import branch_plans
 from outlast.client.branch_plans import Plan
-from outlast.client.handle import Handle
+from outlast.client.handle import RunHandle
 from outlast.client.recovery import Healer
 from outlast.engine.branch_requests import turn_as_requested
 from outlast.engine.completion import created_of
 from outlast.engine.edits import must_fit
-from outlast.errors import Claimed, Damaged, Gone, Illegal, NotFound, Overtaken, Refused
+from outlast.errors import Claimed, Damaged, Illegal, NotAllowed, NotFound, Overtaken, RunGone
 from outlast.functions import registry
 from outlast.functions.workflow_import import find_workflow
 from outlast.history import events as e
@@ -35,7 +35,7 @@ from outlast.lifecycle import branch_plan, decide
 from outlast.lifecycle.actions import Verb
 from outlast.lifecycle.branch_plan import Turn
 from outlast.lifecycle.forking import forked
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 from outlast.values.checked_text import words
 
 PATIENCE = 30.0
@@ -56,7 +56,7 @@ class GoingBack(Healer):
         by: str = "",
         reason: str = "",
         children: Children = "cancel",
-    ) -> Handle[Any]:
+    ) -> RunHandle[Any]:
         """Go back to an event by its number, to before a node or a question by its name, or to the `start`, and go on from
         there as a new branch. At a node, `inputs` replaces some of what the code calls it with, and `output` what it
         returned. `children` that were started in the part that is left are cancelled, or kept: then they go on, and the run
@@ -66,7 +66,7 @@ class GoingBack(Healer):
 
     async def rewind(
         self, run: RunId, nodes: int = 1, *, by: str = "", reason: str = "", children: Children = "cancel"
-    ) -> Handle[Any]:
+    ) -> RunHandle[Any]:
         """Go back over the last completed nodes and do them again, as a new branch. `children`: see `jump`."""
         return await self._turn(
             run, "rewind", branch_plans.leaving(branch_plans.back(nodes, by=by, reason=reason), children)
@@ -81,11 +81,11 @@ class GoingBack(Healer):
 
     async def activate(
         self, run: RunId, branch: int, *, by: str = "", reason: str = "", children: Children = "cancel"
-    ) -> Handle[Any]:
+    ) -> RunHandle[Any]:
         """Go on from the end of an older branch, as a new one. `children`: see `jump`."""
         (by, reason), head = branch_plans.signed(by, reason), await self._head(run)
         if branch == head.branch:
-            raise Refused(f"branch {branch} of run {run} is the current one")
+            raise NotAllowed(f"branch {branch} of run {run} is the current one")
         following = (await branches_of(self._store, head)).get(branch + 1)
         if branch < 0 or following is None:
             raise NotFound(f"run {run} has no branch {branch}; its newest is {head.branch}")
@@ -94,7 +94,7 @@ class GoingBack(Healer):
 
     async def fork(
         self, run: RunId, at: str | int | None = None, *, id: str | None = None, title: str = "", by: str = ""
-    ) -> Handle[Any]:
+    ) -> RunHandle[Any]:
         """A new run that has the history of this one up to an event, a node or a question, and goes on by itself. Without a
         place it is forked where it stands, or, if it is over, from the last thing it did."""
         fork = checked_run(words("id", id)) if id else self._ledger.new_run_id()
@@ -117,7 +117,7 @@ class GoingBack(Healer):
 
     # --- how
 
-    async def _turn(self, run: RunId, verb: Verb, plan: Plan) -> Handle[Any]:
+    async def _turn(self, run: RunId, verb: Verb, plan: Plan) -> RunHandle[Any]:
         """Open a branch, or have the owner of the run open it; returns when it is open."""
         created = await created_of(self._store, run)
         workflow = find_workflow(created, self._apps) if self._worker is not None else None
@@ -125,7 +125,7 @@ class GoingBack(Healer):
         log, upto = await self._legible(run)
         turn = plan(log)
         if upto is not None and turn.cutoff > upto:
-            raise Refused(f"the log of run {run} reads only up to event {upto}: go back to there or further")
+            raise NotAllowed(f"the log of run {run} reads only up to event {upto}: go back to there or further")
         if upto is None:
             await self._must_be_possible(run, turn)
             await self._must_allow(run, verb)
@@ -145,7 +145,7 @@ class GoingBack(Healer):
         """Have the owner of a run open a branch; if it has let go of the run by now, open it here."""
         try:
             asked = await self._ledger.deliver(run, [branch_plan.request_of(turn, branch + 1)], branch=branch)
-        except Gone:
+        except RunGone:
             if not await self._is_turned_after_all(run, turn, branch):
                 raise
         else:
@@ -160,7 +160,7 @@ class GoingBack(Healer):
             except Overtaken as overtaken:
                 await self._must_not_be_ending(pen)
                 await turn_as_requested(pen)
-                raise Gone(
+                raise RunGone(
                     f"somebody else asked run {run} to go back at the same time: look, and ask again"
                 ) from overtaken
             if not pen.state.is_closed:
@@ -181,7 +181,7 @@ class GoingBack(Healer):
         """Refuse here, where nothing has changed yet, what would be refused later, perhaps when nobody listens."""
         head = await self._head(run)
         if not 0 <= turn.cutoff <= head.version:
-            raise Refused(f"event {turn.cutoff} is not in the log of run {run}, which ends at {head.version}")
+            raise NotAllowed(f"event {turn.cutoff} is not in the log of run {run}, which ends at {head.version}")
         branch_plan.must_lead_on(turn, await self._state_at(run, turn.cutoff))
 
     async def _until_turned(self, run: RunId, turn: Turn, branch: int, asked: int) -> None:
@@ -190,7 +190,7 @@ class GoingBack(Healer):
         deadline = asyncio.get_running_loop().time() + PATIENCE
         while (await self._head(run)).branch == branch:
             if asyncio.get_running_loop().time() > deadline:
-                raise Refused(
+                raise NotAllowed(
                     f"run {run} was asked to go back, and its worker has not done so within {PATIENCE:g} s; the request "
                     "is in its log and will be met"
                 )
@@ -206,10 +206,10 @@ class GoingBack(Healer):
     async def _is_turned_after_all(self, run: RunId, turn: Turn, branch: int) -> bool:
         """A run that ended or stopped before its owner heard of the request has no owner who could obey it."""
         head, summary = await self._head(run), await self.get(run)
-        if head.branch != branch or not (head.closed or summary.status is Status.PAUSED or summary.held):
+        if head.branch != branch or not (head.closed or summary.status is RunStatus.PAUSED or summary.held):
             return False
-        if head.closed and summary.status is Status.CANCELLED:
-            raise Gone(f"run {run} was cancelled before it could go back")
+        if head.closed and summary.status is RunStatus.CANCELLED:
+            raise RunGone(f"run {run} was cancelled before it could go back")
         with suppress(Claimed):
             await self._turn_here(run, turn, (await created_of(self._store, run)).exclusive)
             return True
@@ -224,10 +224,10 @@ class GoingBack(Healer):
                 case e.RequestRefused(request=request, code="superseded") if request == turn.request:
                     break
                 case e.RequestRefused(request=request, reason=reason) if request == turn.request:
-                    raise Refused(f"run {run} cannot go back to event {turn.cutoff}: {reason}")
+                    raise NotAllowed(f"run {run} cannot go back to event {turn.cutoff}: {reason}")
                 case _:
                     pass
-        raise Gone(f"somebody else had run {run} go back at the same time: look, and ask again")
+        raise RunGone(f"somebody else had run {run} go back at the same time: look, and ask again")
 
     async def _must_not_be_ending(self, pen: Pen) -> None:
         """A request to end a run wins over whatever else is asked of it; whoever owns the run obeys."""
@@ -235,13 +235,13 @@ class GoingBack(Healer):
         if isinstance(asked, e.CancelRequested):
             await self._obey_cancellation(pen)
             who, why = asked.by or "somebody else", f": {asked.reason}" if asked.reason else ""
-            raise Gone(f"run {pen.run} was cancelled by {who} before that{why}")
+            raise RunGone(f"run {pen.run} was cancelled by {who} before that{why}")
 
     async def _must_still_be_free(self, exclusive: str, pen: Pen) -> None:
         """Somebody may have begun at the same moment: then this one stands still again."""
         try:
             if exclusive:
                 await self._must_be_free(exclusive, pen.run)
-        except Refused as refusal:
+        except NotAllowed as refusal:
             await pen.append(decide.pause(pen.state, str(refusal)))
             raise

@@ -14,10 +14,10 @@ from typing import Any
 from outlast.client import branch_plans
 from outlast.client.branch_plans import signed
 from outlast.client.branching import PATIENCE, GoingBack
-from outlast.client.handle import Handle
+from outlast.client.handle import RunHandle
 from outlast.engine import pausing
 from outlast.engine.completion import created_of, gone_on_as, newest_of
-from outlast.errors import Claimed, Damaged, Gone, Overtaken, Refused
+from outlast.errors import Claimed, Damaged, NotAllowed, Overtaken, RunGone
 from outlast.functions.workflow_import import find_workflow
 from outlast.history import events as e
 from outlast.history.events import Children
@@ -28,8 +28,8 @@ from outlast.lifecycle.actions import Verb
 from outlast.lifecycle.requests import newest
 from outlast.lifecycle.resume_plan import Revival
 from outlast.lifecycle.state import NodeStatus, State
-from outlast.lifecycle.status import Status
-from outlast.lifecycle.summary import Summary
+from outlast.lifecycle.status import RunStatus
+from outlast.lifecycle.summary import RunSummary
 from outlast.values.checked_text import words
 
 SOON = 0.02
@@ -54,7 +54,7 @@ class Steering(GoingBack):
             if await self._is_cancelled(asked, by, reason, force):
                 return asked
             asked = await gone_on_as(self._ledger, asked)
-        raise Gone(f"run {run} is over and cannot be cancelled")
+        raise RunGone(f"run {run} is over and cannot be cancelled")
 
     async def _is_cancelled(self, run: RunId, by: str, reason: str, force: bool) -> bool:
         """Write the cancellation to the log of a run, and obey it if nobody else does; False if the run is over."""
@@ -62,13 +62,13 @@ class Steering(GoingBack):
             outline = (await self._must_allow(run, "cancel")).outline
             again = outline.cleanup is not None or newest(outline.requests, e.CancelRequested) is not None
             await self._ledger.deliver(run, [e.CancelRequested(by=by, reason=reason, force=force or again)])
-        except Gone:
+        except RunGone:
             return False
         await self._obey_here(run)
         if not (await self._head(run)).closed:
             return True
         state = await self._state(run)
-        return state.status is Status.CANCELLED or bool(state.outline.successor)
+        return state.status is RunStatus.CANCELLED or bool(state.outline.successor)
 
     async def pause(self, run: RunId, *, by: str = "", reason: str = "") -> RunId:
         """Ask a run, or the one that it goes on as by now, to stop where it can go on later; with nobody advancing it, it is
@@ -101,11 +101,11 @@ class Steering(GoingBack):
         await worker.settled()
         ends = []
         for driver in [each for each in pausing.on_top(worker) if not each.code.is_cancelled]:
-            with suppress(Gone):
+            with suppress(RunGone):
                 await self._ledger.deliver(driver.run, [e.PauseRequested(by=by, reason=reason)])
                 ends.append(driver.ended())
         for run in [run for run in runs if not worker.knows(run)]:
-            with suppress(Refused):
+            with suppress(NotAllowed):
                 await self._paused_as_nobodys(run, by, reason)
         await asyncio.gather(pausing.drain(worker), *ends)
         await worker.lines.flush()
@@ -116,7 +116,7 @@ class Steering(GoingBack):
         if self._worker is not None:
             await pausing.drain(self._worker)
 
-    async def resume(self, run: RunId, *, by: str = "", force: bool = False) -> Handle[Any]:
+    async def resume(self, run: RunId, *, by: str = "", force: bool = False) -> RunHandle[Any]:
         """Go on with a run that was interrupted, is paused or held, or failed and is recoverable, or with the one that it
         goes on as by now: what was in flight or failed last gets another attempt. If nodes completed after the failure, such
         as what undid something, it is refused unless by `force`: their effects stay."""
@@ -138,7 +138,7 @@ class Steering(GoingBack):
         by: str = "",
         reason: str = "",
         children: Children = "cancel",
-    ) -> Handle[Any]:
+    ) -> RunHandle[Any]:
         """Do a node again and go on from there: the one that is named, or that which the run failed of. A failed one gets
         another attempt where it is, one that completed is done again on a new branch. `feedback` is given to the node.
         `children`: see `jump`."""
@@ -166,7 +166,7 @@ class Steering(GoingBack):
         """Whether a node failed, or its run stopped inside it, and the run stands still because something did."""
         state = await self._state(run)
         known = state.nodes.get(node)
-        has_stopped = state.outline.base is Status.PAUSED or state.outline.recoverable
+        has_stopped = state.outline.base is RunStatus.PAUSED or state.outline.recoverable
         if known is None:  # or a child, by the name it was called by
             return has_stopped and node == state.outline.failed_node
         return has_stopped and known.status in (NodeStatus.FAILED, NodeStatus.RETRYING, NodeStatus.STARTED)
@@ -180,7 +180,7 @@ class Steering(GoingBack):
         *,
         force: bool,
         children: Children = "cancel",
-    ) -> Handle[Any]:
+    ) -> RunHandle[Any]:
         by, created = words("by", by), await created_of(self._store, run)
         workflow = find_workflow(created, self._apps) if self._worker is not None else None
         verb: Verb = "resume" if node is None else "retry"
@@ -195,7 +195,7 @@ class Steering(GoingBack):
             if not force:
                 await self._must_not_undo(run, revival)
             return await self._revived(run, revival, by, children)
-        had_stopped = summary.status in (Status.FAILED, Status.PAUSED)
+        had_stopped = summary.status in (RunStatus.FAILED, RunStatus.PAUSED)
         try:
             async with self._owning(run, verb, ready=True) as pen:
                 await self._must_not_be_ending(pen)
@@ -208,7 +208,7 @@ class Steering(GoingBack):
                     await self._must_still_be_free(created.exclusive, pen)
         except Claimed as claimed:
             summary = await self.get(run)
-            raise Refused(f"run {run} is {summary.status}, there is nothing to resume: {claimed}") from claimed
+            raise NotAllowed(f"run {run} is {summary.status}, there is nothing to resume: {claimed}") from claimed
         self._take_on(run)
         return self._handle(run, workflow)
 
@@ -230,7 +230,7 @@ class Steering(GoingBack):
             if theirs is not None:
                 await self._must_not_undo(child, theirs)
 
-    async def _revived(self, run: RunId, revival: Revival, by: str, children: Children = "cancel") -> Handle[Any]:
+    async def _revived(self, run: RunId, revival: Revival, by: str, children: Children = "cancel") -> RunHandle[Any]:
         """Set children going again, and have their parent wait for them. In this order: whoever dies in between leaves
         children whose end is found when somebody goes on with the parent."""
         for child in revival.children:
@@ -243,18 +243,18 @@ class Steering(GoingBack):
             return  # its parent creates it
         child = await newest_of(self._store, child)
         status = (await self._stopped(child)).status
-        if status in (Status.FAILED, Status.PAUSED):
+        if status in (RunStatus.FAILED, RunStatus.PAUSED):
             await self._reopen(child, None, by, e.NULL, force=True)
-        elif status is Status.CANCELLED:
+        elif status is RunStatus.CANCELLED:
             log = [entry async for entry in self.events(child)]
             await self._revived(child, resume_plan.after_cancellation(log, by=by, reason="its parent goes on"), by)
 
-    async def _stopped(self, run: RunId) -> Summary:
+    async def _stopped(self, run: RunId) -> RunSummary:
         """The summary of a run; of one that was cancelled, when it has ended."""
         deadline = asyncio.get_running_loop().time() + PATIENCE
         while _is_ending(await self._state(run)):
             if asyncio.get_running_loop().time() > deadline:
-                raise Refused(f"run {run} was asked to end and has not within {PATIENCE:g} s: try again when it has")
+                raise NotAllowed(f"run {run} was asked to end and has not within {PATIENCE:g} s: try again when it has")
             await asyncio.sleep(SOON)
         return await self.get(run)
 
@@ -281,4 +281,4 @@ def _needs_no_word(state: State) -> bool:
     outline = state.outline
     if outline.held:
         return outline.reason != decide.RESTARTED
-    return outline.base in (Status.CREATED, Status.RUNNING, Status.COMPENSATING)
+    return outline.base in (RunStatus.CREATED, RunStatus.RUNNING, RunStatus.COMPENSATING)

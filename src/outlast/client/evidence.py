@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from msgspec import Struct
@@ -193,4 +194,6 @@ async def _known(store: Store, versions: tuple[str, ...], workflow: Workflow[...
 def _attempts(workflow: Workflow[..., Any] | None) -> dict[str, int]:
     """How often the nodes that the workflow's module knows would be tried."""
     around = getattr(workflow.fn, "__globals__", {}) if workflow is not None else {}
-    return {each.spec.name: each.spec.retry.attempts for each in around.values() if isinstance(each, Node)}
+    return {
+        each.name: each._spec.retry.max_attempts or sys.maxsize for each in around.values() if isinstance(each, Node)
+    }

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from outlast.errors import Refused
+from outlast.errors import NotAllowed
 from outlast.history.ids import RunId
-from outlast.lifecycle.status import Status
-from outlast.store import Catalog, Query
+from outlast.lifecycle.status import RunStatus
+from outlast.store import Catalog, RunFilter
 
-LIVE = (Status.CREATED, Status.RUNNING, Status.WAITING, Status.COMPENSATING)
+LIVE = (RunStatus.CREATED, RunStatus.RUNNING, RunStatus.WAITING, RunStatus.COMPENSATING)
 
 
 def marks_of(exclusive: str) -> tuple[str, ...]:
@@ -26,7 +26,7 @@ async def must_be_free(catalog: Catalog, exclusive: str, run: RunId) -> None:
     """Refuse, naming who has it, if another live run has this for itself."""
     async for other in _live(catalog, exclusive):
         if other != run:
-            raise Refused(
+            raise NotAllowed(
                 f"run {other} is live and has {exclusive!r} for itself: wait for its end, or cancel it, before run {run} "
                 "goes on"
             )
@@ -35,7 +35,7 @@ async def must_be_free(catalog: Catalog, exclusive: str, run: RunId) -> None:
 async def _live(catalog: Catalog, exclusive: str) -> AsyncIterator[RunId]:
     after = ""
     while True:
-        page = await catalog.search(Query(tags=marks_of(exclusive), statuses=LIVE, after=after))
+        page = await catalog.search(RunFilter(tags=marks_of(exclusive), statuses=LIVE, after=after))
         for listed in page.items:
             yield listed.summary.run
         if not page.next:

@@ -13,7 +13,7 @@ import msgspec
 from outlast.client.answer_check import must_fit
 from outlast.client.branching import PATIENCE
 from outlast.client.exclusive import marks_of
-from outlast.client.handle import Handle
+from outlast.client.handle import RunHandle
 from outlast.client.idempotency import mean_the_same
 from outlast.client.questions import not_open, open_question, questions_of
 from outlast.client.versions import Versions
@@ -23,17 +23,16 @@ from outlast.engine.shielded_tasks import Duties
 from outlast.engine.worker import Worker
 from outlast.errors import (
     AlreadyExists,
-    BadInput,
-    Cancelled,
-    Gone,
-    Held,
-    NotDurable,
+    InvalidInput,
+    NotAllowed,
     OutlastError,
-    Refused,
+    RunCancelled,
+    RunGone,
+    RunHeld,
     StillRunning,
 )
 from outlast.functions import scope
-from outlast.functions.decorators import Workflow
+from outlast.functions.decorators import Workflow, no_start_in_a_workflow
 from outlast.functions.workflow_import import found_at
 from outlast.history import events as e
 from outlast.history.ids import RunId, checked_run, derived_run
@@ -41,7 +40,7 @@ from outlast.history.record import Entry
 from outlast.ledger import Ledger
 from outlast.lifecycle.decide import next_request
 from outlast.lifecycle.state import Wait
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 from outlast.values.checked_text import several_words, words
 from outlast.values.codec import Codec, codec_for, encode, fetched, stored
 from outlast.values.failures import error_from
@@ -55,7 +54,7 @@ POLL = 1.0
 _ANY = codec_for(Any)
 
 
-class Client(Versions):
+class Engine(Versions):
     """The desk. With a `worker` it advances runs itself; without one, what it starts waits for a worker elsewhere."""
 
     def __init__(
@@ -68,27 +67,25 @@ class Client(Versions):
 
     # --- starting
 
-    async def start(self, workflow: Workflow[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
-        """Start a run; it is durable when this returns. `workflow.options(id=…, key=…)` makes that idempotent."""
+    async def start(self, workflow: Workflow[P, R], /, *args: P.args, **kwargs: P.kwargs) -> RunHandle[R]:
+        """Start a run; it is durable when this returns. `workflow.options(id=…)` or `workflow.options(idempotency_key=…)`
+        makes that idempotent."""
         if not isinstance(workflow, Workflow):
-            raise BadInput(f"{workflow!r} is not a workflow: decorate the function with @workflow")
+            raise InvalidInput(f"{workflow!r} is not a workflow: decorate the function with @workflow")
         if scope.current.get(None) is not None:
-            raise NotDurable(
-                f"a workflow cannot start {workflow.spec.name}: after a crash it would start another one. "
-                "Call it as a child run, or start it in a node."
-            )
-        spec, options = workflow.spec, workflow.start
+            raise no_start_in_a_workflow(workflow.name)
+        spec, options = workflow._spec, workflow._start_options
         try:
-            packed = workflow.arguments.pack(args, kwargs)
+            packed = workflow._arguments.pack(args, kwargs)
         except TypeError as error:
-            raise BadInput(f"workflow {spec.name} cannot be started so: {error}") from error
+            raise InvalidInput(f"workflow {spec.name} cannot be started so: {error}") from error
         run = self._run_id(spec.name, options)
-        exclusive = words("exclusive", workflow.exclusive_for(args, kwargs))
+        exclusive = words("exclusive", workflow._exclusive_for(args, kwargs))
         created = e.RunCreated(
             workflow=spec.name,
             version=await self._definitions.keep(workflow),
             params=await stored(packed.inputs, self._store.blobs),
-            key=words("key", options.get("key", "")),
+            key=words("idempotency_key", options.get("idempotency_key", "")),
             title=words("title", options.get("title", "")),
             tags=(*several_words("tags", options.get("tags", ())), *marks_of(exclusive)),
             on_restart=spec.on_restart,
@@ -101,13 +98,13 @@ class Client(Versions):
                 await self._start_alone(run, created)
             elif self._worker is not None and self._worker.room:
                 await self._worker.start(run, workflow, created, packed.args, packed.kwargs)
-                return Handle(self, run, workflow)
+                return RunHandle(self, run, workflow)
             else:
                 await self._ledger.create_ready(run, created)
         except AlreadyExists:
             await self._must_be_the_same(run, created, workflow)
         self._take_on(run)
-        return Handle(self, run, workflow)
+        return RunHandle(self, run, workflow)
 
     async def _start_alone(self, run: RunId, created: e.RunCreated) -> None:
         """A run that must have something for itself: it begins only after nobody else was seen to have it."""
@@ -121,7 +118,7 @@ class Client(Versions):
         pen = await self._ledger.create(run, [created], await self._own_worker())
         try:
             await self._must_be_free(created.exclusive, run)
-        except Refused as refusal:
+        except NotAllowed as refusal:
             await pen.append([e.RunCancelled(reason=str(refusal))], release=True)
             raise
         while not await pen.let_go(ready=True):
@@ -131,36 +128,36 @@ class Client(Versions):
     def _run_id(self, workflow: str, options: dict[str, Any]) -> RunId:
         if "id" in options:
             return checked_run(words("id", options["id"]))
-        if "key" in options:
-            return derived_run("key", workflow, options["key"])
+        if "idempotency_key" in options:
+            return derived_run("key", workflow, options["idempotency_key"])
         return self._ledger.new_run_id()
 
     async def _must_be_the_same(self, run: RunId, asked: e.RunCreated, workflow: Workflow[..., Any]) -> None:
         """A start that was asked for before is answered with the run there is; another one under its name is refused."""
         there = await created_of(self._store, run)
         if there.workflow != asked.workflow:
-            what = "of another workflow"
-        elif not await mean_the_same(there.params, asked.params, workflow.arguments, self._store.blobs):
-            what = "with other parameters"
+            what = f"by a run of workflow {there.workflow}"
+        elif not await mean_the_same(there.params, asked.params, workflow._arguments, self._store.blobs):
+            what = "with different parameters"
         else:
             return
-        name = f"key {asked.key!r}" if asked.key else f"id {run}"
-        raise AlreadyExists(f"there is a run under {name} already, {what}: choose another, or ask for the same")
+        name = f"idempotency key {asked.key!r}" if asked.key else f"id {run}"
+        raise AlreadyExists(f"{name} is already used {what}: choose another one, or start the same")
 
-    async def handle(self, run: str) -> Handle[Any]:
+    async def handle(self, run: str) -> RunHandle[Any]:
         """The handle of a run that is there."""
         found = await self.find(run)
-        return Handle(self, found)
+        return RunHandle(self, found)
 
     # --- waiting for it
 
     async def result(
         self, run: RunId, *, workflow: Workflow[..., Any] | None = None, timeout: Seconds | None = None
     ) -> Any:
-        """What the run returned, once it has. What it raised is raised; `Held` if a person has to decide first. If it
+        """What the run returned, once it has. What it raised is raised; `RunHeld` if a person has to decide first. If it
         has not ended after `timeout`, in seconds or as `timedelta`, `StillRunning`, a `TimeoutError`, is raised; the run
         goes on."""
-        codec = workflow.arguments.returns if workflow is not None else _ANY
+        codec = workflow._arguments.returns if workflow is not None else _ANY
         limit = seconds_or_none(timeout, "timeout")
         waiting = asyncio.timeout(limit)
         try:
@@ -222,14 +219,14 @@ class Client(Versions):
                 return codec.decode(await fetched(ending.output, self._store.blobs))
             case e.RunFailed(held=True):
                 kind = error_from(ending.error)
-                held = kind if isinstance(kind, Held) else Held(ending.error.message)
+                held = kind if isinstance(kind, RunHeld) else RunHeld(ending.error.message)
                 held.add_note(f"A person has to decide about run {run}: resume it, retry a node of it, or cancel it.")
                 raise held
             case e.RunFailed():
                 raise error_from(ending.error, near)
             case _:
                 reason = f": {ending.reason}" if isinstance(ending, e.RunCancelled) and ending.reason else ""
-                raise Cancelled(f"run {run} was cancelled{reason}")
+                raise RunCancelled(f"run {run} was cancelled{reason}")
 
     async def watch(
         self, run: RunId, *, after: int = 0, stalled: Callable[[bool], None] | None = None
@@ -257,7 +254,7 @@ class Client(Versions):
     async def _is_stalled(self, run: RunId) -> bool:
         """Whether a run says that it is running, and nobody alive advances it."""
         summary, holding = await self.get(run), await self._store.holding(run)
-        is_going = summary.status in (Status.CREATED, Status.RUNNING, Status.COMPENSATING)
+        is_going = summary.status in (RunStatus.CREATED, RunStatus.RUNNING, RunStatus.COMPENSATING)
         return is_going and (holding is None or not holding.is_live)
 
     # --- people
@@ -267,7 +264,7 @@ class Client(Versions):
         open question of the run it continued as, or of its children. If there are several, `interaction` says which.
 
         A wrong kind of answer is refused. `NotAsked` means that there is no such question yet, `AlreadyAnswered` that it has
-        its answer, any other `Gone` that nobody waits for one any more."""
+        its answer, any other `RunGone` that nobody waits for one any more."""
         by = words("by", by)
         run, wait = await self.asked(run, interaction)
         schema = msgspec.json.decode(wait.detail)
@@ -275,7 +272,7 @@ class Client(Versions):
         answered = e.InteractionAnswered(interaction=wait.id, answer=await stored(raw, self._store.blobs), by=by)
         try:
             await self._ledger.deliver(run, [answered])
-        except Gone:
+        except RunGone:
             raise await not_open(self._store, run, wait.id) from None
         return run
 

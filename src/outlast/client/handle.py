@@ -9,34 +9,34 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from outlast.definition.durations import Seconds
 from outlast.history.ids import RunId
 from outlast.history.record import Entry
-from outlast.lifecycle.summary import Summary
+from outlast.lifecycle.summary import RunSummary
 from outlast.values.tracebacks import folded
 
 if TYPE_CHECKING:
-    from outlast.client.facade import Client
+    from outlast.client.facade import Engine
     from outlast.functions.decorators import Workflow
     from outlast.lifecycle.narrative import Story
 
 R = TypeVar("R")
 
 
-class Handle(Generic[R]):
+class RunHandle(Generic[R]):
     """One run. `run` is its id, which is all that is needed to find it again."""
 
-    def __init__(self, client: Client, run: RunId, workflow: Workflow[..., Any] | None = None) -> None:
+    def __init__(self, client: Engine, run: RunId, workflow: Workflow[..., Any] | None = None) -> None:
         self.run = run
         self._client = client
         self._workflow = workflow
-        self._seen: Summary | None = None
+        self._seen: RunSummary | None = None
 
     async def result(self, *, timeout: Seconds | None = None) -> R:
-        """What the workflow returned, once it has; see `Client.result`."""
+        """What the workflow returned, once it has; see `Engine.result`."""
         try:
             return await self._client.result(self.run, workflow=self._workflow, timeout=timeout)  # type: ignore[no-any-return]
         except Exception as error:
             raise folded(error)  # noqa: B904 - it is the same error
 
-    async def get(self) -> Summary:
+    async def get(self) -> RunSummary:
         """Its summary now."""
         self._seen = await self._client.get(self.run)
         return self._seen
@@ -58,17 +58,17 @@ class Handle(Generic[R]):
         await self._client.pause(self.run, by=by, reason=reason)
 
     async def answer(self, value: Any, *, interaction: str | None = None, by: str = "") -> RunId:
-        """Answer what it asks; see `Client.answer`."""
+        """Answer what it asks; see `Engine.answer`."""
         return await self._client.answer(self.run, value, interaction=interaction, by=by)
 
     def __repr__(self) -> str:
-        return f"<run {self.run}{f' of {self._workflow.spec.name}' if self._workflow else ''}>"
+        return f"<run {self.run}{f' of {self._workflow.name}' if self._workflow else ''}>"
 
     def _repr_html_(self) -> str:
-        return page_of(self.run, self._workflow.spec.name if self._workflow else "", self._seen)
+        return page_of(self.run, self._workflow.name if self._workflow else "", self._seen)
 
 
-def page_of(run: RunId, workflow: str, seen: Summary | None) -> str:
+def page_of(run: RunId, workflow: str, seen: RunSummary | None) -> str:
     """What a notebook shows of a run: what was seen of it last, or only its name."""
     rows = {"run": run, "workflow": seen.workflow if seen else workflow}
     if seen is not None:

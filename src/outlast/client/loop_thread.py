@@ -11,7 +11,7 @@ from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from outlast.errors import NotDurable, OutlastError, Refused, StoreError
+from outlast.errors import NotAllowed, NotDurable, OutlastError, StoreError
 from outlast.execution.node_context import Inside
 from outlast.functions import scope
 from outlast.values.context import speaker
@@ -88,12 +88,14 @@ class LoopThread:
         """Who waits here must not hold up what is waited for."""
         must_be_free_to_wait()
         if threading.current_thread() is self._thread:
-            raise Refused("this is the engine's own loop, which would wait for itself: ask from another thread")
+            raise NotAllowed("this is the engine's own loop, which would wait for itself: ask from another thread")
 
     def _must_be_here(self) -> None:
         """The thread stays behind when a process is forked, and stands still when the interpreter ends."""
         if self._process != os.getpid():
-            raise Refused(f"the engine belongs to process {self._process}, which was forked: open one in this process")
+            raise NotAllowed(
+                f"the engine belongs to process {self._process}, which was forked: open one in this process"
+            )
         if sys.is_finalizing():
             raise StoreError(CLOSED)
 
@@ -124,7 +126,7 @@ def must_be_free_to_wait() -> None:
         )
     node = speaker()
     if isinstance(node, Inside) and asyncio._get_running_loop() is node.loop:
-        raise Refused(
+        raise NotAllowed(
             f"node {node.node} is async and would hold up the loop of its own engine: to use an engine that blocks, "
             "or run(), make it a plain function, or ask in a thread: await asyncio.to_thread(...)"
         )

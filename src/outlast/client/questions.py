@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator, Sequence
 from typing import TypeAlias
 
 from outlast.engine.completion import newest_of, open_children
-from outlast.errors import AlreadyAnswered, BadInput, Gone, NotAsked, Refused
+from outlast.errors import AlreadyAnswered, InvalidInput, NotAllowed, NotAsked, RunGone
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger.reading import head_of, lineage_of, records, state_of
 from outlast.lifecycle.state import Interaction, State, Wait
-from outlast.lifecycle.summary import Summary, shortened
+from outlast.lifecycle.summary import RunSummary, shortened
 from outlast.store import Store
 
 LONGEST_TEXT = 100
@@ -19,7 +19,7 @@ LONGEST_TEXT = 100
 Asked: TypeAlias = tuple[RunId, Wait]
 
 
-async def questions_of(store: Store, summary: Summary) -> list[Wait]:
+async def questions_of(store: Store, summary: RunSummary) -> list[Wait]:
     """What a run asks now. A summary names only some waits, with texts that are cut."""
     if summary.waiting > len(summary.waits):
         return _questions(await _state(store, summary.run))
@@ -27,7 +27,7 @@ async def questions_of(store: Store, summary: Summary) -> list[Wait]:
     return [wait for name in named if (wait := await store.wait(summary.run, name)) is not None]
 
 
-async def open_question(store: Store, summary: Summary, interaction: str | None) -> Asked:
+async def open_question(store: Store, summary: RunSummary, interaction: str | None) -> Asked:
     """The question that an answer to a run is for, and which run asks it: the run itself; else the run it goes on as, or one
     of the children that they wait for. `interaction` names it; without it, it must be the only one."""
     run = summary.run
@@ -38,11 +38,11 @@ async def open_question(store: Store, summary: Summary, interaction: str | None)
         found = [(run, named)] if named is not None else []
     found = found or await _asked_in_family(store, run, interaction)
     if len(found) > 1:
-        raise BadInput(f"run {run} asks more than one thing; say which one is answered:{_listed(found)}")
+        raise InvalidInput(f"run {run} asks more than one thing; say which one is answered:{_listed(found)}")
     return found[0]
 
 
-async def not_open(store: Store, run: RunId, interaction: str) -> Gone:
+async def not_open(store: Store, run: RunId, interaction: str) -> RunGone:
     """Why a question that was open can no longer be answered."""
     return _over(run, interaction, (await _state(store, run)).interactions.get(interaction))
 
@@ -77,7 +77,9 @@ def _questions(state: State) -> list[Wait]:
     return [wait for wait in state.waits.values() if wait.kind == "interaction"]
 
 
-async def _refusal(store: Store, run: RunId, family: Sequence[tuple[RunId, State]], interaction: str | None) -> Refused:
+async def _refusal(
+    store: Store, run: RunId, family: Sequence[tuple[RunId, State]], interaction: str | None
+) -> NotAllowed:
     newest, last = family[0]
     is_any = interaction is None and not last.is_closed
     for each, state in family:
@@ -85,7 +87,7 @@ async def _refusal(store: Store, run: RunId, family: Sequence[tuple[RunId, State
             if interaction == name or (is_any and known.answer is not None):
                 return _over(each, name, known)
     if last.is_closed:
-        return Gone(f"run {newest} is {last.status}: it takes no more answers")
+        return RunGone(f"run {newest} is {last.status}: it takes no more answers")
     if interaction is None:
         return NotAsked(f"run {run} has not asked anything yet")
     if await _was_asked(store, newest, interaction):
@@ -103,10 +105,10 @@ async def _was_asked(store: Store, run: RunId, interaction: str) -> bool:
     return False
 
 
-def _over(run: RunId, interaction: str, known: Interaction | None) -> Gone:
+def _over(run: RunId, interaction: str, known: Interaction | None) -> RunGone:
     if known is not None and known.answer is not None:
         return AlreadyAnswered(f"question {interaction!r} of run {run} is answered already")
-    return Gone(f"question {interaction!r} of run {run} was withdrawn")
+    return RunGone(f"question {interaction!r} of run {run} was withdrawn")
 
 
 def _listed(questions: Sequence[Asked]) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from outlast.errors import BadInput, Damaged, Illegal, NotFound
+from outlast.errors import Damaged, Illegal, InvalidInput, NotFound
 from outlast.history.ids import RunId, checked_run
 from outlast.history.lineage import Branch, Interval, holder, lineage
 from outlast.history.record import Entry, entries
@@ -16,17 +16,17 @@ from outlast.ledger.reading import branches_of, head_of, lineage_of, records, ru
 from outlast.ledger.verification import STRANGE, Verification, verify
 from outlast.lifecycle.invariants import Violation
 from outlast.lifecycle.state import State
-from outlast.lifecycle.summary import Summary
-from outlast.store import Head, Line, Listed, Page, Query, Store
+from outlast.lifecycle.summary import RunSummary
+from outlast.store import Head, Line, Listed, Page, RunFilter, Store
 
 if TYPE_CHECKING:  # who only starts runs need not load what tells about them
     from outlast.lifecycle.branching import BranchSummary
     from outlast.lifecycle.comparison import Comparison
     from outlast.lifecycle.narrative import Story
 
-__all__ = ["Entry", "Interval", "Listed", "Page", "Query", "Reader", "Summary", "Verification"]
+__all__ = ["Entry", "Interval", "Listed", "Page", "Reader", "RunFilter", "RunSummary", "Verification"]
 
-_FILTERS = {field.name: field.type for field in msgspec.structs.fields(Query)}
+_FILTERS = {field.name: field.type for field in msgspec.structs.fields(RunFilter)}
 CANDIDATES = 5
 """How many runs an ambiguous beginning of an id is answered with."""
 
@@ -39,15 +39,15 @@ def _reading(run: RunId, seq: int, what: str) -> Iterator[None]:
         raise Damaged(f"{what}: {error!r}", run=run, seq=seq) from error
 
 
-def _checked(query: Query) -> Query:
-    """The query, with tuples and statuses where lists and names were given; `BadInput` names a field of a wrong type."""
-    if not isinstance(query, Query):
-        raise BadInput(f"a Query is needed to list runs, not {type(query).__name__}")
+def _checked(query: RunFilter) -> RunFilter:
+    """The query, with tuples and statuses where lists and names were given; `InvalidInput` names a field of a wrong type."""
+    if not isinstance(query, RunFilter):
+        raise InvalidInput(f"a Query is needed to list runs, not {type(query).__name__}")
     for name, value in msgspec.structs.asdict(query).items():
         try:
             query = msgspec.structs.replace(query, **{name: msgspec.convert(value, _FILTERS[name])})
         except msgspec.ValidationError as error:
-            raise BadInput(f"query.{name}: {error}") from None
+            raise InvalidInput(f"query.{name}: {error}") from None
     return query
 
 
@@ -64,19 +64,19 @@ class Reader:
 
     # --- which runs there are
 
-    async def list(self, query: Query) -> Page:
+    async def list(self, query: RunFilter) -> Page:
         """One page of the runs that match, newest first."""
         query = _checked(query)
         if query.limit < 1:
-            raise BadInput(f"a page holds at least one run, not {query.limit}")
+            raise InvalidInput(f"a page holds at least one run, not {query.limit}")
         try:
             return await self._store.search(query)
         except (msgspec.DecodeError, UnicodeDecodeError, TypeError) as error:
             raise Damaged(f"a stored summary does not read: {error}") from error
         except (ValueError, OverflowError) as error:
-            raise BadInput(f"runs cannot be searched for that: {error}") from error
+            raise InvalidInput(f"runs cannot be searched for that: {error}") from error
 
-    async def all(self, query: Query) -> AsyncIterator[Listed]:
+    async def all(self, query: RunFilter) -> AsyncIterator[Listed]:
         """Every run that matches, page after page of the query's limit."""
         while True:
             page = await self.list(query)
@@ -90,7 +90,7 @@ class Reader:
         """Every run, or every one that is not over, whether or not its row in the catalogue is right."""
         return runs_of(self._store, unfinished=unfinished)
 
-    async def get(self, run: RunId) -> Summary:
+    async def get(self, run: RunId) -> RunSummary:
         """The stored summary of a run; it may be a little behind the log, and says so by `at`."""
         with _reading(run, 1, "the stored summary does not read"):
             summary = await self._store.summary(run)
@@ -113,12 +113,12 @@ class Reader:
             raise NotFound(f"there is no run {prefix}")
         shown = "".join(f"\n  {run}" for run in found[:CANDIDATES])
         more = "\n  … and more" if len(found) > CANDIDATES else ""
-        raise BadInput(f"more than one run begins with {prefix}, give more of the id:{shown}{more}")
+        raise InvalidInput(f"more than one run begins with {prefix}, give more of the id:{shown}{more}")
 
     async def _beginning_with(self, prefix: RunId) -> AsyncIterator[RunId]:
         """Those runs, up to one more than anybody is shown."""
         left = CANDIDATES + 1
-        async for listed in self.all(Query(text=prefix, limit=1000)):
+        async for listed in self.all(RunFilter(text=prefix, limit=1000)):
             if listed.summary.run.startswith(prefix):
                 yield listed.summary.run
                 left -= 1
@@ -164,9 +164,9 @@ class Reader:
     ) -> AsyncIterator[Entry]:
         """The events after seq `after` on the current lineage, or on that of `branch`, or in the whole log."""
         if everything and branch is not None:
-            raise BadInput("either one branch or everything")
+            raise InvalidInput("either one branch or everything")
         if after < 0:
-            raise BadInput(f"events are numbered from 1: nothing comes after {after}")
+            raise InvalidInput(f"events are numbered from 1: nothing comes after {after}")
         if everything:
             intervals: tuple[Interval, ...] = ((1, (await self._head(run)).version),)
         else:

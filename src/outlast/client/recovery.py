@@ -15,7 +15,7 @@ from outlast.client.evidence import Diagnosis, evidence_of
 from outlast.client.temporary_claim import Owner
 from outlast.engine.completion import cancel_left, created_of, ending_of, settle
 from outlast.engine.worker import Worker
-from outlast.errors import Claimed, Conflict, OutlastError, Overtaken, Refused
+from outlast.errors import Claimed, Conflict, NotAllowed, OutlastError, Overtaken
 from outlast.functions import registry
 from outlast.functions.decorators import Workflow
 from outlast.history import events as e
@@ -26,7 +26,7 @@ from outlast.lifecycle import decide
 from outlast.lifecycle.branch_plan import Turn, must_lead_on, unmet
 from outlast.lifecycle.diagnosis import Evidence, Finding, HandOver, Open, Rewrite, Say, Settle, diagnose
 from outlast.lifecycle.state import State
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 from outlast.store import Claim
 
 MOST = 8
@@ -70,7 +70,9 @@ class Healer(Owner):
     async def _taken(self, run: RunId) -> list[e.AnyEvent]:
         """What taking the run over would say."""
         holding, head, state = await self._store.holding(run), await self._head(run), await self._state(run)
-        is_released = holding is None and (head.ready or state.status not in (Status.RUNNING, Status.COMPENSATING))
+        is_released = holding is None and (
+            head.ready or state.status not in (RunStatus.RUNNING, RunStatus.COMPENSATING)
+        )
         previous = holding.worker if holding is not None else ""
         cause: decide.Cause = "claimed" if is_released else "expired"
         return decide.take_over(state, head.epoch + 1, "the next worker", previous=previous, cause=cause)
@@ -80,7 +82,7 @@ class Healer(Owner):
         then = await self._state_at(run, turn.cutoff)
         try:
             must_lead_on(turn, then)
-        except Refused as refusal:
+        except NotAllowed as refusal:
             turn = unmet(state, str(refusal))
             then = await self._state_at(run, turn.cutoff)
         return list(decide.open_branch(state, then, branches.values(), turn))
@@ -148,7 +150,7 @@ class Healer(Owner):
             case Open(turn):
                 try:
                     await pen.turn(turn)
-                except Refused as refusal:
+                except NotAllowed as refusal:
                     if finding.code != "D2":
                         raise
                     await pen.turn(unmet(pen.state, str(refusal)))
@@ -178,7 +180,9 @@ class Healer(Owner):
         evidence = await self._evidence(run)
         grave = [finding for finding in diagnose(evidence) if finding.code in ("G3", "G5")]
         if grave:
-            raise Refused(f"run {run} cannot go on: {grave[0].sentence}. `outlast doctor {run}` says what can be done.")
+            raise NotAllowed(
+                f"run {run} cannot go on: {grave[0].sentence}. `outlast doctor {run}` says what can be done."
+            )
         found = _first(evidence)
         if found is not None and not isinstance(found.remedy, HandOver):
             await self.recover(run)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from outlast.errors import BadInput, Damaged, Illegal, NotFound
+from outlast.errors import Damaged, Illegal, InvalidInput, NotFound
 from outlast.history.events import Value
 from outlast.history.ids import RunId
 from outlast.history.record import Entry
@@ -80,7 +80,9 @@ async def before(reader: Reader, run: RunId, branch: int | None) -> int:
     """The number of the branch before that one, which is the current one unless it is named."""
     number = await reader.newest(run) if branch is None else branch
     if number < 1:
-        raise BadInput(f"run {run} has no branch before branch {number}: name another run or branch to compare with")
+        raise InvalidInput(
+            f"run {run} has no branch before branch {number}: name another run or branch to compare with"
+        )
     return number - 1
 
 

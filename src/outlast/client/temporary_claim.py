@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec import Struct, field
 
 from outlast.client.exclusive import must_be_free
-from outlast.client.handle import Handle
+from outlast.client.handle import RunHandle
 from outlast.client.notifications import News
 from outlast.client.reader import Reader
 from outlast.engine.completion import PAUSES, cancel, cancel_left, created_of, end_as_asked, newest_of, open_children
 from outlast.engine.definitions import Definitions
 from outlast.engine.quiet import without_cleanup
 from outlast.engine.worker import Worker
-from outlast.errors import Claimed, Gone, NotFound, OutlastError, Refused, StoreError
+from outlast.errors import Claimed, NotAllowed, NotFound, OutlastError, RunGone, StoreError
 from outlast.functions.workflow_import import find_workflow
 from outlast.history import events as e
 from outlast.history.ids import RunId, WorkerId
@@ -25,11 +25,11 @@ from outlast.ledger import Ledger, Pen
 from outlast.lifecycle.actions import Verb, refusal
 from outlast.lifecycle.decide import ends_at_once, next_request
 from outlast.lifecycle.state import State
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 from outlast.store import Claim
 
 if TYPE_CHECKING:
-    from outlast.client.facade import Client
+    from outlast.client.facade import Engine
     from outlast.functions.decorators import Workflow
 
 TRIES, SOON = 100, 0.02
@@ -133,7 +133,7 @@ class Owner(Reader):
         holding = await self._store.holding(run)
         if holding is not None and holding.is_live and holding.worker != self.worker_id:
             return
-        with suppress(Claimed, Gone):
+        with suppress(Claimed, RunGone):
             async with self._owning(run, "cancel") as pen:
                 await self._obey_cancellation(pen)
 
@@ -180,8 +180,8 @@ class Owner(Reader):
         if self._worker is not None:
             self._worker.take_on(run)
 
-    def _handle(self, run: RunId, workflow: Workflow[..., Any] | None) -> Handle[Any]:
-        return Handle(cast("Client", self), run, workflow)
+    def _handle(self, run: RunId, workflow: Workflow[..., Any] | None) -> RunHandle[Any]:
+        return RunHandle(cast("Engine", self), run, workflow)
 
     @property
     def worker_id(self) -> str:
@@ -207,11 +207,11 @@ class Owner(Reader):
 
 def _is_going(state: State) -> bool:
     """Whether a worker has something to do with a run: to advance it, or to cancel children of a part that it left."""
-    return state.outline.base in (Status.CREATED, Status.RUNNING) or bool(state.to_cancel())
+    return state.outline.base in (RunStatus.CREATED, RunStatus.RUNNING) or bool(state.to_cancel())
 
 
 def _must_be_allowed(state: State, run: RunId, verb: Verb) -> None:
     refused = refusal(state, verb)
     if refused is not None:
-        kind = Gone if refused.code == "over" else Refused
+        kind = RunGone if refused.code == "over" else NotAllowed
         raise kind(f"run {run} {refused.reason}")

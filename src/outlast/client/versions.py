@@ -21,7 +21,7 @@ from outlast.history import events as e
 from outlast.history.events import Children
 from outlast.history.ids import RunId
 from outlast.lifecycle.branch_plan import Turn
-from outlast.store import Query
+from outlast.store import RunFilter
 
 
 class Version(Struct, frozen=True, kw_only=True):
@@ -60,7 +60,7 @@ class Versions(Steering):
     async def known_versions(self, beginning: str) -> list[str]:
         """The versions of any run that begin so."""
         found: dict[str, None] = {}
-        async for listed in self.all(Query(limit=1000)):
+        async for listed in self.all(RunFilter(limit=1000)):
             if listed.summary.version.startswith(beginning):
                 found[listed.summary.version] = None
         return list(found)
@@ -117,5 +117,5 @@ class Versions(Steering):
         return known.version if known is not None else ""
 
     async def _of(self, workflow: str) -> AsyncIterator[Any]:
-        async for listed in self.all(Query(workflow=workflow, limit=1000)):
+        async for listed in self.all(RunFilter(workflow=workflow, limit=1000)):
             yield listed.summary

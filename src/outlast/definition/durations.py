@@ -5,17 +5,17 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any, TypeAlias
 
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 
 Seconds: TypeAlias = float | timedelta
 
 
 def seconds(given: Any, what: str) -> float:
-    """The seconds of a duration. `BadInput` names it as `what` if it is none."""
+    """The seconds of a duration. `InvalidInput` names it as `what` if it is none."""
     if isinstance(given, timedelta):
         return given.total_seconds()
     if isinstance(given, bool) or not isinstance(given, int | float):
-        raise BadInput(f"{what} is a number of seconds or a timedelta, not {given!r}")
+        raise InvalidInput(f"{what} is a number of seconds or a timedelta, not {given!r}")
     return given
 
 

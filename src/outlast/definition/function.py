@@ -15,11 +15,10 @@ import msgspec
 from msgspec import Struct
 
 from outlast.definition.retry import NEVER, Retry
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 from outlast.history.ids import content_hash
 
 Where: TypeAlias = Literal["loop", "thread", "process", "dask"]
-Errors: TypeAlias = tuple[type[BaseException], ...]
 
 CLEANUP = 30.0
 """Seconds of clean-up, if a workflow does not say otherwise."""
@@ -29,7 +28,7 @@ _NAME = re.compile(r"[^\W\d][\w.-]{0,99}")
 
 class NodeSpec(Struct, frozen=True):
     """One unit of work. `code` is the fingerprint of its function. A run that is interrupted inside a node that is not
-    `repeatable` holds. `retry_on` and `fail_on` say which errors another attempt may cure and which it cannot."""
+    `repeatable` holds."""
 
     fn: Callable[..., Any]
     name: str
@@ -39,8 +38,6 @@ class NodeSpec(Struct, frozen=True):
     timeout: float | None = None
     run_in: Where = "loop"
     repeatable: bool = True
-    retry_on: Errors = (Exception,)
-    fail_on: Errors = ()
 
 
 class WorkflowSpec(Struct, frozen=True):
@@ -60,22 +57,24 @@ class WorkflowSpec(Struct, frozen=True):
 def checked_name(name: str, what: str) -> str:
     """A name that can stand in ids: those are made of names, `/`, `#` and `[`…`]`."""
     if not _NAME.fullmatch(name):
-        raise BadInput(f"{name!r} cannot be the name of a {what}: use letters, digits, _ . - beginning with a letter")
+        raise InvalidInput(
+            f"{name!r} cannot be the name of a {what}: use letters, digits, _ . - beginning with a letter"
+        )
     return name
 
 
 def where_to_run(fn: Callable[..., Any], wanted: str | None) -> Where:
     """Coroutine functions run on the loop, plain ones in threads, unless a plain one asks for a process or a cluster."""
     if wanted is not None and wanted not in get_args(Where):
-        raise BadInput(f'run_in={wanted!r} is not a place to run; there are "loop", "thread", "process" and "dask"')
+        raise InvalidInput(f'run_in={wanted!r} is not a place to run; there are "loop", "thread", "process" and "dask"')
     if inspect.iscoroutinefunction(fn):
         if wanted not in (None, "loop"):
-            raise BadInput(f"{fn.__qualname__} is async and runs on the loop, not in {_PLACES[wanted]}")
+            raise InvalidInput(f"{fn.__qualname__} is async and runs on the loop, not in {_PLACES[wanted]}")
         return "loop"
     if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
-        raise BadInput(f"{fn.__qualname__} is a generator: a node returns one value, so return a list instead")
+        raise InvalidInput(f"{fn.__qualname__} is a generator: a node returns one value, so return a list instead")
     if wanted == "loop":
-        raise BadInput(
+        raise InvalidInput(
             f"{fn.__qualname__} is a plain function and would block the loop: make it async, or leave run_in out"
         )
     return "thread" if wanted is None else cast("Where", wanted)

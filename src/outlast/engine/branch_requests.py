@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from contextlib import suppress
 
-from outlast.errors import Damaged, Overtaken, Refused
+from outlast.errors import Damaged, NotAllowed, Overtaken
 from outlast.history import events as e
 from outlast.ledger import Pen
 from outlast.lifecycle.branch_plan import turn_of, unmet
@@ -26,7 +26,7 @@ async def turn_as_requested(pen: Pen) -> None:
             await pen.turn(turn_of(request, asked.seq))
         except Overtaken:
             continue
-        except (Refused, Damaged) as refusal:
+        except (NotAllowed, Damaged) as refusal:
             log.warning("run %s: the jump to event %d cannot be made: %s", pen.run, request.target, refusal)
             with suppress(Overtaken):
                 await pen.turn(unmet(pen.state, str(refusal)))

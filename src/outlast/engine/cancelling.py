@@ -33,7 +33,7 @@ class Cancelling(Writing):
 
     async def _cancel(self, request: e.CancelRequested) -> None:
         """Obey a cancellation: by the code's clean-up, or at once if that is under way or not wanted."""
-        code, span = self.code, self.code.workflow.spec.cleanup
+        code, span = self.code, self.code.workflow._spec.cleanup
         if request.force or code.is_cancelled:
             await self._end_at_once("stopped" if code.is_cancelled else "none")
             return
@@ -120,7 +120,7 @@ class Cancelling(Writing):
         """A person had the run go on amid its clean-up, which has the whole time again."""
         first = self.pen.state.outline.cleanup
         assert first is not None
-        due = self._time + round(self.code.workflow.spec.cleanup * 1e6)
+        due = self._time + round(self.code.workflow._spec.cleanup * 1e6)
         self._pending.append(structs.replace(first, due=due, extended=True))
         self._then.append(self.watch_cleanup)
 

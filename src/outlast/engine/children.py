@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from outlast.engine import completion
-from outlast.errors import AlreadyExists, Gone, StoreError
+from outlast.errors import AlreadyExists, RunGone, StoreError
 from outlast.functions import registry
 from outlast.functions.commands import ChildAsk
 from outlast.functions.workflow_import import found_at
@@ -59,7 +59,7 @@ async def cancel(worker: Worker, parent: Outcomes, child: RunId) -> None:
 
 
 async def _create(worker: Worker, parent: Outcomes, ask: ChildAsk) -> None:
-    spec, options = ask.workflow.spec, ask.workflow.start
+    spec, options = ask.workflow._spec, ask.workflow._start_options
     created = e.RunCreated(
         workflow=spec.name,
         version=await worker.definitions.keep(ask.workflow),
@@ -86,7 +86,7 @@ async def _refuse(worker: Worker, parent: Outcomes, ask: ChildAsk) -> None:
         f"{shown(ask.where)}: there is a run {ask.child} already, and it is no child of run {parent.run}"
     )
     failure = failure_of(taken)
-    with suppress(Gone):
+    with suppress(RunGone):
         await worker.ledger.deliver(parent.run, [e.ChildEnded(child=ask.child, status="failed", error=failure)])
 
 

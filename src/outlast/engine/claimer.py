@@ -10,6 +10,7 @@ from contextlib import suppress
 from outlast.engine.worker import Worker
 from outlast.functions import registry
 from outlast.history.ids import RunId
+from outlast.lifecycle.status import RunStatus
 from outlast.lifecycle.summary import shortened
 from outlast.store import Claim
 
@@ -19,8 +20,6 @@ POLL = 1.0
 """Seconds between two looks when nothing was announced: a death is announced by nobody."""
 BATCH = 200
 """Runs claimed in one step."""
-PASSED = 100
-"""Of the runs that a worker keeps to, so many are looked at in one such look, in turn: thousands may only wait."""
 LONGEST_PROMPT = 120
 SHOWN = 100
 """Open questions of which each is logged at the start; the others are counted."""
@@ -35,10 +34,6 @@ class Claimer:
         self._worker = worker
         self._is_scarce = False
         self._served = ""
-        self._round: list[RunId] = []
-        """Those of the worker's own runs that are still to be passed."""
-        self._passed = -POLL
-        """When some were passed last."""
 
     async def run(self) -> None:
         """Look whenever there may be something. After the first round it is known what others had left behind."""
@@ -67,28 +62,9 @@ class Claimer:
         return len(claims) == wanted
 
     async def _of_its_own(self, own: set[RunId], wanted: int) -> list[Claim]:
-        """Of the runs that the worker keeps to: those that have news, and in turn the others, of which nobody tells that
-        their owner has died or left."""
-        worker = self._worker
-        heard, worker.heard = worker.heard | set(self._next_round(own)), set()
-        try:
-            runs = [run for run in heard & own if not worker.knows(run) and await self._wants_an_owner(run)]
-            claims = await worker.claim(runs=runs, limit=wanted) if runs else []
-        except BaseException:
-            worker.heard |= heard
-            raise
-        if len(claims) == wanted:  # there was no room for more
-            worker.heard |= own.intersection(runs) - {claim.run for claim in claims}
-        return claims
-
-    def _next_round(self, own: set[RunId]) -> list[RunId]:
-        now = asyncio.get_running_loop().time()
-        if now - self._passed < POLL:
-            return []
-        self._passed = now
-        self._round = self._round or list(own)
-        found, self._round = self._round[:PASSED], self._round[PASSED:]
-        return found
+        """Of the runs that the worker keeps to: those that nobody advances and that are to go on."""
+        runs = [run for run in tuple(own) if not self._worker.knows(run) and await self._wants_an_owner(run)]
+        return await self._worker.claim(runs=runs, limit=wanted) if runs else []
 
     async def _fairly(self, names: tuple[str, ...], wanted: int) -> list[Claim]:
         """While there are more runs than there is room for, each workflow has its share first, in turn: one with thousands
@@ -123,24 +99,18 @@ class Claimer:
         return f"Recovery complete: {recovered.resumed} resumed, {recovered.held} held, {questions} questions restored."
 
     async def _wants_an_owner(self, run: RunId) -> bool:
-        """Whether a run is ready, or its worker is gone. To claim it by name anyhow would be to replay it for nothing."""
-        store = self._worker.store
+        """Whether nobody advances a run that is to go on."""
+        store, own = self._worker.store, self._worker.own
         head, holding = await store.head(run), await store.holding(run)
         if holding is not None:
             return not holding.is_live
-        if head is not None and head.closed:
-            await self._leave_out(run)
+        if head is not None and head.closed and own is not None:
+            own.discard(run)
+            head = await store.head(run)
+            if head is not None and not head.closed:  # somebody had it go on meanwhile
+                own.add(run)
             return False
-        return head is not None and head.ready
-
-    async def _leave_out(self, run: RunId) -> None:
-        """Look no more after a run that is over. Should somebody here have it go on at this very moment, that is seen in its
-        log, or it is taken on afterwards."""
-        worker, is_over = self._worker, False
-        worker.leave_out(run)
-        try:
-            head = await worker.store.head(run)
-            is_over = head is not None and head.closed
-        finally:
-            if not is_over:
-                worker.take_on(run)
+        summary = await store.summary(run)
+        if head is None or summary is None:
+            return False
+        return head.ready or not (summary.held or summary.status is RunStatus.PAUSED)

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from outlast.errors import AlreadyExists, Damaged, Gone, Illegal, NotFound, OutcomeUnknown, Overtaken, StoreError
+from outlast.errors import AlreadyExists, Damaged, Illegal, NotFound, OutcomeUnknown, Overtaken, RunGone, StoreError
 from outlast.history import events as e
 from outlast.history.ids import RunId, derived_run
 from outlast.ledger import Ledger, Pen
@@ -60,7 +60,7 @@ async def settle(ledger: Ledger, run: RunId, created: e.RunCreated, ending: Ende
 
 async def _tell_parent(ledger: Ledger, run: RunId, created: e.RunCreated, ending: Ended) -> None:
     if created.parent and await _is_waited_for(ledger.store, run, created):
-        with suppress(Gone, NotFound):  # it heard of it before, or is itself over
+        with suppress(RunGone, NotFound):  # it heard of it before, or is itself over
             await ledger.deliver(RunId(created.parent), [_for_parent(created, ending)])
 
 
@@ -92,7 +92,7 @@ async def _cancel_left(ledger: Ledger, parent: RunId, child: RunId) -> RunId | N
                     await ledger.deliver(child, [e.CancelRequested(reason="its parent went back to before it")])
                 return child
             child = asked
-    except Gone:  # it ended meanwhile, and its owner tells
+    except RunGone:  # it ended meanwhile, and its owner tells
         return None
     except (Damaged, Illegal, *STRANGE) as error:
         log.error("run %s went back to before its child %s, which cannot be cancelled: %s", parent, child, error)
@@ -169,7 +169,7 @@ async def cancel(ledger: Ledger, run: RunId, reason: str, *, by: str = "", force
             return asked
         except NotFound:
             return None
-        except Gone:
+        except RunGone:
             asked = await gone_on_as(ledger, asked)
     return None
 

@@ -23,7 +23,7 @@ class Definitions:
         version = workflow.version
         if version not in self._kept:
             if not await self._blobs.has(version):
-                await self._blobs.put(workflow.document)
+                await self._blobs.put(workflow._document)
             self._kept.add(version)
         return version
 

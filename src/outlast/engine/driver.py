@@ -16,7 +16,7 @@ from typing import Any
 from outlast.engine import pausing, result_reuse
 from outlast.engine.cancelling import Cancelling
 from outlast.engine.page import Brought
-from outlast.errors import Fenced, Held, StoreError
+from outlast.errors import Fenced, RunHeld, StoreError
 from outlast.functions.code import Code
 from outlast.functions.commands import Ask, NodeAsk
 from outlast.functions.replay import Replay
@@ -25,7 +25,7 @@ from outlast.history.record import Entry
 from outlast.lifecycle import decide
 from outlast.lifecycle.requests import Request
 from outlast.lifecycle.state import NodeStatus
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 from outlast.values.failures import kind_of
 
 log = logging.getLogger("outlast.engine")
@@ -88,7 +88,7 @@ class Driver(Cancelling):
         interrupted = "" if ends else self._interrupted_for_good([ask for ask in known if ask.key not in running])
         if interrupted:
             reason = f"node {interrupted} was interrupted and is not to be repeated without a person's word"
-            await self.hold(e.Failure(kind_of(Held), reason, category="crash"), interrupted)
+            await self.hold(e.Failure(kind_of(RunHeld), reason, category="crash"), interrupted)
             return
         self._go_on_with(known, running, defer=ends)
         closing, code.closing = code.closing, {}
@@ -104,7 +104,7 @@ class Driver(Cancelling):
             self._extend_cleanup()
         elif code.is_cancelled:
             self.watch_cleanup()
-        if request is not None and ends and state.outline.base in (Status.PAUSED, Status.FAILED):
+        if request is not None and ends and state.outline.base in (RunStatus.PAUSED, RunStatus.FAILED):
             await self._obey_first(request)
         await self.write()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 from outlast.functions.decorators import Workflow
 from outlast.functions.dry_replay import asked_at
 from outlast.history import events as e
@@ -14,7 +14,7 @@ from outlast.store import Store
 
 
 async def must_fit(store: Store, run: RunId, workflow: Workflow[..., Any], turn: Turn) -> None:
-    """Raise `BadInput` if the edited inputs or the edited output of a branch do not fit the node they are for.
+    """Raise `InvalidInput` if the edited inputs or the edited output of a branch do not fit the node they are for.
 
     The node is found by a replay up to the branch point. If the code does not replay, nothing is refused here: whoever
     advances the run holds it, and names the difference."""
@@ -35,5 +35,5 @@ async def must_fit(store: Store, run: RunId, workflow: Workflow[..., Any], turn:
 def _must_be_returned(decode: Any, node: str, output: e.Value, signature: str) -> None:
     try:
         decode(output)
-    except BadInput as error:
-        raise BadInput(f"the output of node {node}: {error}; the signature is {signature}") from error
+    except InvalidInput as error:
+        raise InvalidInput(f"the output of node {node}: {error}; the signature is {signature}") from error

@@ -15,7 +15,7 @@ from typing import Any
 from outlast.engine import children, pausing
 from outlast.engine.page import Brought, Page
 from outlast.engine.terminal_events import Ending
-from outlast.errors import Fenced, Held
+from outlast.errors import Fenced, RunHeld
 from outlast.functions.commands import CANCELLED, Ask, ChildAsk, NodeAsk, Note, TimerAsk
 from outlast.history import events as e
 from outlast.lifecycle import decide
@@ -140,7 +140,7 @@ class Outcomes(Page):
         if is_tired or not ask.spec.repeatable:
             times = f", {decide.CRASHES_BEFORE_HOLD} times" if is_tired else ", and it is not to be repeated by itself"
             reason = f"node {ask.name}: {what}{times}"
-            await self.hold(e.Failure(kind_of(Held), reason, category="crash"), ask.name)
+            await self.hold(e.Failure(kind_of(RunHeld), reason, category="crash"), ask.name)
             return
         self._date()
         ask.attempt += 1

@@ -12,7 +12,7 @@ from outlast.functions.replay import Divergence, Replay
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger import Pen
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 
 
 async def without_cleanup(pen: Pen, created: e.RunCreated, workflow: Workflow[..., object]) -> list[RunId] | None:
@@ -32,7 +32,7 @@ async def without_cleanup(pen: Pen, created: e.RunCreated, workflow: Workflow[..
 
 async def _hear(code: Code, replay: Replay, pen: Pen) -> None:
     """Tell the code what others wrote before, as its driver does in a run that goes on."""
-    if pen.state.outline.base in (Status.PAUSED, Status.FAILED):
+    if pen.state.outline.base in (RunStatus.PAUSED, RunStatus.FAILED):
         return
     for entry in replay.news:
         telling = await understood(code, entry.event, pen.store.blobs)
@@ -41,7 +41,7 @@ async def _hear(code: Code, replay: Replay, pen: Pen) -> None:
 
 
 def _children_given_up(code: Code) -> list[RunId] | None:
-    if code.main is None or not code.workflow.spec.cleanup:
+    if code.main is None or not code.workflow._spec.cleanup:
         return []
     if code.is_cancelled:
         return None

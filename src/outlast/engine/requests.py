@@ -5,14 +5,14 @@ from __future__ import annotations
 from outlast.engine import pausing
 from outlast.engine.outcomes import Outcomes
 from outlast.engine.terminal_events import held
-from outlast.errors import BadInput, Diverged, StoreError
+from outlast.errors import InvalidInput, RunDiverged, StoreError
 from outlast.functions.deliveries import understood
 from outlast.history import events as e
 from outlast.lifecycle import decide
 from outlast.lifecycle.requests import Request
 from outlast.values.failures import kind_of
 
-DIVERGED = kind_of(Diverged)
+DIVERGED = kind_of(RunDiverged)
 
 
 class Requests(Outcomes):
@@ -33,7 +33,7 @@ class Requests(Outcomes):
             entry = self.pen.arrived.popleft()
             try:
                 telling = await understood(self.code, entry.event, self.worker.store.blobs)
-            except BadInput as error:
+            except InvalidInput as error:
                 said = f"the code cannot read what event {entry.seq} tells it: {error}"
                 self._held = held(e.Failure(DIVERGED, said, category="permanent"))
                 return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from outlast.errors import BadInput, Damaged, Illegal, NotFound
+from outlast.errors import Damaged, Illegal, InvalidInput, NotFound
 from outlast.history import events as e
 from outlast.history.record import Entry
 from outlast.ledger import Pen
@@ -73,7 +73,7 @@ def found_for(driver: Outcomes, ask: NodeAsk, asked: NodeAsk | NodeState) -> Ado
 async def _adopt(driver: Outcomes, ask: NodeAsk, found: Adoptable) -> None:
     try:
         value = ask.arguments.returns.decode(await fetched(found.output, driver.worker.store.blobs))
-    except (BadInput, NotFound) as error:
+    except (InvalidInput, NotFound) as error:
         log.warning("run %s: the result of node %s cannot be taken over: %s", driver.run, ask.name, error)
         driver.attempts.begin(ask)
         return

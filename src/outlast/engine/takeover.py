@@ -16,7 +16,7 @@ from outlast.engine.completion import cancel_left, created_of, end_as_asked, end
 from outlast.engine.driver import Driver
 from outlast.engine.requests import DIVERGED
 from outlast.engine.shielded_tasks import Duties
-from outlast.errors import Conflict, Damaged, Held, NotFound, OutlastError, Overtaken, StoreError
+from outlast.errors import Conflict, Damaged, NotFound, OutlastError, Overtaken, RunHeld, StoreError
 from outlast.functions import registry
 from outlast.functions.code import Code
 from outlast.functions.decorators import Workflow
@@ -26,7 +26,7 @@ from outlast.history.ids import RunId
 from outlast.ledger import Pen
 from outlast.lifecycle.decide import ends_at_once, next_request
 from outlast.lifecycle.state import State
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 from outlast.store import Claim
 from outlast.values.failures import kind_of
 
@@ -63,7 +63,7 @@ _ENDED = {"dead": "died", "expired": "did not renew its claim", "claimed": "rele
 def _is_interrupted(claim: Claim, state: State) -> bool:
     """Whether somebody worked on the run when its claim ended. One that was released, or that only waited, was not
     interrupted."""
-    is_running = state.outline.held or state.status in (Status.RUNNING, Status.COMPENSATING)
+    is_running = state.outline.held or state.status in (RunStatus.RUNNING, RunStatus.COMPENSATING)
     return claim.cause != "claimed" and is_running
 
 
@@ -218,7 +218,6 @@ class Arrivals:
         while not await pen.let_go():
             pass
         self._indebted.discard(pen.run)
-        self._worker.leave_out(pen.run)
 
     async def _replay(self, pen: Pen, workflow: Workflow[..., Any], created: e.RunCreated) -> None:
         code = Code(pen.run, workflow, self._worker.context)
@@ -229,7 +228,9 @@ class Arrivals:
         try:
             if falls >= FALLS_BEFORE_HOLD:
                 self._falls.pop(pen.run, None)
-                await self._stop_at(driver, e.Failure(kind_of(Held), f"it could not be driven, {falls} times in a row"))
+                await self._stop_at(
+                    driver, e.Failure(kind_of(RunHeld), f"it could not be driven, {falls} times in a row")
+                )
                 return
             await replay.run()
             await driver.go_on(replay.news, replay.args, replay.kwargs)

@@ -46,7 +46,7 @@ async def concluded(code: Code, blobs: Blobs, ms: float) -> Ended:
         told = f"the workflow returned the call of {value.told()} ({shown(value.where)}) and did not await it"
         return _failed(code, Unawaited(f"{told}: write `return await`, or in a plain function `.wait()`"))
     try:
-        output = code.workflow.arguments.returns.encode(value, "result")
+        output = code.workflow._arguments.returns.encode(value, "result")
     except NotStorable as error:
         return _failed(code, error)
     return e.RunCompleted(output=await stored(output, blobs), ms=ms)
@@ -77,7 +77,7 @@ def checked_for_unawaited(ending: Ended, code: Code, action: str) -> Ended:
     named = ", ".join(left[:SHOWN]) + (f" and {len(left) - SHOWN} more" if len(left) > SHOWN else "")
     if action == "warn" or isinstance(ending, e.RunContinued):
         text = "run %s of workflow %s ended with calls that it never awaited, so that they were not executed: %s"
-        log.warning(text, code.run, code.workflow.spec.name, named)
+        log.warning(text, code.run, code.workflow.name, named)
         return ending
     error = Unawaited(f"the workflow ended with calls that it never awaited: {named}. Await each of them.")
     if isinstance(ending, e.RunCancelled):

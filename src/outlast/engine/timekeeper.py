@@ -38,8 +38,6 @@ class Timekeeper:
         self._worker = worker
         self._others: set[tuple[RunId, str, int | None]] = set()
         """Waits that are known to be others'. By wait and not by run: a new one of the same run may be ours."""
-        self._strangers: set[RunId] = set()
-        """Runs of such waits that were nobody's concern here, because they had not been taken on."""
         self._begin: Due | None = None
         """Looks begin behind this one: it and all before it are others'."""
         self._workflows = 0
@@ -83,16 +81,12 @@ class Timekeeper:
 
     async def _concerns_us(self, due: Due) -> bool | None:
         """Whether to claim a run for this; None if that cannot be told yet."""
-        own = self._worker.own
         if due.fault:
             log.error(
                 "run %s, table of waits: %s; `outlast doctor %s --fix` writes it again", due.run, due.fault, due.run
             )
             return False
         if due.wait.kind != "timer":
-            return False
-        if own is not None and due.run not in own:
-            self._strangers.add(due.run)
             return False
         try:
             summary = await self._worker.store.summary(due.run)
@@ -112,12 +106,10 @@ class Timekeeper:
         return True
 
     def _forget_in_time(self) -> None:
-        """Begin at the beginning after a while, and when other code is known here or a run was taken on that was passed."""
-        own, workflows, now = self._worker.own, len(registry.names()), asyncio.get_running_loop().time()
-        has_more = workflows != self._workflows or (own is not None and not own.isdisjoint(self._strangers))
-        if has_more or now - self._since >= ANEW:
+        """Begin at the beginning after a while, and when other code is known here."""
+        workflows, now = len(registry.names()), asyncio.get_running_loop().time()
+        if workflows != self._workflows or now - self._since >= ANEW:
             self._others.clear()
-            self._strangers.clear()
             self._begin, self._workflows, self._since = None, workflows, now
 
     async def _until_next(self) -> float:

@@ -61,7 +61,7 @@ class DoubtfulStarts:
                 for claim in await worker.claim(runs=[run]):
                     await worker.arrivals.adopt(claim)
         except TimeoutError:
-            worker.leave_out(run)
+            pass
         except StoreError as error:
             log.warning("run %s was perhaps started, which cannot be told now: %s", run, error)
             worker.arrivals.take_up_again(run, error)

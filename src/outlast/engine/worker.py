@@ -38,7 +38,7 @@ from outlast.history.ids import RunId, WorkerId
 from outlast.ledger import Ledger
 from outlast.ledger.ledger import system_clock
 from outlast.lifecycle.decide import next_request
-from outlast.lifecycle.status import TERMINAL, Status
+from outlast.lifecycle.status import TERMINAL, RunStatus
 from outlast.store import Claim, Holding, Store
 
 log = logging.getLogger("outlast.engine")
@@ -52,9 +52,9 @@ SOON = 0.005
 
 
 class Worker:
-    """One incarnation of a worker. `hold` also holds interrupted runs that would resume. One that does not adopt advances
-    only what was started or taken on here, and what comes of that: children and successors. `clusters` are places to run
-    nodes besides this machine, by the names that nodes give as `run_in`."""
+    """One incarnation of a worker. `hold` also holds interrupted runs that would resume. Without `takes_over_others` it
+    advances only the runs that were started or taken on here, with their children and successors, and keeps those that wait
+    in memory. `clusters` are places to run nodes besides this machine, by the names that nodes give as `run_in`."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Worker:
         hold: bool = False,
         unawaited: str = "fail",
         stdout: bool = False,
-        adopts: bool = True,
+        takes_over_others: bool = True,
         grace: float = 5.0,
         claim: float = 30.0,
         clusters: Mapping[str, Maker] | None = None,
@@ -85,10 +85,8 @@ class Worker:
         self.arrivals = Arrivals(self, hold=hold)
         self.wanted = asyncio.Event()
         """Set when there may be runs to claim."""
-        self.own: set[RunId] | None = None if adopts else set()
-        """The only runs it advances, if it does not take on others. One that is over is left out."""
-        self.heard: set[RunId] = set()
-        """Those of its own that have news, or were taken on, since somebody looked after them."""
+        self.own: set[RunId] | None = None if takes_over_others else set()
+        """The unfinished runs to claim when nobody else advances them, if it does not take over any others."""
         self.doubtful = DoubtfulStarts(self)
         self.unawaited = unawaited
         self.grace = grace
@@ -111,16 +109,17 @@ class Worker:
     @property
     def room(self) -> int:
         """How many more runs it would take."""
-        return (
-            0
-            if self.is_closing or self.is_draining
-            else max(0, self._concurrency - len(self.drivers) - len(self.arrivals))
-        )
+        if self.is_closing or self.is_draining:
+            return 0
+        room = self._concurrency - len(self.drivers) - len(self.arrivals)
+        if self.own is not None and room <= 0:  # those that wait stay in memory
+            room += sum(driver.is_idle for driver in self.drivers.values())
+        return max(0, room)
 
     @property
     def is_crowded(self) -> bool:
         """Whether runs that only wait should be given back at once."""
-        return len(self.drivers) > WARM
+        return self.own is None and len(self.drivers) > WARM
 
     def chance(self) -> float:
         """From 0 to 1, for the pauses between attempts."""
@@ -134,21 +133,13 @@ class Worker:
         """Advance this run too."""
         if self.own is not None:
             self.own.add(run)
-            self.heard.add(run)
         self.wanted.set()
-
-    def leave_out(self, run: RunId) -> None:
-        """Advance this run no more, unless it is taken on again."""
-        if self.own is not None:
-            self.own.discard(run)
-            self.heard.discard(run)
 
     def hear(self, runs: frozenset[RunId]) -> None:
         """These runs have news. Those that are driven here hear it themselves; the others may want an owner."""
         self.doubtful.hear(runs)
         if self.own is not None:
-            runs = (runs & self.own) - self.drivers.keys()
-            self.heard |= runs
+            runs &= self.own
         if not self.wanted.is_set() and not runs <= self.drivers.keys():
             self.wanted.set()
 
@@ -170,16 +161,11 @@ class Worker:
             await asyncio.sleep(SOON)  # somebody else is about to start it, or to fail to
         driver = Driver(self, Code(run, workflow, self.context), created, self.ledger.begin(run, self.id))
         self.drivers[run] = driver
-        is_new = self.own is not None and run not in self.own
-        if self.own is not None:
-            self.own.add(run)
         try:
             await driver.start(args, kwargs)
         except BaseException as error:
             if not has_failed(error):
                 self.doubtful.expect(run)
-            elif is_new:
-                self.leave_out(run)
             raise
         return driver
 
@@ -203,8 +189,6 @@ class Worker:
                 self.arrivals.is_not_told(driver.run, error)
         self.progress.forget(driver.run)
         driver.leave(ending)
-        if driver.pen.state.is_closed and not self.knows(driver.run):
-            self.leave_out(driver.run)
         if next_request(driver.pen.state) is not None:
             self.arrivals.take_up_again(driver.run, Overtaken("something was asked of it while it was being stopped"))
         if isinstance(ending, e.RunContinued):
@@ -214,6 +198,8 @@ class Worker:
     def forget(self, driver: Page) -> None:
         if self.drivers.get(driver.run) is driver:
             del self.drivers[driver.run]
+            if self.own is not None and driver.pen.head.version and not driver.pen.state.is_closed:
+                self.own.add(driver.run)
             self.arrivals.see_off(driver.run)
 
     # --- staying and leaving
@@ -234,7 +220,7 @@ class Worker:
         driver = self.drivers.get(run)
         if driver is None:
             return run in self.arrivals
-        return not driver.pen.head.version or driver.pen.state.outline.base in (*TERMINAL, Status.PAUSED)
+        return not driver.pen.head.version or driver.pen.state.outline.base in (*TERMINAL, RunStatus.PAUSED)
 
     async def settled(self) -> None:
         """Return when it is not about to take on a run."""
@@ -264,7 +250,6 @@ class Worker:
         for driver in list(self.drivers.values()):
             driver.leave()
         self.id = self.ledger.new_worker_id()
-        self.heard |= self.own or set()
 
     def spawn(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any] | None:
         """Do this in the background, in a context of its own. A worker that closes begins nothing more."""

@@ -18,7 +18,7 @@ from msgspec import Raw
 
 from outlast.errors import NotStorable
 from outlast.execution.executors import Executors, InStore, Maker
-from outlast.execution.node_context import Inside, token_of
+from outlast.execution.node_context import Inside, idempotency_key_of
 from outlast.execution.partial_file import Written
 from outlast.execution.process_entry import main_of_this_process
 from outlast.execution.processes import AttemptInfo, PoolClosed, ProcessDied
@@ -255,15 +255,16 @@ class Attempts:
 
     async def _far_away(self, ask: NodeAsk, own: Inside) -> Any:
         spec = ask.spec
+        retry_on, give_up_on = spec.retry.classes
         info = AttemptInfo(
             run=ask.driver.run,
             node=ask.name,
             attempt=ask.attempt,
-            token=token_of(ask),
+            idempotency_key=idempotency_key_of(ask),
             checkpoint=None if own.kept is None else bytes(own.kept),
             feedback=None if ask.given is None else bytes(ask.given.feedback),
-            transient=tuple(map(kind_of, spec.retry_on)),
-            permanent=tuple(map(kind_of, spec.fail_on)),
+            transient=tuple(map(kind_of, retry_on)),
+            permanent=tuple(map(kind_of, give_up_on)),
         )
         answer = await self._executors.at(spec.run_in).run(
             spec.entry,
@@ -350,9 +351,9 @@ def _failure(ask: NodeAsk, error: BaseException) -> e.Failure:
     if issubclass(kind, _Raised) and error.__cause__ is not None:
         error = error.__cause__
         kind = type(error)
-    spec = ask.spec
+    retry_on, give_up_on = ask.spec.retry.classes
     category: e.Category | None = "permanent" if issubclass(kind, asyncio.CancelledError | NotStorable) else None
-    return failure_of(error, transient=spec.retry_on, permanent=spec.fail_on, category=category)
+    return failure_of(error, transient=retry_on, permanent=give_up_on, category=category)
 
 
 def _ms(began: float) -> float:

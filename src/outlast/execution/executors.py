@@ -18,7 +18,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from msgspec import Raw
 
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 from outlast.execution.process_helper import Confirm, OnMessage, certain
 from outlast.execution.process_wire import AttemptInfo
 from outlast.history.events import Failure
@@ -54,7 +54,7 @@ class Executor(Protocol):
 Maker: TypeAlias = Callable[[], Executor]
 
 
-class NotSetUp(BadInput):
+class NotSetUp(InvalidInput):
     """There is no such place to run: something is not set or not installed. Another attempt would find the same."""
 
     retryable = False

@@ -7,13 +7,15 @@ from collections.abc import Awaitable, Generator
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 
-from outlast.errors import BadInput, NotDurable
+from outlast.errors import InvalidInput, NotDurable
 from outlast.execution import remote
 from outlast.execution.partial_file import FINISHED, INTERRUPTED, Stage, Written
 from outlast.execution.stopping import Stopped
+from outlast.functions import scope
 from outlast.history import events as e
+from outlast.history.ids import RunId
 from outlast.values.codec import codec_for, encode, stored
 from outlast.values.context import Speaker, speaker
 from outlast.values.not_storable import name_of
@@ -47,8 +49,8 @@ class Inside(Speaker, eq=False, kw_only=True):
         return self.ask.spec.run_in == "thread"
 
     @property
-    def token(self) -> str:
-        return token_of(self.ask)
+    def idempotency_key(self) -> str:
+        return idempotency_key_of(self.ask)
 
     @property
     def is_over(self) -> bool:
@@ -98,7 +100,7 @@ class Inside(Speaker, eq=False, kw_only=True):
             super().end()
 
 
-def token_of(ask: NodeAsk) -> str:
+def idempotency_key_of(ask: NodeAsk) -> str:
     """The same for every attempt of a node, until a person goes back and has it done again."""
     return f"{ask.driver.run}/{ask.name}/{ask.driver.pen.state.outline.generation}"
 
@@ -159,15 +161,9 @@ def _number(value: Any, where: str) -> float:
             return number
     except (TypeError, ValueError, OverflowError):
         pass
-    raise BadInput(
+    raise InvalidInput(
         f"progress: {where} is a number, not {name_of(type(value)) if not isinstance(value, float) else value}"
     )
-
-
-def token() -> str:
-    """A text that is the same for every attempt of this node: give it to services that can tell a repeated request."""
-    here = remote.current()
-    return here.attempt.token if here is not None else _here("token()").token
 
 
 def feedback(default: Any = None) -> Any:
@@ -181,10 +177,29 @@ def feedback(default: Any = None) -> Any:
     return default if raw is None or bytes(raw) == b"null" else codec_for(Any).decode(Raw(raw))
 
 
-def attempt() -> int:
-    """Which attempt of the node this is, counted from 1."""
+class Context(Struct, frozen=True):
+    """Where code runs. `attempt` counts from 1. `idempotency_key` is the same for every attempt of a node: give it to
+    services that detect repeated requests. In workflow code `node` is empty, `attempt` is 0 and the key is the run id."""
+
+    run: RunId
+    node: str
+    attempt: int
+    idempotency_key: str
+
+
+def context() -> Context:
+    """The run, node and attempt that this code belongs to, and the idempotency key of the node."""
+    if (workflow := scope.current.get(None)) is not None:
+        return Context(workflow.code.run, "", 0, workflow.code.run)
     here = remote.current()
-    return here.attempt.attempt if here is not None else _here("attempt()").attempt
+    found = here.attempt if here is not None else _here("context()")
+    return Context(RunId(found.run), found.node, found.attempt, found.idempotency_key)
+
+
+def idempotency_key() -> str:
+    """A text that is the same for every attempt of this node: give it to services that detect repeated requests."""
+    here = remote.current()
+    return (here.attempt if here is not None else _here("idempotency_key()")).idempotency_key
 
 
 def is_stopping() -> bool:

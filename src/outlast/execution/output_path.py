@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Protocol
 
-from outlast.errors import BadInput, NotDurable
+from outlast.errors import InvalidInput, NotDurable
 from outlast.execution import remote
 from outlast.execution.node_context import Inside
 from outlast.execution.partial_file import Stage, Written, cut, split
@@ -39,7 +39,7 @@ class OutputPath:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._given = os.fspath(path)
         if not self._given or self._given.endswith(("/", os.sep)):
-            raise BadInput(f"output_path({self._given!r}) names no file; it writes one file, with a name")
+            raise InvalidInput(f"output_path({self._given!r}) names no file; it writes one file, with a name")
         if scope.current.get(None) is not None:
             raise NotDurable(
                 "output_path() is for nodes: a workflow's code runs again in every replay. Do this in a node."
@@ -51,7 +51,7 @@ class OutputPath:
         """The path to write to. Close what you open before the block ends."""
         final = Path(os.path.realpath(self._given))  # a link stays a link, and leads to the new file
         if final.is_dir():
-            raise BadInput(f"output_path({self._given!r}): {final} is a folder; it writes one file, with a name")
+            raise InvalidInput(f"output_path({self._given!r}): {final} is a folder; it writes one file, with a name")
         final.parent.mkdir(parents=True, exist_ok=True)
         self._writer = _writer()
         stem, extension = split(final.name)
@@ -150,7 +150,7 @@ class _Near:
 
     @property
     def own(self) -> _Own:
-        return _own(self._inside.token, self._inside.attempt)
+        return _own(self._inside.idempotency_key, self._inside.attempt)
 
     @property
     def is_over(self) -> bool:
@@ -170,7 +170,7 @@ class _Far:
 
     @property
     def own(self) -> _Own:
-        return _own(self._here.attempt.token, self._here.attempt.attempt)
+        return _own(self._here.attempt.idempotency_key, self._here.attempt.attempt)
 
     def tell(self, stage: Stage, written: Written) -> None:
         self._here.output({"stage": stage, **written._asdict()})

@@ -8,7 +8,7 @@ from itertools import count
 from typing import Literal, NamedTuple, TypeAlias
 
 from outlast.atomic_file import publish
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 
 Stage: TypeAlias = Literal["begun", "finished", "interrupted"]
 
@@ -31,9 +31,9 @@ class Written(NamedTuple):
     def publish(self) -> None:
         """Flush it and give it its name, in one step for everybody who looks; then the name is durable, too."""
         if os.path.isdir(self.hidden):
-            raise BadInput(f"output_path({self.given!r}) writes one file, and what was made is a folder")
+            raise InvalidInput(f"output_path({self.given!r}) writes one file, and what was made is a folder")
         if not os.path.exists(self.hidden):
-            raise BadInput(
+            raise InvalidInput(
                 f"nothing was written for output_path({self.given!r}): write to the path that the `with` block gives"
             )
         publish(self.hidden, self.final)

@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 from outlast.execution.process_entry import classes_named, function_named
 from outlast.execution.process_wire import Call
 from outlast.history.events import Category, Failure
@@ -32,7 +32,7 @@ def outcome(call: Call, inputs: bytes, lines: AbstractContextManager[None]) -> t
         is_running = False
         return "done", bytes(arguments.returns.encode(result, "result"))
     except BaseException as error:
-        category: Category | None = "permanent" if isinstance(error, BadInput) and not is_running else None
+        category: Category | None = "permanent" if isinstance(error, InvalidInput) and not is_running else None
         return "failed", msgspec.json.encode(_failure(error, call, category))
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from types import CodeType, ModuleType
 from typing import Any
 
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 
 is_loading = False
 """Whether a script is being loaded. What a script starts while it is loaded, each of its helpers would start as well."""
@@ -35,12 +35,12 @@ def main_of_this_process() -> str:
 
 
 def function_named(entry: str, main: str) -> Callable[..., Any]:
-    """The function, or the one that the object of that name holds as `fn`. `BadInput` if the name does not lead to one;
+    """The function, or the one that the object of that name holds as `fn`. `InvalidInput` if the name does not lead to one;
     what the module raises when it is imported is raised here."""
     thing = _thing_named(entry, main)
     function = getattr(thing, "fn", thing)
     if not callable(function):
-        raise BadInput(f"{entry} is not a function and holds none")
+        raise InvalidInput(f"{entry} is not a function and holds none")
     return function  # type: ignore[no-any-return]
 
 
@@ -68,7 +68,7 @@ def _thing_named(entry: str, main: str) -> Any:
         try:
             found = getattr(found, step)
         except AttributeError:
-            raise BadInput(
+            raise InvalidInput(
                 f"{entry} cannot be found by its name in another process; define it at the top level of its module"
             ) from None
     return found
@@ -79,7 +79,7 @@ def _imported(name: str) -> ModuleType:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name and f"{name}.".startswith(f"{error.name}."):
-            raise BadInput(f"there is no module {name!r} on the path of the process that is to run it") from None
+            raise InvalidInput(f"there is no module {name!r} on the path of the process that is to run it") from None
         raise
 
 
@@ -116,7 +116,7 @@ def _main_compiled(main: str) -> tuple[CodeType, ModuleType]:
     get_code = getattr(spec and spec.loader, "get_code", None)
     code = get_code(main) if get_code else None
     if spec is None or code is None:
-        raise BadInput(
+        raise InvalidInput(
             f"the script {main!r} that was run is not there; a function of an interactive session, or of a script that was "
             "moved, cannot run in another process: put it into a module"
         )

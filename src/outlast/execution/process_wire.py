@@ -29,7 +29,7 @@ class AttemptInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     run: str
     node: str
     attempt: int = 1
-    token: str = ""
+    idempotency_key: str = ""
     checkpoint: bytes | None = None
     feedback: bytes | None = None
     transient: tuple[str, ...] = ()

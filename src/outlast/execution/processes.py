@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 from outlast.execution.process_helper import Confirm, HelperProcess, OnMessage, ProcessDied, certain
 from outlast.execution.process_wire import AttemptInfo
 from outlast.history.events import Failure
@@ -29,7 +29,7 @@ class ProcessPool:
     def __init__(self, size: int | None = None) -> None:
         self._size = os.cpu_count() or 1 if size is None else size
         if self._size < 1:
-            raise BadInput(f"a pool of {size} processes cannot run anything")
+            raise InvalidInput(f"a pool of {size} processes cannot run anything")
         self._slots = asyncio.Semaphore(self._size)
         self._starting = asyncio.Lock()
         self._idle: list[HelperProcess] = []

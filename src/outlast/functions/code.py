@@ -112,7 +112,7 @@ class Code:
         self.broken: NotDurable | None = None
         """Why it cannot go on, if it loops without waiting or waits for nothing."""
         self.continued: Continue | None = None
-        """That it called `continue_as`: its outcome, whatever it does afterwards."""
+        """That it called `continue_as_new`: its outcome, whatever it does afterwards."""
         self.now_us = 0
         self.generation = 0
         """The newest branch that a person opened: what is asked for on it is not what was asked for before."""
@@ -137,7 +137,7 @@ class Code:
         context.run(is_replaying.set, self.silencer)
         context.run(revealed_here.set, set())
         fn = self.workflow.fn
-        if self.workflow.is_async:
+        if self.workflow._is_async:
             coroutine = context.run(fn, *args, **kwargs)
         else:
             coroutine = _in_thread(fn, args, kwargs)

@@ -322,8 +322,8 @@ class ChildAsk(Ask):
     def __init__(self, name: str, workflow: Workflow[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         super().__init__(name, f"child:{name}")
         self.workflow = workflow
-        self.given: str = workflow.start.get("id", "")
-        self.packed = workflow.arguments.pack(args, kwargs)
+        self.given: str = workflow._start_options.get("id", "")
+        self.packed = workflow._arguments.pack(args, kwargs)
         self.hash = input_hash(self.packed.inputs)
         self.is_unwanted = False
         """Whether the code cancelled it and waits for its end."""
@@ -338,9 +338,7 @@ class ChildAsk(Ask):
         self.key = f"child:{run}"
 
     def say(self, pending: list[e.AnyEvent]) -> None:
-        pending.append(
-            e.ChildStarted(child=self.child, workflow=self.workflow.spec.name, node=self.node, hash=self.hash)
-        )
+        pending.append(e.ChildStarted(child=self.child, workflow=self.workflow.name, node=self.node, hash=self.hash))
 
     def begin(self) -> None:
         self.driver.start_child(self)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from contextvars import ContextVar
 from datetime import timedelta
-from typing import Any, Generic, Literal, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
 
 from msgspec.structs import replace
 
 from outlast.definition.durations import Seconds, seconds_or_none
 from outlast.definition.function import (
     CLEANUP,
-    Errors,
     NodeSpec,
     WorkflowSpec,
     checked_name,
@@ -25,7 +25,7 @@ from outlast.definition.function import (
     where_to_run,
 )
 from outlast.definition.retry import NEVER, Retry
-from outlast.errors import BadInput, NotDurable
+from outlast.errors import InvalidInput, NotDurable
 from outlast.functions.call import Call
 from outlast.functions.commands import ChildAsk, NodeAsk
 from outlast.functions.registry import register
@@ -35,58 +35,76 @@ from outlast.values.arguments import Arguments
 from outlast.values.checked_text import several_words, words
 from outlast.values.source_location import shown, user_place
 
+if TYPE_CHECKING:
+    from outlast.client.handle import RunHandle
+
 LONGEST_CLEANUP = 365 * 24 * 3600
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
+class Starter(Protocol):
+    """What starts runs: an engine."""
+
+    def start(self, workflow: Workflow[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Awaitable[RunHandle[R]]: ...
+
+
+open_engine: ContextVar[Starter | None] = ContextVar("outlast_engine", default=None)
+"""The engine that was opened in this context by `async with`."""
+
+
 class Node(Generic[P, R]):
     """A unit of work. Called inside a workflow it gives a `Call`; `fn` is the bare function."""
 
-    def __init__(self, spec: NodeSpec, *, key: str | None = None) -> None:
+    def __init__(self, spec: NodeSpec, *, id: str | None = None) -> None:
         functools.update_wrapper(self, spec.fn)
         self.fn: Callable[P, Any] = spec.fn
-        self.spec = spec
-        self.key = key
+        self._spec = spec
+        self._id = id
+
+    @property
+    def name(self) -> str:
+        """The name of the node."""
+        return self._spec.name
 
     @functools.cached_property
-    def arguments(self) -> Arguments:
+    def _arguments(self) -> Arguments:
         return Arguments(self.fn)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
-        """Ask for this node to be done with these arguments. It begins when the call is awaited."""
+        """Call this node with these arguments. It begins when the call is awaited."""
         scope = current.get(None)
         if scope is None:
-            raise _called_elsewhere("node", self.spec.name, "call it in a function decorated with @workflow")
-        name = scope.node(self.spec.name, self.key)
-        ask = NodeAsk(name, self.spec, self.arguments, args, kwargs, scope.step)
+            raise _called_elsewhere("node", self._spec.name, "call it in a function decorated with @workflow")
+        name = scope.node(self._spec.name, self._id)
+        ask = NodeAsk(name, self._spec, self._arguments, args, kwargs, scope.step)
         if scope.made is not None:
             scope.made.append(ask)
         return Call(scope, ask, sys._getframe(1))
 
-    def asked_as(self, name: str, step: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NodeAsk:
+    def _asked_as(self, name: str, step: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NodeAsk:
         """What a call asks for, under a name that is already given."""
-        return NodeAsk(name, self.spec, self.arguments, args, kwargs, step)
+        return NodeAsk(name, self._spec, self._arguments, args, kwargs, step)
 
     def options(
         self,
         *,
-        key: str | None = None,
+        id: str | None = None,
         retry: Retry | int | None = None,
         timeout: Seconds | None = None,
         repeatable: bool | None = None,
     ) -> Node[P, R]:
-        """The same node, treated otherwise in the calls made through what this returns; what is not given stays. `key` names
+        """The same node with other options for the calls made through the result. Options not given stay. `id` names
         one call among many, for instance by what it works on, so that the order of calls may change."""
         policy = None if retry is None else _checked_retry(retry)
         changes: dict[str, Any] = {"retry": policy, "timeout": _checked_timeout(timeout), "repeatable": repeatable}
-        spec = replace(self.spec, **{name: value for name, value in changes.items() if value is not None})
-        other = Node[P, R](spec, key=self.key if key is None else _checked_key(key))
-        other.__dict__["arguments"] = self.arguments
+        spec = replace(self._spec, **{name: value for name, value in changes.items() if value is not None})
+        other = Node[P, R](spec, id=self._id if id is None else _checked_id("id", id))
+        other.__dict__["_arguments"] = self._arguments
         return other
 
     def __repr__(self) -> str:
-        return f"<node {self.spec.name}>"
+        return f"<node {self._spec.name}>"
 
 
 class StartOptions(dict[str, Any]):
@@ -99,62 +117,80 @@ class Workflow(Generic[P, R]):
     def __init__(self, spec: WorkflowSpec, start: StartOptions | None = None) -> None:
         functools.update_wrapper(self, spec.fn)
         self.fn: Callable[P, Any] = spec.fn
-        self.spec = spec
-        self.start = start or StartOptions()
+        self._spec = spec
+        self._start_options = start or StartOptions()
 
     @functools.cached_property
-    def arguments(self) -> Arguments:
+    def _arguments(self) -> Arguments:
         return Arguments(self.fn)
 
+    @property
+    def name(self) -> str:
+        """The name of the workflow."""
+        return self._spec.name
+
     @functools.cached_property
-    def is_async(self) -> bool:
+    def _is_async(self) -> bool:
         """Whether its function is a coroutine function; a plain one runs in a thread."""
         return inspect.iscoroutinefunction(self.fn)
 
     @property
     def version(self) -> str:
         """The name of its definition: another text is another version."""
-        return version_of(self.spec)
+        return version_of(self._spec)
 
     @property
-    def document(self) -> bytes:
+    def _document(self) -> bytes:
         """Its definition as it is stored."""
-        return document(self.spec)
+        return document(self._spec)
 
-    def exclusive_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    def _exclusive_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """The key of what a run with these parameters must have for itself; empty if there is none."""
-        pattern: str = self.start.get("exclusive") or self.spec.exclusive
+        pattern: str = self._start_options.get("exclusive") or self._spec.exclusive
         if not pattern:
             return ""
-        bound = self.arguments.signature.bind(*args, **kwargs)
+        bound = self._arguments.signature.bind(*args, **kwargs)
         bound.apply_defaults()
         try:
             return pattern.format(**bound.arguments)
         except (LookupError, ValueError, AttributeError) as error:
-            raise BadInput(
-                f"exclusive={pattern!r} of workflow {self.spec.name} names what is no parameter: {error}"
+            raise InvalidInput(
+                f"exclusive={pattern!r} of workflow {self._spec.name} names what is no parameter: {error}"
             ) from error
+
+    def start(self, *args: P.args, **kwargs: P.kwargs) -> Awaitable[RunHandle[R]]:
+        """Start a run on the engine that `async with outlast.open()` opened here: `handle = await flow.start(...)`. It is
+        `engine.start(flow, ...)` on that engine."""
+        if current.get(None) is not None:
+            raise no_start_in_a_workflow(self.name)
+        engine = open_engine.get()
+        if engine is None:
+            raise InvalidInput(
+                f"{shown(user_place())}: {self.name}.start() needs an engine that is open here: call it inside "
+                f"`async with outlast.open():`, or call engine.start({self.name}, ...)"
+            )
+        return engine.start(self, *args, **kwargs)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         """Inside a workflow: a child run with these parameters, and its result."""
         scope = current.get(None)
-        name = self.spec.name
+        name = self.name
         if scope is None:
-            raise _called_elsewhere("workflow", name, f"use outlast.run({name}, ...) or engine.start({name}, ...)")
+            raise _called_elsewhere("workflow", name, f"use outlast.run({name}, ...) or {name}.start(...)")
         self._check_as_child(scope.code.child_ids)
-        ask = ChildAsk(scope.node(name, self.start.get("key")), self, args, kwargs)
+        ask = ChildAsk(scope.node(name, self._start_options.get("idempotency_key")), self, args, kwargs)
         return Call(scope, ask, sys._getframe(1))
 
     def _check_as_child(self, ids: set[str]) -> None:
-        if self.start.get("exclusive") or self.spec.exclusive:
-            raise BadInput(
-                f"{shown(user_place())}: workflow {self.spec.name} has exclusive=…, which is not supported for a child run: "
+        if self._start_options.get("exclusive") or self._spec.exclusive:
+            raise InvalidInput(
+                f"{shown(user_place())}: workflow {self.name} has exclusive=…, which is not supported for a child run: "
                 "start it as a run of its own, or call a workflow without that option"
             )
-        given = self.start.get("id")
+        given = self._start_options.get("id")
         if given in ids:
             place = shown(user_place())
-            raise BadInput(
+            raise InvalidInput(
                 f"{place}: {given!r} is the id of another child of this run: give each child an id of its own"
             )
         if given:
@@ -164,51 +200,53 @@ class Workflow(Generic[P, R]):
         self,
         *,
         id: str | None = None,
-        key: str | None = None,
+        idempotency_key: str | None = None,
         title: str = "",
         tags: Sequence[str] = (),
         exclusive: str = "",
     ) -> Workflow[P, R]:
-        """The same workflow, for a start under an id or a key of your choice: started twice it is one run. Of the runs with
-        the same `exclusive` text only one is live at a time. What is not given stays as it was chosen before."""
-        named = {"id": None if id is None else checked_run(words("id", id)), "key": _checked_key(key)}
+        """The same workflow with options for its start; what is not given stays. Starting it twice with one `id`, the id of
+        the run, or with one `idempotency_key` starts one run. Of the runs with the same `exclusive` text only one is live at
+        a time."""
+        key = _checked_id("idempotency_key", idempotency_key)
+        named = {"id": None if id is None else checked_run(words("id", id)), "idempotency_key": key}
         texts = {"title": words("title", title), "exclusive": words("exclusive", exclusive)}
         given = {**named, **texts, "tags": _checked_tags(tags)}
-        chosen = StartOptions(self.start | {name: value for name, value in given.items() if value})
-        if "id" in chosen and "key" in chosen:
-            raise BadInput("give an id or a key, not both: either alone makes the start idempotent")
-        return Workflow(self.spec, chosen)
+        chosen = StartOptions(self._start_options | {name: value for name, value in given.items() if value})
+        if "id" in chosen and "idempotency_key" in chosen:
+            raise InvalidInput("give id or idempotency_key, not both: either one makes the start idempotent")
+        return Workflow(self._spec, chosen)
 
     def __repr__(self) -> str:
-        return f"<workflow {self.spec.name}>"
+        return f"<workflow {self._spec.name}>"
 
 
 class _NodeMaker:
     """What `@node(...)` gives: a decorator for async and for plain functions."""
 
     def __init__(self, options: dict[str, Any]) -> None:
-        self._options = options
+        self._start_options = options
 
     @overload
     def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]]) -> Node[P, R]: ...
     @overload
     def __call__(self, fn: Callable[P, R]) -> Node[P, R]: ...
     def __call__(self, fn: Any) -> Any:
-        return _node(fn, **self._options)
+        return _node(fn, **self._start_options)
 
 
 class _WorkflowMaker:
     """What `@workflow(...)` gives: a decorator for async and for plain functions."""
 
     def __init__(self, options: dict[str, Any]) -> None:
-        self._options = options
+        self._start_options = options
 
     @overload
     def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]]) -> Workflow[P, R]: ...
     @overload
     def __call__(self, fn: Callable[P, R]) -> Workflow[P, R]: ...
     def __call__(self, fn: Any) -> Any:
-        return _workflow(fn, **self._options)
+        return _workflow(fn, **self._start_options)
 
 
 @overload
@@ -223,18 +261,14 @@ def node(
     timeout: Seconds | None = None,
     run_in: Literal["loop", "thread", "process", "dask"] | None = None,
     repeatable: bool = True,
-    retry_on: type[BaseException] | Errors = (Exception,),
-    fail_on: type[BaseException] | Errors = (),
 ) -> _NodeMaker: ...
 def node(fn: Any = None, /, **options: Any) -> Any:
     """Make a function a node: a unit of work whose result is kept, so that it is never done again once it is done.
 
-    `retry` is a policy, or a number of attempts. `timeout` is per attempt, in seconds or as
-    `timedelta`. `run_in` is where a plain function
-    runs: in a thread, or with "process" in a process of its own, for work that keeps the processor busy or must be killable,
-    or with "dask" on the cluster that the setting `dask` names.
-    `repeatable=False` holds the run for a person if it is interrupted inside this node. Errors of the classes `retry_on` are
-    worth another attempt, those of `fail_on` are not."""
+    `retry` is a `Retry` or a number of attempts. `timeout` is per attempt, in seconds or as `timedelta`. `run_in` is where a
+    plain function runs: in a thread; with "process" in a separate process, for work that keeps the processor busy or must be
+    killable; with "dask" on the cluster that the setting `dask` names. `repeatable=False` holds the run for a person's
+    decision if it is interrupted inside this node."""
     return _NodeMaker(options) if fn is None else _node(fn, **options)
 
 
@@ -246,8 +280,6 @@ def _node(
     timeout: Seconds | None = None,
     run_in: str | None = None,
     repeatable: bool = True,
-    retry_on: Any = (Exception,),
-    fail_on: Any = (),
 ) -> Node[..., Any]:
     _must_be_function(fn, "node")
     spec = NodeSpec(
@@ -259,8 +291,6 @@ def _node(
         timeout=_checked_timeout(timeout),
         run_in=where_to_run(fn, run_in),
         repeatable=repeatable,
-        retry_on=_classes("retry_on", retry_on),
-        fail_on=_classes("fail_on", fail_on),
     )
     return Node(spec)
 
@@ -296,15 +326,23 @@ def _workflow(
 ) -> Workflow[..., Any]:
     _must_be_function(fn, "workflow")
     if on_restart not in ("resume", "hold"):
-        raise BadInput(f'on_restart={on_restart!r} is not known; there are "resume" and "hold"')
+        raise InvalidInput(f'on_restart={on_restart!r} is not known; there are "resume" and "hold"')
     if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
-        raise BadInput(f"{fn.__qualname__} is a generator: a workflow returns one result")
+        raise InvalidInput(f"{fn.__qualname__} is a generator: a workflow returns one result")
     called = checked_name(name or fn.__name__, "workflow")
     key, seconds = words("exclusive", exclusive), _checked_cleanup(cleanup)
     spec = WorkflowSpec(fn, called, fingerprint(fn), entry_of(fn), on_restart, key, seconds)
     made: Workflow[..., Any] = Workflow(spec)
     register(called, made)
     return made
+
+
+def no_start_in_a_workflow(name: str) -> NotDurable:
+    """Why workflow code cannot start a run of this workflow."""
+    return NotDurable(
+        f"{shown(user_place())}: a workflow cannot start {name}: after a crash it would start another run. Call it as a "
+        "child run, or start it in a node."
+    )
 
 
 def _called_elsewhere(what: str, name: str, advice: str) -> NotDurable:
@@ -320,12 +358,12 @@ def _called_elsewhere(what: str, name: str, advice: str) -> NotDurable:
 
 def _must_be_function(fn: Any, what: str) -> None:
     if isinstance(fn, Node | Workflow):
-        raise BadInput(f"{fn!r} is decorated already; one function is either a node or a workflow")
+        raise InvalidInput(f"{fn!r} is decorated already; one function is either a node or a workflow")
     if not inspect.isfunction(fn):
-        raise BadInput(f"only a function can be a {what}, not {type(fn).__name__}")
+        raise InvalidInput(f"only a function can be a {what}, not {type(fn).__name__}")
     owner, first = fn.__qualname__.rpartition(".")[0], next(iter(inspect.signature(fn).parameters), "")
     if owner and not owner.endswith("<locals>") and first in ("self", "cls"):
-        raise BadInput(
+        raise InvalidInput(
             f"{shown((fn.__code__, 0))}: {fn.__qualname__} is a method, and a {what} is a function without `self`: the "
             "object would not be there after a crash. Make it a function, and give it what it needs as parameters"
         )
@@ -333,48 +371,37 @@ def _must_be_function(fn: Any, what: str) -> None:
 
 def _checked_retry(retry: Any) -> Retry:
     if isinstance(retry, int) and not isinstance(retry, bool):
-        return Retry(attempts=retry)
+        return Retry(max_attempts=retry)
     if not isinstance(retry, Retry):
-        raise BadInput(f"retry is a number of attempts or a Retry(…), not {retry!r}")
+        raise InvalidInput(f"retry is a number of attempts or a Retry, not {retry!r}")
     return retry
 
 
 def _checked_timeout(timeout: Seconds | None) -> float | None:
     found = seconds_or_none(timeout, "timeout")
     if found is not None and not found > 0:
-        raise BadInput(f"a timeout is a positive number of seconds, not {timeout!r}")
+        raise InvalidInput(f"a timeout is a positive number of seconds, not {timeout!r}")
     return found
 
 
 def _checked_cleanup(cleanup: float | timedelta) -> float:
     seconds = cleanup.total_seconds() if isinstance(cleanup, timedelta) else cleanup
     if type(seconds) not in (int, float) or not 0 <= seconds <= LONGEST_CLEANUP:
-        raise BadInput(f"cleanup is a number of seconds from 0 to {LONGEST_CLEANUP:,}, or a timedelta, not {cleanup!r}")
+        raise InvalidInput(
+            f"cleanup is a number of seconds from 0 to {LONGEST_CLEANUP:,}, or a timedelta, not {cleanup!r}"
+        )
     return float(seconds)
 
 
-def _checked_key(key: Any) -> str | None:
-    if key is not None and (not isinstance(key, str) or not 0 < len(key) <= 200 or not key.isprintable()):
-        raise BadInput(f"a key is a text of 1 to 200 printable characters, not {key!r}")
-    return None if key is None else words("key", key)
+def _checked_id(option: str, given: Any) -> str | None:
+    if given is not None and (not isinstance(given, str) or not 0 < len(given) <= 200 or not given.isprintable()):
+        raise InvalidInput(f"{option} is a text of 1 to 200 printable characters, not {given!r}")
+    return None if given is None else words(option, given)
 
 
 def _checked_tags(tags: Any) -> tuple[str, ...]:
     if isinstance(tags, str):
-        raise BadInput(f"tags are several texts, not one: write tags=({tags!r},)")
+        raise InvalidInput(f"tags are several texts, not one: write tags=({tags!r},)")
     if not isinstance(tags, Iterable):
-        raise BadInput(f"tags are several texts, not {tags!r}")
+        raise InvalidInput(f"tags are several texts, not {tags!r}")
     return several_words("tags", tags)
-
-
-def _classes(option: str, given: Any) -> Errors:
-    if callable(given) and not isinstance(given, type):
-        raise BadInput(
-            f"{option} takes classes of errors, not a function: give {option}=(ConnectionError, TimeoutError). An error can "
-            "decide for itself by its attribute `retryable`, True or False"
-        )
-    classes = tuple(given) if isinstance(given, Iterable) and not isinstance(given, type) else (given,)
-    for each in classes:
-        if not (isinstance(each, type) and issubclass(each, BaseException)):
-            raise BadInput(f"{option} takes classes of errors, and {each!r} is none")
-    return classes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from outlast.errors import Cancelled
+from outlast.errors import RunCancelled
 from outlast.functions.code import Code
 from outlast.functions.commands import Ask, ChildAsk, QuestionAsk, TimerAsk
 from outlast.history import events as e
@@ -33,9 +33,9 @@ async def understood(code: Code, event: e.AnyEvent, blobs: Blobs) -> Telling | N
             if child.is_unwanted:
                 return lambda: _tell_cancelled(code, child)
             if event.status != "completed":
-                failure = event.error or e.Failure(kind_of(Cancelled), f"child run {event.child} was cancelled")
+                failure = event.error or e.Failure(kind_of(RunCancelled), f"child run {event.child} was cancelled")
                 return lambda: _tell_failure(code, child, failure)
-            value = child.workflow.arguments.returns.decode(await fetched(event.output, blobs))
+            value = child.workflow._arguments.returns.decode(await fetched(event.output, blobs))
             return lambda: _tell(code, child, value)
         case e.TimerFired():
             timer = code.open.get(f"timer:{event.timer}")

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from outlast.engine.completion import created_of
 from outlast.engine.terminal_events import reason_of
-from outlast.errors import NodeFailure, NotFound, NotStorable, Refused, Unawaited
+from outlast.errors import NodeFailure, NotAllowed, NotFound, NotStorable, Unawaited
 from outlast.functions.code import Code, Continue
 from outlast.functions.commands import NodeAsk
 from outlast.functions.decorators import Workflow
@@ -70,7 +70,7 @@ async def rehearse(
     one given. Nothing is written and no node runs; `NotFound` if a value that lies in a blob is not there."""
     created = await created_of(store, run)
     if created.kind != "function":
-        raise Refused(f"run {run} is a {created.kind}: only runs of workflow functions are replayed")
+        raise NotAllowed(f"run {run} is a {created.kind}: only runs of workflow functions are replayed")
     workflow = workflow or find_workflow(created, apps)
     log = await _Log.of(store, run, branch)
     first = difference = await _difference(log, workflow, created)
@@ -80,7 +80,7 @@ async def rehearse(
         log = await log.cut(upto)
         difference = await _difference(log, workflow, created) if upto else None
     said = (None, None) if first is None else (str(first), first.seq)
-    return Rehearsal(run, workflow.spec.name, whole.head.branch, whole.events, upto, *said)
+    return Rehearsal(run, workflow.name, whole.head.branch, whole.events, upto, *said)
 
 
 async def asked_at(store: Store, run: RunId, workflow: Workflow[..., Any], node: str, upto: int) -> NodeAsk | None:
@@ -224,7 +224,7 @@ def _outcome(code: Code) -> e.Value | BaseException:
     except BaseException as error:
         return reason_of(error)
     try:
-        return code.workflow.arguments.returns.encode(value, "result")
+        return code.workflow._arguments.returns.encode(value, "result")
     except NotStorable as error:
         return error
 

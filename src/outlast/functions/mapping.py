@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
 from types import FrameType
 from typing import Any, Generic, TypeVar, overload
 
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 from outlast.functions.call import Awaited, Made
 from outlast.functions.commands import NodeAsk, Note
 from outlast.functions.decorators import Node
@@ -26,7 +26,7 @@ A = TypeVar("A")
 R = TypeVar("R")
 
 AHEAD = 4
-"""Results that may wait for one that is not there yet, in multiples of the limit."""
+"""Results that may wait for one that is not there yet, in multiples of `concurrency`."""
 RETIRED_AT_ONCE = 200
 """So many nodes are retired by one event."""
 
@@ -35,13 +35,13 @@ class Mapped(Made, Generic[R]):
     """Results to come. `async for` them; or await them all as a list. In a plain workflow, `for` and `.wait()`."""
 
     def __init__(
-        self, scope: Scope, fn: Callable[[Any], Any], items: Iterable[Any], limit: int, caller: FrameType
+        self, scope: Scope, fn: Callable[[Any], Any], items: Iterable[Any], concurrency: int, caller: FrameType
     ) -> None:
         self.scope = scope
         self.where = caller.f_code, caller.f_lasti
         self._fn = fn
         self._items = enumerate(items)
-        self._limit = limit
+        self._concurrency = concurrency
         self._name = scope.named(_name_of(fn))
         self._window: deque[tuple[asyncio.Future[Any], list[NodeAsk]]] = deque()
         self._running = 0
@@ -100,7 +100,7 @@ class Mapped(Made, Generic[R]):
             self._window.popleft()[0].cancel()
 
     def _fill(self) -> None:
-        while not self._is_read and self._running < self._limit and len(self._window) < self._limit * AHEAD:
+        while not self._is_read and self._running < self._concurrency and len(self._window) < self._concurrency * AHEAD:
             found = next(self._items, None)
             if found is None:
                 self._is_read = True
@@ -110,7 +110,7 @@ class Mapped(Made, Generic[R]):
     def _begin(self, index: int, item: Any) -> None:
         name = f"{self._name}/{index}"
         if isinstance(self._fn, Node):
-            made = [self._fn.asked_as(name, self.scope.step, (item,), {})]
+            made = [self._fn._asked_as(name, self.scope.step, (item,), {})]
             future: asyncio.Future[Any] = self.scope.code.ask(made[0])
         else:
             made = []
@@ -139,29 +139,29 @@ class Mapped(Made, Generic[R]):
 
 
 @overload
-def map(fn: Node[[A], R], items: Iterable[A], *, limit: int = ...) -> Mapped[R]: ...
+def map(fn: Node[[A], R], items: Iterable[A], *, concurrency: int = ...) -> Mapped[R]: ...
 @overload
-def map(fn: Callable[[A], Coroutine[Any, Any, R]], items: Iterable[A], *, limit: int = ...) -> Mapped[R]: ...
-def map(fn: Any, items: Iterable[Any], *, limit: int = 20) -> Mapped[Any]:
-    """A node, or an async function that calls nodes, for each item, at most `limit` at a time."""
+def map(fn: Callable[[A], Coroutine[Any, Any, R]], items: Iterable[A], *, concurrency: int = ...) -> Mapped[R]: ...
+def map(fn: Any, items: Iterable[Any], *, concurrency: int = 20) -> Mapped[Any]:
+    """A node, or an async function that calls nodes, for each item, at most `concurrency` at a time."""
     scope = here("map()")
-    if limit < 1:
-        raise BadInput(f"a map needs room for at least one item at a time, not {limit}")
+    if concurrency < 1:
+        raise InvalidInput(f"concurrency is at least 1, not {concurrency}")
     if not callable(fn):
-        raise BadInput(f"a map needs a node or an async function, not {type(fn).__name__}")
-    if isinstance(fn, Node) and fn.key is not None:
-        raise BadInput(
-            f"{shown(user_place())}: key={fn.key!r} names one call, and a map makes many: they are named by their places. "
-            "For keys, map an async function that calls the node with a key for each item."
+        raise InvalidInput(f"a map needs a node or an async function, not {type(fn).__name__}")
+    if isinstance(fn, Node) and fn._id is not None:
+        raise InvalidInput(
+            f"{shown(user_place())}: id={fn._id!r} names one call, and a map makes many, which are named by their places. "
+            "To name them, map an async function that calls the node with an id for each item."
         )
-    return Mapped(scope, fn, items, limit, sys._getframe(1))
+    return Mapped(scope, fn, items, concurrency, sys._getframe(1))
 
 
 def _begun(given: Any) -> asyncio.Future[Any]:
     if isinstance(given, Awaited):
         return given.begun()
     if not asyncio.iscoroutine(given):
-        raise BadInput("map() needs a node or an async function: what it was given returned no coroutine")
+        raise InvalidInput("map() needs a node or an async function: what it was given returned no coroutine")
     loop: Any = asyncio.get_running_loop()
     future: asyncio.Task[Any] = loop.task(given, None)
     current.get().task = future  # in the scope of the item
@@ -169,7 +169,7 @@ def _begun(given: Any) -> asyncio.Future[Any]:
 
 
 def _name_of(fn: Any) -> str:
-    name = fn.spec.name if isinstance(fn, Node) else getattr(fn, "__name__", "map")
+    name = fn.name if isinstance(fn, Node) else getattr(fn, "__name__", "map")
     return name if name.isidentifier() else "map"
 
 

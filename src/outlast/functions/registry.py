@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 
 if TYPE_CHECKING:
     from outlast.functions.decorators import Workflow
@@ -16,8 +16,8 @@ def register(name: str, workflow: Workflow[..., Any]) -> None:
     """Make the workflow known. Two of one name are an error; one that is defined again, by a reload, replaces itself."""
     known = _workflows.get(name)
     if known is not None and not _is_same(known, workflow):
-        raise BadInput(
-            f"there are two workflows called {name}: {known.spec.entry} and {workflow.spec.entry}; "
+        raise InvalidInput(
+            f"there are two workflows called {name}: {known._spec.entry} and {workflow._spec.entry}; "
             f'give one of them another name: @workflow(name="…")'
         )
     _workflows[name] = workflow
@@ -25,7 +25,7 @@ def register(name: str, workflow: Workflow[..., Any]) -> None:
 
 def _is_same(one: Workflow[..., Any], other: Workflow[..., Any]) -> bool:
     """By where they are written: a script is `__main__` when it is run and has its own name when it is imported."""
-    if one.spec.entry == other.spec.entry:
+    if one._spec.entry == other._spec.entry:
         return True
     return one.fn.__code__.co_filename == other.fn.__code__.co_filename and one.fn.__qualname__ == other.fn.__qualname__
 

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Literal, Protocol, TypeAlias
 
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 from outlast.execution.log_capture import replays_silenced
 from outlast.functions.code import Code
 from outlast.functions.commands import Ask, ChildAsk, NodeAsk, Note, QuestionAsk, TimerAsk
@@ -99,15 +99,15 @@ class Replay:
                     pending = answer(self, event, seq, time)
                     if pending is not None:
                         await pending
-                except BadInput as error:
+                except InvalidInput as error:
                     raise _unreadable(event, seq, error) from error
             seq += 1
 
     async def _find_arguments(self) -> None:
         params = await fetched(self._created.params, self._blobs)
         try:
-            self.args, self.kwargs = self._code.workflow.arguments.unpack(params)
-        except BadInput as error:
+            self.args, self.kwargs = self._code.workflow._arguments.unpack(params)
+        except InvalidInput as error:
             raise Divergence(f"the parameters the run was started with do not fit the code: {error}", 1) from error
 
     def _keep_news(self, record: Record, first: int, last: int) -> None:
@@ -331,7 +331,7 @@ _ANSWERS: dict[type[e.Event], Answer] = {
 """What each event of an owner means to a replay; those that are not here mean nothing."""
 
 
-def _unreadable(event: e.AnyEvent, seq: int, error: BadInput) -> Divergence:
+def _unreadable(event: e.AnyEvent, seq: int, error: InvalidInput) -> Divergence:
     of = getattr(event, "node", "") or getattr(event, "interaction", "")
     whose = f" of {of!r}" if of else ""
     return Divergence(f"at event {seq} the log has a value{whose} that the code can no longer read: {error}", seq)

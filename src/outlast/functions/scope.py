@@ -55,7 +55,7 @@ class Scope:
         """`fetch[key]`: a name of the caller's own choice; used twice it is a mistake."""
         name = f"{base}[{words('key', key if isinstance(key, str) else str(key))}]"
         if name in self._counts:
-            raise NotDurable(f"{self.path}{name} is asked for twice: the keys of one node must differ within a scope")
+            raise NotDurable(f"{self.path}{name} is used twice: ids and keys must be unique within a scope")
         self._counts[name] = 1
         return f"{self.path}{name}"
 

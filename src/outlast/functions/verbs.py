@@ -13,7 +13,7 @@ from typing import Any, Generic, NoReturn, TypeVar, overload
 
 import msgspec
 
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 from outlast.functions.call import Awaited, Call, Joint, begun
 from outlast.functions.code import Continue
 from outlast.functions.commands import Note, QuestionAsk, TimerAsk, value_of
@@ -62,7 +62,7 @@ async def _gathered(calls: tuple[Any, ...], return_exceptions: bool) -> list[Any
     return list(await asyncio.gather(*begun(calls), return_exceptions=return_exceptions))
 
 
-class Won(msgspec.Struct, Generic[R], frozen=True):
+class RaceResult(msgspec.Struct, Generic[R], frozen=True):
     """Who won a race, counted from 0, and with what."""
 
     index: int
@@ -70,23 +70,23 @@ class Won(msgspec.Struct, Generic[R], frozen=True):
 
 
 @overload
-def race(a: Many[A], b: Many[B], /) -> Awaited[Won[A | B]]: ...
+def race(a: Many[A], b: Many[B], /) -> Awaited[RaceResult[A | B]]: ...
 @overload
-def race(a: Many[A], b: Many[B], c: Many[C], /) -> Awaited[Won[A | B | C]]: ...
+def race(a: Many[A], b: Many[B], c: Many[C], /) -> Awaited[RaceResult[A | B | C]]: ...
 @overload
-def race(a: Many[A], b: Many[B], c: Many[C], d: Many[D], /) -> Awaited[Won[A | B | C | D]]: ...
+def race(a: Many[A], b: Many[B], c: Many[C], d: Many[D], /) -> Awaited[RaceResult[A | B | C | D]]: ...
 @overload
-def race(*calls: Many[R]) -> Awaited[Won[R]]: ...
+def race(*calls: Many[R]) -> Awaited[RaceResult[R]]: ...
 def race(*calls: Any) -> Any:
     """Whichever of these ends first, well or badly; the others are cancelled. The winner is recorded."""
     scope = here("race()")
     if not calls:
-        raise BadInput("a race needs at least one call")
+        raise InvalidInput("a race needs at least one call")
     name = scope.named("race")
     return Joint(scope, _raced(scope, name, calls), calls, name, sys._getframe(1))
 
 
-async def _raced(scope: Scope, name: str, calls: tuple[Any, ...]) -> Won[Any]:
+async def _raced(scope: Scope, name: str, calls: tuple[Any, ...]) -> RaceResult[Any]:
     futures = begun(calls)
     try:
         await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
@@ -95,7 +95,7 @@ async def _raced(scope: Scope, name: str, calls: tuple[Any, ...]) -> Won[Any]:
         for each in futures:
             each.cancel()
     scope.code.note(Note(f"decision:{name}", e.DecisionRecorded(key=name, value=value_of(index))))
-    return Won(index, futures[index].result())
+    return RaceResult(index, futures[index].result())
 
 
 # --- in time -----------------------------------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ def sleep(
     scope = here("sleep()")
     if until is not None:
         if until.tzinfo is None:
-            raise BadInput("until needs a time zone: without one nobody knows when it is")
+            raise InvalidInput("until needs a time zone: without one nobody knows when it is")
         due = round(until.timestamp() * 1e6)
     else:
         span = seconds if isinstance(seconds, timedelta) else timedelta(seconds=seconds)
@@ -152,7 +152,7 @@ class step:
     def __init__(self, name: str) -> None:
         name = words("step", name)
         if not name or not name.isprintable() or name.isdigit() or set("/#[]:") & set(name) or len(name) > 100:
-            raise BadInput(
+            raise InvalidInput(
                 f"{name!r} cannot be the name of a step: it is a short text, not a number, without / # [ ] :"
             )
         self._base = name
@@ -203,24 +203,24 @@ def approve(prompt: str, *, key: str | None = None) -> Call[bool]:
 
 def _checked_prompt(prompt: Any) -> str:
     if not isinstance(prompt, str) or not prompt.strip():
-        raise BadInput("a question needs a text that people can read")
+        raise InvalidInput("a question needs a text that people can read")
     return words("prompt", prompt)
 
 
 # --- going on as another run -------------------------------------------------------------------------------------------
 
 
-def continue_as(*args: Any, **params: Any) -> Awaited[NoReturn]:
+def continue_as_new(*args: Any, **params: Any) -> Awaited[NoReturn]:
     """End this run; its successor, a new run of the same workflow with these parameters, goes on with a log of its own.
 
     `await` it, or in a plain workflow `.wait()` for it, as for any call. Unlike others it does not depend on that. It raises
     an exception that unwinds the workflow. From then on the successor is the outcome of this run, also if the code catches
     that exception, returns in a `finally` block, raises another error or calls this again."""
-    scope = here("continue_as()")
+    scope = here("continue_as_new()")
     try:
-        packed = scope.code.workflow.arguments.pack(args, params)
+        packed = scope.code.workflow._arguments.pack(args, params)
     except TypeError as error:
-        raise BadInput(f"{scope.code.workflow.spec.name} cannot go on with these parameters: {error}") from error
+        raise InvalidInput(f"{scope.code.workflow.name} cannot go on with these parameters: {error}") from error
     wanted = Continue(packed.inputs)
     if scope.code.continued is None:
         scope.code.continued = wanted

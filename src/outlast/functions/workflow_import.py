@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from outlast.definition.function import WorkflowSpec
-from outlast.errors import BadInput, NotImportable
+from outlast.errors import InvalidInput, NotImportable
 from outlast.functions import registry
 from outlast.functions.decorators import Workflow
 from outlast.history import events as e
@@ -84,7 +84,7 @@ def load(place: str) -> ModuleType:
         return _load_file(place) if place.endswith(".py") else importlib.import_module(place)
     except NotImportable:
         raise
-    except BadInput:
+    except InvalidInput:
         raise
     except ModuleNotFoundError as error:
         if error.name and (place == error.name or place.startswith(f"{error.name}.")):
@@ -182,11 +182,11 @@ def named(entry: str) -> Workflow[..., Any]:
     if not colon and len(workflows) == 1:
         return next(iter(workflows.values()))
     if not workflows:
-        raise BadInput(f"{place} defines no workflow")
+        raise InvalidInput(f"{place} defines no workflow")
     known = ", ".join(sorted(workflows))
     if not colon:
-        raise BadInput(f"say which workflow of {place} is meant, as {place}:name; there are: {known}")
+        raise InvalidInput(f"say which workflow of {place} is meant, as {place}:name; there are: {known}")
     for key, value in workflows.items():
-        if name in (key, value.spec.name):
+        if name in (key, value.name):
             return value
-    raise BadInput(f"{place} has no workflow {name!r}; there are: {known}")
+    raise InvalidInput(f"{place} has no workflow {name!r}; there are: {known}")

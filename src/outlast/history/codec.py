@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from outlast.errors import BadInput, Damaged, UnknownEvent
+from outlast.errors import Damaged, InvalidInput, UnknownEvent
 from outlast.history.events import EVENT_TYPES, NULL, AnyEvent, Event, Failure
 
 Parts: TypeAlias = dict[str, msgspec.Raw]
@@ -42,7 +42,7 @@ def _decoder() -> msgspec.json.Decoder[list[AnyEvent]]:
 
 
 def encode(events: Sequence[AnyEvent]) -> bytes:
-    """The body of an append that says `events`, in order; `BadInput` for a number that JSON cannot say."""
+    """The body of an append that says `events`, in order; `InvalidInput` for a number that JSON cannot say."""
     body = _encoder.encode(events)
     is_long = len(body) > _LONG * len(events)
     # Fields of a newer version, or in short bodies a user's value with such a key: then it is only the longer way.
@@ -70,7 +70,7 @@ def _must_be_numbers(events: Sequence[AnyEvent]) -> None:
     for event in events:
         ms = getattr(event, "ms", 0.0)
         if not isfinite(ms):
-            raise BadInput(f"{type(event).__name__} cannot say that it took {ms} ms")
+            raise InvalidInput(f"{type(event).__name__} cannot say that it took {ms} ms")
 
 
 def _parts(body: bytes, run: str, first: int) -> list[Parts]:

@@ -9,7 +9,7 @@ from typing import NewType
 
 from msgspec import Raw
 
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 
 RunId = NewType("RunId", str)
 """One execution. A UUIDv7 unless the caller chose it."""
@@ -62,9 +62,9 @@ def input_hash(inputs: bytes | Raw) -> str:
 
 
 def checked_run(name: str) -> RunId:
-    """`name` as a run id, or `BadInput`: ids travel in URLs, file names and object keys."""
+    """`name` as a run id, or `InvalidInput`: ids travel in URLs, file names and object keys."""
     if not _ALLOWED.fullmatch(name):
-        raise BadInput(
+        raise InvalidInput(
             f"{name[:80]!r} cannot be a run id: use 1 to 200 letters, digits and any of . _ : @ = + - "
             "beginning with a letter or a digit"
         )

@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
 
-from outlast.errors import AlreadyExists, BadInput, Damaged, Gone, Illegal, NotFound, Refused, StoreError
+from outlast.errors import AlreadyExists, Damaged, Illegal, InvalidInput, NotAllowed, NotFound, RunGone, StoreError
 from outlast.history import events as e
 from outlast.history.codec import encode
 from outlast.history.ids import AppendId, RunId, WorkerId, checked_run, uuid7
@@ -100,7 +100,7 @@ class Ledger:
         only `upto` an event: then the one thing to do with it is to open a branch there.
 
         Raises `Damaged` if the log does not read, its head differs from its end (G3) or its summary is ahead of it (G5).
-        Then nothing was appended, and the claim is released. So it is if `check` raises `Refused`."""
+        Then nothing was appended, and the claim is released. So it is if `check` raises `NotAllowed`."""
 
         def decided(known: State) -> Sequence[e.AnyEvent]:
             check(known)
@@ -111,7 +111,7 @@ class Ledger:
         try:
             pen = await self._open(claim, upto)
             await pen.take_over(decided)
-        except Refused:
+        except NotAllowed:
             await self._release(claim, as_found=True)
             raise
         except (Damaged, Illegal, *STRANGE) as error:
@@ -205,7 +205,7 @@ class Ledger:
                 return append.record.first
             assert isinstance(outcome, Lost)
             if outcome.why == "wait":
-                raise Gone(
+                raise RunGone(
                     f"run {run} does not wait for {' or '.join(needs)} (any more): answered, withdrawn or never asked"
                 )
             if outcome.head is None:
@@ -287,14 +287,14 @@ class Ledger:
 
 def _guest_kind(events: Sequence[e.AnyEvent]) -> Kind:
     if not events:
-        raise BadInput("there is nothing to deliver")
+        raise InvalidInput("there is nothing to deliver")
     if all(isinstance(event, CONTROL) for event in events):
         return Kind.CONTROL
     for event in events:
         if not isinstance(event, GUEST_DATA):
-            raise BadInput(f"{type(event).__name__} is not for a guest to say: claim the run first")
+            raise InvalidInput(f"{type(event).__name__} is not for a guest to say: claim the run first")
         if isinstance(event, e.TriggerInputReceived) and event.cursor is not None:
-            raise BadInput("a guest's input carries no cursor: only the owner of the trigger's log moves it")
+            raise InvalidInput("a guest's input carries no cursor: only the owner of the trigger's log moves it")
     return Kind.GUEST
 
 
@@ -317,12 +317,14 @@ def _ends(events: Sequence[e.AnyEvent]) -> tuple[tuple[str, ...], tuple[str, ...
             case _:
                 pass
     if len(set(closes)) != len(closes):
-        raise BadInput("one delivery cannot end the same wait twice")
+        raise InvalidInput("one delivery cannot end the same wait twice")
     return (*needs, *closes), tuple(closes)
 
 
 def _must_take(head: Head, events: Sequence[e.AnyEvent], branch: int | None) -> None:
     if branch is not None and head.branch != branch:
-        raise Gone(f"branch {branch} of run {head.run} is no longer current: the run goes on as branch {head.branch}")
+        raise RunGone(
+            f"branch {branch} of run {head.run} is no longer current: the run goes on as branch {head.branch}"
+        )
     if head.closed and not all(isinstance(event, RECEIPTS) for event in events):
-        raise Gone(f"run {head.run} is over: it takes no more answers, signals, inputs or requests")
+        raise RunGone(f"run {head.run} is over: it takes no more answers, signals, inputs or requests")

@@ -15,7 +15,7 @@ from outlast.history.record import Entry, Record, entries, follows, genesis
 from outlast.lifecycle.fold import apply_all
 from outlast.lifecycle.state import State
 from outlast.lifecycle.status import UNFINISHED
-from outlast.store import Head, Journal, Query, Store
+from outlast.store import Head, Journal, RunFilter, Store
 
 PAGE = 1000
 
@@ -31,7 +31,7 @@ async def head_of(store: Journal, run: RunId) -> Head:
 async def runs_of(store: Store, *, unfinished: bool = False) -> AsyncIterator[RunId]:
     """Every run; with `unfinished`, those that are not over by their head or by their summary: one of them may be wrong."""
     seen: set[RunId] = set()
-    query = Query(limit=PAGE, statuses=tuple(sorted(UNFINISHED)) if unfinished else ())
+    query = RunFilter(limit=PAGE, statuses=tuple(sorted(UNFINISHED)) if unfinished else ())
     while True:
         page = await store.search(query)
         for listed in page.items:

@@ -21,8 +21,8 @@ from outlast.ledger.reading import fold_within, lineage_of, records
 from outlast.lifecycle.diagnosis.derived_rows import differences
 from outlast.lifecycle.invariants import Violation, violations
 from outlast.lifecycle.state import State
-from outlast.lifecycle.status import Status
-from outlast.lifecycle.summary import Summary
+from outlast.lifecycle.status import RunStatus
+from outlast.lifecycle.summary import RunSummary
 from outlast.store import Derived, Head, Store
 
 STRANGE = (ValueError, LookupError, TypeError, AttributeError, OverflowError, struct.error)
@@ -36,7 +36,7 @@ class Verification(Struct, frozen=True):
     events: int
     appends: int
     branches: int
-    status: Status | None
+    status: RunStatus | None
     digest: str
     violations: tuple[Violation, ...] = ()
 
@@ -150,7 +150,7 @@ def _beside(stored: Derived, head: Head, log: Sequence[Record], intervals: Seque
     return [Violation(head.version, "V10", each) for each in told]
 
 
-def _judged(run: RunId, log: Sequence[Record], summary: Summary | None, key: bytes) -> list[Violation]:
+def _judged(run: RunId, log: Sequence[Record], summary: RunSummary | None, key: bytes) -> list[Violation]:
     """The violations; a record that is damaged beyond judging is named and left out."""
     try:
         return violations(run, log, summary, key=key)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from outlast.errors import AlreadyExists, BadInput, Illegal, OutcomeUnknown, Overtaken, Refused, StoreError
+from outlast.errors import AlreadyExists, Illegal, InvalidInput, NotAllowed, OutcomeUnknown, Overtaken, StoreError
 from outlast.history import events as e
 from outlast.history.codec import encode
 from outlast.history.ids import AppendId
@@ -82,7 +82,7 @@ class Pen(Follower):
                 if decision is not None:
                     events = decision(self.state)
                 if not events:
-                    raise BadInput("there is nothing to append")
+                    raise InvalidInput("there is nothing to append")
                 draft = await self._cut(events) if type(events[0]) is e.BranchOpened else self._draft
                 append = self._compose(draft, events, id, kind, release, time, overtaken)
                 asked = id
@@ -177,7 +177,9 @@ class Pen(Follower):
     async def turn(self, turn: Turn) -> int:
         """Leave what follows the cutoff on its branch and go on beside it; nothing is deleted."""
         if not 0 <= turn.cutoff <= self.head.version:
-            raise Refused(f"event {turn.cutoff} is not in the log of run {self.run}, which ends at {self.head.version}")
+            raise NotAllowed(
+                f"event {turn.cutoff} is not in the log of run {self.run}, which ends at {self.head.version}"
+            )
         while True:
             known = await self.branches(turn.cutoff)
             then = await self._state_at(turn.cutoff, known)

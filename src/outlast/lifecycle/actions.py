@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias, get_args
 from msgspec import Struct
 
 from outlast.lifecycle.state import NodeStatus, State
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 
 Verb: TypeAlias = Literal["answer", "resume", "retry", "pause", "cancel", "rewind", "jump", "activate", "migrate"]
 VERBS: tuple[Verb, ...] = get_args(Verb)
@@ -38,7 +38,7 @@ def inside(state: State) -> str:
 def has_diverged(state: State) -> bool:
     """Whether a run is held because its code does not ask for what its log holds."""
     error = state.outline.error
-    return state.outline.held and error is not None and error.kind.endswith("Diverged")
+    return state.outline.held and error is not None and error.kind.endswith("RunDiverged")
 
 
 def refusal(state: State, verb: Verb) -> Refusal | None:
@@ -64,13 +64,13 @@ def _answer(state: State) -> Refusal | None:
 
 def _resume(state: State) -> Refusal | None:
     outline, status = state.outline, state.status
-    if status in (Status.COMPLETED, Status.CANCELLED):
+    if status in (RunStatus.COMPLETED, RunStatus.CANCELLED):
         return Refusal("over", f"is {status}: there is nothing to resume")
-    if status is Status.FAILED and not outline.recoverable:
+    if status is RunStatus.FAILED and not outline.recoverable:
         return Refusal("final", "failed for good: retry a node of it, or jump back to an earlier event")
-    if status is Status.CREATED:
+    if status is RunStatus.CREATED:
         return Refusal("created", "was created and has not started: there is nothing to resume; a worker starts it")
-    if status is Status.WAITING:
+    if status is RunStatus.WAITING:
         names = ", ".join(wait.text or wait.id for wait in list(state.waits.values())[:3])
         return Refusal("waiting", f"is waiting ({names}): there is nothing to resume")
     return None
@@ -81,7 +81,7 @@ def _pause(state: State) -> Refusal | None:
         return Refusal("over", "is over and cannot be paused")
     if state.outline.held:
         return Refusal("held", "is held and cannot be paused: a person has to decide; resume it, or cancel it")
-    return Refusal("paused", "is paused already") if state.status is Status.PAUSED else None
+    return Refusal("paused", "is paused already") if state.status is RunStatus.PAUSED else None
 
 
 def _cancel(state: State) -> Refusal | None:
@@ -97,7 +97,7 @@ def _activate(state: State) -> Refusal | None:
 
 
 def _migrate(state: State) -> Refusal | None:
-    if state.is_closed and state.status is not Status.FAILED:
+    if state.is_closed and state.status is not RunStatus.FAILED:
         return Refusal("over", "is over: there is nothing to migrate. A fork of it goes on with today's code.")
     return None
 

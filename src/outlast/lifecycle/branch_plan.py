@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from outlast.errors import BadInput, Refused
+from outlast.errors import InvalidInput, NotAllowed
 from outlast.history import events as e
 from outlast.history.codec import decode, encode
 from outlast.history.ids import question_of
@@ -57,7 +57,7 @@ def to_place(log: Sequence[Entry], place: str, *, by: str = "", reason: str = ""
         return Turn(cutoff=began.seq - 1, by=by, reason=reason, redo=(place,))
     if asked is not None:
         return Turn(cutoff=asked.seq - 1, by=by, reason=reason)
-    raise Refused(
+    raise NotAllowed(
         f"there is no node and no question {place!r} on this branch{_similar(log, place)}; "
         "an event is named by its number, and `start` is before all of them"
     )
@@ -67,7 +67,7 @@ def _within(log: Sequence[Entry], place: str) -> int:
     """The number of an event that there is, on whichever branch: the newest one ends the current lineage."""
     last = log[-1].seq if log else 0
     if len(place) > len(str(last)) + 10 or int(place) > last:
-        raise Refused(
+        raise NotAllowed(
             f"event {place[:20]}{'…' if len(place) > 20 else ''} is not in the log, which ends at event {last}"
         )
     return int(place)
@@ -82,11 +82,11 @@ def _similar(log: Sequence[Entry], place: str) -> str:
 def back(log: Sequence[Entry], nodes: int, *, by: str = "", reason: str = "") -> Turn:
     """A jump back over the last completed nodes."""
     if nodes < 1:
-        raise BadInput(f"a run is rewound by at least one node, not by {nodes}")
+        raise InvalidInput(f"a run is rewound by at least one node, not by {nodes}")
     done = list({entry.event.node: entry for entry in log if isinstance(entry.event, e.NodeCompleted)}.values())
     done.sort(key=lambda entry: entry.seq)
     if nodes > len(done):
-        raise Refused(f"the run has completed {len(done)} nodes on this branch, it cannot be rewound by {nodes}")
+        raise NotAllowed(f"the run has completed {len(done)} nodes on this branch, it cannot be rewound by {nodes}")
     cutoff = done[-nodes].seq - 1
     redo = tuple(entry.event.node for entry in done[-nodes:] if isinstance(entry.event, e.NodeCompleted))
     return Turn(cutoff=cutoff, by=by, reason=reason, redo=redo, then=reset(log, redo, cutoff))
@@ -170,10 +170,10 @@ def outcome_of(log: Sequence[Entry], node: str) -> Entry:
     for entry in reversed(log):
         event = entry.event
         if isinstance(event, e.NodeScheduled | e.NodeStarted) and event.node == node:
-            raise Refused(f"node {node} is under way: it has no outcome yet")
+            raise NotAllowed(f"node {node} is under way: it has no outcome yet")
         if isinstance(event, e.NodeCompleted | e.NodeFailed) and event.node == node:
             return entry
-    raise Refused(f"there is no node {node!r} on this branch{_similar(log, node)}")
+    raise NotAllowed(f"there is no node {node!r} on this branch{_similar(log, node)}")
 
 
 _DONE = (e.NodeCompleted, e.StepCompleted, e.InteractionAnswered)
@@ -231,7 +231,7 @@ def _is_done(event: e.AnyEvent) -> bool:
 def must_lead_on(turn: Turn, then: State) -> None:
     """Refuse to go back to where there is nothing to go on from."""
     if then.is_closed and turn.cause not in ("activate", "recovery"):
-        raise Refused(
+        raise NotAllowed(
             f"event {turn.cutoff} is where the run was over: name an earlier event, a node or a question, "
             "or activate that branch to have its outcome again"
         )

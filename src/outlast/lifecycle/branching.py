@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from outlast.history import events as e
 from outlast.history.record import Entry
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 
 
 class BranchSummary(Struct, kw_only=True):
@@ -26,7 +26,7 @@ class BranchSummary(Struct, kw_only=True):
     ended: int = 0
     nodes: int = 0
     """Nodes that completed on it."""
-    status: Status = Status.CREATED
+    status: RunStatus = RunStatus.CREATED
     is_held: bool = False
     is_current: bool = False
 
@@ -40,7 +40,7 @@ class BranchTally:
 
     def __init__(self) -> None:
         self.branches: dict[int, BranchSummary] = {}
-        self._turns: list[tuple[int, int, Status, bool]] = []
+        self._turns: list[tuple[int, int, RunStatus, bool]] = []
         """Where the status of the run changed: place, branch, status, whether held."""
 
     def hear(self, entry: Entry) -> None:
@@ -59,7 +59,7 @@ class BranchTally:
         turn = _turn(event)
         if turn is not None:
             if isinstance(event, e.RunStarted) and self._is_undoing(entry.branch, entry.seq):
-                turn = Status.COMPENSATING, False  # it goes on with what it was doing
+                turn = RunStatus.COMPENSATING, False  # it goes on with what it was doing
             branch.status, branch.is_held = turn
             self._turns.append((entry.seq, entry.branch, *turn))
 
@@ -78,15 +78,15 @@ class BranchTally:
             is_held=is_held,
         )
 
-    def _at(self, branch: int, cutoff: int) -> tuple[Status, bool]:
+    def _at(self, branch: int, cutoff: int) -> tuple[RunStatus, bool]:
         """How the run stood at that event of that branch."""
-        return next(self._before(branch, cutoff), (Status.CREATED, False))
+        return next(self._before(branch, cutoff), (RunStatus.CREATED, False))
 
     def _is_undoing(self, branch: int, seq: int) -> bool:
         """Whether the run had begun to compensate by then."""
-        return any(status is Status.COMPENSATING for status, _ in self._before(branch, seq))
+        return any(status is RunStatus.COMPENSATING for status, _ in self._before(branch, seq))
 
-    def _before(self, branch: int, cutoff: int) -> Iterator[tuple[Status, bool]]:
+    def _before(self, branch: int, cutoff: int) -> Iterator[tuple[RunStatus, bool]]:
         """How the run stood on the lineage of that event, from there back to its beginning."""
         line: int | None = branch
         while line is not None:
@@ -104,20 +104,20 @@ class BranchTally:
         return found
 
 
-def _turn(event: e.AnyEvent) -> tuple[Status, bool] | None:
+def _turn(event: e.AnyEvent) -> tuple[RunStatus, bool] | None:
     match event:
         case e.RunStarted():
-            return Status.RUNNING, False
+            return RunStatus.RUNNING, False
         case e.RunPaused():
-            return Status.PAUSED, False
+            return RunStatus.PAUSED, False
         case e.RunCompleted() | e.RunContinued():
-            return Status.COMPLETED, False
+            return RunStatus.COMPLETED, False
         case e.RunFailed():
-            return Status.FAILED, event.held
+            return RunStatus.FAILED, event.held
         case e.RunCancelled():
-            return Status.CANCELLED, False
+            return RunStatus.CANCELLED, False
         case e.CompensationStarted() | e.CleanupStarted():
-            return Status.COMPENSATING, False
+            return RunStatus.COMPENSATING, False
         case _:
             return None
 

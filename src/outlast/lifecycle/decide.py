@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 from msgspec import structs
 
 from outlast.definition.retry import Retry
-from outlast.errors import Refused
+from outlast.errors import NotAllowed
 from outlast.history import events as e
 from outlast.history.lineage import Branch, holder
 from outlast.lifecycle.branch_plan import Turn
@@ -20,7 +20,7 @@ from outlast.lifecycle.draft import Draft
 from outlast.lifecycle.fold import apply_all
 from outlast.lifecycle.requests import Request, Requests, left_open, newest
 from outlast.lifecycle.state import CLEANUP, OPEN, Child, NodeState, NodeStatus, State
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 
 CRASHES_BEFORE_HOLD = 5
 """A node that was interrupted this often holds its run for a person."""
@@ -72,7 +72,7 @@ def next_request(state: State) -> Request | None:
         return None
     if jump is not None:
         return jump.event
-    is_going = outline.base in (Status.CREATED, Status.RUNNING, Status.COMPENSATING)
+    is_going = outline.base in (RunStatus.CREATED, RunStatus.RUNNING, RunStatus.COMPENSATING)
     return pause.event if pause is not None and is_going else None
 
 
@@ -82,7 +82,7 @@ def _is_forced(event: Request) -> bool:
 
 def ends_at_once(state: State, request: e.CancelRequested) -> bool:
     """Whether a cancellation is obeyed without the code of the run: its clean-up is not wanted, or it never started."""
-    return request.force or state.outline.base in (None, Status.CREATED)
+    return request.force or state.outline.base in (None, RunStatus.CREATED)
 
 
 def cancelled(state: State, cleanup: Cleanup = "none", error: e.Failure | None = None) -> e.RunCancelled:
@@ -122,7 +122,7 @@ def take_over(
 ) -> Decision:
     """Begin a new epoch. If the owner before was interrupted, say what becomes of the nodes it left behind (C1, G1)."""
     events: Decision = [e.RunTakenOver(epoch=epoch, worker=worker, previous=previous, cause=cause)]
-    interrupted = cause != "claimed" and state.status in (Status.RUNNING, Status.COMPENSATING)
+    interrupted = cause != "claimed" and state.status in (RunStatus.RUNNING, RunStatus.COMPENSATING)
     if not interrupted:
         return events
     if isinstance(next_request(state), e.CancelRequested):  # a person has decided already
@@ -166,7 +166,7 @@ def fail_node(
     """One attempt failed: try again later as the policy says, or let the failure stand."""
     known = state.nodes.get(node)
     if known is None:
-        raise Refused(f"node {node} is not part of this run")
+        raise NotAllowed(f"node {node} is not part of this run")
     wait = retry.wait_us(error, known.retries + 1, chance)
     due = None if wait is None else now + wait
     return [e.NodeFailed(node=node, attempt=known.attempt, error=error, ms=ms, retry_at=due)]
@@ -176,11 +176,11 @@ def retry_node(state: State, node: str, feedback: e.Value = e.NULL) -> Decision:
     """Do a failed node again on this branch; a completed one is only done again on a new branch."""
     known = state.nodes.get(node)
     if known is None:
-        raise Refused(f"node {node} is not part of this run")
+        raise NotAllowed(f"node {node} is not part of this run")
     if known.status is NodeStatus.RETRYING:
         return [e.NodeScheduled(node=node, attempt=known.attempt + 1, cause="retry", feedback=feedback)]
     if known.status is not NodeStatus.FAILED:
-        raise Refused(f"node {node} is {known.status.name.lower()}, only a failed node is retried on its branch")
+        raise NotAllowed(f"node {node} is {known.status.name.lower()}, only a failed node is retried on its branch")
     return [e.NodeScheduled(node=node, attempt=known.attempt + 1, cause="reset", feedback=feedback)]
 
 
@@ -204,11 +204,11 @@ def pause(state: State, reason: str = "", by: str = "") -> Decision:
     """Stop where the run stands; what is in flight is done again after a resume. If that must not simply be done again, the
     run is held instead."""
     if state.outline.is_cleaning:
-        raise Refused("a run that is being cancelled cannot be paused: its clean-up ends by itself")
+        raise NotAllowed("a run that is being cancelled cannot be paused: its clean-up ends by itself")
     if state.outline.held:
-        raise Refused("a run that is held cannot be paused: it waits for a person already; resume it, or cancel it")
-    if state.outline.base not in (Status.CREATED, Status.RUNNING, Status.COMPENSATING):
-        raise Refused(f"a run that is {state.status} cannot be paused")
+        raise NotAllowed("a run that is held cannot be paused: it waits for a person already; resume it, or cancel it")
+    if state.outline.base not in (RunStatus.CREATED, RunStatus.RUNNING, RunStatus.COMPENSATING):
+        raise NotAllowed(f"a run that is {state.status} cannot be paused")
     for name, node in state.nodes.items():
         if node.status is NodeStatus.STARTED and not node.is_repeatable:
             return [stopped_within(name)]
@@ -224,10 +224,10 @@ def resume(state: State, by: str = "") -> Decision:
     """Go on after a pause, a hold or a recoverable failure, on the same branch: what was in flight, and the node that
     failed, get another attempt."""
     outline = state.outline
-    if outline.base is Status.FAILED and not outline.recoverable:
-        raise Refused("the run failed for good: retry a node of it, or jump back to an earlier event")
-    if outline.base not in (Status.PAUSED, Status.FAILED):
-        raise Refused(f"a run that is {state.status} cannot be resumed")
+    if outline.base is RunStatus.FAILED and not outline.recoverable:
+        raise NotAllowed("the run failed for good: retry a node of it, or jump back to an earlier event")
+    if outline.base not in (RunStatus.PAUSED, RunStatus.FAILED):
+        raise NotAllowed(f"a run that is {state.status} cannot be resumed")
     events: Decision = [e.RunStarted(resumed=True, by=by)]
     events += [
         e.NodeScheduled(node=name, attempt=node.attempt + 1, cause="pause")
@@ -277,7 +277,9 @@ def open_branch(state: State, then: State, branches: Iterable[Branch], turn: Tur
     requests = state.outline.requests
     known = sorted(branches, key=lambda branch: branch.id)
     if max(turn.cutoff, 1) != then.outline.seq:
-        raise Refused(f"event {turn.cutoff} is not where the lineage of the new branch would end ({then.outline.seq})")
+        raise NotAllowed(
+            f"event {turn.cutoff} is not where the lineage of the new branch would end ({then.outline.seq})"
+        )
     parent = holder(known, turn.cutoff)
     cancelled, detached = _left_children(state, then, turn)
     opened = e.BranchOpened(
@@ -350,7 +352,7 @@ def _recovered(turn: Turn, opened: e.BranchOpened, known: list[Branch]) -> Decis
 
 def _going_on(then: State, turn: Turn) -> Decision:
     """What the new branch says first. A run that stood still where it was cut is set going again."""
-    has_stopped = then.outline.base in (Status.PAUSED, Status.FAILED) and not then.is_closed
+    has_stopped = then.outline.base in (RunStatus.PAUSED, RunStatus.FAILED) and not then.is_closed
     return [*(resume(then, turn.by) if has_stopped else ()), *turn.then]
 
 

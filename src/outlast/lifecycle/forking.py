@@ -13,14 +13,14 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
-from outlast.errors import Refused
+from outlast.errors import NotAllowed
 from outlast.history import events as e
 from outlast.history.ids import RunId, derived_run
 from outlast.history.record import Entry
 from outlast.lifecycle import decide
 from outlast.lifecycle.fold import apply
 from outlast.lifecycle.state import State
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 
 _LEFT_OUT = (
     e.RunTakenOver,
@@ -79,10 +79,10 @@ class _Copying:
 
     def concluded(self) -> list[e.AnyEvent]:
         if self._state.is_closed:
-            raise Refused(f"event {self._cutoff} is where run {self._run} was over: fork it from an earlier event")
+            raise NotAllowed(f"event {self._cutoff} is where run {self._run} was over: fork it from an earlier event")
         for message in [wait.id for wait in self._state.loose.values() if wait.kind == "outbox"]:
             self._say(e.OutboxSent(message=message, receipt=f"left to run {self._run}"))
-        if self._state.outline.base in (Status.PAUSED, Status.FAILED):
+        if self._state.outline.base in (RunStatus.PAUSED, RunStatus.FAILED):
             for event in decide.resume(self._state, self._by):
                 self._say(event)
         return self._events
@@ -110,7 +110,7 @@ class _Copying:
 
     def _created(self, event: e.RunCreated) -> e.RunCreated:
         if event.kind not in FORKABLE:
-            raise Refused(f"run {self._run} is a {event.kind}, which cannot be forked")
+            raise NotAllowed(f"run {self._run} is a {event.kind}, which cannot be forked")
         return structs.replace(
             event,
             by=self._by,

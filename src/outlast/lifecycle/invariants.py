@@ -23,8 +23,8 @@ from outlast.history.record import Entry, Kind, Record, entries, follows, genesi
 from outlast.lifecycle.fold import apply
 from outlast.lifecycle.requests import OpenRequest, Request, Requests, ill_settled, left_open
 from outlast.lifecycle.state import State
-from outlast.lifecycle.status import Status
-from outlast.lifecycle.summary import Summary, summarise
+from outlast.lifecycle.status import RunStatus
+from outlast.lifecycle.summary import RunSummary, summarise
 from outlast.lifecycle.transitions import CONTROL, GUEST_DATA
 
 
@@ -40,7 +40,7 @@ class Violation(Struct, frozen=True, order=True):
 
 
 def violations(
-    run: RunId, records: Sequence[Record], summary: Summary | None = None, *, key: bytes = b""
+    run: RunId, records: Sequence[Record], summary: RunSummary | None = None, *, key: bytes = b""
 ) -> list[Violation]:
     """Every breach of V1 to V12 in a log; an empty list means the log is sound. With no summary, V10 is not judged."""
     found = _chain(run, records, key)
@@ -219,7 +219,9 @@ def _requests(records: Sequence[Record], log: Sequence[Entry]) -> list[Violation
     return found
 
 
-def _stories(run: RunId, log: Sequence[Entry], branches: dict[int, Branch], summary: Summary | None) -> list[Violation]:
+def _stories(
+    run: RunId, log: Sequence[Entry], branches: dict[int, Branch], summary: RunSummary | None
+) -> list[Violation]:
     found: list[Violation] = []
     if not log:
         return [Violation(0, "V2", "the log is empty")]
@@ -243,7 +245,7 @@ def _story(
     branches: dict[int, Branch],
     end: int,
     log: Sequence[Entry],
-    summary: Summary | None,
+    summary: RunSummary | None,
 ) -> list[Violation]:
     """Fold one branch's lineage, objecting only on its own interval: what it shares was judged on its parent."""
     try:
@@ -272,14 +274,14 @@ def _within(log: Sequence[Entry], intervals: Sequence[Interval]) -> Iterator[Ent
             place += 1
 
 
-def _told_wrong(told: Summary, true: Summary) -> list[Violation]:
+def _told_wrong(told: RunSummary, true: RunSummary) -> list[Violation]:
     return [
         Violation(told.at, "V10", f"the summary says {name} {_shown(told, name)}, the log {_shown(true, name)}")
-        for name in Summary.__struct_fields__
+        for name in RunSummary.__struct_fields__
         if getattr(told, name) != getattr(true, name)
     ]
 
 
-def _shown(summary: Summary, name: str) -> str:
+def _shown(summary: RunSummary, name: str) -> str:
     value = getattr(summary, name)
-    return str(value) if isinstance(value, Status) else repr(value)
+    return str(value) if isinstance(value, RunStatus) else repr(value)

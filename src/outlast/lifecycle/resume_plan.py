@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from outlast.errors import Refused
+from outlast.errors import NotAllowed
 from outlast.history import events as e
 from outlast.history.record import Entry
 from outlast.lifecycle.branch_plan import START, Turn, again, last_place, reset
@@ -64,7 +64,7 @@ def must_not_undo(run: str, failed: str, revival: Revival) -> None:
     if not revival.since:
         return
     stays = "its effect stays" if len(revival.since) == 1 else "their effects stay"
-    raise Refused(
+    raise NotAllowed(
         f"run {run} would do {failed} again, and {', '.join(revival.since)} ran since; {stays}. Go back to before what was "
         f"undone (outlast jump {run} --to {revival.undone or START}), or resume it all the same (--force, force=True)."
     )

@@ -23,7 +23,7 @@ from outlast.history.events import (
     Value,
 )
 from outlast.lifecycle.requests import Requests
-from outlast.lifecycle.status import TERMINAL, Status
+from outlast.lifecycle.status import TERMINAL, RunStatus
 
 Part = TypeVar("Part")
 
@@ -147,7 +147,7 @@ class Outline(Struct, gc=False):
     """The run as a whole: small, and copied when a draft begins. `base` is the status without `waiting`; `generation` is
     the newest branch that a person opened."""
 
-    base: Status | None = None
+    base: RunStatus | None = None
     seq: int = 0
     time: int = 0
     branch: int = 0
@@ -183,7 +183,7 @@ class Outline(Struct, gc=False):
     @property
     def is_cleaning(self) -> bool:
         """Whether the run is in its clean-up and not held."""
-        return self.cleanup is not None and self.base is Status.COMPENSATING
+        return self.cleanup is not None and self.base is RunStatus.COMPENSATING
 
 
 class Lazy:
@@ -252,13 +252,13 @@ class State:
         return f"State({', '.join(told)})"
 
     @property
-    def status(self) -> Status:
+    def status(self) -> RunStatus:
         """The status people see: a running run with nothing in flight and something to wait for is waiting."""
         outline = self.outline
         if outline.base is None:
-            return Status.CREATED
-        if outline.base is Status.RUNNING and not outline.open_nodes and self.count("waits"):
-            return Status.WAITING
+            return RunStatus.CREATED
+        if outline.base is RunStatus.RUNNING and not outline.open_nodes and self.count("waits"):
+            return RunStatus.WAITING
         return outline.base
 
     def count(self, name: str) -> int:

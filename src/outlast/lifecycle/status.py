@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 
 
-class Status(StrEnum):
+class RunStatus(StrEnum):
     CREATED = "created"
     RUNNING = "running"
     WAITING = "waiting"
@@ -18,30 +18,30 @@ class Status(StrEnum):
     CANCELLED = "cancelled"
 
 
-TERMINAL = frozenset({Status.COMPLETED, Status.FAILED, Status.CANCELLED})
-UNFINISHED = frozenset(Status) - TERMINAL
+TERMINAL = frozenset({RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED})
+UNFINISHED = frozenset(RunStatus) - TERMINAL
 
-ALIASES: dict[str, Status] = {
-    "pending": Status.CREATED,
-    "initializing": Status.CREATED,
-    "planning": Status.CREATED,
-    "processing": Status.RUNNING,
-    "in_progress": Status.RUNNING,
-    "executing": Status.RUNNING,
-    "synthesizing": Status.RUNNING,
-    "awaiting_input": Status.WAITING,
-    "blocked": Status.WAITING,
-    "waiting_signal": Status.WAITING,
-    "error": Status.FAILED,
+ALIASES: dict[str, RunStatus] = {
+    "pending": RunStatus.CREATED,
+    "initializing": RunStatus.CREATED,
+    "planning": RunStatus.CREATED,
+    "processing": RunStatus.RUNNING,
+    "in_progress": RunStatus.RUNNING,
+    "executing": RunStatus.RUNNING,
+    "synthesizing": RunStatus.RUNNING,
+    "awaiting_input": RunStatus.WAITING,
+    "blocked": RunStatus.WAITING,
+    "waiting_signal": RunStatus.WAITING,
+    "error": RunStatus.FAILED,
 }
 
 
-def parse_status(name: str) -> Status:
-    """The status of that name or alias, in any case; `BadInput` lists the names otherwise."""
+def parse_status(name: str) -> RunStatus:
+    """The status of that name or alias, in any case; `InvalidInput` lists the names otherwise."""
     wanted = name.strip().lower()
     if wanted in ALIASES:
         return ALIASES[wanted]
     try:
-        return Status(wanted)
+        return RunStatus(wanted)
     except ValueError:
-        raise BadInput(f"{name!r} is not a status; there are: {', '.join(Status)}") from None
+        raise InvalidInput(f"{name!r} is not a status; there are: {', '.join(RunStatus)}") from None

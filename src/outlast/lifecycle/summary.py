@@ -15,7 +15,7 @@ from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.lifecycle.draft import Draft
 from outlast.lifecycle.state import State, Table, Wait
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 
 SHOWN_WAITS = 8
 """A summary names this many waits; `waiting` counts them all."""
@@ -24,12 +24,12 @@ LONGEST_TEXT = 200
 """Characters of a wait's text in a summary; the wait itself has all of it."""
 
 
-class Summary(Struct, frozen=True, omit_defaults=True):
+class RunSummary(Struct, frozen=True, omit_defaults=True):
     """What lists, filters and pages show of a run without reading its log."""
 
     run: RunId
     at: int
-    status: Status
+    status: RunStatus
     workflow: str
     branch: int = 0
     version: str = ""
@@ -47,10 +47,10 @@ class Summary(Struct, frozen=True, omit_defaults=True):
     waits: tuple[Wait, ...] = ()
 
 
-def summarise(run: RunId, state: State) -> Summary:
+def summarise(run: RunId, state: State) -> RunSummary:
     """The summary of a state, or of the view of a draft."""
     outline, waiting = state.outline, state.count("waits")
-    return Summary(
+    return RunSummary(
         run,
         outline.seq,
         state.status,

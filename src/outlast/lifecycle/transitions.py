@@ -10,7 +10,7 @@ from enum import IntEnum
 
 from outlast.history import events as e
 from outlast.lifecycle.state import Outline
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 
 
 class Rule(IntEnum):
@@ -95,21 +95,21 @@ _ACTIVE = _row(
 )
 _ENDED = _row(_REOPENING, RECEIPTS)
 
-TABLE: dict[Status | None, Row] = {
+TABLE: dict[RunStatus | None, Row] = {
     None: _row((e.RunCreated,)),
-    Status.CREATED: _row(GUEST_DATA, CONTROL, _ENDINGS, _REOPENING, (e.RunStarted, e.RunPaused)),
-    Status.RUNNING: _ACTIVE,
-    Status.WAITING: _ACTIVE,
-    Status.PAUSED: _row(GUEST_DATA, CONTROL, _ENDINGS, _REOPENING, _CLOSING, (e.RunStarted, e.CleanupStarted)),
-    Status.COMPENSATING: _ACTIVE,
-    Status.COMPLETED: _ENDED,
-    Status.FAILED: _row(
+    RunStatus.CREATED: _row(GUEST_DATA, CONTROL, _ENDINGS, _REOPENING, (e.RunStarted, e.RunPaused)),
+    RunStatus.RUNNING: _ACTIVE,
+    RunStatus.WAITING: _ACTIVE,
+    RunStatus.PAUSED: _row(GUEST_DATA, CONTROL, _ENDINGS, _REOPENING, _CLOSING, (e.RunStarted, e.CleanupStarted)),
+    RunStatus.COMPENSATING: _ACTIVE,
+    RunStatus.COMPLETED: _ENDED,
+    RunStatus.FAILED: _row(
         _REOPENING,
         RECEIPTS,
         if_recoverable=(e.RunStarted,),
         if_held=(*GUEST_DATA, *CONTROL, *_CLOSING, e.CleanupStarted, e.RunCancelled, e.RunFailed),
     ),
-    Status.CANCELLED: _ENDED,
+    RunStatus.CANCELLED: _ENDED,
 }
 """Status (None before the first event) to what may follow in it."""
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from outlast.address import blobs_beside, bucket_at, file_at, real_file, server_at
 from outlast.atomic_file import flush
-from outlast.errors import BadInput, Damaged, StoreError, StoreUnusable
+from outlast.errors import Damaged, InvalidInput, StoreError, StoreUnusable
 from outlast.history.record import entries
 from outlast.maintenance.info import blobs_of, file_of, size_of
 from outlast.settings import Settings
@@ -44,16 +44,16 @@ async def back_up(settings: Settings, target: str, tell: Tell = lambda _what, _d
     """Copy the store that is set, database and blobs, to the file `target` and the folder beside it (U2, U3). It works in
     small pieces and gives the loop its turn between them."""
     if (server := server_at(settings.store)) is not None:
-        raise BadInput(
+        raise InvalidInput(
             "a store in PostgreSQL is copied by PostgreSQL's own program, also while others write: "
             f"pg_dump --schema={server.schema} --format=custom --file=… and the address; the blobs are in that schema too"
         )
     path = file_of(settings)
     wanted = file_at(target)
     if server_at(target) is not None or bucket_at(target) is not None:
-        raise BadInput("a copy of an SQLite store is a file; name one")
+        raise InvalidInput("a copy of an SQLite store is a file; name one")
     if wanted is None:
-        raise BadInput("a copy in memory would be gone at once; name a file")
+        raise InvalidInput("a copy in memory would be gone at once; name a file")
     place = Path(os.path.abspath(wanted))
     try:
         _must_be_free(place)
@@ -78,7 +78,7 @@ def _must_be_free(place: Path) -> None:
             taken.lstat()
         except FileNotFoundError:
             continue
-        raise BadInput(f"{taken} is there already, and a copy replaces nothing; name another place")
+        raise InvalidInput(f"{taken} is there already, and a copy replaces nothing; name another place")
 
 
 async def _copy(path: Path, blobs: Path, staging: Path, place: Path, tell: Tell) -> Copied:

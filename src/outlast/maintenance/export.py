@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import astuple
 
-from outlast.errors import BadInput, NotFound
+from outlast.errors import InvalidInput, NotFound
 from outlast.history.ids import AppendId, RunId
 from outlast.history.record import Kind, Record
 from outlast.ledger.reading import head_of, records
@@ -72,7 +72,7 @@ def _record_line(record: Record) -> bytes:
 
 
 def read_line(line: bytes | str) -> Record | Blob:
-    """What one line of an export holds; `BadInput` if it is none."""
+    """What one line of an export holds; `InvalidInput` if it is none."""
     try:
         told = msgspec.json.decode(line)
         if "blob" in told:
@@ -91,4 +91,4 @@ def read_line(line: bytes | str) -> Record | Blob:
             digest=bytes.fromhex(told["digest"]),
         )
     except (msgspec.DecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise BadInput(f"not a line of an exported run: {error!r}") from error
+        raise InvalidInput(f"not a line of an exported run: {error!r}") from error

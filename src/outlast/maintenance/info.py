@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from outlast.address import BucketAddress, blobs_beside, bucket_at, file_at, real_file, server_at
-from outlast.errors import BadInput, StoreUnusable
+from outlast.errors import InvalidInput, StoreUnusable
 from outlast.settings import Settings
 
 if TYPE_CHECKING:
@@ -46,14 +46,14 @@ def file_of(settings: Settings) -> Path:
     """The file of the store that is set; it has to be there."""
     path = file_at(settings.store)
     if server_at(settings.store) is not None:
-        raise BadInput("a store on a server has no file")
+        raise InvalidInput("a store on a server has no file")
     if bucket_at(settings.store) is not None:
-        raise BadInput(
+        raise InvalidInput(
             "objects are looked after where they are kept: turn on versioning or replication there, or copy the whole "
             "prefix with the server's own tools while no worker runs"
         )
     if path is None:
-        raise BadInput("a store in memory ends with its process; there is no file to look after")
+        raise InvalidInput("a store in memory ends with its process; there is no file to look after")
     place = Path(os.path.abspath(path))
     if not os.path.isfile(place):
         raise StoreUnusable(f"there is no store at {place}")

@@ -16,14 +16,14 @@ from typing import Literal
 
 from msgspec import Struct
 
-from outlast.client import Client, Query
+from outlast.client import Engine, RunFilter
 from outlast.engine.completion import child_of, created_of, ending_of, open_children
-from outlast.errors import Conflict, Damaged, NotFound, Refused
+from outlast.errors import Conflict, Damaged, NotAllowed, NotFound
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger.log_transfer import copy_log
 from outlast.ledger.reading import head_of, lineage_of, records, state_of
-from outlast.lifecycle.status import TERMINAL, Status
+from outlast.lifecycle.status import TERMINAL, RunStatus
 from outlast.store import BlobRef, Store
 from outlast.values.codec import blob_of, is_elsewhere, values_in
 
@@ -46,8 +46,8 @@ class Moved(Struct, frozen=True):
 
 
 async def copy_runs(
-    source: Client,
-    target: Client,
+    source: Engine,
+    target: Engine,
     stores: tuple[Store, Store],
     runs: list[RunId] | None,
     *,
@@ -66,13 +66,13 @@ async def copy_runs(
             async for moved in move.family(run):
                 yield moved
         return
-    for run in [listed.summary.run async for listed in source.all(Query(limit=1000))]:
+    for run in [listed.summary.run async for listed in source.all(RunFilter(limit=1000))]:
         if run in done or await move.is_awaited(run):
             continue  # it comes, or came, with its parent
         try:
             async for moved in move.family(run):
                 yield moved
-        except (Refused, Damaged, Conflict) as error:
+        except (NotAllowed, Damaged, Conflict) as error:
             yield Moved(run, 0, 0, "not copied", str(error))
 
 
@@ -81,8 +81,8 @@ class _Move:
 
     def __init__(
         self,
-        source: Client,
-        target: Client,
+        source: Engine,
+        target: Engine,
         stores: tuple[Store, Store],
         key: bytes,
         done: set[RunId],
@@ -101,7 +101,7 @@ class _Move:
         """A parent waits for its child where it is: they go together."""
         parent = await self._awaiting(run)
         if parent:
-            raise Refused(f"run {run} is awaited by its parent: copy run {parent}, and it comes along")
+            raise NotAllowed(f"run {run} is awaited by its parent: copy run {parent}, and it comes along")
 
     async def is_awaited(self, run: RunId) -> bool:
         return bool(await self._awaiting(run))
@@ -163,7 +163,7 @@ class _Move:
         successor, deadline = await self._continued_as(run), asyncio.get_running_loop().time() + SUCCESSION
         while successor is not None and await self._here.head(successor) is None:
             if asyncio.get_running_loop().time() > deadline:
-                raise Refused(
+                raise NotAllowed(
                     f"run {run} goes on as run {successor}, which nobody has created yet: "
                     f"open an engine on this store, or see `outlast doctor {run}`, and copy it then"
                 )
@@ -174,7 +174,7 @@ class _Move:
         blobs = await _bring_blobs(self._here, self._there, run)
         events = await copy_log(self._here, self._there, run, self._key)
         summary = await self._target.get(run)
-        if summary.status is Status.PAUSED and summary.reason.startswith(MOVED) and not await self._went_on(run):
+        if summary.status is RunStatus.PAUSED and summary.reason.startswith(MOVED) and not await self._went_on(run):
             await self._target.resume(run, by="outlast copy")
             return Moved(run, events, blobs, "going on")
         if not events:
@@ -194,21 +194,21 @@ class _Move:
         reason of the pause in the log decides where it goes on."""
         loop = asyncio.get_running_loop()
         deadline, again = loop.time() + PATIENCE, 0.0
-        while (summary := await self._source.get(run)).status not in (*TERMINAL, Status.PAUSED):
+        while (summary := await self._source.get(run)).status not in (*TERMINAL, RunStatus.PAUSED):
             if loop.time() > deadline:
-                raise Refused(
+                raise NotAllowed(
                     f"run {run} was asked to pause and has not: is its worker stuck? `outlast doctor {run}` may tell"
                 )
             if loop.time() >= again:
                 again = loop.time() + ASK_AGAIN
-                with suppress(Refused, Conflict):  # it has just stopped, or somebody has just taken it: look again
+                with suppress(NotAllowed, Conflict):  # it has just stopped, or somebody has just taken it: look again
                     await self._source.pause(run, by="outlast copy", reason=MOVED + self._place)
                     continue
             await asyncio.sleep(0.1)
         _, is_moved, elsewhere = summary.reason.partition(MOVED)
-        is_paused = summary.status is Status.PAUSED
+        is_paused = summary.status is RunStatus.PAUSED
         if is_paused and is_moved and elsewhere != self._place and not self._force:
-            raise Refused(
+            raise NotAllowed(
                 f"run {run} was copied to {elsewhere} and goes on there: copy it from that store. "
                 "With --force it is copied from here, too, and then goes on in both"
             )

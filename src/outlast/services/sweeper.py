@@ -26,8 +26,8 @@ from outlast.ledger.reading import lineage_of, runs_of, state_of
 from outlast.ledger.verification import STRANGE
 from outlast.lifecycle import decide
 from outlast.lifecycle.state import State
-from outlast.lifecycle.status import TERMINAL, Status
-from outlast.lifecycle.summary import Summary, summarise
+from outlast.lifecycle.status import TERMINAL, RunStatus
+from outlast.lifecycle.summary import RunSummary, summarise
 from outlast.store import Claim, Head, Holding
 
 log = logging.getLogger("outlast.services")
@@ -209,13 +209,13 @@ class Sweeper:
             whom = f"a worker that knows {summary.workflow}"
             long = f"; for {(now - summary.updated) // 1_000_000} s nobody has" if self._is_old(summary, now) else ""
             return Seen(run, "ready", f"{whom} takes it{long}"), None
-        if summary.held or summary.status in (Status.WAITING, Status.PAUSED, Status.CREATED):
+        if summary.held or summary.status in (RunStatus.WAITING, RunStatus.PAUSED, RunStatus.CREATED):
             return Seen(run, "waiting", _awaited(summary)), None
         if not self._is_old(summary, now) or await self._store.holding(run) is not None:
             return Seen(run, "healthy", "it was given back or taken up a moment ago"), None
         return Seen(run, "no task", "it says that it is running, and nobody has claimed it"), head
 
-    def _is_old(self, summary: Summary, now: int) -> bool:
+    def _is_old(self, summary: RunSummary, now: int) -> bool:
         return now - summary.updated >= self._stale
 
     # --- handing over
@@ -262,13 +262,13 @@ class Sweeper:
                 return
 
 
-def _is_wrong(head: Head, summary: Summary, waits: Collection[str]) -> bool:
+def _is_wrong(head: Head, summary: RunSummary, waits: Collection[str]) -> bool:
     """Whether a summary cannot be right: then the log is asked."""
     is_over = summary.status in TERMINAL and not summary.held
-    return not head.closed and (is_over or (summary.status is Status.WAITING and not waits))
+    return not head.closed and (is_over or (summary.status is RunStatus.WAITING and not waits))
 
 
-def _awaited(summary: Summary) -> str:
+def _awaited(summary: RunSummary) -> str:
     """What a run waits for, by name."""
     named = ", ".join(f"{wait.kind} {wait.id}" for wait in summary.waits)
     more = summary.waiting - len(summary.waits)

@@ -13,11 +13,11 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mappi
 
 from msgspec.structs import replace
 
-from outlast.errors import BadInput, NotFound
+from outlast.errors import InvalidInput, NotFound
 from outlast.history.ids import RunId, WorkerId
 from outlast.history.record import Kind, Record
 from outlast.lifecycle.state import Wait
-from outlast.lifecycle.summary import Summary
+from outlast.lifecycle.summary import RunSummary
 from outlast.store import (
     LANDED,
     LINES_PER_ATTEMPT,
@@ -35,7 +35,7 @@ from outlast.store import (
     Notify,
     Outcome,
     Page,
-    Query,
+    RunFilter,
 )
 from outlast.stores.shared import checked_document, cursor, matches, must_hold_some, page_of, refusal
 
@@ -49,7 +49,7 @@ class Memory:
     def __init__(self) -> None:
         self.heads: dict[RunId, Head] = {}
         self.logs: dict[RunId, list[Record]] = {}
-        self.summaries: dict[RunId, Summary] = {}
+        self.summaries: dict[RunId, RunSummary] = {}
         self.scratch: dict[RunId, bytes] = {}
         self.waits: dict[RunId, dict[str, Wait]] = {}
         self.claims: dict[RunId, tuple[WorkerId, int]] = {}
@@ -150,10 +150,10 @@ class MemoryStore:
 
     # --- catalog
 
-    async def summary(self, run: RunId) -> Summary | None:
+    async def summary(self, run: RunId) -> RunSummary | None:
         return self.memory.summaries.get(run)
 
-    async def search(self, query: Query) -> Page:
+    async def search(self, query: RunFilter) -> Page:
         must_hold_some(query.limit)
         found = sorted(
             (summary for summary in self.memory.summaries.values() if matches(summary, query)),
@@ -165,7 +165,7 @@ class MemoryStore:
         shown = (Listed(each, self.memory.scratch.get(each.run, b"")) for each in found[: query.limit])
         return page_of(shown, is_last=len(found) <= query.limit)
 
-    async def correct(self, summary: Summary, seen: int) -> bool:
+    async def correct(self, summary: RunSummary, seen: int) -> bool:
         stored = self.memory.summaries.get(summary.run)
         if summary.run not in self.memory.heads or (stored.at if stored else 0) != seen or summary.at < seen:
             return False
@@ -176,7 +176,7 @@ class MemoryStore:
         memory = self.memory
         return Derived(memory.heads.get(run), memory.summaries.get(run), dict(memory.waits.get(run, {})))
 
-    async def rewrite(self, summary: Summary, waits: Sequence[Wait], *, closed: bool) -> bool:
+    async def rewrite(self, summary: RunSummary, waits: Sequence[Wait], *, closed: bool) -> bool:
         memory, run = self.memory, summary.run
         head = memory.heads.get(run)
         if head is None or head.version != summary.at:
@@ -289,7 +289,7 @@ class MemoryStore:
         must_hold_some(limit)
         found = sorted((due for due in self._all_waits() if not kind or due.wait.kind == kind), key=_wait_place)
         if after and "\n" not in after:
-            raise BadInput(f"{after!r} is not a cursor of a list; use the one a page came with")
+            raise InvalidInput(f"{after!r} is not a cursor of a list; use the one a page came with")
         found = [due for due in found if _wait_place(due) > after]
         shown = found[:limit]
         return shown, _wait_place(shown[-1]) if len(found) > len(shown) else ""
@@ -398,7 +398,7 @@ def _ready(head: Head, ready: bool) -> Head:
     return Head(head.run, head.version, head.digest, head.epoch, head.branch, head.branch_first, head.closed, ready)
 
 
-def _place(summary: Summary) -> tuple[int, str]:
+def _place(summary: RunSummary) -> tuple[int, str]:
     return summary.created, summary.run
 
 

@@ -8,10 +8,10 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from outlast.errors import BadInput, Damaged, StoreUnusable
+from outlast.errors import Damaged, InvalidInput, StoreUnusable
 from outlast.history.record import Kind
-from outlast.lifecycle.summary import Summary
-from outlast.store import Append, Head, Listed, Page, Query, search_text
+from outlast.lifecycle.summary import RunSummary
+from outlast.store import Append, Head, Listed, Page, RunFilter, search_text
 
 Refusal: TypeAlias = Literal["version", "epoch", "wait"]
 
@@ -19,7 +19,7 @@ VERSION = 4
 """The version of what every store holds."""
 
 encode_summary = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Summary).decode
+_decode = msgspec.json.Decoder(RunSummary).decode
 
 
 def must_be_current(where: str, version: int) -> None:
@@ -58,7 +58,7 @@ def refusal(append: Append, head: Head | None, waits: Collection[str]) -> Refusa
     return "wait" if any(name not in waits for name in append.needs) else None
 
 
-def matches(summary: Summary, query: Query) -> bool:
+def matches(summary: RunSummary, query: RunFilter) -> bool:
     """Whether a query finds the run of this summary, its cursor aside."""
     return (
         (not query.statuses or summary.status in query.statuses)
@@ -78,7 +78,7 @@ def checked_document(name: str) -> str:
         or not re.fullmatch(r"[a-z0-9._-]+(/[a-z0-9._-]+)*", name)
         or re.search(r"(^|/)\.{1,2}(/|$)", name)
     ):
-        raise BadInput(
+        raise InvalidInput(
             f"{name[:80]!r} is not a name of a document: use segments of a-z, 0-9 and ._- separated by slashes"
         )
     return name
@@ -87,14 +87,14 @@ def checked_document(name: str) -> str:
 def must_hold_some(limit: int) -> None:
     """Refuse a page without entries."""
     if limit < 1:
-        raise BadInput(f"a page holds at least one, not {limit}")
+        raise InvalidInput(f"a page holds at least one, not {limit}")
 
 
 def cursor(after: str) -> tuple[int, str]:
     """The creation time and the id of the last run of the page before."""
     created, separator, run = after.partition(":")
     if not separator or not re.fullmatch(r"-?[0-9]{1,18}", created):
-        raise BadInput(f"{after[:80]!r} is not a cursor of a list; use the one a page came with")
+        raise InvalidInput(f"{after[:80]!r} is not a cursor of a list; use the one a page came with")
     return int(created), run
 
 
@@ -105,7 +105,7 @@ def page_of(shown: Iterable[Listed], *, is_last: bool) -> Page:
     return Page(items, f"{end.created}:{end.run}" if end else "")
 
 
-def summary_of(run: str, body: Any) -> Summary:
+def summary_of(run: str, body: Any) -> RunSummary:
     """A stored summary; `Damaged` if it does not read."""
     try:
         return _decode(body)

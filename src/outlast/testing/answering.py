@@ -13,15 +13,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from outlast.client import Client
+from outlast.client import Engine
 from outlast.engine.completion import ending_of
 from outlast.engine.requests import DIVERGED
-from outlast.errors import Gone, NotAsked, OutlastError, Refused, StoreError
+from outlast.errors import NotAllowed, NotAsked, OutlastError, RunGone, StoreError
 from outlast.history import events as e
 from outlast.history.ids import RunId, question_of
 from outlast.ledger.reading import head_of, records
-from outlast.lifecycle.summary import Summary
-from outlast.store import Query, Store
+from outlast.lifecycle.summary import RunSummary
+from outlast.store import RunFilter, Store
 
 OVER = ("completed", "failed", "cancelled")
 LOOK = 0.1
@@ -49,7 +49,7 @@ UNANSWERED: Final = object()
 
 Answers: TypeAlias = Mapping[str, Any] | Callable[[Question], Any]
 """By the id or the prompt of a question, or by a function."""
-Guest: TypeAlias = Callable[[Client], Awaitable[None]]
+Guest: TypeAlias = Callable[[Engine], Awaitable[None]]
 
 
 class Stuck(Exception):
@@ -69,7 +69,7 @@ class BadAnswer(Exception):
 
 @asynccontextmanager
 async def attended(
-    client: Client, inner: Store, answers: Answers, guest: Guest | None, *, resumes: bool
+    client: Engine, inner: Store, answers: Answers, guest: Guest | None, *, resumes: bool
 ) -> AsyncIterator[asyncio.Future[None]]:
     """People around the runs of a store. What is yielded has an error when one of them does not know what to do."""
     attendant = _Attendant(client, inner, answers, resumes)
@@ -87,7 +87,7 @@ async def attended(
 class _Attendant:
     """Does what people do about news."""
 
-    def __init__(self, client: Client, inner: Store, answers: Answers, resumes: bool) -> None:
+    def __init__(self, client: Engine, inner: Store, answers: Answers, resumes: bool) -> None:
         self._client = client
         self._inner = inner
         self._answers = answers
@@ -127,7 +127,7 @@ class _Attendant:
             return
         try:
             await self._client.answer(run, value, interaction=asked.interaction)
-        except (Gone, NotAsked):  # or asked on a branch that was left
+        except (RunGone, NotAsked):  # or asked on a branch that was left
             return
         except StoreError:
             raise
@@ -150,11 +150,11 @@ class _Attendant:
         if held.error.kind == DIVERGED or self._resumed[run] >= RESUMES:
             return
         self._resumed[run] += 1
-        with suppress(Refused, Gone):
+        with suppress(NotAllowed, RunGone):
             await self._client.resume(run, by="a test")
 
 
-async def _visit(client: Client, guest: Guest) -> None:
+async def _visit(client: Engine, guest: Guest) -> None:
     while True:
         with suppress(OutlastError):
             await guest(client)
@@ -164,9 +164,9 @@ async def _visit(client: Client, guest: Guest) -> None:
 # --- waiting for the end -----------------------------------------------------------------------------------------------
 
 
-async def all_runs(store: Store) -> list[Summary]:
+async def all_runs(store: Store) -> list[RunSummary]:
     """The summaries of all runs."""
-    return [listed.summary for listed in (await store.search(Query(limit=100_000))).items]
+    return [listed.summary for listed in (await store.search(RunFilter(limit=100_000))).items]
 
 
 class Patience:

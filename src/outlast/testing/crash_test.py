@@ -20,7 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from outlast.cli.event_format import details, place
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 from outlast.functions.decorators import Workflow
 from outlast.history.record import Entry, entries
 from outlast.stores.memory import Memory
@@ -93,13 +93,13 @@ def survives_crashes(
     The log is also replayed `in_another_python`, with other hashes, if the workflow can be imported there. A parameter of
     the workflow that has one of these names is given by position."""
     if not isinstance(workflow, Workflow):
-        raise BadInput(f"{workflow!r} is not a workflow: decorate the function with @workflow")
+        raise InvalidInput(f"{workflow!r} is not a workflow: decorate the function with @workflow")
     if points is not None and points < 1:
-        raise BadInput(f"points={points}: at least one crash point has to be tried")
+        raise InvalidInput(f"points={points}: at least one crash point has to be tried")
     try:
-        workflow.arguments.pack(args, kwargs)
+        workflow._arguments.pack(args, kwargs)
     except TypeError as error:
-        raise BadInput(f"workflow {workflow.spec.name} cannot be started so: {error}") from error
+        raise InvalidInput(f"workflow {workflow.name} cannot be started so: {error}") from error
     story = Story(
         workflow,
         args,
@@ -140,7 +140,7 @@ def apart(work: Callable[[], T]) -> T:
 
 
 def _survived(story: Story, most: int, seed: int, in_another_python: bool) -> Survival:
-    name, door = story.workflow.spec.name, MemoryDoor(Path())
+    name, door = story.workflow.name, MemoryDoor(Path())
     with _aside(), contextlib.ExitStack() as stack:
         try:
             loop = stack.enter_context(crash_loop(story, door, claim=FOREVER))
@@ -170,13 +170,13 @@ def _struck(loop: CrashLoop, door: MemoryDoor, most: int, seed: int) -> tuple[Su
             loop.strike(fault)
         except (Difference, BadAnswer) as difference:
             tried = f"{number} of {len(every)} crash points were tried."
-            parts = [f"{loop.story.workflow.spec.name} does not survive a crash.", _where(fault, calls)]
+            parts = [f"{loop.story.workflow.name} does not survive a crash.", _where(fault, calls)]
             said = _report(parts, difference, door.memory, tried)
             if not isinstance(difference, OtherResult):
                 raise DidNotSurvive(said) from None
             other = other or said
     output = loop.output
-    result = None if output is None else loop.story.workflow.arguments.returns.decode(output)
+    result = None if output is None else loop.story.workflow._arguments.returns.decode(output)
     return Survival(len(chosen), len(every), len(calls), result), other
 
 
@@ -190,7 +190,7 @@ def _replayed_elsewhere(story: Story, undisturbed: Memory) -> bool:
     said = other_process_replay.replayed(story.workflow, undisturbed)
     if said:
         raise DidNotSurvive(
-            f"{story.workflow.spec.name} does not survive a crash.\n\n"
+            f"{story.workflow.name} does not survive a crash.\n\n"
             f"another Python, with other hashes, replays the log of the undisturbed run otherwise:\n{said}\n\n"
             "Is something in the order of a set? Sort it before nodes are called with it."
         )

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 
 from msgspec import Struct
 
-from outlast.client import Client
+from outlast.client import Engine
 from outlast.errors import OutlastError
 from outlast.functions.decorators import Workflow
 from outlast.history import events as e
@@ -142,7 +142,7 @@ class CrashLoop:
             raise Difference(str(stuck), stuck.run) from None
         return True
 
-    async def _act(self, client: Client, inner: Store) -> None:
+    async def _act(self, client: Engine, inner: Store) -> None:
         """What every process does: start the run, or find it; answer what it asks; wait until everything is over."""
         story, patience = self.story, Patience(inner, lambda: self._processes.attempting)
         await client.start(story.workflow.options(id=RUN), *story.args, **story.kwargs)
@@ -212,7 +212,7 @@ class CrashLoop:
             case e.RunCompleted() if value is not None:
                 if self.story.same is None:
                     return Outcome(log.status, _shown(value), value)
-                result = self.story.same(self.story.workflow.arguments.returns.decode(value))
+                result = self.story.same(self.story.workflow._arguments.returns.decode(value))
                 return Outcome(log.status, repr(result), result)
             case e.RunFailed(error=error, held=held):
                 status = f"{log.status}, held" if held else log.status
@@ -245,7 +245,7 @@ def crash_loop(story: Story, door: Door, *, concurrency: int = 2000, claim: floa
         if story.expected is not None:
             ending = loop.whole.runs[_successors(loop.whole.runs)[-1]].ending
             assert isinstance(ending, e.RunCompleted), ending
-            assert story.workflow.arguments.returns.decode(ending.output) == story.expected
+            assert story.workflow._arguments.returns.decode(ending.output) == story.expected
         yield loop
 
 

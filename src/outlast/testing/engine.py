@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-from outlast.client import Client
+from outlast.client import Engine
 from outlast.compose import working
 from outlast.engine.worker import Worker
 from outlast.ledger import Ledger
@@ -35,7 +35,7 @@ async def engine_over(
     claim: float = 30.0,
     clock: Callable[[], int] = system_clock,
     key: bytes = b"",
-) -> AsyncIterator[Client]:
+) -> AsyncIterator[Engine]:
     """An engine over an open store, which stays open."""
     async with _engine(store, concurrency, claim, clock, key) as (client, _):
         yield client
@@ -44,11 +44,11 @@ async def engine_over(
 @asynccontextmanager
 async def _engine(
     store: Store, concurrency: int, claim: float, clock: Callable[[], int], key: bytes
-) -> AsyncIterator[tuple[Client, Worker]]:
+) -> AsyncIterator[tuple[Engine, Worker]]:
     ledger = Ledger(store, key=key, clock=clock)
     try:
         async with working(ledger, Settings(store="", claim=claim, concurrency=concurrency)) as worker:
-            client = Client(ledger, worker)
+            client = Engine(ledger, worker)
             try:
                 yield client, worker
             finally:
@@ -93,7 +93,7 @@ class Processes:
     def live(
         self,
         store: Store,
-        act: Callable[[Client], Awaitable[T]],
+        act: Callable[[Engine], Awaitable[T]],
         faults: Faults | None = None,
         world: World | None = None,
     ) -> T:
@@ -106,7 +106,7 @@ class Processes:
             world.faults = faults
         return self.loop.run_until_complete(self._life(store, act, faults))
 
-    async def _life(self, store: Store, act: Callable[[Client], Awaitable[T]], faults: Faults | None) -> T:
+    async def _life(self, store: Store, act: Callable[[Engine], Awaitable[T]], faults: Faults | None) -> T:
         death = self.loop.create_future()
 
         def look() -> None:
@@ -128,7 +128,7 @@ class Processes:
             self.loop.clock.leave(bare(store))
             self._worker = None
 
-    async def _engine(self, store: Store, act: Callable[[Client], Awaitable[T]]) -> T:
+    async def _engine(self, store: Store, act: Callable[[Engine], Awaitable[T]]) -> T:
         async with _engine(store, self._concurrency, self._claim, self.loop.clock, b"") as (client, worker):
             self._worker = worker
             if self._world is not None:

@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
 from typing import TypeVar
 
-from outlast.client import Blocking, Client
+from outlast.client import BlockingEngine, Engine
 from outlast.client.loop_thread import LoopThread
 from outlast.compose import working
 from outlast.ledger import Ledger
@@ -23,7 +23,7 @@ FOREVER = 1e9
 
 
 @contextmanager
-def open(store: Store | None = None, *, concurrency: int = 2000) -> Iterator[Blocking]:
+def open(store: Store | None = None, *, concurrency: int = 2000) -> Iterator[BlockingEngine]:
     """An engine on a store of its own in memory, or on the one given. While you wait for something (`result()`, `watch()`),
     the clock leaps to the next moment at which something happens: a sleep of days takes no time.
 
@@ -36,7 +36,7 @@ def open(store: Store | None = None, *, concurrency: int = 2000) -> Iterator[Blo
         engine.close()
 
 
-class _Leaping(Blocking):
+class _Leaping(BlockingEngine):
     def __init__(self, store: Store, concurrency: int) -> None:
         thread = _LeapingThread()
         super().__init__(_opened(store, thread.loop, concurrency), thread)
@@ -60,14 +60,14 @@ class _LeapingThread(LoopThread):
 
 
 @asynccontextmanager
-async def _opened(store: Store, loop: LeapingLoop, concurrency: int) -> AsyncIterator[Client]:
+async def _opened(store: Store, loop: LeapingLoop, concurrency: int) -> AsyncIterator[Engine]:
     loop.clock.rule(store)
     ledger = Ledger(store, clock=loop.clock)
     try:
         async with working(ledger, Settings(store="", claim=FOREVER, concurrency=concurrency)) as worker:
             loop.threads = lambda: worker.attempts._threads.busy
             loop.is_attempting = lambda: any(driver.in_flight for driver in worker.drivers.values())
-            client = Client(ledger, worker)
+            client = Engine(ledger, worker)
             try:
                 yield client
             finally:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from outlast.client import Blocking
+    from outlast.client import BlockingEngine
 
 SURVIVED = "outlast_crash_points"
 """The property of a test's report that says how many crash points were survived."""
@@ -61,7 +61,7 @@ def replay_check() -> Callable[..., Any]:
 
 
 @pytest.fixture
-def outlast_engine() -> Iterator[Blocking]:
+def outlast_engine() -> Iterator[BlockingEngine]:
     """An engine on a store in memory, whose sleeps take no time: see `outlast.testing.open`."""
     from outlast.testing.instant_engine import open
 

@@ -6,7 +6,7 @@ import glob
 from collections.abc import Iterable
 from pathlib import Path
 
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 from outlast.history.record import Record
 from outlast.maintenance.export import Blob, exported, read_line
 from outlast.store import Head
@@ -21,8 +21,8 @@ def remembered(lines: Iterable[bytes | str], where: str = "") -> Memory:
             continue
         try:
             _take_in(memory, read_line(line))
-        except BadInput as error:
-            raise BadInput(f"{where or 'the export'}, line {number}: {error}") from error
+        except InvalidInput as error:
+            raise InvalidInput(f"{where or 'the export'}, line {number}: {error}") from error
     return memory
 
 
@@ -33,20 +33,20 @@ def _take_in(memory: Memory, told: Record | Blob) -> None:
         return
     head = memory.heads.get(told.run) or Head(told.run, 0, b"")
     if told.first != head.version + 1:
-        raise BadInput(f"run {told.run} goes on with event {told.first}, after {head.version}")
+        raise InvalidInput(f"run {told.run} goes on with event {told.first}, after {head.version}")
     first = head.branch_first if head.branch == told.branch else told.first
     memory.logs.setdefault(told.run, []).append(told)
     memory.heads[told.run] = Head(told.run, told.last, told.digest, max(head.epoch, told.epoch), told.branch, first)
 
 
 def files_at(paths: str | Path | Iterable[str | Path]) -> list[Path]:
-    """The files that a path, a pattern or several of them name; `BadInput` if one names none."""
+    """The files that a path, a pattern or several of them name; `InvalidInput` if one names none."""
     named = [paths] if isinstance(paths, str | Path) else list(paths)
     found: list[Path] = []
     for each in named:
         here = sorted(glob.glob(str(each), recursive=True))
         if not here:
-            raise BadInput(f"there is no file {str(each)!r} here: a check of nothing would always pass")
+            raise InvalidInput(f"there is no file {str(each)!r} here: a check of nothing would always pass")
         found += map(Path, here)
     return found
 

@@ -10,11 +10,11 @@ from typing import Any
 from outlast.address import file_at
 from outlast.compose import open_store
 from outlast.engine.completion import created_of
-from outlast.errors import BadInput, OutlastError
+from outlast.errors import InvalidInput, OutlastError
 from outlast.functions.decorators import Workflow
 from outlast.functions.dry_replay import Rehearsal, rehearse
 from outlast.history.ids import RunId
-from outlast.store import Query, Store
+from outlast.store import RunFilter, Store
 from outlast.stores.memory import MemoryStore
 from outlast.testing.crash_test import apart
 from outlast.testing.recorded_runs import files_at, remembered
@@ -47,8 +47,8 @@ def replay_check(
     if broken:
         raise DoesNotReplay("\n\n".join(broken))
     if not found:
-        which = f" of workflow {workflow.spec.name}" if workflow is not None else ""
-        raise BadInput(f"there is no run{which} to be checked: a check of nothing would always pass")
+        which = f" of workflow {workflow.name}" if workflow is not None else ""
+        raise InvalidInput(f"there is no run{which} to be checked: a check of nothing would always pass")
     return found
 
 
@@ -78,7 +78,7 @@ def _stores(source: Any) -> Iterable[tuple[Store, str, bool]]:
         return
     if isinstance(source, str | Path) and (str(source).endswith(STORES) or "://" in str(source)):
         if file_at(source) is None:
-            raise BadInput(f"{source} is empty: give a store that is open, or a file")
+            raise InvalidInput(f"{source} is empty: give a store that is open, or a file")
         yield open_store(source, readonly=True), f" in {source}", True
         return
     for path in files_at(source):
@@ -95,15 +95,15 @@ async def _chosen(
     if runs is not None:
         missing = [run for run in runs if run not in there]
         if missing:
-            raise BadInput(f"there is no run {missing[0]}")
+            raise InvalidInput(f"there is no run {missing[0]}")
         there = [run for run in there if run in runs]
     if workflow is None:
         return there
-    return [run for run in there if (await created_of(store, run)).workflow == workflow.spec.name]
+    return [run for run in there if (await created_of(store, run)).workflow == workflow.name]
 
 
 async def _listed(store: Store, unfinished: bool) -> list[RunId]:
-    there, query = list[RunId](), Query(limit=1000)
+    there, query = list[RunId](), RunFilter(limit=1000)
     while True:
         page = await store.search(query)
         for listed in page.items:
@@ -112,7 +112,7 @@ async def _listed(store: Store, unfinished: bool) -> list[RunId]:
                 there.append(listed.summary.run)
         if not page.next:
             return there
-        query = Query(limit=1000, after=page.next)
+        query = RunFilter(limit=1000, after=page.next)
 
 
 async def _rehearsed(

@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from outlast.execution.attempts import Attempts
-from outlast.execution.node_context import Inside, attempt, token
+from outlast.execution.node_context import Inside, context
 from outlast.functions.commands import NodeAsk
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger.reading import head_of, lineage_of, told
 from outlast.ledger.verification import verify
-from outlast.store import Query, Store
+from outlast.store import RunFilter, Store
 from outlast.testing.faults import Died, Faults
 
 
@@ -87,11 +87,12 @@ class World:
     def _see(self) -> None:
         if self.faults is not None and self.faults.is_dead:
             raise Died("a node does not begin in a dead process")
-        self.note(token(), attempt())
+        made = context()
+        self.note(made.idempotency_key, made.attempt)
 
-    def note(self, token: str, attempt: int) -> None:
-        """This attempt of the node of this token was made."""
-        run, _, rest = token.partition("/")
+    def note(self, key: str, attempt: int) -> None:
+        """This attempt of the node with this idempotency key was made."""
+        run, _, rest = key.partition("/")
         node, _, generation = rest.rpartition("/")
         self.attempts[Attempted(run, node, attempt, int(generation))] += 1
 
@@ -124,7 +125,7 @@ class Told(NamedTuple):
 async def read_all(store: Store) -> dict[RunId, Told]:
     """What all runs of a store tell; each log has been proved sound."""
     found: dict[RunId, Told] = {}
-    page = await store.search(Query(limit=10_000))
+    page = await store.search(RunFilter(limit=10_000))
     for listed in page.items:
         run = listed.summary.run
         proof = await verify(store, run)

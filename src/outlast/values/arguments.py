@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from outlast.errors import BadInput, NotStorable
+from outlast.errors import InvalidInput, NotStorable
 from outlast.functions.scope import current
 from outlast.history.events import NULL, Value
 from outlast.values.codec import Codec, codec_for, hints_of
@@ -119,7 +119,7 @@ class Arguments:
         return Packed(inputs, args, kwargs)
 
     def unpack(self, inputs: Value) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """What the function is to be called with; `BadInput` if these are not arguments of it."""
+        """What the function is to be called with; `InvalidInput` if these are not arguments of it."""
         told = msgspec.json.decode(inputs, type=dict[str, msgspec.Raw] | None) or {}
         args: list[Any] = []
         kwargs: dict[str, Any] = {}
@@ -140,11 +140,11 @@ class Arguments:
                 else:
                     args.append(value)
         if told:
-            raise BadInput(f"the stored arguments hold {', '.join(sorted(told))}, which is not known now")
+            raise InvalidInput(f"the stored arguments hold {', '.join(sorted(told))}, which is not known now")
         return tuple(args), kwargs
 
     def must_take(self, inputs: Value) -> None:
-        """Raise `BadInput` if one of these is not an argument of the function or not of its type. They may be only some."""
+        """Raise `InvalidInput` if one of these is not an argument of the function or not of its type."""
         kinds = {each.kind: each.name for each in self.signature.parameters.values()}
         more, rest = kinds.get(inspect.Parameter.VAR_POSITIONAL), kinds.get(inspect.Parameter.VAR_KEYWORD)
         for name, raw in msgspec.json.decode(inputs, type=dict[str, msgspec.Raw]).items():
@@ -155,14 +155,14 @@ class Arguments:
             elif rest is not None:
                 self._must_be_of(rest, [raw])
             else:
-                raise BadInput(f"{self._name} has no parameter {name!r}; the signature is {self.shown}")
+                raise InvalidInput(f"{self._name} has no parameter {name!r}; the signature is {self.shown}")
 
     def _must_be_of(self, name: str, values: list[msgspec.Raw]) -> None:
         try:
             for raw in values:
                 self.codec(name).decode(raw)
-        except BadInput as error:
-            raise BadInput(f"{self._called(name)}: {error}; the signature is {self.shown}") from error
+        except InvalidInput as error:
+            raise InvalidInput(f"{self._called(name)}: {error}; the signature is {self.shown}") from error
 
     @property
     def shown(self) -> str:
@@ -190,7 +190,7 @@ class Arguments:
 
 def _default(parameter: inspect.Parameter) -> Any:
     if parameter.default is inspect.Parameter.empty:
-        raise BadInput(f"the stored arguments lack {parameter.name!r}, which is needed now")
+        raise InvalidInput(f"the stored arguments lack {parameter.name!r}, which is needed now")
     return parameter.default
 
 

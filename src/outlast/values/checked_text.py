@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from outlast.errors import BadInput, NotStorable
+from outlast.errors import InvalidInput, NotStorable
 from outlast.values import secret_patterns
 from outlast.values.find_secret import giveaway
 from outlast.values.not_storable import SECRET, SURROGATE, name_of
@@ -25,16 +25,16 @@ def words(where: str, text: Any) -> str:
     if text == "":
         return ""
     if not isinstance(text, str):
-        raise BadInput(f"{where}: a text is needed, not {name_of(type(text))}")
+        raise InvalidInput(f"{where}: a text is needed, not {name_of(type(text))}")
     if len(text) > LONGEST:
-        raise BadInput(
+        raise InvalidInput(
             f"{where}: {len(text):,} characters are more than {LONGEST:,}; give what is that long as a value"
         )
     plain = text if type(text) is str else str.__str__(text)
     try:
         body = msgspec.json.encode(plain)
     except UnicodeEncodeError:
-        raise BadInput(f"{where}: {SURROGATE}") from None
+        raise InvalidInput(f"{where}: {SURROGATE}") from None
     if type(text) is Revealed or (secret_patterns.known and giveaway(body) is not None):
         raise NotStorable(f"{where}: {SECRET}")
     return plain

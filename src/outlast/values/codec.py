@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import astuple
 
-from outlast.errors import BadInput, Damaged, NotFound, NotStorable
+from outlast.errors import Damaged, InvalidInput, NotFound, NotStorable
 from outlast.history.events import Value
 from outlast.history.record import Entry
 from outlast.store import BlobRef, Blobs
@@ -118,7 +118,7 @@ class Codec:
         return body, self.decode(body)
 
     def decode(self, raw: Value | bytes) -> Any:
-        """The value of its JSON. `BadInput` if that is not what the annotation says, and where it is not."""
+        """The value of its JSON. `InvalidInput` if that is not what the annotation says, and where it is not."""
         body = bytes(raw)
         # The first look, for a single byte, is the quicker by far on large values.
         if self._read is not None and (_DOLLAR not in body or _MARKED not in body):
@@ -130,13 +130,15 @@ class Codec:
 
     def _decode_slowly(self, body: bytes) -> Any:
         if body.startswith(_BLOB):
-            raise BadInput("value: it lies in the blob store; fetch it before decoding")
+            raise InvalidInput("value: it lies in the blob store; fetch it before decoding")
         try:
             return self._lift(_decode_any(body))
         except Snag as snag:
-            raise BadInput(snag.told("value")) from snag
+            raise InvalidInput(snag.told("value")) from snag
         except (msgspec.DecodeError, LookupError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
-            raise BadInput(f"value: {name_of(self.annotation)} cannot be read from what is stored: {error}") from error
+            raise InvalidInput(
+                f"value: {name_of(self.annotation)} cannot be read from what is stored: {error}"
+            ) from error
 
 
 def codec_for(annotation: Any = Any) -> Codec:

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import inspect as mi
 
-from outlast.errors import BadInput, NotStorable
+from outlast.errors import InvalidInput, NotStorable
 from outlast.history import events as e
 from outlast.values import secret_patterns
 from outlast.values.find_secret import giveaway
@@ -34,14 +34,16 @@ _MANY = (mi.ListType, mi.SetType, mi.FrozenSetType, mi.VarTupleType, mi.Collecti
 
 
 def schema_of(kind: Any) -> e.Value:
-    """The schema of the answers that are of a type; null if any will do. `BadInput` if there is none."""
+    """The schema of the answers that are of a type; null if any will do. `InvalidInput` if there is none."""
     if kind is Any:
         return e.NULL
     try:
         tree = _schema(_with_choices(kind))
     except TypeError as error:
         reason = str(error).rpartition("\n")[2]
-        raise BadInput(f"an answer cannot be of type {name_of(kind)}, which has no JSON schema: {reason}") from error
+        raise InvalidInput(
+            f"an answer cannot be of type {name_of(kind)}, which has no JSON schema: {reason}"
+        ) from error
     schema = msgspec.json.encode(tree)
     if secret_patterns.known and giveaway(schema) is not None:
         raise NotStorable(f"the type of an answer: {SECRET}")

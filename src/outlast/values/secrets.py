@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, final
 
 from msgspec import Struct
 
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 from outlast.values import secret_patterns
 
 Source: TypeAlias = Callable[[str], str | None]
@@ -40,17 +40,17 @@ class Secret(Struct, frozen=True):
     source: str = "env"
 
     def reveal(self) -> Revealed:
-        """The value, from its source, now. `BadInput` if the source is not registered or does not know the name."""
+        """The value, from its source, now. `InvalidInput` if the source is not registered or does not know the name."""
         source = _sources.get(self.source)
         if source is None:
             known = ", ".join(sorted(_sources))
-            raise BadInput(
+            raise InvalidInput(
                 f"secret {self.name!r}: there is no source {self.source!r} (there is {known}); "
-                "call register_source in every process that runs nodes"
+                "call register_secret_source in every process that runs nodes"
             )
         value = source(self.name)
         if value is None:
-            raise BadInput(f"secret {self.name!r} is not in source {self.source!r}; set it where this node runs")
+            raise InvalidInput(f"secret {self.name!r} is not in source {self.source!r}; set it where this node runs")
         secret_patterns.remember(str(value))
         return Revealed(value)
 
@@ -59,10 +59,10 @@ class Secret(Struct, frozen=True):
         return f"Secret({self.name!r}{where})"
 
 
-def register_source(name: str, source: Source) -> None:
+def register_secret_source(name: str, source: Source) -> None:
     """Let secrets of this source be resolved by `source`, in this process, from now on."""
     if not name or not callable(source):
-        raise BadInput("a source of secrets needs a name and a function from a secret's name to its value")
+        raise InvalidInput("a source of secrets needs a name and a function from a secret's name to its value")
     _sources[name] = source
 
 

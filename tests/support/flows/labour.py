@@ -174,7 +174,7 @@ def gone_but_for_a_fork(pipe: str) -> NoReturn:
 
 def attempt_known() -> dict[str, Any]:
     attempt = here().attempt
-    return {"run": attempt.run, "node": attempt.node, "attempt": attempt.attempt, "token": attempt.token}
+    return {"run": attempt.run, "node": attempt.node, "attempt": attempt.attempt, "token": attempt.idempotency_key}
 
 
 def process_left() -> int:

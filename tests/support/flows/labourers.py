@@ -13,7 +13,7 @@ def toil(folder: str, name: str) -> str:
     """Works until a file is there; every beginning leaves a mark."""
     place = Path(folder)
     number = len(list(place.glob(f"{name}.begun.*"))) + 1
-    (place / f"{name}.begun.{number}").write_text(ol.token())
+    (place / f"{name}.begun.{number}").write_text(ol.idempotency_key())
     while not (place / f"{name}.go").exists():
         time.sleep(0.01)
     return f"{name}{number}{ol.feedback('')}"

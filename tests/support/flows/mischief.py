@@ -142,7 +142,7 @@ def leave(log: str, times: int) -> int:
         file.write("x")
     if len(Path(log).read_text()) <= times:
         os._exit(3)
-    return ol.attempt()
+    return ol.context().attempt
 
 
 @ol.node(run_in="process", timeout=0.3)
@@ -163,7 +163,7 @@ def spin_on(log: str) -> NoReturn:
 @ol.node(run_in="process")
 def dies_once_and_lingers(folder: str) -> None:
     """Its second attempt says who it is and waits to be ended."""
-    if ol.attempt() == 1:
+    if ol.context().attempt == 1:
         os._exit(3)
     (Path(folder) / "helper").write_text(str(os.getpid()))
     threading.Event().wait()

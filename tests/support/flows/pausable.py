@@ -36,12 +36,12 @@ def writing_in_a_process(path: str) -> int:
     with ol.output_path(path) as hidden:
         hidden.write_text("first half, ")
         Path("half").touch()
-        while ol.attempt() == 1 and not Path("go").exists():
+        while ol.context().attempt == 1 and not Path("go").exists():
             time.sleep(0.005)
         ol.checkpoint("half")
         with hidden.open("a") as file:
             file.write("second half")
-    return ol.attempt()
+    return ol.context().attempt
 
 
 @ol.node(run_in="process")
@@ -49,7 +49,7 @@ def dying_while_writing(path: str) -> int:
     """Its process dies in the midst of its first attempt."""
     with ol.output_path(path) as hidden:
         hidden.write_text("half")
-        if ol.attempt() == 1:
+        if ol.context().attempt == 1:
             os._exit(3)
         hidden.write_text("all of it")
-    return ol.attempt()
+    return ol.context().attempt

@@ -17,7 +17,7 @@ from outlast.lifecycle import decide
 from outlast.lifecycle.branch_plan import Turn
 from outlast.lifecycle.fold import fold
 from outlast.lifecycle.state import NodeState, NodeStatus, Outline, State, Table, Wait
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 from outlast.lifecycle.transitions import CONTROL, GUEST_DATA, may_follow
 
 Part = TypeVar("Part")
@@ -161,7 +161,7 @@ def _created(muse: Muse, _state: State) -> Burst:
 
 
 def _run_started(muse: Muse, state: State) -> Burst:
-    if state.outline.base is Status.CREATED:
+    if state.outline.base is RunStatus.CREATED:
         return [e.RunStarted(by=muse.word())]
     return decide.resume(state) if muse.chance(2) else [e.RunStarted(resumed=True, by=muse.word())]
 
@@ -483,7 +483,7 @@ def _weight(kind: type[e.Event]) -> int:
 
 @cache
 def _offered(
-    kind: Kind, base: Status | None, recoverable: bool, held: bool, branching: bool
+    kind: Kind, base: RunStatus | None, recoverable: bool, held: bool, branching: bool
 ) -> tuple[type[e.Event], ...]:
     """What the table allows this writer here, each as often as its weight, the frequent ones first: Hypothesis likes to
     choose what stands first."""

@@ -13,7 +13,7 @@ from outlast.history.record import Entry
 from outlast.lifecycle.branch_plan import Turn
 from outlast.lifecycle.invariants import Violation
 from outlast.lifecycle.state import State, Wait
-from outlast.lifecycle.summary import Summary
+from outlast.lifecycle.summary import RunSummary
 
 
 class Holder(Struct, frozen=True):
@@ -42,8 +42,8 @@ class Evidence(Struct, kw_only=True):
     log: Sequence[Entry]
     state: State
     version: int
-    summary: Summary | None
-    true: Summary
+    summary: RunSummary | None
+    true: RunSummary
     """The summary that the log would give."""
     is_closed: bool = False
     """Whether the head says that the run is over."""

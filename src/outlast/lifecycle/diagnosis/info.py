@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from outlast.history import events as e
 from outlast.lifecycle.actions import has_diverged, inside
 from outlast.lifecycle.diagnosis.evidence import Evidence, Finding
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 
 LONG = 24 * 3600 * 1_000_000
 """Microseconds after which a question counts as one that waits for long."""
@@ -72,7 +72,7 @@ def held(evidence: Evidence) -> Iterator[Finding]:
 def waiting(evidence: Evidence) -> Iterator[Finding]:
     for wait in evidence.state.waits.values():
         asked = evidence.state.interactions.get(wait.id) if wait.kind == "interaction" else None
-        if asked is not None and evidence.state.status is Status.WAITING:
+        if asked is not None and evidence.state.status is RunStatus.WAITING:
             since = next((each.time for each in evidence.log if each.seq == asked.seq), evidence.now)
             yield Finding(
                 code="B2" if evidence.now - since > LONG else "B1",
@@ -92,5 +92,5 @@ def unused_branches(evidence: Evidence) -> Iterator[Finding]:
 
 
 def unwatched(evidence: Evidence) -> Iterator[Finding]:
-    if evidence.is_held and evidence.watchers == 0 and evidence.state.status is Status.RUNNING:
+    if evidence.is_held and evidence.watchers == 0 and evidence.state.status is RunStatus.RUNNING:
         yield Finding(code="F2", sentence="the run is advanced and nobody watches it, which it does not need")

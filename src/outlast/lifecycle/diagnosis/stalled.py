@@ -14,7 +14,7 @@ from outlast.lifecycle.diagnosis.evidence import Evidence, Finding, HandOver, Op
 from outlast.lifecycle.diagnosis.summary_checks import branched
 from outlast.lifecycle.requests import newest
 from outlast.lifecycle.state import OPEN, NodeStatus
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 
 LATE = 60 * 1_000_000
 """Microseconds after which a run that is ready and that nobody claims counts as one that no live worker can start."""
@@ -94,16 +94,16 @@ def _last_word(evidence: Evidence) -> Entry | None:
 def _is_idle(evidence: Evidence) -> bool:
     """Whether the run goes on, nothing of it is open, and nobody advances it."""
     state = evidence.state
-    is_going = state.outline.base in (Status.RUNNING, Status.COMPENSATING)
+    is_going = state.outline.base in (RunStatus.RUNNING, RunStatus.COMPENSATING)
     return is_going and not state.outline.open_nodes and not len(state.waits) and not evidence.is_held
 
 
 def left_behind(evidence: Evidence) -> Iterator[Finding]:
     """C1, C2, C3, A3 and G1: a run that goes on in its log and that nobody advances."""
     state = evidence.state
-    if state.status is Status.WAITING:
+    if state.status is RunStatus.WAITING:
         yield from _overdue(evidence)
-    if state.status not in (Status.CREATED, Status.RUNNING, Status.COMPENSATING) or evidence.is_held:
+    if state.status not in (RunStatus.CREATED, RunStatus.RUNNING, RunStatus.COMPENSATING) or evidence.is_held:
         return
     if evidence.is_ready and evidence.holder is None:
         is_late = evidence.now - state.outline.time > LATE
@@ -115,7 +115,7 @@ def left_behind(evidence: Evidence) -> Iterator[Finding]:
             actions=(f"outlast resume {evidence.run} goes on here and now; so does any engine that is open",),
         )
         return
-    if state.status is Status.CREATED:
+    if state.status is RunStatus.CREATED:
         return
     code, sentence, events = _what_is_left(evidence)
     if code == "A3" and state.outline.kind == "graph":  # for functions, replay decides

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from outlast.lifecycle.branch_plan import Turn, recovery_cutoff
 from outlast.lifecycle.diagnosis.evidence import Evidence, Finding, Open, Rewrite
-from outlast.lifecycle.status import Status
-from outlast.lifecycle.summary import Summary
+from outlast.lifecycle.status import RunStatus
+from outlast.lifecycle.summary import RunSummary
 
 _KEPT = ("status", "branch", "version", "reason", "recoverable", "held", "waiting")
 """What a summary has to have right."""
@@ -40,20 +40,20 @@ def stale(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def _differs(told: Summary, true: Summary) -> bool:
+def _differs(told: RunSummary, true: RunSummary) -> bool:
     return any(getattr(told, name) != getattr(true, name) for name in _KEPT)
 
 
-def _resembles(told: Summary, true: Summary) -> str:
-    if told.status is Status.WAITING and not _asks(true):
+def _resembles(told: RunSummary, true: RunSummary) -> str:
+    if told.status is RunStatus.WAITING and not _asks(true):
         return "A1"
-    if told.status is Status.RUNNING and _asks(true):
+    if told.status is RunStatus.RUNNING and _asks(true):
         return "A2"
-    return "A3r" if told.status is Status.COMPLETED else ""
+    return "A3r" if told.status is RunStatus.COMPLETED else ""
 
 
-def _asks(summary: Summary) -> bool:
-    return summary.status is Status.WAITING and any(wait.kind == "interaction" for wait in summary.waits)
+def _asks(summary: RunSummary) -> bool:
+    return summary.status is RunStatus.WAITING and any(wait.kind == "interaction" for wait in summary.waits)
 
 
 def contradicted(evidence: Evidence) -> Iterator[Finding]:
@@ -62,22 +62,22 @@ def contradicted(evidence: Evidence) -> Iterator[Finding]:
     if told is None or told.at != true.at or not _differs(told, true):
         return
     cause = "the summary was edited or written by something else: the log is what counts"
-    is_going = evidence.state.outline.base in (Status.RUNNING, Status.COMPENSATING)
-    if told.status is Status.WAITING and true.status is Status.RUNNING and not _has_questions(evidence):
+    is_going = evidence.state.outline.base in (RunStatus.RUNNING, RunStatus.COMPENSATING)
+    if told.status is RunStatus.WAITING and true.status is RunStatus.RUNNING and not _has_questions(evidence):
         yield branched(
             evidence,
             "A1",
             "the summary says that the run waits for a person, the log has no open question",
             cause,
         )
-    elif told.status is Status.RUNNING and true.status is Status.WAITING and _has_questions(evidence):
+    elif told.status is RunStatus.RUNNING and true.status is RunStatus.WAITING and _has_questions(evidence):
         yield branched(
             evidence,
             "A2",
             "the summary says that the run is running, the log that it waits for an answer",
             cause,
         )
-    elif told.status is Status.COMPLETED and is_going:
+    elif told.status is RunStatus.COMPLETED and is_going:
         yield branched(
             evidence,
             "A3r",
@@ -100,7 +100,7 @@ def _has_questions(evidence: Evidence) -> bool:
     return any(wait.kind == "interaction" for wait in evidence.state.waits.values())
 
 
-def _otherwise(told: Summary, true: Summary) -> str:
+def _otherwise(told: RunSummary, true: RunSummary) -> str:
     if told.status is not true.status:
         return f"the summary says that the run is {told.status}, the log that it is {true.status}"
     name = next(name for name in _KEPT if getattr(told, name) != getattr(true, name))

@@ -6,7 +6,7 @@ from outlast.errors import Illegal
 from outlast.history import events as e
 from outlast.lifecycle.handlers.registry import on
 from outlast.lifecycle.state import OPEN, NodeState, NodeStatus, State, Wait
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 
 # Names for the members: looking one up in its enum costs more than the rest of a comparison, in the hottest code there is.
 (SCHEDULED, STARTED, COMPLETED, FAILED, SKIPPED, RETRYING, COMPENSATING, COMPENSATED) = NodeStatus
@@ -198,7 +198,7 @@ def _compensation_started(state: State, event: e.CompensationStarted, seq: int) 
     node = state.nodes.get(event.node)
     if node is None or node.status not in (COMPLETED, COMPENSATING):
         raise Illegal("V3", f"node {event.node} did not complete and cannot be compensated", seq=seq)
-    state.outline.base, state.outline.undoing = Status.COMPENSATING, True
+    state.outline.base, state.outline.undoing = RunStatus.COMPENSATING, True
     state.nodes[event.node] = NodeState(COMPENSATING, event.attempt, seq, node.output)
 
 

@@ -8,7 +8,7 @@ from outlast.history.lineage import BEFORE_FIRST
 from outlast.lifecycle.handlers.registry import HANDLERS, on
 from outlast.lifecycle.requests import OpenRequest, Request, left_open, newest
 from outlast.lifecycle.state import CLEANUP, Child, Interaction, State, Wait
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 
 
 def _nothing_to_keep(_state: State, _event: e.Event, _seq: int) -> None:
@@ -24,7 +24,7 @@ def _run_created(state: State, event: e.RunCreated, seq: int) -> None:
     if seq != 1:
         raise Illegal("V2", "RunCreated is the first event of the log", seq=seq)
     outline = state.outline
-    outline.base = Status.CREATED
+    outline.base = RunStatus.CREATED
     outline.workflow, outline.version, outline.kind = event.workflow, event.version, event.kind
     outline.parent, outline.title, outline.tags = event.parent, event.title, event.tags
     outline.on_restart = event.on_restart
@@ -33,11 +33,11 @@ def _run_created(state: State, event: e.RunCreated, seq: int) -> None:
 @on(e.RunStarted)
 def _run_started(state: State, event: e.RunStarted, seq: int) -> None:
     outline = state.outline
-    if outline.base is Status.CREATED and event.resumed:
+    if outline.base is RunStatus.CREATED and event.resumed:
         raise Illegal("V5", "a run that never started cannot be resumed", seq=seq)
-    if outline.base is not Status.CREATED and not event.resumed:
+    if outline.base is not RunStatus.CREATED and not event.resumed:
         raise Illegal("V5", f"a run that is {outline.base} starts again only as resumed", seq=seq)
-    outline.base = Status.COMPENSATING if outline.undoing else Status.RUNNING
+    outline.base = RunStatus.COMPENSATING if outline.undoing else RunStatus.RUNNING
     outline.recoverable = outline.held = False
     outline.reason, outline.error, outline.failed_node = "", None, ""
     outline.extends_cleanup = outline.cleanup is not None
@@ -51,7 +51,7 @@ def _run_started(state: State, event: e.RunStarted, seq: int) -> None:
 @on(e.RunPaused)
 def _run_paused(state: State, event: e.RunPaused, _seq: int) -> None:
     outline = state.outline
-    outline.base, outline.reason = Status.PAUSED, event.reason
+    outline.base, outline.reason = RunStatus.PAUSED, event.reason
     outline.requests = left_open(outline.requests, event)
 
 
@@ -73,7 +73,7 @@ def _request_refused(state: State, event: e.RequestRefused, seq: int) -> None:
 
 @on(e.RunCompleted)
 def _run_completed(state: State, event: e.RunCompleted, seq: int) -> None:
-    _end(state, Status.COMPLETED, event, seq)
+    _end(state, RunStatus.COMPLETED, event, seq)
     state.outline.output = event.output
 
 
@@ -81,9 +81,9 @@ def _run_completed(state: State, event: e.RunCompleted, seq: int) -> None:
 def _run_failed(state: State, event: e.RunFailed, seq: int) -> None:
     outline = state.outline
     if event.held:
-        outline.base, outline.requests = Status.FAILED, left_open(outline.requests, event)
+        outline.base, outline.requests = RunStatus.FAILED, left_open(outline.requests, event)
     else:
-        _end(state, Status.FAILED, event, seq)
+        _end(state, RunStatus.FAILED, event, seq)
     outline.held, outline.recoverable = event.held, event.recoverable or event.held
     outline.reason, outline.error, outline.failed_node = event.error.message, event.error, event.node
 
@@ -94,7 +94,7 @@ def _cleanup_started(state: State, event: e.CleanupStarted, seq: int) -> None:
     if (outline.cleanup is not None) is not event.extended:
         said = "has not started" if event.extended else "has started already"
         raise Illegal("V5", f"the clean-up of the run {said}", seq=seq)
-    outline.base, outline.undoing = Status.COMPENSATING, True
+    outline.base, outline.undoing = RunStatus.COMPENSATING, True
     outline.cleanup, outline.extends_cleanup = event, False
     outline.recoverable = outline.held = False
     outline.reason, outline.error, outline.failed_node = "", None, ""
@@ -104,19 +104,19 @@ def _cleanup_started(state: State, event: e.CleanupStarted, seq: int) -> None:
 
 @on(e.RunCancelled)
 def _run_cancelled(state: State, event: e.RunCancelled, seq: int) -> None:
-    _end(state, Status.CANCELLED, event, seq)
+    _end(state, RunStatus.CANCELLED, event, seq)
     state.outline.reason = event.reason
 
 
 @on(e.RunContinued)
 def _run_continued(state: State, event: e.RunContinued, seq: int) -> None:
     asked = newest(state.outline.requests, e.CancelRequested)
-    _end(state, Status.COMPLETED, event, seq)
+    _end(state, RunStatus.COMPLETED, event, seq)
     inherited = asked.event if asked is not None and isinstance(asked.event, e.CancelRequested) else None
     state.outline.successor, state.outline.cancel_inherited = event.successor, inherited
 
 
-def _end(state: State, status: Status, event: e.AnyEvent, seq: int) -> None:
+def _end(state: State, status: RunStatus, event: e.AnyEvent, seq: int) -> None:
     outline = state.outline
     if outline.open_nodes:
         raise Illegal(
@@ -124,7 +124,7 @@ def _end(state: State, status: Status, event: e.AnyEvent, seq: int) -> None:
             f"the run ends with {outline.open_nodes} nodes in flight; their outcomes come first",
             seq=seq,
         )
-    if outline.cleanup is not None and status is not Status.CANCELLED:
+    if outline.cleanup is not None and status is not RunStatus.CANCELLED:
         raise Illegal("V5", "a run whose clean-up has started ends as cancelled", seq=seq)
     for request in left_open(outline.requests, event):
         raise Illegal("V12", f"the run ends while the request at event {request.seq} is open; refuse it first", seq=seq)

@@ -17,7 +17,7 @@ from outlast.lifecycle.narrative import phrases as say
 from outlast.lifecycle.narrative.story import Suggestion
 from outlast.lifecycle.resume_plan import Revival
 from outlast.lifecycle.state import NodeStatus, State, Wait
-from outlast.lifecycle.status import TERMINAL, Status
+from outlast.lifecycle.status import TERMINAL, RunStatus
 
 SHOWN = 8
 """So many waits are told one by one."""
@@ -34,7 +34,7 @@ def headline(run: RunId, state: State, counts: Counter[str], now: int, *, is_cur
     elif outline.successor:
         standing = f" goes on as {say.cropped(outline.successor, 60)}, after {took}"
     elif state.status in TERMINAL:
-        ended = {Status.COMPLETED: "completed", Status.CANCELLED: "was cancelled"}.get(state.status, "failed")
+        ended = {RunStatus.COMPLETED: "completed", RunStatus.CANCELLED: "was cancelled"}.get(state.status, "failed")
         standing = f" {'is held' if outline.held else ended} after {took}"
     else:
         standing = f" is {_standing(state)}, {say.duration(now - outline.created)} after its start"
@@ -81,7 +81,7 @@ def standing(state: State, now: int, newest: int) -> list[str]:
     if outline.branch != newest:
         return [f"This branch was left; the run went on on branch {newest}."]
     told = [said] if (said := _stands(state)) else []
-    if state.status in (Status.RUNNING, Status.WAITING, Status.COMPENSATING, Status.PAUSED) or outline.held:
+    if state.status in (RunStatus.RUNNING, RunStatus.WAITING, RunStatus.COMPENSATING, RunStatus.PAUSED) or outline.held:
         told += _at_work(state)
         told += _waits(state, now)
     request = next_request(state)
@@ -97,25 +97,25 @@ def _stands(state: State) -> str:
         reason = f": {' '.join(outline.reason.split())}" if outline.reason else ""
         return say.sentence(f"It is held, a person has to decide{reason}")
     match state.status:
-        case Status.CREATED:
+        case RunStatus.CREATED:
             return "It has not begun: it waits for a worker."
-        case Status.RUNNING:
+        case RunStatus.RUNNING:
             return "It is running."
-        case Status.WAITING:
+        case RunStatus.WAITING:
             return f"It waits for {say.counted(len(state.waits), 'thing')}." if len(state.waits) > 1 else ""
-        case Status.PAUSED:
+        case RunStatus.PAUSED:
             return say.sentence(f"It is paused{reason}")
-        case Status.COMPENSATING if outline.cleanup is not None:
+        case RunStatus.COMPENSATING if outline.cleanup is not None:
             return "It is compensating: it was cancelled, and its code cleans up."
-        case Status.COMPENSATING:
+        case RunStatus.COMPENSATING:
             return "It is compensating."
-        case Status.COMPLETED:
+        case RunStatus.COMPLETED:
             return "It is over."
-        case Status.CANCELLED:
+        case RunStatus.CANCELLED:
             return "It is over: it was cancelled."
-        case Status.FAILED if outline.recoverable:
+        case RunStatus.FAILED if outline.recoverable:
             return "It failed, and can go on once the cause is gone."
-        case Status.FAILED:
+        case RunStatus.FAILED:
             return "It failed for good."
 
 
@@ -124,7 +124,7 @@ def _at_work(state: State) -> Iterator[str]:
     if node := inside(state):
         busy.remove(node)
         yield f"Of {say.cropped(node, 60)} no result was recorded: only a person can find out whether it was done."
-    if busy and (state.status is Status.RUNNING or state.outline.is_cleaning):
+    if busy and (state.status is RunStatus.RUNNING or state.outline.is_cleaning):
         yield f"Begun, and no result recorded yet: {say.names(busy)}."
     elif busy:
         yield f"Interrupted before a result was recorded, and to be done again: {say.names(busy)}."
@@ -186,12 +186,12 @@ def _to_act(state: State, revival: Revival | None) -> Iterator[Suggestion]:
     if outline.held:
         yield from _to_decide(state, again)
         yield Suggestion("cancel", "ends it")
-    elif state.status is Status.FAILED and outline.recoverable and revival is not None and revival.since:
+    elif state.status is RunStatus.FAILED and outline.recoverable and revival is not None and revival.since:
         since = say.names(revival.since)
         yield Suggestion("jump", f"goes back to before what {since} undid, and on", ("--to", revival.undone or START))
     elif "resume" in can:
         yield Suggestion("resume", _RESUMES.get(state.status, "takes it over, if its worker is gone").format(again))
-    elif state.status is Status.FAILED and (place := _decided_at(state)):
+    elif state.status is RunStatus.FAILED and (place := _decided_at(state)):
         yield Suggestion("jump", "goes back to there, to decide otherwise", ("--to", place))
 
 
@@ -206,7 +206,7 @@ def _to_decide(state: State, again: str) -> Iterator[Suggestion]:
     yield Suggestion("resume", again)
 
 
-_RESUMES = {Status.PAUSED: "goes on", Status.FAILED: "{}, once the cause is gone"}
+_RESUMES = {RunStatus.PAUSED: "goes on", RunStatus.FAILED: "{}, once the cause is gone"}
 
 
 def _decided_at(state: State) -> str:
@@ -238,5 +238,5 @@ def _to_look(state: State) -> Iterator[Suggestion]:
         yield Suggestion("events", "shows what happens from now on", ("--follow",))
     if outline.branch:
         yield Suggestion("compare", "shows what this branch and the one before it did differently")
-    if state.status is Status.COMPLETED:
+    if state.status is RunStatus.COMPLETED:
         yield Suggestion("show", "shows its nodes and its whole result")

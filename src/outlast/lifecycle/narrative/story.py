@@ -7,7 +7,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from outlast.history.ids import RunId
-from outlast.lifecycle.status import Status
+from outlast.lifecycle.status import RunStatus
 
 
 class Tone(StrEnum):
@@ -54,7 +54,7 @@ class Story(Struct, frozen=True):
     title: str
     branch: int
     is_current: bool
-    status: Status
+    status: RunStatus
     began: int
     headline: str
     sentences: tuple[Sentence, ...]

@@ -12,12 +12,12 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from outlast.errors import BadInput, Damaged
+from outlast.errors import Damaged, InvalidInput
 from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
-from outlast.lifecycle.status import Status
-from outlast.lifecycle.summary import Summary
-from outlast.store import Derived, Listed, Page, Query, unreadable
+from outlast.lifecycle.status import RunStatus
+from outlast.lifecycle.summary import RunSummary
+from outlast.store import Derived, Listed, Page, RunFilter, unreadable
 from outlast.stores.objects import keys
 from outlast.stores.objects.run_index import OPEN_SHELF, SHELVES, Sheet, shelf_of
 from outlast.stores.objects.shared import Ground
@@ -31,7 +31,7 @@ AT_ONCE = 100
 class CatalogObjects(Ground):
     """The catalog's part of the store."""
 
-    async def summary(self, run: RunId) -> Summary | None:
+    async def summary(self, run: RunId) -> RunSummary | None:
         async with self._alone_with(run) as known:
             sheet = await self._look(run, known)
         return None if sheet is None else sheet.summary
@@ -44,7 +44,7 @@ class CatalogObjects(Ground):
             return Derived(None, faults=(str(damage),))
         return Derived(None) if sheet is None else Derived(sheet.head, sheet.summary, sheet.waits)
 
-    async def rewrite(self, summary: Summary, waits: Sequence[Wait], *, closed: bool) -> bool:
+    async def rewrite(self, summary: RunSummary, waits: Sequence[Wait], *, closed: bool) -> bool:
         self._must_be_writable()
 
         def rewritten(sheet: Sheet) -> Sheet | None:
@@ -61,9 +61,9 @@ class CatalogObjects(Ground):
             await self._look(summary.run, known)
             return await self._change(summary.run, known, rewritten)
 
-    async def search(self, query: Query) -> Page:
+    async def search(self, query: RunFilter) -> Page:
         after = _cursor(query)
-        found: list[Summary] = []
+        found: list[RunSummary] = []
         last, batch = after, list[str]()
         async for place in self._shelved(_shelves(query.statuses), _since(query, after), _upto(query)):
             if place == last:  # a run that moves has a mark on two shelves
@@ -80,7 +80,7 @@ class CatalogObjects(Ground):
         following = f"{shown[-1].created}:{shown[-1].run}" if len(found) > query.limit else ""
         return Page(tuple(await self._each(self._with_scratch, shown)), following)
 
-    async def correct(self, summary: Summary, seen: int) -> bool:
+    async def correct(self, summary: RunSummary, seen: int) -> bool:
         self._must_be_writable()
 
         def corrected(sheet: Sheet) -> Sheet | None:
@@ -137,10 +137,10 @@ class CatalogObjects(Ground):
             yield heads[shelf]
             await step(shelf)
 
-    async def _matching(self, places: Sequence[str], query: Query) -> list[Summary]:
+    async def _matching(self, places: Sequence[str], query: RunFilter) -> list[RunSummary]:
         """The summaries of the runs at these places that match, in their order."""
 
-        async def read(place: str) -> Summary | None:
+        async def read(place: str) -> RunSummary | None:
             age, _, run = place.partition(",")
             try:
                 sheet = await self._stored(RunId(run))
@@ -155,7 +155,7 @@ class CatalogObjects(Ground):
 
         return [summary for summary in await self._each(read, places) if summary is not None]
 
-    async def _with_scratch(self, summary: Summary) -> Listed:
+    async def _with_scratch(self, summary: RunSummary) -> Listed:
         """Progress is of interest while there is some."""
         if shelf_of(summary.status) != OPEN_SHELF:
             return Listed(summary)
@@ -163,7 +163,7 @@ class CatalogObjects(Ground):
         return Listed(summary, b"" if found is None else found.body)
 
 
-def _shelves(statuses: Sequence[Status]) -> list[str]:
+def _shelves(statuses: Sequence[RunStatus]) -> list[str]:
     if not statuses:
         return [OPEN_SHELF, *SHELVES.values()]
     return list(dict.fromkeys(shelf_of(status) for status in statuses))
@@ -173,22 +173,22 @@ def _age(created: int) -> str:
     return keys.number(keys.LATEST - max(created, 0))
 
 
-def _cursor(query: Query) -> str:
+def _cursor(query: RunFilter) -> str:
     """`age,run` after which the list goes on, empty at its beginning."""
     must_hold_some(query.limit)
     if not query.after:
         return ""
     created, run = cursor(query.after)
     if not _RUN.fullmatch(run):
-        raise BadInput(f"{query.after[:80]!r} is not a cursor of a list; use the one a page came with")
+        raise InvalidInput(f"{query.after[:80]!r} is not a cursor of a list; use the one a page came with")
     return f"{_age(created)},{run}"
 
 
-def _since(query: Query, after: str) -> str:
+def _since(query: RunFilter, after: str) -> str:
     """The name on a shelf after which to look. A nonce is of digits and letters up to f, and a comma goes before a dash."""
     until = "" if query.created_until is None else f"{_age(query.created_until)}-"
     return max(f"{after},g" if after else "", until)
 
 
-def _upto(query: Query) -> str:
+def _upto(query: RunFilter) -> str:
     return "~" if query.created_from is None else f"{_age(query.created_from)}-"

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from outlast.errors import BadInput, Damaged
+from outlast.errors import Damaged, InvalidInput
 from outlast.history.ids import RunId, WorkerId
 from outlast.store import Claim, Holding
 from outlast.stores.objects import keys
@@ -57,7 +57,7 @@ class ClaimObjects(Ground):
     async def enrol(self, worker: WorkerId, ttl: float) -> None:
         self._must_be_writable()
         if ttl < SHORTEST:
-            raise BadInput(f"claims in an object store last at least {SHORTEST:.0f} seconds, not {ttl:g}")
+            raise InvalidInput(f"claims in an object store last at least {SHORTEST:.0f} seconds, not {ttl:g}")
         self._life_tags[worker] = await self._bucket.put(keys.worker(worker), await self._life(worker, ttl))
         await self._forget_the_dead()
 

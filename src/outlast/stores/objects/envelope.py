@@ -16,7 +16,7 @@ from outlast.errors import Damaged
 from outlast.history.ids import AppendId, RunId, WorkerId
 from outlast.history.record import Kind, Record
 from outlast.lifecycle.state import Wait
-from outlast.lifecycle.summary import Summary
+from outlast.lifecycle.summary import RunSummary
 from outlast.store import Append, Head
 
 
@@ -37,7 +37,7 @@ class _Line(Struct, frozen=True, omit_defaults=True):
     branch_first: int
     closed: bool = False
     ready: bool = False
-    summary: Summary | None = None
+    summary: RunSummary | None = None
     opens: tuple[Wait, ...] = ()
     closes: tuple[str, ...] = ()
     claim: WorkerId | None = None

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 from outlast.history.ids import RunId
 from outlast.store import LINES_PER_ATTEMPT, Line
 from outlast.stores.objects import keys
@@ -122,7 +122,7 @@ class LineObjects(CatalogObjects):
         self, run: RunId, *, node: str = "", attempt: int | None = None, after: int = 0, limit: int = 1000
     ) -> list[Line]:
         if limit < 1:
-            raise BadInput(f"a page holds at least one line, not {limit}")
+            raise InvalidInput(f"a page holds at least one line, not {limit}")
         names = [listed.name async for listed in self._bucket.listing(f"lines/{run}")]
         begun = [name for name in names if int(name.rpartition("/")[2]) <= after][:-1]
         chunks = await self._each(self._chunk_of, names[len(begun) :])

@@ -23,8 +23,8 @@ from outlast.errors import Damaged
 from outlast.history.ids import RunId, WorkerId
 from outlast.history.record import Kind, Record
 from outlast.lifecycle.state import Wait
-from outlast.lifecycle.status import Status
-from outlast.lifecycle.summary import Summary
+from outlast.lifecycle.status import RunStatus
+from outlast.lifecycle.summary import RunSummary
 from outlast.store import Append, Head
 from outlast.stores.objects import keys
 
@@ -41,7 +41,7 @@ class Sheet(Struct, frozen=True, omit_defaults=True):
     from it, remembered until a takeover of epoch `since` or later has landed. `nonce` tells one writing from another."""
 
     head: Head
-    summary: Summary | None = None
+    summary: RunSummary | None = None
     waits: dict[str, Wait] = {}
     held: Held | None = None
     granted: int = 0
@@ -91,11 +91,11 @@ def _waits(old: dict[str, Wait], append: Append) -> dict[str, Wait]:
 
 # --- marks
 
-SHELVES = {Status.COMPLETED: "completed", Status.FAILED: "failed", Status.CANCELLED: "cancelled"}
+SHELVES = {RunStatus.COMPLETED: "completed", RunStatus.FAILED: "failed", RunStatus.CANCELLED: "cancelled"}
 OPEN_SHELF = "open"
 
 
-def shelf_of(status: Status) -> str:
+def shelf_of(status: RunStatus) -> str:
     """Finished runs lie apart, by how they ended, so that lists of the others cost nothing for them."""
     return SHELVES.get(status, OPEN_SHELF)
 

@@ -6,7 +6,7 @@ import logging
 import re
 from collections.abc import Sequence
 
-from outlast.errors import BadInput, Damaged
+from outlast.errors import Damaged, InvalidInput
 from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
 from outlast.store import Due
@@ -125,10 +125,10 @@ def _due_place(due: Due) -> tuple[str, str, str]:
 def _cursor(after: str, limit: int) -> tuple[str, str, str]:
     """Kind, run and name after which a list goes on."""
     if limit < 1:
-        raise BadInput(f"a page holds at least one wait, not {limit}")
+        raise InvalidInput(f"a page holds at least one wait, not {limit}")
     if not after:
         return "", "", ""
     parts = _CURSOR.fullmatch(after)
     if parts is None:
-        raise BadInput(f"{after[:80]!r} is not a cursor of a list of waits; use the one a page came with")
+        raise InvalidInput(f"{after[:80]!r} is not a cursor of a list of waits; use the one a page came with")
     return parts[1], parts[2], parts[3]

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Literal
 
 from outlast.address import server_at
-from outlast.errors import BadInput, StoreUnusable
+from outlast.errors import InvalidInput, StoreUnusable
 from outlast.store import Blobs
 from outlast.stores.blob_folder import FolderBlobs
 
@@ -63,7 +63,7 @@ class PostgresStore(JournalRows, CatalogRows, ClaimRows, LineRows, DocumentRows,
     ) -> None:
         server = server_at(url)
         if server is None:
-            raise BadInput("this is not a PostgreSQL address; write postgresql://user@host:5432/database")
+            raise InvalidInput("this is not a PostgreSQL address; write postgresql://user@host:5432/database")
         database = Database(server, readonly=readonly, relaxed=durability == "relaxed", patience=patience)
         super().__init__(database)
         self._reopen = partial(

@@ -10,8 +10,8 @@ import msgspec
 from outlast.errors import Damaged
 from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
-from outlast.lifecycle.summary import Summary
-from outlast.store import Derived, Head, Listed, Page, Query, search_text, unreadable
+from outlast.lifecycle.summary import RunSummary
+from outlast.store import Derived, Head, Listed, Page, RunFilter, search_text, unreadable
 from outlast.stores.postgres.rows import Rows, bounded, kept, told
 from outlast.stores.postgres.wakeups import read_wait
 from outlast.stores.shared import catalogue_faults, cursor, encode_summary, must_hold_some, page_of, summary_of
@@ -39,7 +39,7 @@ _encode = msgspec.json.Encoder().encode
 class CatalogRows(Rows):
     """The catalog's part of the store."""
 
-    async def summary(self, run: RunId) -> Summary | None:
+    async def summary(self, run: RunId) -> RunSummary | None:
         rows = await self._db.read(_SUMMARY, kept(run))
         return summary_of(run, rows[0][0]) if rows else None
 
@@ -59,7 +59,7 @@ class CatalogRows(Rows):
                 found[wait.name] = wait
         return Derived(None if head[0] is None else Head(run, *head), summary, found, tuple(faults))
 
-    def _derived_summary(self, run: RunId, row: Any, tags: Any, faults: list[str]) -> Summary | None:
+    def _derived_summary(self, run: RunId, row: Any, tags: Any, faults: list[str]) -> RunSummary | None:
         if row[0] is None:
             return None
         try:
@@ -70,7 +70,7 @@ class CatalogRows(Rows):
         faults += catalogue_faults(_COLUMNS, row, _row(summary), tags, [kept(tag) for tag in summary.tags])
         return summary
 
-    async def rewrite(self, summary: Summary, waits: Sequence[Wait], *, closed: bool) -> bool:
+    async def rewrite(self, summary: RunSummary, waits: Sequence[Wait], *, closed: bool) -> bool:
         rows = await self._db.write(
             _REWRITE,
             kept(summary.run),
@@ -85,12 +85,12 @@ class CatalogRows(Rows):
         )
         return bool(rows[0][0])
 
-    async def search(self, query: Query) -> Page:
+    async def search(self, query: RunFilter) -> Page:
         sql, values = _search(query)
         rows = await self._db.read(sql, *values)
         return page_of((_listed(*row) for row in rows[: query.limit]), is_last=len(rows) <= query.limit)
 
-    async def correct(self, summary: Summary, seen: int) -> bool:
+    async def correct(self, summary: RunSummary, seen: int) -> bool:
         rows = await self._db.write(
             _CORRECT,
             kept(summary.run),
@@ -105,7 +105,7 @@ class CatalogRows(Rows):
             await self._db.write(_NOTE, [kept(run) for run in scratch], list(scratch.values()), is_repeatable=True)
 
 
-def _row(summary: Summary) -> tuple[Any, ...]:
+def _row(summary: RunSummary) -> tuple[Any, ...]:
     """The columns of a summary's row after its run."""
     return (
         summary.at,
@@ -126,7 +126,7 @@ def _listed(run: str, created: int, status: str, workflow: str, body: bytes, scr
         return Listed(unreadable(told(run), created, status, told(workflow)))
 
 
-def _search(query: Query) -> tuple[str, list[Any]]:
+def _search(query: RunFilter) -> tuple[str, list[Any]]:
     must_hold_some(query.limit)
     terms, values = _terms(query)
     where = f"where {' and '.join(terms)}" if terms else ""
@@ -137,7 +137,7 @@ def _search(query: Query) -> tuple[str, list[Any]]:
     return sql, [*values, bounded(query.limit) + 1]
 
 
-def _terms(query: Query) -> tuple[list[str], list[Any]]:
+def _terms(query: RunFilter) -> tuple[list[str], list[Any]]:
     terms: list[str] = []
     values: list[Any] = []
 

@@ -12,8 +12,8 @@ import asyncio
 import asyncpg
 
 from outlast.errors import (
-    BadInput,
     Damaged,
+    InvalidInput,
     OutcomeUnknown,
     OutlastError,
     StoreBusy,
@@ -66,7 +66,7 @@ def while_connecting(error: BaseException, where: str) -> OutlastError:
     if state in _DENIED:
         return StoreUnusable(f"could not open {where}: {error}; {GRANTS}")
     if isinstance(error, asyncpg.ClientConfigurationError | ValueError) and not isinstance(error, OSError):
-        return BadInput(f"could not open {where}: {error}")
+        return InvalidInput(f"could not open {where}: {error}")
     return StoreBusy(f"could not reach {where}: {said(error)}; nothing was written")
 
 

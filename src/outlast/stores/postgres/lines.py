@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 from outlast.history.ids import RunId
 from outlast.store import LINES_PER_ATTEMPT, Line
 from outlast.stores.postgres.rows import Rows, bounded, kept, told
@@ -39,7 +39,7 @@ class LineRows(Rows):
         self, run: RunId, *, node: str = "", attempt: int | None = None, after: int = 0, limit: int = 1000
     ) -> list[Line]:
         if limit < 1:
-            raise BadInput(f"a page holds at least one line, not {limit}")
+            raise InvalidInput(f"a page holds at least one line, not {limit}")
         terms, values = "", list[Any]()
         if node:
             values.append(kept(node))

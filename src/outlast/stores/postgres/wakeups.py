@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from outlast.errors import BadInput, Damaged
+from outlast.errors import Damaged, InvalidInput
 from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
 from outlast.store import Append, Due, Notify, unreadable_wait
@@ -95,7 +95,7 @@ def _due(run: str, name: str, due: int | None, body: bytes) -> Due:
 
 def _cursor(after: str, limit: int) -> int:
     if limit < 1:
-        raise BadInput(f"a page holds at least one wait, not {limit}")
+        raise InvalidInput(f"a page holds at least one wait, not {limit}")
     if after and not re.fullmatch(r"[0-9]{1,18}", after):
-        raise BadInput(f"{after!r} is not a cursor of a list of waits; use the one a page came with")
+        raise InvalidInput(f"{after!r} is not a cursor of a list of waits; use the one a page came with")
     return int(after or 0)

@@ -9,7 +9,7 @@ import apsw
 
 from outlast.history.ids import RunId
 from outlast.history.record import Kind, Record
-from outlast.lifecycle.summary import Summary
+from outlast.lifecycle.summary import RunSummary
 from outlast.store import LANDED, Append, Lost, Outcome
 from outlast.stores.sqlite.catalog import put_summaries
 from outlast.stores.sqlite.records import head_of, records_of
@@ -177,7 +177,7 @@ class _Rows:
         self.last = 0
         self._db = db
         self._log: list[tuple[Any, ...]] = []
-        self._summaries: list[tuple[int, Summary]] = []
+        self._summaries: list[tuple[int, RunSummary]] = []
         self._more: dict[str, list[tuple[Any, ...]]] = {sql: [] for sql in (_CLOSE, OPEN_WAIT, _TAKE, _GIVE_BACK)}
         """What else there is to do, in this order."""
 

@@ -10,8 +10,8 @@ import apsw
 from outlast.errors import Damaged
 from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
-from outlast.lifecycle.summary import Summary
-from outlast.store import Derived, Listed, Page, Query, search_text, unreadable
+from outlast.lifecycle.summary import RunSummary
+from outlast.store import Derived, Listed, Page, RunFilter, search_text, unreadable
 from outlast.stores.shared import catalogue_faults, cursor, encode_summary, must_hold_some, page_of, summary_of
 from outlast.stores.sqlite.records import head_of
 from outlast.stores.sqlite.rows import Rows, bounded
@@ -40,7 +40,7 @@ _FORGET_WAITS = "delete from wait where run = ?"
 class CatalogRows(Rows):
     """The catalog's part of the store."""
 
-    async def summary(self, run: RunId) -> Summary | None:
+    async def summary(self, run: RunId) -> RunSummary | None:
         with self._db.reading() as db:
             body = db.execute(_SUMMARY, (run,)).get
         return None if body is None else summary_of(run, body)
@@ -50,7 +50,7 @@ class CatalogRows(Rows):
             return derived_of(db, run)
         raise AssertionError("the context does not swallow errors")
 
-    async def rewrite(self, summary: Summary, waits: Sequence[Wait], *, closed: bool) -> bool:
+    async def rewrite(self, summary: RunSummary, waits: Sequence[Wait], *, closed: bool) -> bool:
         def write(db: apsw.Connection) -> bool:
             id = db.execute(_CLOSE_OR_OPEN, (closed, summary.run, summary.at)).get
             if id is None:
@@ -63,12 +63,12 @@ class CatalogRows(Rows):
 
         return await self._db.transact(write)
 
-    async def search(self, query: Query) -> Page:
+    async def search(self, query: RunFilter) -> Page:
         sql, values = _search(query)
         rows = await self._db.scan(lambda db: list(db.execute(sql, values)))
         return page_of((_listed(*row) for row in rows[: query.limit]), is_last=len(rows) <= query.limit)
 
-    async def correct(self, summary: Summary, seen: int) -> bool:
+    async def correct(self, summary: RunSummary, seen: int) -> bool:
         def write(db: apsw.Connection) -> bool:
             row = db.execute(_AT, (summary.run,)).fetchone()
             if row is None or row[1] != seen or summary.at < seen:
@@ -102,7 +102,7 @@ def derived_of(db: apsw.Connection, run: RunId) -> Derived:
     return Derived(head, summary, waits, tuple(faults))
 
 
-def _derived_summary(db: apsw.Connection, run: RunId, id: int, faults: list[str]) -> Summary | None:
+def _derived_summary(db: apsw.Connection, run: RunId, id: int, faults: list[str]) -> RunSummary | None:
     row = db.execute(_CATALOGUE_ROW, (id,)).fetchone()
     if row is None:
         return None
@@ -116,7 +116,9 @@ def _derived_summary(db: apsw.Connection, run: RunId, id: int, faults: list[str]
     return summary
 
 
-def put_summaries(db: apsw.Connection, summaries: Sequence[tuple[int, Summary]], *, is_suspect: bool = False) -> None:
+def put_summaries(
+    db: apsw.Connection, summaries: Sequence[tuple[int, RunSummary]], *, is_suspect: bool = False
+) -> None:
     """Write summaries and their tags, each under the number of its run, inside the caller's transaction. What a run has
     from its creation (workflow, parent, time) never changes: in rows that are there it is written again only if they are
     suspect, for each of it is in an index."""
@@ -130,7 +132,7 @@ def put_summaries(db: apsw.Connection, summaries: Sequence[tuple[int, Summary]],
         db.executemany(_TAG, tags)
 
 
-def _row(id: int, summary: Summary) -> tuple[Any, ...]:
+def _row(id: int, summary: RunSummary) -> tuple[Any, ...]:
     return (
         id,
         summary.run,
@@ -151,7 +153,7 @@ def _listed(run: Any, created: Any, status: Any, workflow: Any, body: Any, scrat
         return Listed(unreadable(str(run), created if isinstance(created, int) else 0, str(status), str(workflow)))
 
 
-def _search(query: Query) -> tuple[str, list[Any]]:
+def _search(query: RunFilter) -> tuple[str, list[Any]]:
     must_hold_some(query.limit)
     terms, values = _terms(query)
     where = f"where {' and '.join(terms)}" if terms else ""
@@ -161,7 +163,7 @@ def _search(query: Query) -> tuple[str, list[Any]]:
     return sql, [*values, bounded(query.limit) + 1]
 
 
-def _terms(query: Query) -> tuple[list[str], list[Any]]:
+def _terms(query: RunFilter) -> tuple[list[str], list[Any]]:
     terms: list[str] = []
     values: list[Any] = []
 

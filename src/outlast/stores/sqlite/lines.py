@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import apsw
 
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 from outlast.history.ids import RunId
 from outlast.store import LINES_PER_ATTEMPT, Line
 from outlast.stores.sqlite.rows import Rows, bounded
@@ -45,7 +45,7 @@ class LineRows(Rows):
         self, run: RunId, *, node: str = "", attempt: int | None = None, after: int = 0, limit: int = 1000
     ) -> list[Line]:
         if limit < 1:
-            raise BadInput(f"a page holds at least one line, not {limit}")
+            raise InvalidInput(f"a page holds at least one line, not {limit}")
         with self._db.reading() as db:
             id = self._id_of(db, run)
         if id is None:

@@ -10,7 +10,7 @@ from typing import Any
 import apsw
 import msgspec
 
-from outlast.errors import BadInput, Damaged, StoreError
+from outlast.errors import Damaged, InvalidInput, StoreError
 from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
 from outlast.store import Due, Notify, unreadable_wait
@@ -158,7 +158,7 @@ def _due(run: str, name: str, due: int | None, body: Any) -> Due:
 def _cursor(after: str, limit: int) -> tuple[int, str]:
     place, separator, name = after.partition(":")
     if limit < 1:
-        raise BadInput(f"a page holds at least one wait, not {limit}")
+        raise InvalidInput(f"a page holds at least one wait, not {limit}")
     if after and not (separator and re.fullmatch(r"[0-9]{1,18}", place)):
-        raise BadInput(f"{after!r} is not a cursor of a list of waits; use the one a page came with")
+        raise InvalidInput(f"{after!r} is not a cursor of a list of waits; use the one a page came with")
     return int(place or 0), name

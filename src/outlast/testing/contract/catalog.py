@@ -10,9 +10,9 @@ import msgspec
 from msgspec.structs import replace
 
 from outlast.lifecycle.state import Wait
-from outlast.lifecycle.status import Status
-from outlast.lifecycle.summary import Summary
-from outlast.store import LANDED, Derived, Query
+from outlast.lifecycle.status import RunStatus
+from outlast.lifecycle.summary import RunSummary
+from outlast.store import LANDED, Derived, RunFilter
 from outlast.testing.contract.doors import Doors, with_doors
 from outlast.testing.contract.samples import A, B, C, all_waits, answer, begin, land, summary
 from outlast.testing.contract.search import SearchContract, listed, names
@@ -36,10 +36,10 @@ class CatalogContract(SearchContract):
         """S1"""
         store = await doors.open()
         wait = Wait("interaction", "q", "node", 5, "ok? ☃", "hash", msgspec.Raw(b'{"a": 1}'))
-        full = Summary(
+        full = RunSummary(
             A,
             9,
-            Status.WAITING,
+            RunStatus.WAITING,
             "w",
             2,
             "v1",
@@ -58,7 +58,7 @@ class CatalogContract(SearchContract):
         )
         await land(store, begin(A, summary=full))
         assert await store.summary(A) == full
-        assert [item.summary for item in (await store.search(Query())).items] == [full]
+        assert [item.summary for item in (await store.search(RunFilter())).items] == [full]
 
     # --- correcting
 
@@ -113,9 +113,14 @@ class CatalogContract(SearchContract):
         await land(store, begin(A, count=2, summary=wrong))
         assert await store.correct(summary(A, 2, workflow="right", parent="p", created=99), 1)
         assert await names(store) == [A, "other"]
-        for query in (Query(workflow="right"), Query(parent="p"), Query(created_from=99)):
+        for query in (RunFilter(workflow="right"), RunFilter(parent="p"), RunFilter(created_from=99)):
             assert await names(store, query) == [A]
-        wrongly = (Query(workflow="typo"), Query(parent="typo"), Query(tags=("typo",)), Query(created_until=2))
+        wrongly = (
+            RunFilter(workflow="typo"),
+            RunFilter(parent="typo"),
+            RunFilter(tags=("typo",)),
+            RunFilter(created_until=2),
+        )
         for query in wrongly:
             assert await names(store, query) == []
 
@@ -162,8 +167,8 @@ class CatalogContract(SearchContract):
         """S7"""
         store = await doors.open()
         assert await store.runs() == ([], "")
-        await land(store, begin(A, summary=summary(A, status=Status.FAILED, held=True)))
-        await land(store, begin(B, summary=summary(B, status=Status.COMPLETED), closed=True))
+        await land(store, begin(A, summary=summary(A, status=RunStatus.FAILED, held=True)))
+        await land(store, begin(B, summary=summary(B, status=RunStatus.COMPLETED), closed=True))
         await land(store, begin(C, summary=summary(C)))
         for unfinished, wanted in ((False, {A, B, C}), (True, {A, C})):
             found, after = await store.runs(unfinished=unfinished, limit=1)
@@ -183,7 +188,7 @@ class CatalogContract(SearchContract):
         await store.note({A: b"10%", B: bytes(range(256))})
         await store.note({A: b"20%"})
         await store.note({})
-        shown = {item.summary.run: item for item in (await other.search(Query())).items}
+        shown = {item.summary.run: item for item in (await other.search(RunFilter())).items}
         assert (shown[A].scratch, shown[B].scratch) == (b"20%", bytes(range(256)))
         assert (shown[A].summary, await other.head(A)) == (made[0].summary, made[0].head)
 

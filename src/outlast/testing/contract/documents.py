@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 from outlast.store import Document
 from outlast.testing.contract.doors import Contract, Doors, with_doors
 
@@ -104,8 +104,8 @@ class DocumentsContract(Contract):
         """P11"""
         store = await doors.open()
         for name in ("", "/", "a/", "/a", "a//b", "../a", "a/..", "A", "a b", "ä", "a,b", "a" * 201, "a\n"):
-            with pytest.raises(BadInput):
+            with pytest.raises(InvalidInput):
                 await store.put_document(written(name, "v1"))
-        with pytest.raises(BadInput):
+        with pytest.raises(InvalidInput):
             await store.documents(limit=0)
         assert await store.documents() == []

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 from outlast.history.ids import RunId
 from outlast.store import LANDED, LINES_PER_ATTEMPT, Line, Store
 from outlast.testing.contract.doors import Contract, Doors, with_doors
@@ -157,7 +157,7 @@ class LinesContract(Contract):
         """S7, S9"""
         store = await holding(doors, A)
         for limit in (0, -1, -100):
-            with pytest.raises(BadInput):
+            with pytest.raises(InvalidInput):
                 await store.lines(A, limit=limit)
 
     @with_doors

@@ -11,9 +11,9 @@ from msgspec import Struct
 from outlast.history.ids import AppendId, RunId, WorkerId
 from outlast.history.record import Kind, Record, chained, genesis
 from outlast.lifecycle.state import Wait
-from outlast.lifecycle.status import Status
-from outlast.lifecycle.summary import Summary
-from outlast.store import LANDED, Append, Due, Head, Holding, Query, Store
+from outlast.lifecycle.status import RunStatus
+from outlast.lifecycle.summary import RunSummary
+from outlast.store import LANDED, Append, Due, Head, Holding, RunFilter, Store
 
 BEGINNING = 1_700_000_000_000_000
 """When the runs of the samples were created, in microseconds."""
@@ -25,7 +25,7 @@ A, B, C = RunId("run-a"), RunId("run-b"), RunId("run-c")
 ANN, BEN, CAT = WorkerId("ann"), WorkerId("ben"), WorkerId("cat")
 
 _appends = counter(1)
-_everything = Query(limit=1000)
+_everything = RunFilter(limit=1000)
 
 
 def begin(run: RunId, *, epoch: int = 1, kind: Kind = Kind.OWNER, **parts: Any) -> Append:
@@ -48,7 +48,7 @@ def follow(
     branch: int | None = None,
     closed: bool = False,
     ready: bool | None = None,
-    summary: Summary | None = None,
+    summary: RunSummary | None = None,
     opens: Sequence[Wait] = (),
     closes: Sequence[str] = (),
     needs: Sequence[str] = (),
@@ -88,9 +88,11 @@ def events(count: int) -> bytes:
     return b"[" + b",".join([b'{"type":"NodeStarted","node":"n"}'] * count) + b"]"
 
 
-def summary(run: RunId, at: int = 1, **parts: Any) -> Summary:
+def summary(run: RunId, at: int = 1, **parts: Any) -> RunSummary:
     """What the catalogue shows of a run."""
-    return Summary(**{"run": run, "at": at, "status": Status.RUNNING, "workflow": "w", "created": BEGINNING, **parts})
+    return RunSummary(
+        **{"run": run, "at": at, "status": RunStatus.RUNNING, "workflow": "w", "created": BEGINNING, **parts}
+    )
 
 
 async def land(store: Store, append: Append) -> Head:
@@ -114,7 +116,7 @@ class Trace(Struct, frozen=True):
 
     head: Head | None
     log: tuple[Record, ...]
-    summary: Summary | None
+    summary: RunSummary | None
     is_listed: bool
     waits: tuple[Wait, ...]
     holding: Holding | None

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 from outlast.history.ids import RunId
-from outlast.lifecycle.status import Status
-from outlast.store import LANDED, Page, Query, Store
+from outlast.lifecycle.status import RunStatus
+from outlast.store import LANDED, Page, RunFilter, Store
 from outlast.testing.contract.doors import Contract, Doors, with_doors
 from outlast.testing.contract.samples import BEGINNING, ENDLESS, A, begin, follow, land, summary
 
@@ -28,20 +28,26 @@ class SearchContract(Contract):
         store = await listed(
             doors,
             one={
-                "status": Status.RUNNING,
+                "status": RunStatus.RUNNING,
                 "workflow": "bake",
                 "tags": ("red", "round"),
                 "title": "Plum cake",
                 "created": 10,
             },
-            two={"status": Status.FAILED, "workflow": "bake", "tags": ("red",), "reason": "oven cold", "created": 20},
-            three={"status": Status.WAITING, "workflow": "brew", "parent": "one", "tags": ("round",), "created": 30},
-            four={"status": Status.COMPLETED, "workflow": "brewery", "parent": "two", "created": 40},
+            two={
+                "status": RunStatus.FAILED,
+                "workflow": "bake",
+                "tags": ("red",),
+                "reason": "oven cold",
+                "created": 20,
+            },
+            three={"status": RunStatus.WAITING, "workflow": "brew", "parent": "one", "tags": ("round",), "created": 30},
+            four={"status": RunStatus.COMPLETED, "workflow": "brewery", "parent": "two", "created": 40},
         )
         assert await names(store) == ["four", "three", "two", "one"]
-        assert await names(store, statuses=(Status.FAILED,)) == ["two"]
-        assert await names(store, statuses=(Status.WAITING, Status.RUNNING, Status.PAUSED)) == ["three", "one"]
-        assert await names(store, statuses=(Status.PAUSED,)) == []
+        assert await names(store, statuses=(RunStatus.FAILED,)) == ["two"]
+        assert await names(store, statuses=(RunStatus.WAITING, RunStatus.RUNNING, RunStatus.PAUSED)) == ["three", "one"]
+        assert await names(store, statuses=(RunStatus.PAUSED,)) == []
         assert await names(store, workflow="brew") == ["three"]
         assert await names(store, parent="one") == ["three"]
         assert await names(store, tags=("red",)) == ["two", "one"]
@@ -56,7 +62,7 @@ class SearchContract(Contract):
     async def test_the_fields_of_a_query_combine(self, doors: Doors) -> None:
         """S7"""
         fields: dict[str, tuple[Any, Any]] = {
-            "status": (Status.RUNNING, Status.FAILED),
+            "status": (RunStatus.RUNNING, RunStatus.FAILED),
             "workflow": ("bake", "brew"),
             "parent": ("p", "q"),
             "tags": (("red",), ("blue",)),
@@ -67,7 +73,7 @@ class SearchContract(Contract):
         wrong = {f"but-{name}": {**right, name: values[1]} for name, values in fields.items()}
         store = await listed(doors, right=right, **wrong)
         asked: dict[str, Any] = {
-            "statuses": (Status.RUNNING,),
+            "statuses": (RunStatus.RUNNING,),
             "workflow": "bake",
             "parent": "p",
             "tags": ("red",),
@@ -100,14 +106,20 @@ class SearchContract(Contract):
     async def test_a_run_is_found_by_what_was_written_last(self, doors: Doors) -> None:
         """S1"""
         store = await doors.open()
-        head = await land(store, begin(A, summary=summary(A, status=Status.RUNNING, tags=("old", "both"), title="old")))
-        now = summary(A, 2, status=Status.COMPLETED, tags=("new", "both"), title="new", reason="because")
+        head = await land(
+            store, begin(A, summary=summary(A, status=RunStatus.RUNNING, tags=("old", "both"), title="old"))
+        )
+        now = summary(A, 2, status=RunStatus.COMPLETED, tags=("new", "both"), title="new", reason="because")
         head = await land(store, follow(head, summary=now))
-        for query in (Query(statuses=(Status.COMPLETED,)), Query(tags=("new", "both")), Query(text="because")):
+        for query in (
+            RunFilter(statuses=(RunStatus.COMPLETED,)),
+            RunFilter(tags=("new", "both")),
+            RunFilter(text="because"),
+        ):
             assert await names(store, query) == [A]
-        for query in (Query(statuses=(Status.RUNNING,)), Query(tags=("old",)), Query(text="old")):
+        for query in (RunFilter(statuses=(RunStatus.RUNNING,)), RunFilter(tags=("old",)), RunFilter(text="old")):
             assert await names(store, query) == []
-        await land(store, follow(head, summary=summary(A, 3, status=Status.COMPLETED)))
+        await land(store, follow(head, summary=summary(A, 3, status=RunStatus.COMPLETED)))
         assert await names(store, tags=("both",)) == [], "the last summary has no tags"
 
     # --- paging
@@ -118,7 +130,7 @@ class SearchContract(Contract):
         store = await listed(doors, **{f"r{number:02}": {"created": number // 3} for number in range(23)})
         expected = {f"r{number:02}": number // 3 for number in range(23)}
         for limit in (1, 2, 5, 22, 23, 24):
-            pages = await paged(store, Query(limit=limit))
+            pages = await paged(store, RunFilter(limit=limit))
             assert [len(page.items) for page in pages[:-1]] == [limit] * (len(pages) - 1), "only the last page is short"
             found = [item.summary for page in pages for item in page.items]
             assert {each.run: each.created for each in found} == expected
@@ -131,7 +143,7 @@ class SearchContract(Contract):
         runs = [f"{letter}{sign}x" for letter in "aAbB" for sign in (":", "-", "_", ".")]
         store = await listed(doors, **{run: {"created": BEGINNING} for run in runs})
         for limit in (1, 3, 8):
-            found = [item.summary.run for page in await paged(store, Query(limit=limit)) for item in page.items]
+            found = [item.summary.run for page in await paged(store, RunFilter(limit=limit)) for item in page.items]
             assert sorted(found) == sorted(runs)
 
     @with_doors
@@ -141,7 +153,7 @@ class SearchContract(Contract):
             doors,
             **{f"r{number:02}": {"created": number, "tags": ("odd",) if number % 2 else ()} for number in range(21)},
         )
-        pages = await paged(store, Query(tags=("odd",), limit=4))
+        pages = await paged(store, RunFilter(tags=("odd",), limit=4))
         assert [len(page.items) for page in pages] == [4, 4, 2]
         found = [item.summary.run for page in pages for item in page.items]
         assert found == [f"r{number:02}" for number in range(19, 0, -2)]
@@ -150,9 +162,9 @@ class SearchContract(Contract):
     async def test_a_list_goes_on_where_it_stopped_though_runs_were_added(self, doors: Doors) -> None:
         """S7"""
         store = await listed(doors, **{f"r{number}": {"created": number} for number in range(6)})
-        first = await store.search(Query(limit=3))
+        first = await store.search(RunFilter(limit=3))
         await land(store, begin(RunId("newer"), summary=summary(RunId("newer"), created=99)))
-        rest = await store.search(Query(limit=3, after=first.next))
+        rest = await store.search(RunFilter(limit=3, after=first.next))
         assert [item.summary.run for item in (*first.items, *rest.items)] == ["r5", "r4", "r3", "r2", "r1", "r0"]
         assert rest.next == ""
 
@@ -160,27 +172,27 @@ class SearchContract(Contract):
     async def test_what_is_no_cursor_is_refused(self, doors: Doors) -> None:
         """S7"""
         store = await listed(doors, a={})
-        with pytest.raises(BadInput):
-            await store.search(Query(after="this is no cursor"))
+        with pytest.raises(InvalidInput):
+            await store.search(RunFilter(after="this is no cursor"))
         for cursor in FOREIGN_CURSORS:
-            await answers_or_refuses(store, Query(after=cursor))
+            await answers_or_refuses(store, RunFilter(after=cursor))
 
     @with_doors
     async def test_a_page_holds_at_least_one_run(self, doors: Doors) -> None:
         """S7"""
         store = await listed(doors, a={}, b={})
         for limit in (0, -1, -100):
-            with pytest.raises(BadInput):
-                await store.search(Query(limit=limit))
+            with pytest.raises(InvalidInput):
+                await store.search(RunFilter(limit=limit))
 
     @with_doors
     async def test_numbers_beyond_any_store_are_answered_or_refused(self, doors: Doors) -> None:
         """S7"""
         store = await listed(doors, a={})
         for number in (1 << 63, 1 << 100, -(1 << 70)):
-            await answers_or_refuses(store, Query(created_from=number))
-            await answers_or_refuses(store, Query(created_until=number))
-            await answers_or_refuses(store, Query(limit=number))
+            await answers_or_refuses(store, RunFilter(created_from=number))
+            await answers_or_refuses(store, RunFilter(created_until=number))
+            await answers_or_refuses(store, RunFilter(limit=number))
         assert await names(store) == ["a"]
 
 
@@ -192,14 +204,14 @@ async def listed(doors: Doors, **runs: dict[str, Any]) -> Store:
     return store
 
 
-async def names(store: Store, query: Query | None = None, **parts: Any) -> list[str]:
+async def names(store: Store, query: RunFilter | None = None, **parts: Any) -> list[str]:
     """The runs that match, all on one page."""
-    page = await store.search(query or Query(**parts))
+    page = await store.search(query or RunFilter(**parts))
     assert page.next == ""
     return [item.summary.run for item in page.items]
 
 
-async def paged(store: Store, query: Query) -> list[Page]:
+async def paged(store: Store, query: RunFilter) -> list[Page]:
     pages = [await store.search(query)]
     while pages[-1].next:
         assert len(pages) < ENDLESS, "the list never ends"
@@ -207,9 +219,9 @@ async def paged(store: Store, query: Query) -> list[Page]:
     return pages
 
 
-async def answers_or_refuses(store: Store, query: Query) -> None:
+async def answers_or_refuses(store: Store, query: RunFilter) -> None:
     """No other error than a refusal."""
     try:
         await store.search(query)
-    except BadInput:
+    except InvalidInput:
         return

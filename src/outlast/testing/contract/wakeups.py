@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 import pytest
 
-from outlast.errors import BadInput
+from outlast.errors import InvalidInput
 from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
 from outlast.store import LANDED, Due, Store
@@ -86,9 +86,9 @@ class WakeupsContract(Contract):
         store = await doors.open()
         await land(store, begin(A, opens=[Wait("signal", "s"), Wait("signal", "t")]))
         for limit in (0, -1):
-            with pytest.raises(BadInput):
+            with pytest.raises(InvalidInput):
                 await store.waits(limit=limit)
-        with pytest.raises(BadInput):
+        with pytest.raises(InvalidInput):
             await store.waits(after="this is no cursor")
 
     # --- due

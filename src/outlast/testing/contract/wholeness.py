@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from outlast.history.record import Kind
 from outlast.lifecycle.state import Wait
-from outlast.lifecycle.status import Status
-from outlast.lifecycle.summary import Summary
+from outlast.lifecycle.status import RunStatus
+from outlast.lifecycle.summary import RunSummary
 from outlast.store import LANDED, Append, Head, Lost, Store
 from outlast.testing.contract.doors import Contract, Doors, with_doors
 from outlast.testing.contract.samples import (
@@ -65,7 +65,7 @@ class WholenessContract(Contract):
         head = await land(store, begin(A, summary=first))
         head = await land(store, follow(head))
         assert await store.summary(A) == first
-        second = summary(A, 3, status=Status.COMPLETED, title="two", tags=("x", "y"), reason="done")
+        second = summary(A, 3, status=RunStatus.COMPLETED, title="two", tags=("x", "y"), reason="done")
         await land(store, follow(head, summary=second))
         assert await store.summary(A) == second
 
@@ -258,8 +258,8 @@ def laden(head: Head) -> list[Append]:
     ]
 
 
-def _other(head: Head) -> Summary:
-    return summary(head.run, 9, status=Status.FAILED, title="of a loser", tags=("lost",))
+def _other(head: Head) -> RunSummary:
+    return summary(head.run, 9, status=RunStatus.FAILED, title="of a loser", tags=("lost",))
 
 
 async def is_ready(store: Store) -> bool:
