@@ -15,7 +15,7 @@ from outlast.store import Append, Head, Listed, Page, Query, search_text
 
 Refusal: TypeAlias = Literal["version", "epoch", "wait"]
 
-VERSION = 3
+VERSION = 4
 """The version of what every store holds."""
 
 encode_summary = msgspec.json.Encoder().encode
@@ -64,6 +64,7 @@ def matches(summary: Summary, query: Query) -> bool:
         (not query.statuses or summary.status in query.statuses)
         and (not query.workflow or summary.workflow == query.workflow)
         and (not query.parent or summary.parent == query.parent)
+        and (not query.exclusive or summary.exclusive == query.exclusive)
         and set(query.tags) <= set(summary.tags)
         and (query.created_from is None or summary.created >= query.created_from)
         and (query.created_until is None or summary.created < query.created_until)

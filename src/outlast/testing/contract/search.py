@@ -34,7 +34,14 @@ class SearchContract(Contract):
                 "title": "Plum cake",
                 "created": 10,
             },
-            two={"status": Status.FAILED, "workflow": "bake", "tags": ("red",), "reason": "oven cold", "created": 20},
+            two={
+                "status": Status.FAILED,
+                "workflow": "bake",
+                "tags": ("red",),
+                "reason": "oven cold",
+                "exclusive": "oven",
+                "created": 20,
+            },
             three={"status": Status.WAITING, "workflow": "brew", "parent": "one", "tags": ("round",), "created": 30},
             four={"status": Status.COMPLETED, "workflow": "brewery", "parent": "two", "created": 40},
         )
@@ -44,6 +51,8 @@ class SearchContract(Contract):
         assert await names(store, statuses=(Status.PAUSED,)) == []
         assert await names(store, workflow="brew") == ["three"]
         assert await names(store, parent="one") == ["three"]
+        assert await names(store, exclusive="oven") == ["two"]
+        assert await names(store, exclusive="oven ") == await names(store, exclusive="exclusive:oven") == []
         assert await names(store, tags=("red",)) == ["two", "one"]
         assert await names(store, tags=("round", "red")) == ["one"]
         assert await names(store, tags=("re",)) == []
