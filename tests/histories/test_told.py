@@ -59,7 +59,7 @@ def test_a_hold_a_recovery_and_what_people_did_are_told_in_order() -> None:
         'ada started it with {"order":17}.',
         "pay was begun, and no result of it was recorded.",
         "Its worker went silent, and another one took it over.",
-        "The run was held, for a person to decide: Interrupted: Server restarted while workflow was running.",
+        "The run was held, for a person to decide: Server restarted while workflow was running.",
         "ada had it go on; done again: pay.",
         "pay failed, at its 2nd attempt: ConnectionError: reset by peer.",
         "The run failed because of pay.",
@@ -67,5 +67,5 @@ def test_a_hold_a_recovery_and_what_people_did_are_told_in_order() -> None:
         "a person asked.",
         "ada had it go on; done again: pay.",
         "pay was to be done again.",
-        "The run was held, for a person to decide: Divergence: the code changed.",
+        "The run was held, for a person to decide: Diverged: the code changed.",
     ]

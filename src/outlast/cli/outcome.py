@@ -15,6 +15,7 @@ from outlast.cli.options import Reply
 from outlast.cli.run_json import ending_shape
 from outlast.cli.run_view import Tally
 from outlast.cli.texts import counted, cropped
+from outlast.errors import RunDiverged
 from outlast.history.events import NULL, Failure, Value
 from outlast.history.ids import RunId
 from outlast.lifecycle.narrative.phrases import failure
@@ -82,7 +83,7 @@ def where_of(settings: Settings) -> str:
 
 def way_out(error: Failure | None, run: RunId, where: str) -> str:
     """What a person can do about a run that is held."""
-    if error is not None and error.kind.endswith("RunDiverged"):
+    if error is not None and error.kind == RunDiverged.code:
         return (
             f"See what has changed: outlast diff {run}{where}\n"
             f"Put code there that fits, and go on with it: outlast resume {run}{where}; "

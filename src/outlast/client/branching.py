@@ -243,5 +243,5 @@ class GoingBack(Healer):
             if exclusive:
                 await self._must_be_free(exclusive, pen.run)
         except NotAllowed as refusal:
-            await pen.append(decide.pause(pen.state, str(refusal)))
+            await pen.append(decide.pause(pen.state, e.PauseRequested(reason=str(refusal))))
             raise

@@ -12,7 +12,6 @@ import msgspec
 
 from outlast.client.answer_check import must_fit
 from outlast.client.branching import PATIENCE
-from outlast.client.exclusive import marks_of
 from outlast.client.handle import RunHandle
 from outlast.client.idempotency import mean_the_same
 from outlast.client.questions import not_open, open_question, questions_of
@@ -87,7 +86,7 @@ class Engine(Versions):
             params=await stored(packed.inputs, self._store.blobs),
             key=words("idempotency_key", options.get("idempotency_key", "")),
             title=words("title", options.get("title", "")),
-            tags=(*several_words("tags", options.get("tags", ())), *marks_of(exclusive)),
+            tags=several_words("tags", options.get("tags", ())),
             on_restart=spec.on_restart,
             exclusive=exclusive,
             entry=found_at(spec),

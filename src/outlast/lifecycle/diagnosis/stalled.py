@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from msgspec import structs
 
+from outlast.errors import WORKER_RESTARTED
 from outlast.history import events as e
 from outlast.history.record import Entry
 from outlast.lifecycle import decide
@@ -168,7 +169,7 @@ def _ways_on(evidence: Evidence) -> tuple[str, ...]:
             f"outlast resume {run} goes on here and now",
             "outlast doctor --fix takes it over and leaves it to the next worker",
         )
-    if held.error.message == decide.RESTARTED:
+    if held.error.kind == WORKER_RESTARTED:
         return (
             f"outlast resume {run} goes on here and now",
             'outlast doctor --fix takes it over and holds it for a person: its workflow has on_restart="hold"',

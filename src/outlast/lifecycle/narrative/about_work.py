@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from outlast.errors import RUN_ENDED
 from outlast.history import events as e
 from outlast.history.record import Entry
 from outlast.lifecycle.narrative import phrases as say
 from outlast.lifecycle.narrative.story import Tone
 from outlast.lifecycle.narrative.teller import Teller, tells
-
-RUN_ENDED = "RunEnded"
-"""The kind of failure of a node that was in flight when its run ended."""
 
 
 @tells(e.StepStarted)

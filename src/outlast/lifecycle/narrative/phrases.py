@@ -8,6 +8,7 @@ from itertools import islice
 
 import msgspec
 
+from outlast.errors import CODES
 from outlast.history.events import Failure, Value
 
 SECOND = 1_000_000
@@ -95,10 +96,14 @@ def _blob(raw: Value) -> str:
 
 
 def failure(error: Failure) -> str:
-    """`ValueError: what it said`, with the module of a class only where that is not obvious."""
-    module, _, name = error.kind.rpartition(":")
-    kind = name if module in ("", "builtins", "__main__", "outlast.errors") else f"{module}.{name}"
-    return f"{kind}: {error.message}" if error.message else kind
+    """`ValueError: message`, with the module of a class where it is not obvious. A code without a class says nothing more than
+    its message."""
+    if known := CODES.get(error.kind):
+        kind = known.error.__name__ if known.error is not None else ""
+    else:
+        module, _, name = error.kind.rpartition(":")
+        kind = name if module in ("", "builtins", "__main__") else f"{module}.{name}"
+    return ": ".join(filter(None, (kind, error.message))) or error.kind
 
 
 def short(error: Failure) -> str:

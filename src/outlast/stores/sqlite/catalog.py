@@ -18,9 +18,10 @@ from outlast.stores.sqlite.rows import Rows, bounded
 from outlast.stores.sqlite.wakeups import OPEN_WAIT, read_wait, wait_row
 
 _PUT = """
-insert into catalogue (id, run, at, status, workflow, parent, created, text, body) values (?, ?, ?, ?, ?, ?, ?, ?, ?)
+insert into catalogue (id, run, at, status, workflow, parent, exclusive, created, text, body)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 on conflict (id) do update set at = excluded.at, status = excluded.status, text = excluded.text, body = excluded.body"""
-_CORRECT = "update catalogue set workflow = ?, parent = ?, created = ? where id = ?"
+_CORRECT = "update catalogue set workflow = ?, parent = ?, exclusive = ?, created = ? where id = ?"
 _UNTAG = "delete from tag where run = ?"
 _ARE_THERE_TAGS = "select exists (select 1 from tag)"
 _TAG = "insert into tag (tag, run) values (?, ?)"
@@ -28,7 +29,7 @@ _SUMMARY = "select body from catalogue join head using (id) where head.run = ?"
 _AT = "select head.id, coalesce(catalogue.at, 0) from head left join catalogue using (id) where head.run = ?"
 _NOTE = "insert or replace into scratch (run, body) select id, ? from head where run = ?"
 
-_COLUMNS = ("id", "run", "at", "status", "workflow", "parent", "created", "text", "body")
+_COLUMNS = ("id", "run", "at", "status", "workflow", "parent", "exclusive", "created", "text", "body")
 _CATALOGUE_ROW = f"select {', '.join(_COLUMNS)} from catalogue where id = ?"
 _ID = "select coalesce((select id from head where run = ?), (select id from catalogue where run = ?))"
 _WAIT_ROWS = "select run, name, kind, due, body from wait where run = ?"
@@ -120,11 +121,12 @@ def put_summaries(
     db: apsw.Connection, summaries: Sequence[tuple[int, RunSummary]], *, is_suspect: bool = False
 ) -> None:
     """Write summaries and their tags, each under the number of its run, inside the caller's transaction. What a run has
-    from its creation (workflow, parent, time) never changes: in rows that are there it is written again only if they are
-    suspect, for each of it is in an index."""
+    from its creation (workflow, parent, exclusive key, time) never changes: in rows that are there it is written again only
+    if they are suspect, for each of it is in an index."""
     db.executemany(_PUT, [_row(id, summary) for id, summary in summaries])
     if is_suspect:
-        db.executemany(_CORRECT, [(each.workflow, each.parent, each.created, id) for id, each in summaries])
+        found = [(each.workflow, each.parent, each.exclusive, each.created, id) for id, each in summaries]
+        db.executemany(_CORRECT, found)
     if db.execute(_ARE_THERE_TAGS).get:  # most stores have none
         db.executemany(_UNTAG, [(id,) for id, _ in summaries])
     tags = [(tag, id) for id, summary in summaries for tag in dict.fromkeys(summary.tags)]
@@ -140,6 +142,7 @@ def _row(id: int, summary: RunSummary) -> tuple[Any, ...]:
         summary.status,
         summary.workflow,
         summary.parent,
+        summary.exclusive,
         summary.created,
         search_text(summary),
         encode_summary(summary),
@@ -177,6 +180,8 @@ def _terms(query: RunFilter) -> tuple[list[str], list[Any]]:
         term("c.workflow = ?", query.workflow)
     if query.parent:
         term("c.parent = ? and c.parent != ''", query.parent)
+    if query.exclusive:
+        term("c.exclusive = ? and c.exclusive != ''", query.exclusive)
     for tag in query.tags:
         term("exists (select 1 from tag where tag.tag = ? and tag.run = c.id)", tag)
     if query.text:
