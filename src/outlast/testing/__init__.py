@@ -7,10 +7,11 @@ For stores: `contract` is the suite every store passes. `faults` wraps a store s
 or late. `disk` is a file system for SQLite that loses what was not flushed when its power is cut, fills up, or turns
 read-only.
 
-What these stand on: `engine` is an engine over any store, and processes that die; `leaping` a loop whose time leaps when it
-is idle, `doors` a store that one process after another opens, `world` what was really done, `people` who answers, `crashes`
-the loop that kills a workflow at every store call, `recorded` runs read back from an export. `scripted` is a small owner
-that drives runs from a script, `histories` makes random legal histories. Nothing in the product imports from here.
+What these stand on: `engine` is an engine over any store, and processes that die; `time_skipping` a loop whose time leaps
+when it is idle, `doors` a store that one process after another opens, `world` what was really done, `answering` who answers,
+`crashes` the loop that kills a workflow at every store call, `recorded_runs` runs read back from an export. `scripted` is a
+small owner that drives runs from a script, `histories` makes random legal histories. Nothing in the product imports from
+here.
 """
 
 from importlib import import_module
@@ -20,17 +21,17 @@ if TYPE_CHECKING:
     from outlast.testing.answering import UNANSWERED, Question
     from outlast.testing.crash_test import DidNotSurvive, Survival, survives_crashes
     from outlast.testing.instant_engine import open
-    from outlast.testing.replay_check import DoesNotReplay, replay_check
+    from outlast.testing.recorded_replay import DoesNotReplay, replay_check
 
 _ROOMS = {
-    "UNANSWERED": "people",
-    "DidNotSurvive": "surviving",
-    "DoesNotReplay": "replaying",
-    "Question": "people",
-    "Survival": "surviving",
-    "open": "opening",
-    "replay_check": "replaying",
-    "survives_crashes": "surviving",
+    "UNANSWERED": "answering",
+    "DidNotSurvive": "crash_test",
+    "DoesNotReplay": "recorded_replay",
+    "Question": "answering",
+    "Survival": "crash_test",
+    "open": "instant_engine",
+    "replay_check": "recorded_replay",
+    "survives_crashes": "crash_test",
 }
 
 __all__ = [

@@ -49,7 +49,7 @@ def replay_check() -> Callable[..., Any]:
     """Replay recorded runs with the code of today: see `outlast.testing.replay_check`."""
 
     def check(*args: Any, **kwargs: Any) -> Any:
-        from outlast.testing.replay_check import DoesNotReplay, replay_check
+        from outlast.testing.recorded_replay import DoesNotReplay, replay_check
 
         try:
             return replay_check(*args, **kwargs)
