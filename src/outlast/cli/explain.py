@@ -16,7 +16,9 @@ from outlast.cli.outcome import where_of
 from outlast.cli.run_argument import BranchArgument, found
 from outlast.cli.texts import plain
 from outlast.cli.times import iso
+from outlast.client import Engine
 from outlast.compose import open_desk
+from outlast.history.ids import RunId
 from outlast.lifecycle.narrative import Story, Suggestion, Tone
 from outlast.lifecycle.narrative.phrases import moment
 from outlast.settings import Settings
@@ -117,6 +119,13 @@ def command_of(each: Suggestion, story: Story, where: str) -> str:
         case _:
             more = "".join(f" {shlex.quote(argument)}" for argument in each.arguments)
             return f"outlast {each.verb} {run}{more}{where}"
+
+
+async def way_on(desk: Engine, run: RunId, where: str) -> str:
+    """What to type to go on with a run that failed: `outlast resume`, unless it would go on without what was undone."""
+    story = await desk.explain(run)
+    offered = next((each for each in story.next if each.verb in ("resume", "jump")), Suggestion("resume", ""))
+    return plain(command_of(offered, story, where))
 
 
 # --- for programs

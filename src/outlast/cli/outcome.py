@@ -41,6 +41,8 @@ class Outcome(msgspec.Struct, frozen=True):
     tally: Tally
     result: Value = NULL
     files: tuple[File, ...] = ()
+    way_on: str = ""
+    """What to type to go on with it, if it failed and is recoverable."""
 
     @property
     def code(self) -> int:
@@ -105,8 +107,8 @@ def _remark(ended: Outcome, where: str) -> None:
             style="bold yellow",
         )
     elif ended.code == RUN_FAILED:
-        resume = f"Go on with it, once the cause is gone: outlast resume {run}{where}" if outline.recoverable else ""
-        notice(f"run {run} failed{node}: {error}", resume, more, style="red")
+        go_on = f"Go on with it, once the cause is gone: {ended.way_on}" if ended.way_on else ""
+        notice(f"run {run} failed{node}: {error}", go_on, more, style="red")
     elif ended.code == RUN_CANCELLED:
         notice(f"run {run} was cancelled{f': {outline.reason}' if outline.reason else ''}", style="yellow")
     elif ended.code == RUN_PAUSED:

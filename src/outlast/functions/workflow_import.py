@@ -21,6 +21,7 @@ from outlast.errors import InvalidInput, NotImportable
 from outlast.functions import registry
 from outlast.functions.decorators import Workflow
 from outlast.history import events as e
+from outlast.values.source_location import kind_of_file
 
 SEAM = "//"
 """Between the folder that a package is found in and the file of its module."""
@@ -36,16 +37,24 @@ def found_at(spec: WorkflowSpec) -> str:
     file, or lies in a folder that others do not look into. A module of that name may be another one there."""
     module, _, name = spec.entry.partition(":")
     if module == "__main__":
+        module = _module_of_program()
         script = getattr(sys.modules.get("__main__"), "__file__", None)
-        return f"{Path(script).resolve()}:{name}" if script else spec.entry
+        if not module:
+            return f"{Path(script).resolve()}:{name}" if script else spec.entry
     code = getattr(inspect.unwrap(spec.fn), "__code__", None)
     file = code.co_filename if code is not None else ""
     if file in _files:
         return f"{file}:{name}"
     folder, inner = _folder_of(module, file)
     if folder not in _folders:
-        return spec.entry
+        return f"{module}:{name}"
     return f"{folder}{SEAM if '/' in inner else '/'}{inner}:{name}"
+
+
+def _module_of_program() -> str:
+    """The name of the module that `python -m` runs; empty for a script."""
+    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+    return spec.name if spec is not None else ""
 
 
 def _folder_of(module: str, file: str) -> tuple[str, str]:
@@ -63,10 +72,16 @@ def look_only_here(folder: str) -> None:
 
 
 def look_beside_the_script(root: str) -> None:
-    """What lies beside the script that is being run is found by this process alone, unless that is the project's folder."""
-    main = sys.modules.get("__main__")
-    file = getattr(main, "__file__", None)
-    if file and getattr(main, "__spec__", None) is None and (folder := str(Path(file).resolve().parent)) != root:
+    """What lies beside the script that is being run, or in the folder of the package whose module `python -m` runs, is found
+    by this process alone, unless that is the project's folder."""
+    file = getattr(sys.modules.get("__main__"), "__file__", None)
+    if not file:
+        return
+    module, path = _module_of_program(), Path(file).resolve()
+    if module and kind_of_file(file) != "user":  # a program such as pytest: other programs find what is beside it
+        return
+    folder = _folder_of(module, str(path))[0] if module else str(path.parent)
+    if folder and folder != root:
         look_only_here(folder)
 
 
@@ -158,7 +173,12 @@ def _from_entry(created: e.RunCreated) -> Workflow[..., Any] | None:
     place = created.entry.rpartition(":")[0]
     if created.root and created.root not in sys.path:
         sys.path.insert(0, created.root)
-    load(_where_it_is_now(place, created.root) if place.endswith(".py") else place)
+    try:
+        load(_where_it_is_now(place, created.root) if place.endswith(".py") else place)
+    except NotImportable as error:
+        if place.endswith(".py"):
+            raise
+        raise NotImportable(f"{error}. If the module is elsewhere, go there and give --app {place}") from error
     return registry.known(created.workflow)
 
 
