@@ -120,3 +120,12 @@ def test_the_same_start_of_an_exclusive_run_is_answered_while_another_run_has_wh
     assert engine.start(once, "north").result() == "north"
     engine.start(stays_open, "north")
     assert engine.start(once, "north").result() == "north"
+
+
+def test_a_tag_that_reads_like_a_key_keeps_nobody_out_and_a_key_is_no_tag(engine: ol.Blocking) -> None:
+    engine.start(counted.options(tags=("exclusive:place:south", "place:south")), 1)
+    run = engine.start(stays_open, "south").run
+    assert engine.get(run).tags == ()
+    assert [each.summary.run for each in engine.list(ol.Query(exclusive="place:south")).items] == [run]
+    with pytest.raises(ol.Refused, match=f"run {run} is live and has 'place:south' for itself"):
+        engine.start(alone, "south")
