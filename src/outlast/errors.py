@@ -91,7 +91,7 @@ class NotAsked(NotAllowed):
     """The run does not ask this question now. It may ask it later."""
 
     code = "outlast.not_asked"
-    remedy = "List the open questions with `outlast inbox`, or answer again when the run asks."
+    remedy = "See the open questions with `outlast show RUN`, or answer again when the run asks."
 
 
 class RunGone(NotAllowed):

@@ -80,6 +80,7 @@ class Engine(Versions):
             raise InvalidInput(f"workflow {spec.name} cannot be started so: {error}") from error
         run = self._run_id(spec.name, options)
         exclusive = words("exclusive", workflow._exclusive_for(args, kwargs))
+        entry, folder = found_at(spec)
         created = e.RunCreated(
             workflow=spec.name,
             version=await self._definitions.keep(workflow),
@@ -89,7 +90,8 @@ class Engine(Versions):
             tags=several_words("tags", options.get("tags", ())),
             on_restart=spec.on_restart,
             exclusive=exclusive,
-            entry=found_at(spec),
+            entry=entry,
+            folder=folder,
             root=self._root,
         )
         try:

@@ -78,6 +78,9 @@ class RunCreated(Event, frozen=True, kw_only=True):
     on_restart: Literal["resume", "hold"] = "resume"
     exclusive: str = ""
     entry: str = ""
+    """Where the code is: `module:name`, or the path of a file and the name."""
+    folder: str = ""
+    """The folder to import the module from, if other processes may not find it by themselves."""
     root: str = ""
 
 

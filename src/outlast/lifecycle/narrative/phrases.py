@@ -96,8 +96,7 @@ def _blob(raw: Value) -> str:
 
 
 def failure(error: Failure) -> str:
-    """`ValueError: message`, with the module of a class where it is not obvious. A code without a class says nothing more than
-    its message."""
+    """`ValueError: message`, with the module of a class where it is not obvious; of a code without a class, the message."""
     if known := CODES.get(error.kind):
         kind = known.error.__name__ if known.error is not None else ""
     else:
