@@ -50,7 +50,7 @@ async def not_open(store: Store, run: RunId, interaction: str) -> Refused:
 
 
 def _why_not(state: State, run: RunId, interaction: str) -> Refused:
-    if f"interaction:{interaction}" in state.waits:
+    if state.waits.get(f"interaction:{interaction}") is not None:
         return Refused(
             f"question {interaction!r} of run {run} is open in its log, but not in the table of waits: "
             f"`outlast doctor {run} --fix` writes it again"
@@ -59,8 +59,10 @@ def _why_not(state: State, run: RunId, interaction: str) -> Refused:
 
 
 async def _asked_in_family(store: Store, run: RunId, interaction: str | None) -> list[Asked]:
-    if interaction is not None and interaction in (state := await _state(store, run)).interactions:
-        raise _why_not(state, run, interaction)
+    if interaction is not None:
+        state = await _state(store, run)
+        if state.interactions.get(interaction) is not None:
+            raise _why_not(state, run, interaction)
     family = [each async for each in _family(store, run)]
     found = [(each, wait) for each, state in family for wait in _questions(state) if interaction in (None, wait.id)]
     if not found:
