@@ -426,6 +426,41 @@ def test_a_run_that_its_head_calls_over_by_mistake_is_swept_and_goes_on(sql_ward
     assert ward.do(ward.complete(RUN)) == LAMP
 
 
+NOT_UTF8 = "cast(x'ff61' as text)"
+SPOILED = [
+    *(f"catalogue.{name}" for name in ("workflow", "status", "parent", "text", "run")),
+    *(f"wait.{name}" for name in ("name", "kind", "due")),
+    *(f"head.{name}" for name in ("epoch", "version", "interrupted", "granted")),
+    "tag.tag",
+    "log.kind",
+]
+
+
+@pytest.mark.parametrize("cell", SPOILED)
+def test_a_text_that_is_not_utf8_hides_no_other_run(sqlite_ward: Any, cell: str) -> None:
+    ward, (table, _, column) = sqlite_ward, cell.partition(".")
+    branched(ward)
+    ward.do(ward.left_after(ward.flows.doctor_errand, completed("pack"), run="well"))
+    key = "id" if table in ("head", "catalogue") else "run"
+    ready = ", ready = 1" if table == "head" else ""
+    value = (1 << 63) - 1 if column == "granted" else NOT_UTF8
+    ward.sql(f"update {table} set {column} = {value}{ready} where {key} = {OF_RUN}")
+    for command in (
+        ("ps", "-a"),
+        ("verify", "--all"),
+        ("doctor", "--all"),
+        ("doctor",),
+        ("sweeper", "--once", "--dry-run"),
+    ):
+        seen = ward.shell(*command)
+        assert seen.exception is None or isinstance(seen.exception, SystemExit), seen.exception
+    assert "well" in ward.shell("ps", "-a").stdout
+    assert ward.do(ward.complete(RunId("well"))) == LAMP
+    ward.shell("doctor", "--all", "--fix")
+    for command in (("show", RUN), ("doctor", RUN), ("answer", RUN, "--yes")):
+        assert isinstance(ward.shell(*command).exception, SystemExit | None)
+
+
 def test_a_run_that_has_not_begun_and_that_no_worker_would_start_is_found(sql_ward: Any) -> None:
     ward = sql_ward
 
