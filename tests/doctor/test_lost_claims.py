@@ -10,7 +10,6 @@ from outlast.client import Client
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger import Ledger
-from outlast.services.sweeper import Sweeper
 
 
 def lose_claim(ward: Any) -> None:
@@ -60,19 +59,6 @@ def test_the_plan_for_a_run_whose_claim_was_lost_says_that_it_is_held(ward: Any)
     planned = ward.planned(run)
     assert [type(event) for event in planned] == [e.RunTakenOver, e.RunFailed]
     assert any("holds it for a person" in action for action in ward.diagnose(run)[0].actions)
-
-
-def test_a_dry_run_of_the_sweeper_says_that_a_run_whose_claim_was_lost_is_held(ward: Any) -> None:
-    ward.do(ward.killed_in("pack", ward.flows.doctor_held, "lamp"))
-    lose_claim(ward)
-
-    async def swept(*, dry_run: bool) -> str:
-        store = ward.open()
-        report = await Sweeper(Ledger(store), stale_after=0).sweep(dry_run=dry_run)
-        await store.close()
-        return str(report.runs[0].outcome)
-
-    assert [ward.do(swept(dry_run=is_dry)) for is_dry in (True, False)] == ["held", "held"]
 
 
 def test_a_run_that_was_released_is_not_interrupted(ward: Any) -> None:

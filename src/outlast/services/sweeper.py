@@ -160,7 +160,7 @@ class Sweeper:
                 return seen
             state = await self._state(head)
             if dry_run:
-                return replace(seen, outcome=self._expected(state, head))
+                return replace(seen, outcome=self._expected(state, head, seen))
             if head.closed:  # what its end owes to others is done by the worker that claims it
                 waits = [*state.waits.values(), *state.loose.values()]
                 if not await self._store.rewrite(summarise(run, state), waits, closed=state.is_closed):
@@ -241,12 +241,12 @@ class Sweeper:
         outcome: Outcome = "held" if pen.state.outline.held else "handed over"
         return replace(seen, is_recovered=True, key=key, outcome=outcome)
 
-    def _expected(self, state: State, head: Head) -> Outcome:
+    def _expected(self, state: State, head: Head, seen: Seen) -> Outcome:
         """What handing the run over would come to."""
         if state.is_closed:
             return "finished"
-        # a worker that releases a run that goes on leaves it ready: this one was not released
-        events = decide.take_over(state, head.epoch + 1, self._id, cause="expired", hold=self._hold)
+        cause: Literal["claimed", "expired"] = "expired" if seen.reason == "claim expired" else "claimed"
+        events = decide.take_over(state, head.epoch + 1, self._id, cause=cause, hold=self._hold)
         is_held = state.outline.held or any(isinstance(event, e.RunFailed) for event in events)
         return "held" if is_held else "handed over"
 
