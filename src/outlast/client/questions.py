@@ -35,6 +35,8 @@ async def open_question(store: Store, summary: RunSummary, interaction: str | No
         found = [(run, wait) for wait in await questions_of(store, summary)]
     else:
         named = await store.wait(run, f"interaction:{interaction}")
+        if named is not None and named.name not in [wait.name for wait in summary.waits]:
+            named = (await _state(store, run)).waits.get(named.name)  # a summary names only some
         found = [(run, named)] if named is not None else []
     found = found or await _asked_in_family(store, run, interaction)
     if len(found) > 1:
@@ -42,15 +44,25 @@ async def open_question(store: Store, summary: RunSummary, interaction: str | No
     return found[0]
 
 
-async def not_open(store: Store, run: RunId, interaction: str) -> RunGone:
+async def not_open(store: Store, run: RunId, interaction: str) -> NotAllowed:
     """Why a question that was open can no longer be answered."""
-    return _over(run, interaction, (await _state(store, run)).interactions.get(interaction))
+    return _why_not(await _state(store, run), run, interaction)
+
+
+def _why_not(state: State, run: RunId, interaction: str) -> NotAllowed:
+    if state.waits.get(f"interaction:{interaction}") is not None:
+        return NotAllowed(
+            f"question {interaction!r} of run {run} is open in its log, but not in the table of waits: "
+            f"`outlast doctor {run} --fix` writes it again"
+        )
+    return _over(run, interaction, state.interactions.get(interaction))
 
 
 async def _asked_in_family(store: Store, run: RunId, interaction: str | None) -> list[Asked]:
-    known = (await _state(store, run)).interactions.get(interaction) if interaction is not None else None
-    if interaction is not None and known is not None:
-        raise _over(run, interaction, known)
+    if interaction is not None:
+        state = await _state(store, run)
+        if state.interactions.get(interaction) is not None:
+            raise _why_not(state, run, interaction)
     family = [each async for each in _family(store, run)]
     found = [(each, wait) for each, state in family for wait in _questions(state) if interaction in (None, wait.id)]
     if not found:

@@ -116,8 +116,6 @@ def left_behind(evidence: Evidence) -> Iterator[Finding]:
             actions=(f"outlast resume {evidence.run} goes on here and now; so does any engine that is open",),
         )
         return
-    if state.status is RunStatus.CREATED:
-        return
     code, sentence, events = _what_is_left(evidence)
     if code == "A3" and state.outline.kind == "graph":  # for functions, replay decides
         cause = "its process ended between the last node and the end of the run"
@@ -193,6 +191,8 @@ def _what_is_left(evidence: Evidence) -> tuple[str, str, tuple[int, ...]]:
     if waiting:
         return "C1", "a node was scheduled and not started", tuple(waiting[:20])
     last = evidence.log[-1].seq
+    if state.status is RunStatus.CREATED:
+        return "G1", "the run has not begun, and it is not marked as ready", (last,)
     steps = dict(state.steps.items())
     if steps and all(steps.values()):
         return "A3", "all steps are complete and the run has not ended", (last,)
