@@ -496,7 +496,7 @@ async def crash_waiting_successor(branch: int, left: int) -> str:
 
 
 async def leave_children(client: ol.Engine) -> None:
-    children = [each.summary for each in (await client.list(ol.RunFilter())).items if each.summary.run != RUN]
+    children = [each.summary for each in (await client.list_runs(ol.RunFilter())).items if each.summary.run != RUN]
     count = Counter(child.status for child in children)
     if await client.newest(RUN) == 0:
         if sum(child.waits[0].kind == "interaction" for child in children if child.waits) == 2:

@@ -116,7 +116,7 @@ async def _measure(path: str, count: int) -> int:
     async with ol.open(path, durability="relaxed") as engine:
         run = await engine.start(one_by_one, count)
         assert await run.result() == count * (count - 1)
-        assert len((await engine.list(RunFilter())).items) == 1
+        assert len((await engine.list_runs(RunFilter())).items) == 1
     return _peak()
 
 

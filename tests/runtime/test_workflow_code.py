@@ -843,7 +843,7 @@ async def test_a_child_run_is_a_run_of_its_own_with_a_parent(stage: Any) -> None
     engine = await stage.engine()
     handle = await engine.start(parent, 4)
     await soon(handle.result())
-    (listed,) = (await engine.list(ol.RunFilter(parent=handle.run))).items
+    (listed,) = (await engine.list_runs(ol.RunFilter(parent=handle.run))).items
     assert listed.summary.workflow == "child"
 
 
@@ -886,7 +886,7 @@ async def test_a_child_run_goes_on_after_a_crash_and_is_not_started_again(stage:
     gated.gate.set()
     engine = await stage.engine()
     assert await soon(engine.result(run)) == 1
-    assert len((await engine.list(ol.RunFilter(parent=run))).items) == 1
+    assert len((await engine.list_runs(ol.RunFilter(parent=run))).items) == 1
     assert await stage.is_sound(engine, run)
 
 
@@ -901,7 +901,7 @@ async def test_a_child_run_that_loses_a_race_is_cancelled(stage: Any) -> None:
     engine = await stage.engine()
     handle = await engine.start(flow)
     assert await soon(handle.result()) == 1
-    (listed,) = (await engine.list(ol.RunFilter(parent=handle.run))).items
+    (listed,) = (await engine.list_runs(ol.RunFilter(parent=handle.run))).items
     with pytest.raises(ol.RunCancelled):
         await soon(engine.result(listed.summary.run))
 
@@ -1138,7 +1138,7 @@ async def test_a_chain_of_five_runs_ends_with_the_result_of_the_last(stage: Any)
     engine = await stage.engine()
     handle = await engine.start(counting())
     assert await soon(handle.result()) == 4
-    assert len((await engine.list(ol.RunFilter(workflow="count"))).items) == 5
+    assert len((await engine.list_runs(ol.RunFilter(workflow="count"))).items) == 5
 
 
 async def test_a_chain_goes_on_after_a_crash_in_its_middle(stage: Any) -> None:
@@ -1215,7 +1215,7 @@ async def test_a_child_run_that_continues_all_the_time_is_cancelled_with_its_par
     parent, _ = chain(echo, length=1_000_000)
     engine = await stage.engine()
     handle = await engine.start(parent)
-    while len((await engine.list(ol.RunFilter(workflow="link"))).items) < 3:
+    while len((await engine.list_runs(ol.RunFilter(workflow="link"))).items) < 3:
         await asyncio.sleep(0.002)
     await handle.cancel()
     with pytest.raises(ol.RunCancelled):
@@ -1424,7 +1424,7 @@ async def test_progress_is_seen_in_the_list_while_the_run_goes_on(stage: Any) ->
     engine = await stage.engine()
     handle = await engine.start(flow)
     async with asyncio.timeout(SOON):
-        while not (scratch := (await engine.list(ol.RunFilter())).items[0].scratch):
+        while not (scratch := (await engine.list_runs(ol.RunFilter())).items[0].scratch):
             await asyncio.sleep(0.01)
     gate.set()
     await soon(handle.result())
@@ -1459,7 +1459,7 @@ async def test_progress_is_told_whatever_its_numbers_and_texts_are(
     engine = await stage.engine()
     handle = await engine.start(flow)
     async with asyncio.timeout(SOON):
-        while not (scratch := (await engine.list(ol.RunFilter())).items[0].scratch):
+        while not (scratch := (await engine.list_runs(ol.RunFilter())).items[0].scratch):
             await asyncio.sleep(0.01)
     gate.set()
     await soon(handle.result())
@@ -2249,7 +2249,7 @@ async def test_a_start_that_does_not_fit_the_workflow_is_refused(stage: Any) -> 
     engine = await stage.engine()
     with pytest.raises(ol.InvalidInput, match="number"):
         await engine.start(flow)  # type: ignore[call-arg]
-    assert not (await engine.list(ol.RunFilter())).items
+    assert not (await engine.list_runs(ol.RunFilter())).items
 
 
 async def test_a_call_that_is_awaited_twice_is_done_once(stage: Any) -> None:
@@ -2449,7 +2449,7 @@ async def test_a_start_under_an_id_or_a_key_is_one_run(stage: Any, name: str) ->
     assert await soon(second.result()) == 3
     third = await engine.start(add, 1, 2)
     assert await soon(third.result()) == 3
-    assert len((await engine.list(ol.RunFilter())).items) == 1
+    assert len((await engine.list_runs(ol.RunFilter())).items) == 1
 
 
 @pytest.mark.parametrize("name", ["id", "key"])
@@ -3026,7 +3026,7 @@ def test_the_blocking_desk_starts_answers_watches_and_reads(stage: Any) -> None:
         handle.answer("you")
         assert handle.result() == "you 2"
         assert engine.get(handle.run).status == ol.RunStatus.COMPLETED
-        assert [each.summary.run for each in engine.all()] == [handle.run]
+        assert [each.run for each in engine.iter_runs()] == [handle.run]
         assert not engine.verify(handle.run).violations
 
 
