@@ -53,7 +53,7 @@ faults: $(READY)  ## Run every fault crossing and the soaks, with counts and tim
 
 bench: $(READY)  ## Measure, and write docs/benchmarks.md
 	$(BIN)/python -m compileall -q src benchmarks
-	$(BIN)/python -m benchmarks
+	PYTHONPATH=tests $(BIN)/python -m benchmarks
 
 $(DOCS)/.ready: requirements/docs.txt
 	$(PYTHON) -m venv --clear $(DOCS)

@@ -15,7 +15,7 @@ from benchmarks.workload import BIRTH, ROW, boundary
 from outlast.history.ids import RunId
 from outlast.ledger import Ledger, Pen
 from outlast.stores.sqlite import SqliteStore
-from outlast.testing.disk import Disk
+from support.disk import Disk
 
 
 class Round(Struct):

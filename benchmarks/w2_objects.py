@@ -13,7 +13,7 @@ NODES = 5
 
 
 def measure(stage: Stage) -> Found:
-    from outlast.testing.servers import s3
+    from support.servers import s3
 
     (stage.place / "address").write_text(s3.shared("seaweed").address("w2"))
     found = stage.played("work", stage.place)

@@ -12,7 +12,7 @@ WORKERS = (1, 2, 4)
 
 
 def measure(stage: Stage) -> Found:
-    from outlast.testing.servers.postgres import postgres_server
+    from support.servers.postgres import postgres_server
 
     found: Found = {}
     with postgres_server() as server:

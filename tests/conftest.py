@@ -7,12 +7,16 @@ import signal
 import sys
 from copy import deepcopy
 
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.internal.conjecture import providers
 
-from outlast.testing.servers.fixtures import _any_postgres, postgres, postgres_url
+pytest.register_assert_rewrite("support")
 
-__all__ = ["_any_postgres", "postgres", "postgres_url"]
+from support.servers.fixtures import _any_postgres, postgres, postgres_url  # noqa: E402
+from support.stage import pytest_pyfunc_call, stage  # noqa: E402
+
+__all__ = ["_any_postgres", "postgres", "postgres_url", "pytest_pyfunc_call", "stage"]
 
 settings.register_profile(
     "outlast",
@@ -35,6 +39,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's backgro
 
 def pytest_sessionfinish() -> None:
     """Servers that tests of this process brought up end with it."""
-    servers = sys.modules.get("outlast.testing.servers.s3")
+    servers = sys.modules.get("support.servers.s3")
     if servers is not None:
         servers.stop_shared()

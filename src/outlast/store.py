@@ -17,6 +17,8 @@ S7  A list is never cut short in silence: it comes in pages, with a cursor to th
 S8  Every unfinished run is ready, claimed, or waiting for something the store can name.
 S9  Lines lie beside the log and are no facts: the last of them may be lost in a crash. Those that are kept are whole and
     in order, the newest of each attempt, and which were dropped can be told.
+S10 A document is written only over the version that the writer names, so of two writers of one version one wins. When the
+    write has answered, the document is durable and every later read at any connection finds it or a newer one.
 """
 
 from __future__ import annotations
@@ -402,7 +404,42 @@ class Lines(Protocol):
         ...
 
 
-class Store(Journal, Catalog, Claims, Wakeups, Lines, Protocol):
+# --- documents: small named values of services --------------------------------------------------------------------------
+
+
+class Document(Struct, frozen=True, gc=False):
+    """A small named value that belongs to no run: a token, a session, a setting of a server.
+
+    `name` has lower-case letters, digits and `._-`, in segments separated by slashes. `version` is chosen by the writer
+    and never used twice, so that a write that is sent again is recognised."""
+
+    name: str
+    version: str
+    body: bytes
+
+
+class Documents(Protocol):
+    """Small values by name, with compare-and-set (S10)."""
+
+    async def document(self, name: str) -> Document | None:
+        """The document of that name."""
+        ...
+
+    async def put_document(self, document: Document, *, replaces: str = "") -> bool:
+        """Write it over the version `replaces`, or, without, if there is none of that name. False if there is another
+        version now; true if this very version is there already."""
+        ...
+
+    async def remove_document(self, name: str, version: str) -> bool:
+        """Remove it if it is still that version; true also if there is none."""
+        ...
+
+    async def documents(self, prefix: str = "", *, after: str = "", limit: int = 1000) -> list[Document]:
+        """Those whose names begin with `prefix` and are greater than `after`, by name; fewer than `limit` means no more."""
+        ...
+
+
+class Store(Journal, Catalog, Claims, Wakeups, Lines, Documents, Protocol):
     """A cupboard. `skew` (microseconds) is added to its clock; only tests set it."""
 
     skew: int

@@ -1,11 +1,7 @@
-"""The stage of the runtime's tests, and what every test about branches looks at: who sees which events, and that nothing
-that was written has changed."""
+"""What every test about branches looks at: who sees which events, and that nothing that was written has changed."""
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,23 +9,6 @@ import pytest
 import outlast as ol
 from outlast.history import events as e
 from outlast.history.record import Entry
-
-HERE = Path(__file__).parent
-
-
-def _runtime() -> Any:
-    spec = importlib.util.spec_from_file_location("outlast_stage", HERE.parent / "runtime" / "conftest.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-_stage = _runtime()
-pytest_pyfunc_call = _stage.pytest_pyfunc_call
-stage = _stage.stage
 
 
 def naive(log: list[Entry], branch: int) -> list[int]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from labourers import toil
 
 import outlast as ol
 from outlast.errors import Fenced, NotAllowed, RunGone
@@ -120,12 +121,7 @@ async def test_a_run_of_a_worker_in_another_engine_goes_back(stage: Any, witness
     await witness(other, handle.run).look()
 
 
-async def test_nodes_in_processes_are_ended_and_get_their_feedback(
-    stage: Any, tmp_path: Path, witness: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.syspath_prepend(str(Path(__file__).parent))
-    from labourers import toil  # type: ignore[import-not-found]
-
+async def test_nodes_in_processes_are_ended_and_get_their_feedback(stage: Any, tmp_path: Path, witness: Any) -> None:
     @ol.workflow
     async def flow() -> list[str]:
         return [await work("a"), await toil(str(tmp_path), "t"), await toil(str(tmp_path), "u")]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import os
 import shutil
 import subprocess
@@ -12,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import apsw
@@ -21,20 +19,10 @@ from typer.testing import CliRunner, Result
 
 from outlast.cli.app import app
 from outlast.stores.sqlite import SqliteStore
+from support import commands, made_runs
 
 PATIENCE = 30
 """Seconds after which what is waited for will not come."""
-BESIDE = Path(__file__).parent.with_name("client") / "made_runs.py"
-
-
-def _made_runs() -> ModuleType:
-    """The same runs as the desk's tests: tests are no package."""
-    spec = importlib.util.spec_from_file_location("made_runs", BESIDE)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 class Shell:
@@ -58,7 +46,7 @@ class Shell:
 
 async def _fill(path: Path, make: Callable[[Any], Any], key: bytes = b"") -> dict[str, str]:
     store = SqliteStore(path)
-    maker = _made_runs().Maker(store, key=key)
+    maker = made_runs.Maker(store, key=key)
     await make(maker)
     await maker.finish()
     await store.close()
@@ -69,7 +57,7 @@ async def _fill(path: Path, make: Callable[[Any], Any], key: bytes = b"") -> dic
 def original(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
     """Written once, copied for every test."""
     path = tmp_path_factory.mktemp("original") / "runs.db"
-    return path, asyncio.run(_fill(path, _made_runs().make_all))
+    return path, asyncio.run(_fill(path, made_runs.make_all))
 
 
 @pytest.fixture
@@ -91,7 +79,7 @@ def fill() -> Callable[..., dict[str, str]]:
 
 @pytest.fixture
 def all_runs() -> Callable[[Any], Any]:
-    make: Callable[[Any], Any] = _made_runs().make_all
+    make: Callable[[Any], Any] = made_runs.make_all
     return make
 
 
@@ -110,7 +98,7 @@ class Project:
     def __call__(
         self, *arguments: str, stdin: str | None = None, folder: Path | None = None
     ) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
+        return commands.run(
             self.command(*arguments),
             cwd=folder or self.folder,
             env=self.environment,
@@ -127,7 +115,7 @@ class Project:
         streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **streams}
         command = self.command(*arguments)
         # Unbuffered: a line that is read here takes no others with it.
-        with subprocess.Popen(command, bufsize=0, cwd=self.folder, env=self.environment, **streams) as process:
+        with commands.Popen(command, bufsize=0, cwd=self.folder, env=self.environment, **streams) as process:
             try:
                 yield process
             finally:

@@ -16,6 +16,7 @@ import pytest
 
 from outlast.cli.questions import understood, wanted
 from outlast.errors import InvalidInput
+from support import commands
 
 
 @contextmanager
@@ -190,7 +191,7 @@ class Terminal:
         self._master, slave = pty.openpty()
         os.set_blocking(self._master, False)
         environment = {**project.environment, "COLUMNS": "100", "LINES": "30", "TERM": term}
-        self.process = subprocess.Popen(
+        self.process = commands.Popen(
             project.command(*arguments), cwd=project.folder, env=environment, stdin=slave, stdout=slave, stderr=slave
         )
         os.close(slave)

@@ -14,6 +14,7 @@ import apsw
 import pytest
 
 from outlast.stores.shared import VERSION
+from support import commands
 
 
 def test_info_tells_how_the_store_stands(shell: Any) -> None:
@@ -126,7 +127,7 @@ def test_places_where_there_can_be_no_copy(target: str, shell: Any) -> None:
 def test_a_person_at_a_terminal_sees_how_far_it_is(shell: Any) -> None:
     primary, secondary = pty.openpty()
     command = [sys.executable, "-m", "outlast", "db", "backup", "copy.db"]
-    ran = subprocess.run(command, cwd=shell.folder, stdout=subprocess.PIPE, stderr=secondary, timeout=30)
+    ran = commands.run(command, cwd=shell.folder, stdout=subprocess.PIPE, stderr=secondary, timeout=30)
     os.close(secondary)
     shown = os.read(primary, 10_000).decode()
     os.close(primary)

@@ -14,6 +14,7 @@ import pytest
 
 from outlast.cli.project_template import FILES, README
 from outlast.settings import read_settings
+from support import commands
 
 PATIENCE = 60
 
@@ -29,7 +30,7 @@ def project(shell: Any) -> Path:
 
 def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("OUTLAST_", "PYTEST_"))}
-    return subprocess.run(command, cwd=folder, env=kept, capture_output=True, text=True, timeout=PATIENCE)
+    return commands.run(command, cwd=folder, env=kept, capture_output=True, text=True, timeout=PATIENCE)
 
 
 def test_it_makes_the_files_and_says_which(shell: Any, project: Path) -> None:

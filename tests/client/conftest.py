@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -15,23 +13,14 @@ from outlast.client import Reader
 from outlast.history.ids import RunId
 from outlast.stores.memory import MemoryStore
 from outlast.stores.sqlite import SqliteStore
-
-
-def _load(name: str) -> ModuleType:
-    """A module beside this file: tests are no package."""
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+from support import made_runs
 
 
 class House:
     """A store with runs in it, and the desk over it."""
 
     def __init__(self, store: Any) -> None:
-        self.made = _load("made_runs")
+        self.made = made_runs
         self.store = store
         self.desk = Reader(store)
         self.maker = self.made.Maker(store)

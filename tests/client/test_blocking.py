@@ -22,6 +22,7 @@ from outlast.client import BlockingEngine, BlockingRunHandle, Engine
 from outlast.client.loop_thread import LoopThread
 from outlast.errors import NotAllowed, NotDurable, StoreError
 from outlast.history.ids import RunId
+from support import commands
 
 T = TypeVar("T")
 PATIENCE = 30
@@ -325,7 +326,7 @@ PROGRAM = """
 def _program(folder: Path, lines: str) -> subprocess.CompletedProcess[str]:
     (folder / "flows.py").write_text(textwrap.dedent(FLOWS))
     (folder / "program.py").write_text(textwrap.dedent(PROGRAM) + lines + "\n")
-    return subprocess.run(
+    return commands.run(
         [sys.executable, "program.py"], cwd=folder, capture_output=True, text=True, timeout=PATIENCE, check=False
     )
 

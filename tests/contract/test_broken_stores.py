@@ -23,6 +23,7 @@ from outlast.store import (
     LINES_PER_ATTEMPT,
     Append,
     Claim,
+    Document,
     Due,
     Head,
     Line,
@@ -454,6 +455,34 @@ class MixesUpAttempts:
         return await super().lines(run, **asked)
 
 
+class OverwritesDocuments:
+    """The last writer wins."""
+
+    async def put_document(self, document: Document, *, replaces: str = "") -> bool:
+        there = await self.document(document.name)
+        return await super().put_document(document, replaces=there.version if there else "")
+
+
+class ComparesThenWrites:
+    """The version is compared before the write, in a step of its own."""
+
+    async def put_document(self, document: Document, *, replaces: str = "") -> bool:
+        there = await self.document(document.name)
+        if (there.version if there else "") != replaces:
+            return there.version == document.version if there else False
+        await asyncio.sleep(0.01)
+        now = await self.document(document.name)
+        return await super().put_document(document, replaces=now.version if now else "")
+
+
+class ForgetsItsOwnWrite:
+    """A write that is sent again loses against itself."""
+
+    async def put_document(self, document: Document, *, replaces: str = "") -> bool:
+        there = await self.document(document.name)
+        return (there.version if there else "") == replaces and await super().put_document(document, replaces=replaces)
+
+
 class KeepsLinesToItself:
     """Lines are in the memory of one process."""
 
@@ -511,6 +540,9 @@ LIES: Mapping[type, str] = {
     HidesTheGap: "test_the_newest_lines_of_an_attempt_are_kept_and_the_gap_shows",
     CutsLinesShort: "test_pages_hold_every_line_once",
     MixesUpAttempts: "test_lines_are_found_by_node_and_attempt",
+    OverwritesDocuments: "test_a_document_is_replaced_only_over_the_version_that_the_writer_names",
+    ComparesThenWrites: "test_of_several_writers_of_one_version_one_wins",
+    ForgetsItsOwnWrite: "test_a_write_that_is_sent_again_is_recognised",
     KeepsLinesToItself: "test_lines_are_there_for_other_doors_and_after_reopening",
 }
 CONTRACT = sorted(name for name in dir(StoreContract) if name.startswith("test_"))

@@ -10,7 +10,7 @@ from outlast.store import Store
 from outlast.stores.objects import ObjectStore
 from outlast.stores.objects.opening import bucket_over
 from outlast.testing.contract import StoreContract
-from outlast.testing.servers import s3
+from support.servers import s3
 
 
 class TestInMemory(StoreContract):

@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 import pytest
 
-from outlast.testing.servers import s3
+from support.servers import s3
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

@@ -32,7 +32,7 @@ from outlast.stores.sqlite import SqliteStore
 from outlast.testing.doors import LateArrivals
 from outlast.testing.faults import WAYS, Died, Fault, faulty, hide_locks
 from outlast.testing.plugin import SURVIVED
-from outlast.testing.scripted import (
+from support.scripted import (
     Ask,
     Await,
     Call,
@@ -47,8 +47,8 @@ from outlast.testing.scripted import (
     live,
     state_now,
 )
-from outlast.testing.servers import s3
-from outlast.testing.servers.postgres_admin import empty_store
+from support.servers import s3
+from support.servers.postgres_admin import empty_store
 
 SCRIPTS: dict[str, Script] = {
     "three nodes": [Do("a"), Do("b"), Do("c")],

@@ -29,10 +29,11 @@ from outlast.history import events as e
 from outlast.store import Append, Outcome, Store
 from outlast.stores.memory import MemoryStore
 from outlast.testing.crashes import RUN, Round, Story, crash_loop
-from outlast.testing.doors import Door, MemoryDoor, ObjectsDoor, PostgresDoor, S3Door, SqliteDoor
+from outlast.testing.doors import Door, MemoryDoor
 from outlast.testing.faults import WAYS, Fault, Way
 from outlast.testing.plugin import SURVIVED
 from outlast.testing.world import Attempted, compare
+from support.doors import ObjectsDoor, PostgresDoor, S3Door, SqliteDoor
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = {"memory": 40, "sqlite": 12, "postgres": 2, "objects": 2, "s3": 1}

@@ -26,7 +26,7 @@ from outlast.lifecycle.invariants import violations
 from outlast.store import RunFilter
 from outlast.stores.blob_folder import FolderBlobs
 from outlast.stores.sqlite import SqliteStore, database
-from outlast.testing.disk import Disk
+from support.disk import Disk
 
 Result = TypeVar("Result")
 

@@ -28,10 +28,11 @@ from outlast.ledger.reading import told
 from outlast.lifecycle.requests import OpenRequest, left_open
 from outlast.store import Store
 from outlast.testing.answering import LOOK, OVER, Patience
-from outlast.testing.doors import Door, MemoryDoor, SqliteDoor
+from outlast.testing.doors import Door, MemoryDoor
 from outlast.testing.engine import Processes
 from outlast.testing.faults import Died, Fault, Way, faulty
 from outlast.testing.world import World, compare, read_all
+from support.doors import SqliteDoor
 
 RUN = RunId("run-1")
 PROCESSES = 5

@@ -29,8 +29,8 @@ from outlast.store import LANDED, Lost, Store
 from outlast.testing.contract.fencing import must_be_gapless
 from outlast.testing.contract.samples import ANN, BEN, A, begin, follow, land, summary
 from outlast.testing.engine import engine_over
-from outlast.testing.servers import s3
-from outlast.testing.servers.proxy import DEEDS, Deed, FaultProxy, Request
+from support.servers import s3
+from support.servers.proxy import DEEDS, Deed, FaultProxy, Request
 
 RUNS, NODES = 5, 12
 SHARE = 0.15

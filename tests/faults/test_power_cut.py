@@ -25,7 +25,7 @@ from outlast.history.record import Kind, Record
 from outlast.ledger import Ledger, Pen
 from outlast.lifecycle.invariants import violations
 from outlast.stores.sqlite import SqliteStore, database
-from outlast.testing.disk import Disk
+from support.disk import Disk
 
 ROUNDS = 70
 CONTROL_ROUNDS = 30

@@ -1,4 +1,4 @@
-"""Writes the golden logs: `python tests/histories/make.py`.
+"""Writes the golden logs: `PYTHONPATH=tests python tests/histories/make.py`.
 
 Each story becomes `<name>.jsonl`, one append record per line with its body as text and its digest in hex, and
 `<name>.expected.json`, what it amounts to. Golden logs are only ever added: a file that is there is never written again,
@@ -21,7 +21,7 @@ from outlast.history.lineage import lineage
 from outlast.history.record import Kind, Record
 from outlast.lifecycle import branch_plan, decide
 from outlast.lifecycle.summary import summarise
-from outlast.testing.histories import History
+from support.histories import History
 
 HERE = Path(__file__).parent
 SECOND = 1_000_000

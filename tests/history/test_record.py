@@ -12,7 +12,7 @@ from outlast.history.codec import encode
 from outlast.history.ids import AppendId, RunId
 from outlast.history.record import DIGEST_SIZE, Kind, Record, entries, follows, genesis
 from outlast.lifecycle.invariants import violations
-from outlast.testing.histories import History, rechained
+from support.histories import History, rechained
 
 KEY = b"only the operator knows"
 

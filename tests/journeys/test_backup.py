@@ -20,6 +20,7 @@ from outlast.history.ids import RunId
 from outlast.ledger import Ledger
 from outlast.stores.sqlite import SqliteStore
 from outlast.values.codec import INLINE_LIMIT, fetched, stored
+from support import commands
 
 OUTLAST = [sys.executable, "-m", "outlast"]
 PATIENCE = 60
@@ -30,7 +31,7 @@ BEFORE = 5
 def test_a_copy_made_while_others_write_is_whole(tmp_path: Path) -> None:
     store, copy = tmp_path / "runs.db", tmp_path / "copies" / "copy.db"
     writers = [
-        subprocess.Popen(
+        commands.Popen(
             [sys.executable, __file__, str(store), str(number)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
         for number in range(2)
@@ -41,14 +42,14 @@ def test_a_copy_made_while_others_write_is_whole(tmp_path: Path) -> None:
             for _ in range(BEFORE):
                 assert writer.stdout.readline()
         command = [*OUTLAST, "db", "backup", str(copy), "--store", str(store), "-o", "json"]
-        made = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+        made = commands.run(command, capture_output=True, text=True, timeout=PATIENCE)
     finally:
         for writer in writers:
             writer.communicate(timeout=PATIENCE)  # its input ends
     assert made.returncode == 0, made.stderr
     assert [writer.returncode for writer in writers] == [0, 0]
     copied = json.loads(made.stdout)
-    proved = subprocess.run([*OUTLAST, "verify", "--all", "--store", str(copy)], capture_output=True, timeout=PATIENCE)
+    proved = commands.run([*OUTLAST, "verify", "--all", "--store", str(copy)], capture_output=True, timeout=PATIENCE)
     assert proved.returncode == 0, proved.stdout
     named = asyncio.run(_values(copy))
     assert 2 * BEFORE <= named == copied["runs"] <= copied["blobs"]["count"]

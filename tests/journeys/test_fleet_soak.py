@@ -24,6 +24,7 @@ from outlast.ledger import Ledger
 from outlast.ledger.verification import verify
 from outlast.lifecycle.status import RunStatus
 from outlast.store import RunFilter, Store
+from support import commands
 
 WORKERS, NODES = 4, 4
 SECONDS = 60
@@ -63,7 +64,7 @@ class Fleet:
         command = [sys.executable, "-m", "outlast", "worker", "--app", "fleet_flows", "--concurrency", "25"]
         with (self.folder / "said").open("ab") as said:
             self.workers.append(
-                subprocess.Popen(
+                commands.Popen(
                     [*command, "--store", self.store, "--grace", "1"],
                     cwd=self.folder,
                     env=os.environ | {"OUTLAST_CLAIM": str(self.claim)},
@@ -207,7 +208,7 @@ def test_a_fleet_on_a_server_completes_all_though_one_is_lost_every_second(postg
 @pytest.mark.soak
 def test_a_fleet_on_a_bucket_completes_all_though_one_is_lost_every_second(tmp_path: Path) -> None:
     """Claims in a bucket last ten seconds at least."""
-    from outlast.testing.servers import s3
+    from support.servers import s3
 
     address = s3.shared().address(f"fleet/{os.urandom(6).hex()}")
     asyncio.run(soak(tmp_path, address, int(os.environ.get("FLEET_RUNS", "2000")), claim=10))

@@ -18,7 +18,8 @@ from outlast.compose import open_store
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger import Ledger
-from outlast.testing.servers.postgres import PostgresServer, postgres_server
+from support import commands
+from support.servers.postgres import PostgresServer, postgres_server
 
 PATIENCE = 600
 FLOWS = """
@@ -71,7 +72,7 @@ class Program:
 @contextmanager
 def program(folder: Path, *arguments: str, **variables: str) -> Iterator[Program]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("OUTLAST_")}
-    with subprocess.Popen(
+    with commands.Popen(
         [sys.executable, "-m", "outlast", *arguments],
         cwd=folder,
         env=kept | {"COLUMNS": "400"} | variables,

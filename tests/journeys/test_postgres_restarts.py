@@ -19,8 +19,8 @@ from outlast.history.ids import RunId
 from outlast.ledger.verification import verify
 from outlast.stores.postgres import PostgresStore
 from outlast.testing.engine import engine_over
-from outlast.testing.servers.postgres import PostgresServer
-from outlast.testing.servers.postgres_admin import cut_lines
+from support.servers.postgres import PostgresServer
+from support.servers.postgres_admin import cut_lines
 
 NODES = 4
 SECONDS = 180

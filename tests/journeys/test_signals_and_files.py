@@ -23,6 +23,7 @@ from pathlib import Path
 import pytest
 
 import outlast as ol
+from support import commands
 
 PATIENCE = 60
 ROUNDS = 5
@@ -135,7 +136,7 @@ class Journey:
 
     def begun(self) -> subprocess.Popen[str]:
         words = ("resume", "r") if self.has_begun() else ("run", "files:writing", f"rounds={self.rounds}", "--id", "r")
-        return subprocess.Popen(
+        return commands.Popen(
             self.command(*words),
             cwd=self.folder,
             env=self.environment,
@@ -183,7 +184,7 @@ class Journey:
         return out
 
     def outlast(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
+        return commands.run(
             self.command(*arguments), cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False
         )
 

@@ -25,6 +25,7 @@ from outlast.ledger import Ledger
 from outlast.ledger.verification import verify
 from outlast.lifecycle.status import RunStatus
 from outlast.store import RunFilter
+from support import commands
 
 PATIENCE = 60
 FLOWS = """
@@ -104,7 +105,7 @@ class Fleet:
         self.environment = kept | {"COLUMNS": "200"}
 
     def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
+        return commands.run(
             [sys.executable, "-m", "outlast", *arguments],
             cwd=self.folder,
             env=self.environment,
@@ -116,7 +117,7 @@ class Fleet:
     @contextmanager
     def worker(self, *arguments: str, claim: float = 30, app: str = "flows") -> Iterator[subprocess.Popen[str]]:
         """A worker at work; it does not outlive the test."""
-        with subprocess.Popen(
+        with commands.Popen(
             [sys.executable, "-m", "outlast", "worker", "--app", app, "--store", self.store, *arguments],
             cwd=self.folder,
             env=self.environment | {"OUTLAST_CLAIM": str(claim)},
@@ -209,7 +210,7 @@ def fleet(request: pytest.FixtureRequest, tmp_path: Path) -> Fleet:
     if request.param == "postgres":
         return Fleet(tmp_path, request.getfixturevalue("postgres_url"))
     if request.param == "s3":
-        from outlast.testing.servers import s3
+        from support.servers import s3
 
         return Fleet(tmp_path, s3.shared().address(f"workers/{tmp_path.name}"))
     return Fleet(tmp_path, str(tmp_path / "runs.db"))
@@ -252,7 +253,7 @@ def test_a_draining_worker_lets_nodes_end_and_begins_no_others(local: Fleet) -> 
         local.until(lambda: "at one" in local.notes())
         worker.send_signal(signal.SIGTERM)
         assert worker.stderr is not None
-        assert "leaving" in worker.stderr.readline()
+        assert any("leaving" in line for line in worker.stderr), "it says that it leaves"
         local.start("errand", "new", params='{"count": 1}')
         (local.folder / "open").touch()
         assert worker.wait(PATIENCE) == 0
@@ -298,7 +299,7 @@ def test_a_second_signal_leaves_at_once(number: signal.Signals, local: Fleet) ->
         local.until(lambda: "at one" in local.notes())
         worker.send_signal(number)
         assert worker.stderr is not None
-        assert "leaving" in worker.stderr.readline()
+        assert any("leaving" in line for line in worker.stderr), "it says that it leaves"
         began = time.monotonic()
         worker.send_signal(number)
         assert worker.wait(PATIENCE) == 128 + number

@@ -6,7 +6,7 @@ from outlast.history import events as e
 from outlast.history.record import entries
 from outlast.lifecycle.branching import BranchSummary, branches_in
 from outlast.lifecycle.status import RunStatus
-from outlast.testing.histories import History
+from support.histories import History
 
 WORK: list[e.AnyEvent] = [e.NodeScheduled(node="a"), e.NodeStarted(node="a"), e.NodeCompleted(node="a")]
 

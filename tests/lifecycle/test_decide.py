@@ -14,7 +14,7 @@ from outlast.lifecycle import branch_plan, decide
 from outlast.lifecycle.branch_plan import Turn
 from outlast.lifecycle.state import NodeStatus, State
 from outlast.lifecycle.status import RunStatus
-from outlast.testing.histories import History
+from support.histories import History
 
 SOON = e.Failure("Timeout", "too slow", category="timeout")
 NO = e.Failure("Error", "no")

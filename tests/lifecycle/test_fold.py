@@ -17,7 +17,7 @@ from outlast.lifecycle.invariants import violations
 from outlast.lifecycle.state import NodeStatus, State
 from outlast.lifecycle.status import RunStatus
 from outlast.lifecycle.summary import is_changed, summarise
-from outlast.testing.histories import History
+from support.histories import History
 
 NO = e.Failure("Error", "no")
 

@@ -12,7 +12,7 @@ from outlast.history.record import Entry, entries
 from outlast.lifecycle import decide
 from outlast.lifecycle.narrative import LINES, TREATMENTS, Story, Tone, narrate
 from outlast.lifecycle.narrative.phrases import base, duration, label, listed, moment, ordinal
-from outlast.testing.histories import History
+from support.histories import History
 
 SECOND = 1_000_000
 ERROR = e.Failure("builtins:ConnectionError", "no route", category="transient")

@@ -14,7 +14,7 @@ from outlast.lifecycle import decide
 from outlast.lifecycle.state import NodeStatus
 from outlast.lifecycle.status import RunStatus
 from outlast.stores.memory import MemoryStore
-from outlast.testing.histories import History
+from support.histories import History
 
 ERROR = e.Failure("Error", "no luck", category="transient")
 FAILED = e.RunFailed(error=ERROR, recoverable=True)

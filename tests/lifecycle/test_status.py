@@ -8,7 +8,7 @@ from outlast.errors import InvalidInput
 from outlast.history import events as e
 from outlast.lifecycle.status import ALIASES, TERMINAL, UNFINISHED, RunStatus, parse_status
 from outlast.lifecycle.summary import SHOWN_WAITS, summarise
-from outlast.testing.histories import History
+from support.histories import History
 
 NO = e.Failure("Error", "no")
 

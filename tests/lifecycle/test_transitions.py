@@ -12,7 +12,7 @@ from outlast.lifecycle.fold import apply
 from outlast.lifecycle.state import State
 from outlast.lifecycle.status import RunStatus
 from outlast.lifecycle.transitions import CONTROL, GUEST_DATA, RECEIPTS, TABLE, may_follow
-from outlast.testing.histories import History
+from support.histories import History
 
 NO = e.Failure("Error", "no")
 BUSY: list[e.AnyEvent] = [

@@ -14,7 +14,7 @@ from msgspec import Raw
 from outlast.errors import Damaged, InvalidInput, UnknownEvent
 from outlast.history import events as e
 from outlast.history.codec import decode, encode
-from outlast.testing.histories import LETTERS, events, values
+from support.histories import LETTERS, events, values
 
 DRAWN = (Phase.explicit, Phase.generate)
 """Noise is not easier to read when it is small."""

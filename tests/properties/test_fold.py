@@ -16,7 +16,7 @@ from outlast.lifecycle.draft import Draft
 from outlast.lifecycle.fold import apply, fold, fold_records
 from outlast.lifecycle.state import TABLES, State
 from outlast.lifecycle.summary import is_changed, summarise
-from outlast.testing.histories import History, events, histories
+from support.histories import History, events, histories
 
 NAMES = st.sampled_from(["n0", "n1", "q0", "g0", "a0", "t0", "retry:n0", "d0", "x0", "m0", "c0", "s0", ""])
 NEARBY = events(text=NAMES, numbers=st.integers(-1, 4), newer=False)

@@ -10,7 +10,7 @@ from outlast.history import events as e
 from outlast.history.record import Kind, entries
 from outlast.lifecycle.invariants import violations
 from outlast.lifecycle.status import RunStatus
-from outlast.testing.histories import History, histories, written
+from support.histories import History, histories, written
 
 MANY = 300
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from outlast.errors import Illegal, NotFound
 from outlast.history.lineage import BEFORE_FIRST, ROOT, Branch, Interval, holder, lineage
-from outlast.testing.histories import History, histories
+from support.histories import History, histories
 
 
 class Tree:

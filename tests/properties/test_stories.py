@@ -15,7 +15,7 @@ from outlast.lifecycle.matching import is_unremarkable
 from outlast.lifecycle.narrative import LINES, narrate
 from outlast.lifecycle.state import State
 from outlast.lifecycle.status import RunStatus
-from outlast.testing.histories import History, histories, values
+from support.histories import History, histories, values
 
 
 def log(history: History) -> list[Entry]:

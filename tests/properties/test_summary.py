@@ -36,7 +36,7 @@ from outlast.store import Claim, Head
 from outlast.stores.memory import MemoryStore
 from outlast.stores.sqlite import SqliteStore
 from outlast.testing.faults import hide_locks
-from outlast.testing.histories import Muse
+from support.histories import Muse
 
 RUN = RunId("run")
 TTL = 30.0

@@ -31,6 +31,7 @@ from outlast.store import Append, Head, RunFilter, Store
 from outlast.stores.memory import Memory, MemoryStore
 from outlast.stores.objects import ObjectStore
 from outlast.stores.objects.opening import bucket_over
+from support import commands
 
 LIVE, LOST = WorkerId("worker-that-lives"), WorkerId("worker-that-is-lost")
 LATER = 1000_000_000
@@ -385,7 +386,7 @@ def test_a_run_whose_worker_is_alive_and_does_not_renew_is_reported_and_left(tmp
 
 def swept(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "outlast", "sweeper", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return commands.run(command, capture_output=True, text=True, timeout=60)
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
@@ -403,7 +404,7 @@ def test_many_processes_that_sweep_at_once_hand_each_run_over_once(
     play(where, scene)
     command = [sys.executable, "-m", "outlast", "sweeper", "--once", "--stale-after", "0", "-o", "json"]
     sweepers = [
-        subprocess.Popen([*command, "--store", where], stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(4)
+        commands.Popen([*command, "--store", where], stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(4)
     ]
     reports = [json.loads(each.communicate(timeout=60)[0]) for each in sweepers]
     assert [each.returncode for each in sweepers] == [0] * 4
@@ -443,7 +444,7 @@ def test_the_command_sweeps_again_and_again_until_it_is_told_to_leave(tmp_path: 
     where = str(tmp_path / "runs.db")
     play(where, lambda made: made.ready())
     command = [sys.executable, "-m", "outlast", "sweeper", "--store", where, "--interval", "0.1"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+    with commands.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         for _ in range(3):
             assert "1 unfinished run: 1 healthy" in process.stderr.readline()

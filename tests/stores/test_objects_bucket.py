@@ -18,7 +18,7 @@ from outlast.stores.objects.clock import Clock, nearest
 from outlast.stores.objects.keys import Mark, due_at, due_of, mark, number, on_shelf, plain
 from outlast.stores.objects.opening import bucket_over, open_bucket
 from outlast.stores.objects.remote import RemoteBucket
-from outlast.testing.servers import s3
+from support.servers import s3
 
 
 @pytest.fixture(params=["memory", "seaweed", "ministack"])

@@ -23,7 +23,7 @@ from outlast.settings import read_settings
 from outlast.stores.objects import ObjectStore
 from outlast.stores.objects.opening import bucket_over
 from outlast.testing.contract.samples import ANN, A, begin, land, summary
-from outlast.testing.servers import s3
+from support.servers import s3
 
 HUSH = "wJalrXUtnFEMI-hush"
 

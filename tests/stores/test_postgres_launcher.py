@@ -9,11 +9,12 @@ import sys
 import time
 from pathlib import Path
 
-from outlast.testing.servers.postgres import postgres_server
+from support.servers.postgres import postgres_server
 
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
 STARTED = """
 import time
-from outlast.testing.servers.postgres import postgres_server
+from support.servers.postgres import postgres_server
 with postgres_server() as server:
     print(server._pid(), server._folder, flush=True)
     time.sleep(600)
@@ -44,7 +45,7 @@ def test_a_server_goes_when_its_tests_are_over() -> None:
 
 
 def test_a_server_goes_when_its_tests_are_killed() -> None:
-    tests = subprocess.Popen([sys.executable, "-c", STARTED], stdout=subprocess.PIPE, text=True)
+    tests = subprocess.Popen([sys.executable, "-c", STARTED], stdout=subprocess.PIPE, text=True, env=ENVIRONMENT)
     assert tests.stdout is not None
     pid, _, folder = tests.stdout.readline().strip().partition(" ")
     tests.send_signal(signal.SIGKILL)

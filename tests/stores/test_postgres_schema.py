@@ -12,7 +12,7 @@ from outlast.store import RunFilter
 from outlast.stores.postgres import PostgresStore
 from outlast.stores.shared import VERSION
 from outlast.testing.contract.samples import A, begin, land
-from outlast.testing.servers.postgres_admin import carry_out
+from support.servers.postgres_admin import carry_out
 
 
 async def opened(url: str) -> None:

@@ -18,7 +18,7 @@ from outlast.stores.postgres.rows import kept, told
 from outlast.testing.contract.blobs import chunked, content
 from outlast.testing.contract.samples import ANN, BEN, A, B, C, begin, follow, land, summary
 from outlast.testing.contract.wakeups import News
-from outlast.testing.servers.postgres_admin import carry_out, cut_lines
+from support.servers.postgres_admin import carry_out, cut_lines
 
 Scene = Callable[[PostgresStore], Awaitable[None]]
 

@@ -17,7 +17,7 @@ from outlast.history.record import Record
 from outlast.store import Line
 from outlast.stores.sqlite import SqliteStore
 from outlast.testing.contract.samples import A, begin, follow, land
-from outlast.testing.disk import Disk
+from support.disk import Disk
 
 # the checkpointer of a machine without power may end as it likes
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")

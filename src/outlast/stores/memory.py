@@ -25,6 +25,7 @@ from outlast.store import (
     BlobRef,
     Claim,
     Derived,
+    Document,
     Due,
     Head,
     Holding,
@@ -36,7 +37,7 @@ from outlast.store import (
     Page,
     RunFilter,
 )
-from outlast.stores.shared import cursor, matches, must_hold_some, page_of, refusal
+from outlast.stores.shared import checked_document, cursor, matches, must_hold_some, page_of, refusal
 
 TAIL = 256
 """How many records a `Lost` brings along at most."""
@@ -58,6 +59,7 @@ class Memory:
         self.blobs: dict[str, bytes] = {}
         self.lines: dict[RunId, dict[tuple[str, int], deque[Line]]] = {}
         self.numbers: dict[RunId, int] = {}
+        self.documents: dict[str, Document] = {}
         self.listeners: list[tuple[MemoryStore, Notify]] = []
 
 
@@ -337,6 +339,29 @@ class MemoryStore:
             if line.number > after
         ]
         return sorted(found, key=lambda line: line.number)[:limit]
+
+    # --- documents
+
+    async def document(self, name: str) -> Document | None:
+        return self.memory.documents.get(name)
+
+    async def put_document(self, document: Document, *, replaces: str = "") -> bool:
+        there = self.memory.documents.get(checked_document(document.name))
+        if (there.version if there else "") == replaces:
+            self.memory.documents[document.name] = document
+            return True
+        return there is not None and there.version == document.version
+
+    async def remove_document(self, name: str, version: str) -> bool:
+        there = self.memory.documents.get(name)
+        if there is not None and there.version == version:
+            del self.memory.documents[name]
+        return there is None or there.version == version
+
+    async def documents(self, prefix: str = "", *, after: str = "", limit: int = 1000) -> list[Document]:
+        must_hold_some(limit)
+        found = self.memory.documents.items()
+        return [each for name, each in sorted(found) if name.startswith(prefix) and name > after][:limit]
 
 
 class MemoryBlobs:

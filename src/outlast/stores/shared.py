@@ -15,7 +15,7 @@ from outlast.store import Append, Head, Listed, Page, RunFilter, search_text
 
 Refusal: TypeAlias = Literal["version", "epoch", "wait"]
 
-VERSION = 3
+VERSION = 4
 """The version of what every store holds."""
 
 encode_summary = msgspec.json.Encoder().encode
@@ -69,6 +69,19 @@ def matches(summary: RunSummary, query: RunFilter) -> bool:
         and (query.created_until is None or summary.created < query.created_until)
         and query.text.casefold() in search_text(summary)
     )
+
+
+def checked_document(name: str) -> str:
+    """The name, if a document can have it."""
+    if (
+        len(name) > 200
+        or not re.fullmatch(r"[a-z0-9._-]+(/[a-z0-9._-]+)*", name)
+        or re.search(r"(^|/)\.{1,2}(/|$)", name)
+    ):
+        raise InvalidInput(
+            f"{name[:80]!r} is not a name of a document: use segments of a-z, 0-9 and ._- separated by slashes"
+        )
+    return name
 
 
 def must_hold_some(limit: int) -> None:

@@ -1,16 +1,15 @@
-"""THE WORKSHOP: what we test Outlast with, and what users test their own stores and workflows with.
+"""What users test their own workflows and stores with.
 
 For workflows: `survives_crashes` kills one at every store call and demands the same result, `replay_check` replays recorded
 runs with the code of today, `open` is an engine whose sleeps take no time. `plugin` has them as fixtures for pytest.
 
 For stores: `contract` is the suite every store passes. `faults` wraps a store so that it dies, loses answers, delivers twice
-or late. `disk` is a file system for SQLite that loses what was not flushed when its power is cut, fills up, or turns
-read-only.
+or late.
 
-What these stand on: `engine` is an engine over any store, and processes that die; `leaping` a loop whose time leaps when it
-is idle, `doors` a store that one process after another opens, `world` what was really done, `people` who answers, `crashes`
-the loop that kills a workflow at every store call, `recorded` runs read back from an export. `scripted` is a small owner
-that drives runs from a script, `histories` makes random legal histories. Nothing in the product imports from here.
+What these stand on: `engine` is an engine over any store, and processes that die; `time_skipping` a loop whose time leaps
+when it is idle, `doors` a store that one process after another opens, `world` what was really done, `answering` who answers,
+`crashes` the loop that kills a workflow at every store call, `recorded_runs` runs read back from an export. What only our
+own tests need is in `tests/support`. Nothing in the product imports from here.
 """
 
 from importlib import import_module
@@ -20,17 +19,17 @@ if TYPE_CHECKING:
     from outlast.testing.answering import UNANSWERED, Question
     from outlast.testing.crash_test import DidNotSurvive, Survival, survives_crashes
     from outlast.testing.instant_engine import open
-    from outlast.testing.replay_check import DoesNotReplay, replay_check
+    from outlast.testing.replay_test import DoesNotReplay, replay_check
 
-_ROOMS = {
-    "UNANSWERED": "people",
-    "DidNotSurvive": "surviving",
-    "DoesNotReplay": "replaying",
-    "Question": "people",
-    "Survival": "surviving",
-    "open": "opening",
-    "replay_check": "replaying",
-    "survives_crashes": "surviving",
+_MODULES = {
+    "UNANSWERED": "answering",
+    "DidNotSurvive": "crash_test",
+    "DoesNotReplay": "replay_test",
+    "Question": "answering",
+    "Survival": "crash_test",
+    "open": "instant_engine",
+    "replay_check": "replay_test",
+    "survives_crashes": "crash_test",
 }
 
 __all__ = [
@@ -46,8 +45,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    room = _ROOMS.get(name)
-    if room is None:
+    module = _MODULES.get(name)
+    if module is None:
         raise AttributeError(f"module 'outlast.testing' has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(f"outlast.testing.{room}"), name)
+    found = globals()[name] = getattr(import_module(f"outlast.testing.{module}"), name)
     return found

@@ -36,6 +36,7 @@ from outlast.stores.objects.blobs import ObjectBlobs
 from outlast.stores.objects.bucket import Bucket, Requests
 from outlast.stores.objects.change_feed import NewsObjects
 from outlast.stores.objects.claims import ClaimObjects
+from outlast.stores.objects.documents import DocumentObjects
 from outlast.stores.objects.journal import JournalObjects
 from outlast.stores.objects.lines import LineObjects
 from outlast.stores.objects.wakeups import WakeupObjects
@@ -46,7 +47,7 @@ PATIENCE = 10.0
 """Seconds that closing waits for what follows from appends that have landed."""
 
 
-class ObjectStore(JournalObjects, NewsObjects, ClaimObjects, WakeupObjects, LineObjects):
+class ObjectStore(JournalObjects, NewsObjects, ClaimObjects, WakeupObjects, LineObjects, DocumentObjects):
     """A store in a bucket that keeps conditions (`opening.open_bucket`), with its blobs in it unless they have a folder."""
 
     blobs: Blobs

@@ -12,6 +12,7 @@
     catalog/{shelf}/{age},{run},{nonce}  a mark: the run is in lists, the newest first
     workers/{worker}                  until when a worker lives
     scratch/{run}  lines/{run}/{first}  blobs/{two digits}/{hash}  news/{door}
+    documents/{name}                  a small value of a service; an empty one was removed
 
 Numbers are padded, so that names sort as numbers do. A comma is in no run id, a slash in no name of a worker that is kept
 as it is.

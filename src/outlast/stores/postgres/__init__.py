@@ -38,6 +38,7 @@ from outlast.stores.postgres.blobs import DatabaseBlobs
 from outlast.stores.postgres.catalog import CatalogRows
 from outlast.stores.postgres.claims import ClaimRows
 from outlast.stores.postgres.database import Database
+from outlast.stores.postgres.documents import DocumentRows
 from outlast.stores.postgres.journal import JournalRows
 from outlast.stores.postgres.lines import LineRows
 from outlast.stores.postgres.maintenance import UpkeepRows
@@ -46,7 +47,7 @@ from outlast.stores.postgres.wakeups import WakeupRows
 __all__ = ["PostgresStore"]
 
 
-class PostgresStore(JournalRows, CatalogRows, ClaimRows, LineRows, UpkeepRows, WakeupRows):
+class PostgresStore(JournalRows, CatalogRows, ClaimRows, LineRows, DocumentRows, UpkeepRows, WakeupRows):
     """A store in the database that `url` names. Nothing is connected to before it is used, or opened with `open`.
 
     `patience` is how many seconds a call waits for a server that is away."""

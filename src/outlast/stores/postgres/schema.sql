@@ -118,6 +118,12 @@ create table {s}.line (
 );
 create unique index line_attempt on {s}.line (run, md5(node), attempt, place);
 
+create table {s}.document (
+    name text collate "C" primary key,
+    version text collate "C" not null,
+    body bytea not null
+);
+
 create table {s}.blob (
     id bigint generated always as identity primary key,
     hash bytea unique,

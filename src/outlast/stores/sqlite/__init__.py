@@ -29,6 +29,7 @@ from outlast.stores.blob_folder import FolderBlobs
 from outlast.stores.sqlite.catalog import CatalogRows
 from outlast.stores.sqlite.claims import ClaimRows
 from outlast.stores.sqlite.database import Database
+from outlast.stores.sqlite.documents import DocumentRows
 from outlast.stores.sqlite.journal import JournalRows
 from outlast.stores.sqlite.lines import LineRows
 from outlast.stores.sqlite.wakeups import WakeupRows
@@ -36,7 +37,7 @@ from outlast.stores.sqlite.wakeups import WakeupRows
 __all__ = ["SqliteStore"]
 
 
-class SqliteStore(JournalRows, CatalogRows, ClaimRows, WakeupRows, LineRows):
+class SqliteStore(JournalRows, CatalogRows, ClaimRows, WakeupRows, LineRows, DocumentRows):
     """A store in the file `path`, with its blobs in a folder beside it."""
 
     def __init__(

@@ -97,6 +97,12 @@ create table line (
 create unique index line_run_number on line (run, number);
 create unique index line_attempt on line (run, node, attempt, place);
 
+create table document (
+    name text primary key,
+    version text not null,
+    body blob not null
+) without rowid;
+
 -- One row per event, for people with a SQL prompt: a body is a JSON array in its exact bytes.
 create view event as
     select head.run as run, log.first + item.key as seq, log.branch as branch,

@@ -8,7 +8,7 @@ Subclass `StoreContract` in a test module and say how a store is opened:
 
 `where` is a folder of the test's own. Two calls with the same `where` open two doors to the same data, as two processes
 would; a new `where` is empty. The doors are closed when the test is over. Every test cites the promise of `outlast.store`
-(S1 to S9) that it protects; a store that has no blobs, or that is tried in a second configuration, may subclass the parts.
+(S1 to S10) that it protects; a store that has no blobs, or that is tried in a second configuration, may subclass the parts.
 
 The suite hands the store records it composed by itself. It never decodes an event and never asks the ledger, so it says
 what a store does and nothing else. It owns no clock: time passes by `Store.skew`.
@@ -23,6 +23,7 @@ pytest.register_assert_rewrite(
             "blobs",
             "catalog",
             "claims",
+            "documents",
             "fencing",
             "journal",
             "leases",
@@ -38,6 +39,7 @@ pytest.register_assert_rewrite(
 from outlast.testing.contract.blobs import BlobsContract  # noqa: E402
 from outlast.testing.contract.catalog import CatalogContract  # noqa: E402
 from outlast.testing.contract.claims import ClaimsContract  # noqa: E402
+from outlast.testing.contract.documents import DocumentsContract  # noqa: E402
 from outlast.testing.contract.doors import Contract, Doors, with_doors  # noqa: E402
 from outlast.testing.contract.journal import JournalContract  # noqa: E402
 from outlast.testing.contract.lines import LinesContract  # noqa: E402
@@ -48,6 +50,7 @@ __all__ = [
     "CatalogContract",
     "ClaimsContract",
     "Contract",
+    "DocumentsContract",
     "Doors",
     "JournalContract",
     "LinesContract",
@@ -57,5 +60,13 @@ __all__ = [
 ]
 
 
-class StoreContract(JournalContract, CatalogContract, ClaimsContract, WakeupsContract, BlobsContract, LinesContract):
+class StoreContract(
+    JournalContract,
+    CatalogContract,
+    ClaimsContract,
+    WakeupsContract,
+    BlobsContract,
+    LinesContract,
+    DocumentsContract,
+):
     """What `outlast.store.Store` promises."""

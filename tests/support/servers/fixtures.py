@@ -1,6 +1,6 @@
 """pytest fixtures: one real server for a whole session, and an empty store on it for every test.
 
-from outlast.testing.servers.fixtures import postgres, postgres_url  # in conftest.py
+from support.servers.fixtures import postgres, postgres_url  # in conftest.py
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from itertools import count
 
 import pytest
 
-from outlast.testing.servers.postgres import GIVEN, PostgresServer, postgres_server
+from support.servers.postgres import GIVEN, PostgresServer, postgres_server
 
 _schemas = count(1)
 

@@ -161,7 +161,7 @@ def other(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         url: str = request.getfixturevalue("postgres_url")
         return url
     if request.param == "s3":
-        from outlast.testing.servers import s3
+        from support.servers import s3
 
         return s3.shared().address(f"moving/{tmp_path.name}")
     return str(tmp_path / "other.db")

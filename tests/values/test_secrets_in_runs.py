@@ -5,22 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import sys
 from pathlib import Path
 from typing import Any
 
+import careless
 import pytest
 
 import outlast as ol
 from outlast.history import events as e
 from outlast.values import secret_patterns
-
-HERE = Path(__file__).parent
-
-sys.path.insert(0, str(HERE))
-import careless  # noqa: E402
-
-sys.path.remove(str(HERE))
 
 SOON = 20.0
 ODD = 'kj3h4"its/odd'

@@ -16,7 +16,7 @@ from outlast.settings import Settings
 from outlast.store import LANDED
 from outlast.stores.shared import VERSION
 from outlast.testing.contract.samples import ANN, A, B, C, begin, summary
-from outlast.testing.servers import s3
+from support.servers import s3
 
 
 @pytest.fixture

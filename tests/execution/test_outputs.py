@@ -10,17 +10,11 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import pausable
 import pytest
 
 import outlast as ol
 from outlast.history import events as e
-
-HERE = Path(__file__).parent
-
-sys.path.insert(0, str(HERE))
-import pausable  # noqa: E402
-
-sys.path.remove(str(HERE))
 
 
 def names(folder: Path | str = ".") -> list[str]:

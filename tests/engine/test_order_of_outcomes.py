@@ -21,8 +21,9 @@ from outlast.history.ids import RunId
 from outlast.ledger import Ledger
 from outlast.ledger.verification import verify
 from outlast.store import Append, Outcome, Store
-from outlast.testing.doors import Door, MemoryDoor, SqliteDoor
+from outlast.testing.doors import Door, MemoryDoor
 from outlast.testing.engine import engine_over
+from support.doors import SqliteDoor
 
 SOON = 10.0
 SHORT = 0.05

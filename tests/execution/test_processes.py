@@ -31,16 +31,10 @@ from outlast.history.events import Failure
 from outlast.values.codec import INLINE_LIMIT, decode, encode
 from outlast.values.failures import error_from
 
-HERE = Path(__file__).parent
 PATIENCE = 60.0
 ANY_ERROR = ("builtins:Exception",)
 
 Scene = Callable[[ProcessPool], Coroutine[Any, Any, Any]]
-
-
-@pytest.fixture(autouse=True)
-def _path(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(HERE))
 
 
 def play(scene: Scene, size: int = 1) -> Any:

@@ -21,7 +21,8 @@ from outlast.stores.postgres import PostgresStore
 from outlast.stores.postgres.blobs import DatabaseBlobs
 from outlast.stores.shared import VERSION
 from outlast.testing.contract.samples import ANN, A, begin, land, summary
-from outlast.testing.servers.postgres_admin import carry_out
+from support import commands
+from support.servers.postgres_admin import carry_out
 
 FLOWS = """
 import outlast as ol
@@ -38,7 +39,7 @@ async def kept_on_a_server(text: str) -> str:
 
 def outlast(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "COLUMNS": "200", **variables}
-    return subprocess.run(
+    return commands.run(
         [sys.executable, "-m", "outlast", *words],
         cwd=folder,
         env=environment,

@@ -15,20 +15,16 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import mischief
 import pytest
 
 import outlast as ol
 from outlast.execution import attempts
 from outlast.execution.stopping import Stopped
 from outlast.history import events as e
+from support import commands
 
-HERE = Path(__file__).parent
 TINY = ol.Retry(max_attempts=3, delay=0.001)
-
-sys.path.insert(0, str(HERE))
-import mischief  # noqa: E402
-
-sys.path.remove(str(HERE))
 
 NOT_EXCEPTIONS = {
     "base": "mischief:Odd",
@@ -752,7 +748,7 @@ SCRIPT = """
 
 def _script(folder: Path, times: int) -> subprocess.CompletedProcess[str]:
     (folder / "script.py").write_text(textwrap.dedent(SCRIPT))
-    return subprocess.run(
+    return commands.run(
         [sys.executable, "script.py", str(times)], cwd=folder, capture_output=True, text=True, timeout=60
     )
 

@@ -5,13 +5,13 @@ Promises P1, P2 and P6; `docs/how-to/pause-and-resume.md` tells them to people."
 from __future__ import annotations
 
 import asyncio
-import sys
 import threading
 import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pausable
 import pytest
 
 import outlast as ol
@@ -19,13 +19,6 @@ from outlast.execution import attempts
 from outlast.execution.stopping import Stopped
 from outlast.history import events as e
 from outlast.lifecycle.state import NodeStatus
-
-HERE = Path(__file__).parent
-
-sys.path.insert(0, str(HERE))
-import pausable  # noqa: E402
-
-sys.path.remove(str(HERE))
 
 LONG = 30.0
 """A grace time that nobody waits for to its end."""

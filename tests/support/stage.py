@@ -22,7 +22,6 @@ from outlast.history.record import Entry
 from outlast.testing.faults import Died, Faults, faulty
 
 PATIENCE = 60.0
-HERE = Path(__file__).parent
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -33,7 +32,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     arguments = {name: pyfuncitem.funcargs[name] for name in names}
 
     async def whole() -> None:
-        stage = arguments.get("stage")
+        stage: Any = arguments.get("stage")
         try:
             async with asyncio.timeout(PATIENCE):
                 await pyfuncitem.obj(**arguments)
@@ -46,7 +45,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         try:
             runner.run(whole())
         except (SystemExit, KeyboardInterrupt) as error:
-            if runner._interrupt_count:  # a person's
+            if vars(runner)["_interrupt_count"]:  # a person's
                 raise
             ended_by = repr(error)
     assert not ended_by, f"the loop of the engine was ended by {ended_by}"
@@ -113,20 +112,21 @@ class Stage:
     # --- looking
 
     @staticmethod
-    async def events(client: ol.Engine, run: str) -> list[e.AnyEvent]:
+    async def events(client: Any, run: str) -> list[e.AnyEvent]:
         return [entry.event async for entry in client.events(run)]
 
     @staticmethod
-    async def until(client: ol.Engine, run: str, is_it: type | Callable[[Any], bool], *, after: int = 0) -> Entry:
+    async def until(client: Any, run: str, is_it: type | Callable[[Any], bool], *, after: int = 0) -> Entry:
         """The first event after `after` that is of a type, or that fits."""
         async with aclosing(client.watch(run, after=after)) as entries:
+            entry: Entry
             async for entry in entries:
                 if isinstance(entry.event, is_it) if isinstance(is_it, type) else is_it(entry.event):
                     return entry
         raise AssertionError(f"run {run} ended without it")
 
     @staticmethod
-    async def is_sound(client: ol.Engine, run: str) -> bool:
+    async def is_sound(client: Any, run: str) -> bool:
         """Whether the log proves itself."""
         verification = await client.verify(run)
         assert not verification.violations, verification.violations
@@ -155,7 +155,6 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
         return wrapped
 
     monkeypatch.setattr(compose, "open_settled", opened)
-    monkeypatch.syspath_prepend(str(HERE))
     monkeypatch.chdir(tmp_path)
     known = Stage.forget()
     yield Stage(tmp_path, made)

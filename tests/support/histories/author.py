@@ -8,8 +8,8 @@ from random import Random
 from hypothesis import strategies as st
 
 from outlast.history.record import Kind, entries
-from outlast.testing.histories.event_generator import Burst, Muse, Pick
-from outlast.testing.histories.log import History
+from support.histories.event_generator import Burst, Muse, Pick
+from support.histories.log import History
 
 _TICKS = (1, 0, 1000, 60_000_000, -500)
 """How the clock moves between appends; the clock of a guest may be behind."""

@@ -9,9 +9,9 @@ the choices, which are a function from n to a number below n: a seeded generator
 This is the only package that imports Hypothesis.
 """
 
-from outlast.testing.histories.any_event import LETTERS, events, values
-from outlast.testing.histories.author import Author, histories, written
-from outlast.testing.histories.event_generator import Muse
-from outlast.testing.histories.log import History, rechained
+from support.histories.any_event import LETTERS, events, values
+from support.histories.author import Author, histories, written
+from support.histories.event_generator import Muse
+from support.histories.log import History, rechained
 
 __all__ = ["LETTERS", "Author", "History", "Muse", "events", "histories", "rechained", "values", "written"]

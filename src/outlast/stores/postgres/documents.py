@@ -1,0 +1,41 @@
+"""Small named values of services, in PostgreSQL."""
+
+from __future__ import annotations
+
+from outlast.store import Document
+from outlast.stores.postgres.rows import Rows, bounded, kept
+from outlast.stores.shared import checked_document, must_hold_some
+
+_ONE = "select name, version, body from {s}.document where name = $1"
+_CREATE = "insert into {s}.document (name, version, body) values ($1, $2, $3) on conflict do nothing returning 1"
+_REPLACE = "update {s}.document set version = $2, body = $3 where name = $1 and version = $4 returning 1"
+_REMOVE = "delete from {s}.document where name = $1 and version = $2 returning 1"
+_SOME = """
+select name, version, body from {s}.document
+where name > $1 and starts_with(name, $2) order by name limit $3"""
+
+
+class DocumentRows(Rows):
+    """The documents' part of the store."""
+
+    async def document(self, name: str) -> Document | None:
+        rows = await self._db.read(_ONE, kept(name))
+        return Document(*rows[0]) if rows else None
+
+    async def put_document(self, document: Document, *, replaces: str = "") -> bool:
+        values = (checked_document(document.name), document.version, document.body)
+        if replaces:
+            landed = await self._db.write(_REPLACE, *values, replaces)
+        else:
+            landed = await self._db.write(_CREATE, *values)
+        there = None if landed else await self.document(document.name)
+        return bool(landed) or (there is not None and there.version == document.version)
+
+    async def remove_document(self, name: str, version: str) -> bool:
+        removed = await self._db.write(_REMOVE, kept(name), version)
+        return bool(removed) or await self.document(name) is None
+
+    async def documents(self, prefix: str = "", *, after: str = "", limit: int = 1000) -> list[Document]:
+        must_hold_some(limit)
+        rows = await self._db.read(_SOME, kept(after), kept(prefix), bounded(limit))
+        return [Document(*row) for row in rows]

@@ -1,0 +1,136 @@
+"""The stores of files and servers, which one process after the other opens, for tests in which processes die."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any, cast
+
+from outlast.address import bucket_at
+from outlast.store import Store
+from outlast.stores.objects import ObjectStore
+from outlast.stores.objects.bucket import Bucket, Listed
+from outlast.stores.objects.opening import bucket_over, open_bucket
+from outlast.stores.sqlite import SqliteStore
+from outlast.testing.doors import Door
+from outlast.testing.faults import hide_locks
+from outlast.testing.time_skipping import LeapingLoop
+from support.servers import s3
+
+
+class SqliteDoor(Door):
+    """A process's death does not lose what the system has: a power cut is another matter, and so durability is relaxed."""
+
+    number = 0
+
+    def anew(self) -> None:
+        shutil.rmtree(self.folder / str(self.number), ignore_errors=True)
+        self.number += 1
+        (self.folder / str(self.number)).mkdir(parents=True)
+
+    def open(self) -> Store:
+        return SqliteStore(self.folder / str(self.number) / "runs.db", durability="relaxed", commit="inline")
+
+    async def bury(self, store: Store, *, is_reachable: bool) -> None:
+        if is_reachable:
+            hide_locks(store)  # the system has freed them
+        else:
+            await store.close()
+
+
+class ObjectsDoor(Door):
+    """Objects in memory, behind the adapter that speaks to servers. That a process is dead is known to nobody: its
+    successor waits until its time has run out."""
+
+    def anew(self) -> None:
+        from obstore.store import MemoryStore as Objects
+
+        self.objects = Objects()
+
+    def open(self) -> Store:
+        return ObjectStore(WatchedBucket(bucket_over(self.objects, "memory")))
+
+    async def bury(self, store: Store, *, is_reachable: bool) -> None:
+        """Nothing is open between two requests, and whoever is dead says no goodbye."""
+
+
+class S3Door(ObjectsDoor):
+    """Objects on a real server."""
+
+    def anew(self) -> None:
+        self.prefix = f"doors/{os.urandom(8).hex()}"
+
+    def open(self) -> Store:
+        at = bucket_at(s3.shared().address(self.prefix))
+        assert at is not None
+        return ObjectStore(WatchedBucket(open_bucket(at)))
+
+
+class WatchedBucket:
+    """Lets a leaping loop know that a request is under way, so that time does not leap over its answer."""
+
+    def __init__(self, bucket: Bucket) -> None:
+        self._bucket = bucket
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._bucket, name)
+        if not inspect.iscoroutinefunction(found):
+            return found
+
+        async def watched(*arguments: Any) -> Any:
+            with _at_work():
+                return await found(*arguments)
+
+        return watched
+
+    async def listing(self, folder: str, after: str = "") -> AsyncIterator[Listed]:
+        with _at_work():
+            found = [each async for each in self._bucket.listing(folder, after)]
+        for each in found:
+            yield each
+
+    async def stream(self, name: str) -> AsyncIterator[bytes]:
+        with _at_work():
+            found = [each async for each in self._bucket.stream(name)]
+        for each in found:
+            yield each
+
+
+def _at_work() -> AbstractContextManager[None]:
+    loop = asyncio.get_running_loop()
+    return loop.at_work() if isinstance(loop, LeapingLoop) else nullcontext()
+
+
+class PostgresDoor(Door):
+    """The schema that a URL names. As with SQLite, no power is cut here."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(Path())
+        self._url = url
+
+    def anew(self) -> None:
+        self._carry_out("empty_store")
+
+    def open(self) -> Store:
+        from outlast.stores.postgres import PostgresStore
+
+        store, loop = PostgresStore(self._url, durability="relaxed"), asyncio.get_running_loop()
+        if isinstance(loop, LeapingLoop):
+            loop.servers.append(lambda: store.in_flight)
+        return cast("Store", store)
+
+    async def bury(self, store: Store, *, is_reachable: bool) -> None:
+        if not is_reachable:
+            await store.close()
+            await asyncio.to_thread(self._carry_out, "bury_workers")
+
+    def _carry_out(self, deed: str) -> None:
+        """On a loop of its own, where time does not leap."""
+        from support.servers import postgres_admin
+
+        asyncio.run(getattr(postgres_admin, deed)(self._url))

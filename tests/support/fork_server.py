@@ -1,0 +1,147 @@
+"""A process that has imported the command `outlast` and forks for every command it is sent, which saves the imports.
+
+`python fork_server.py FD` reads requests from the socket FD: one byte with four descriptors, which become the command's
+stdin, stdout and stderr, and a channel. The forked process reads from the channel what it is to run and writes its process
+id to it; the server writes its exit code when it has ended. `commands` is the other side.
+
+The forked process returns to the end of this file and runs there, so that it ends as any Python does.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import io
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import sys
+import threading
+from contextlib import suppress
+from importlib.machinery import SourceFileLoader
+from types import ModuleType
+from typing import Any, cast
+
+ENCODINGS = [(stream.encoding, stream.errors) for stream in (sys.stdin, sys.stdout, sys.stderr)]
+PATH = [place for place in sys.path[1:] if place not in os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+
+
+def warm_up() -> None:
+    """Import what most commands import, and what Typer and Rich import when they are used."""
+    from typer.testing import CliRunner
+
+    from outlast.cli.app import app
+
+    for words in (["--help"], ["ps", "--store", "nowhere.db"]):
+        CliRunner().invoke(app, words)
+    importlib.import_module("outlast.stores.sqlite")
+
+
+def serve(control: socket.socket) -> dict[str, Any]:
+    """Fork for every request until nobody can send any more; returns in the forked processes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    woken, waker = socket.socketpair()
+    for end in (woken, waker):
+        end.setblocking(False)
+    signal.set_wakeup_fd(waker.fileno())
+    running: dict[int, socket.socket] = {}
+    while True:
+        ready, _, _ = select.select([control, woken], [], [])
+        if woken in ready:
+            woken.recv(4096)
+            report_ended(running)
+        if control not in ready:
+            continue
+        byte, descriptors, _, _ = socket.recv_fds(control, 1, 4)
+        if not byte:
+            os._exit(0)
+        channel = socket.socket(fileno=descriptors[3])
+        pid = os.fork()
+        if pid == 0:
+            signal.set_wakeup_fd(-1)
+            for inherited in (control, woken, waker, *running.values()):
+                inherited.close()
+            return received(channel, descriptors)
+        for descriptor in descriptors[:3]:
+            os.close(descriptor)
+        running[pid] = channel
+
+
+def report_ended(running: dict[int, socket.socket]) -> None:
+    while running:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if not pid:
+            return
+        with running.pop(pid) as channel:
+            send(channel, os.waitstatus_to_exitcode(status))
+
+
+def send(channel: socket.socket, number: int) -> None:
+    with suppress(OSError):  # whoever asked is gone
+        channel.sendall(b"%d\n" % number)
+
+
+def received(channel: socket.socket, descriptors: list[int]) -> dict[str, Any]:
+    """Become the process that is asked for: its streams, its folder, its environment."""
+    with channel.makefile("rb") as stream:
+        request: dict[str, Any] = json.loads(stream.readline())
+    for number, descriptor in enumerate(descriptors[:3]):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    if request["session"]:
+        os.setsid()
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.chdir(request["folder"])
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        standard = opened(number)
+        vars(sys).update({name: standard, f"__{name}__": standard})
+    send(channel, os.getpid())  # from here on signals have the effect they have on any process
+    channel.close()
+    return request
+
+
+def opened(number: int) -> io.TextIOWrapper:
+    """A standard stream as Python opens it."""
+    raw = io.FileIO(number, "wb" if number else "rb", closefd=False)
+    raw.name = f"<{('stdin', 'stdout', 'stderr')[number]}>"
+    binary = io.BufferedWriter(raw) if number else io.BufferedReader(raw)
+    encoding, errors = ENCODINGS[number]
+    by_line = number == 2 or os.isatty(number)
+    text: Any = io.TextIOWrapper(binary, encoding, errors, newline="\n", line_buffering=by_line)
+    text.mode = "w" if number else "r"
+    return cast("io.TextIOWrapper", text)
+
+
+def run(arguments: list[str]) -> None:
+    """As `python` would: `-m MODULE …` or `SCRIPT …`."""
+    main = sys.modules["__main__"] = ModuleType("__main__")
+    main.__builtins__ = __builtins__  # type: ignore[attr-defined]
+    sys.orig_argv = [sys.executable, *arguments]
+    given = [place for place in os.environ.get("PYTHONPATH", "").split(os.pathsep) if place]
+    importlib.invalidate_caches()
+    if arguments[0] == "-m":
+        sys.argv = arguments[1:]
+        sys.path[:] = [os.getcwd(), *given, *PATH]
+        runpy._run_module_as_main(arguments[1])  # type: ignore[attr-defined]
+        return
+    sys.argv, script = arguments, os.path.abspath(arguments[0])
+    sys.path[:] = [os.path.dirname(os.path.realpath(script)), *given, *PATH]
+    main.__dict__.update(__file__=script, __loader__=SourceFileLoader("__main__", script), __cached__=None)
+    with io.open_code(script) as file:
+        code = compile(file.read(), script, "exec", dont_inherit=True)
+    exec(code, main.__dict__)
+
+
+if __name__ == "__main__":
+    warm_up()
+    assert threading.active_count() == 1, "a thread would be missing in forked processes"
+    gc.collect()
+    gc.freeze()
+    run(serve(socket.socket(fileno=int(sys.argv[1])))["arguments"])
