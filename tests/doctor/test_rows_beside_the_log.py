@@ -19,7 +19,7 @@ from outlast.ledger import Ledger
 from outlast.ledger.ledger import system_clock
 from outlast.lifecycle import decide
 from outlast.services.sweeper import Sweeper
-from outlast.testing.engine import engine_over
+from outlast.testing.processes import engine_over
 
 RUN = RunId("ill")
 LAMP = "lamp fetched packed shipped"

@@ -16,7 +16,7 @@ from outlast.ledger.verification import verify
 from outlast.store import RunFilter
 from outlast.stores.memory import MemoryStore
 from outlast.stores.sqlite import SqliteStore
-from outlast.testing.engine import engine_over
+from outlast.testing.processes import engine_over
 
 LIMIT = 50
 """Items of a map that are under way at once."""

@@ -1577,8 +1577,8 @@ async def test_code_can_tell_where_it_runs(stage: Any) -> None:
     async def flow() -> tuple[ol.Context, ol.Context, ol.Context]:
         return ol.context(), await far(), await near()
 
-    handle, (workflow, first, second) = await run_of(stage, flow)
-    run = handle.run
+    workflow, first, second = await run_of(stage, flow)
+    run = workflow.run
     assert workflow == ol.Context(run, "", 0, run)
     assert first == ol.Context(run, "far", 2, f"{run}/far/0")
     assert second == ol.Context(run, "near", 1, f"{run}/near/0")
@@ -2440,7 +2440,7 @@ def adding() -> Any:
     return add
 
 
-@pytest.mark.parametrize("name", ["id", "key"])
+@pytest.mark.parametrize("name", ["id", "idempotency_key"])
 async def test_a_start_under_an_id_or_a_key_is_one_run(stage: Any, name: str) -> None:
     add = adding().options(**{name: "order-7"})
     engine = await stage.engine()
@@ -2452,7 +2452,7 @@ async def test_a_start_under_an_id_or_a_key_is_one_run(stage: Any, name: str) ->
     assert len((await engine.list_runs(ol.RunFilter())).items) == 1
 
 
-@pytest.mark.parametrize("name", ["id", "key"])
+@pytest.mark.parametrize("name", ["id", "idempotency_key"])
 async def test_a_start_under_an_id_or_a_key_with_other_parameters_is_refused(stage: Any, name: str) -> None:
     add = adding().options(**{name: "order-7"})
     engine = await stage.engine()

@@ -24,8 +24,8 @@ from outlast.lifecycle.status import RunStatus
 from outlast.maintenance.transfer import Moved, copy_runs
 from outlast.settings import read_settings
 from outlast.store import RunFilter
-from outlast.testing.engine import engine_over
 from outlast.testing.faults import Died, Fault, faulty
+from outlast.testing.processes import engine_over
 
 LARGE = "x" * 1_200_000
 done: Counter[str] = Counter()
