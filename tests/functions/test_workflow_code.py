@@ -1560,6 +1560,120 @@ def test_what_belongs_in_a_node_is_refused_elsewhere(verb: Any) -> None:
         verb()
 
 
+async def test_the_winner_of_a_race_is_known_by_its_name(stage: Any) -> None:
+    @ol.workflow
+    async def flow() -> tuple[Any, ...]:
+        won = await ol.race(paid=ol.ask("Paid?"), late=ol.sleep(0.01))
+        again = await ol.race(echo("x"), ol.sleep(10))
+        return won.name, won.index, won.value, again.name, again.index
+
+    engine = await stage.engine()
+    handle = await engine.start(flow)
+    assert await soon(handle.result()) == ("late", 1, None, "", 0)
+    decided = [event for event in await stage.events(engine, handle.run) if isinstance(event, e.DecisionRecorded)]
+    assert [(each.key, bytes(each.value)) for each in decided] == [("race", b'"late"'), ("race#2", b"0")]
+    assert await stage.is_sound(engine, handle.run)
+
+
+async def test_first_leaves_the_other_calls_alive(stage: Any) -> None:
+    gate = asyncio.Event()
+
+    @ol.node
+    async def gated(name: str) -> str:
+        await gate.wait()
+        return name
+
+    @ol.workflow
+    async def flow() -> list[Any]:
+        slow, quick = gated("slow"), echo("quick")
+        won = await ol.first(slow, quick)
+        gate.set()
+        failed = fail("lost")
+        with pytest.raises(ValueError, match="lost"):
+            await ol.first(failed, ol.sleep(10))
+        return [won.index, won.value, await slow]
+
+    assert await run_of(stage, flow) == [1, "quick", "slow"]
+
+
+async def test_first_gives_calls_as_they_end(stage: Any) -> None:
+    @ol.workflow
+    def flow() -> list[int]:
+        pending = [ol.sleep(0.03 * number) for number in (3, 1, 2)]
+        places, seen = [3, 1, 2], []
+        while pending:
+            won = ol.first(*pending).wait()
+            del pending[won.index]
+            seen.append(places.pop(won.index))
+        return seen
+
+    assert await run_of(stage, flow) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("verb", [ol.race, ol.first])
+async def test_a_race_without_calls_or_with_some_names_is_refused(stage: Any, verb: Any) -> None:
+    @ol.workflow
+    async def flow() -> list[str]:
+        said = []
+        for given, named in (((), {}), ((ol.sleep(1),), {"late": ol.sleep(1)})):
+            with pytest.raises(
+                ol.InvalidInput, match="at least one call, either all by name or none by name"
+            ) as caught:
+                await verb(*given, **named)
+            said.append(str(caught.value))
+            for call in (*given, *named.values()):
+                call.close()
+        return said
+
+    assert "test_workflow_code.py:" in (await run_of(stage, flow))[0]
+
+
+async def test_a_map_gives_failures_among_its_results(stage: Any) -> None:
+    async def helper(number: int) -> str:
+        if number == 3:
+            raise KeyError(number)
+        if number == 4:
+            raise asyncio.CancelledError
+        return str(await echo(number) if number % 2 else await fail(str(number)))
+
+    @ol.workflow
+    async def flow() -> list[str]:
+        return [repr(each) for each in await ol.map(helper, range(5), concurrency=2, return_exceptions=True)]
+
+    @ol.workflow
+    async def of_nodes() -> list[str]:
+        return [repr(each) async for each in ol.map(fail, ["a", "b"], return_exceptions=True)]
+
+    assert await run_of(stage, flow) == ["ValueError('0')", "'1'", "ValueError('2')", "KeyError(3)", "CancelledError()"]
+    assert await run_of(stage, of_nodes) == ["ValueError('a')", "ValueError('b')"]
+
+
+async def test_workflow_code_shows_how_far_it_is_also_after_a_replay(stage: Any) -> None:
+    @ol.workflow
+    async def flow() -> str:
+        ol.progress(1, 3)
+        await echo("x")
+        ol.progress(2, 3, "halfway")
+        return await ol.ask("Go on?")
+
+    async def shown(engine: Any) -> Any:
+        while not (scratch := (await engine.list_runs()).items[0].scratch) or b"half" not in scratch:
+            await asyncio.sleep(0.01)
+        return json.loads(scratch)
+
+    said = [{"node": "", "done": 2, "total": 3, "text": "halfway"}]
+    engine = await stage.engine()
+    handle = await engine.start(flow)
+    await soon(stage.until(engine, handle.run, e.InteractionRequested))
+    assert await soon(shown(engine)) == said
+    await stage.crash(engine)
+    engine = await stage.engine()
+    await engine._store.note({handle.run: b""})
+    assert await soon(shown(engine)) == said, "a new owner shows it again, once"
+    await engine.answer(handle.run, "yes")
+    assert await soon(engine.result(handle.run)) == "yes"
+
+
 async def test_code_can_tell_where_it_runs(stage: Any) -> None:
     @ol.node(retry=ol.Retry(max_attempts=2, delay=0))
     async def far() -> ol.Context:
