@@ -161,8 +161,8 @@ def recorded(place: Path) -> set[tuple[str, int]]:
 async def _recorded(place: Path) -> set[tuple[str, int]]:
     found: set[tuple[str, int]] = set()
     async with ol.open(_store(place), worker=False) as desk:
-        async for listed in desk.all(ol.RunFilter(workflow="slowly", limit=1000)):
-            run = listed.summary.run
+        async for summary in desk.iter_runs(ol.RunFilter(limit=1000), workflow="slowly"):
+            run = summary.run
             ended = [entry async for entry in desk.events(run) if isinstance(entry.event, NodeCompleted)]
             found |= {(run, number) for number in range(len(ended))}
     return found
@@ -219,7 +219,7 @@ async def wait_in_a_question(runs: int, at_a_time: int = 1000) -> None:
     for _ in range(0, runs, at_a_time):
         await asyncio.gather(*(engine.start(waiting) for _ in range(at_a_time)))
     while True:
-        page = await engine.list(ol.RunFilter(statuses=(ol.RunStatus.CREATED, ol.RunStatus.RUNNING), limit=1))
+        page = await engine.list_runs(ol.RunFilter(statuses=(ol.RunStatus.CREATED, ol.RunStatus.RUNNING), limit=1))
         if not page.items:
             return
         await asyncio.sleep(0.05)

@@ -23,7 +23,7 @@ S10 A document is written only over the version that the writer names, so of two
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from typing import Literal, Protocol, TypeAlias, get_args, runtime_checkable
 
 from msgspec import Struct
@@ -144,10 +144,20 @@ def unreadable(run: str, created: int, status: str = "", workflow: str = "") -> 
 
 
 class Page(Struct, frozen=True):
-    """Some of the runs; `next` continues the list (as `RunFilter.after`) and is empty at its end."""
+    """Some of the runs. To iterate over a page gives their summaries; `items` has their progress too. `next` continues the
+    list (as `RunFilter.after`) and is empty at its end."""
 
     items: tuple[Listed, ...]
     next: str = ""
+
+    def __iter__(self) -> Iterator[RunSummary]:
+        return (listed.summary for listed in self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, place: int) -> RunSummary:
+        return self.items[place].summary
 
 
 class Derived(Struct, frozen=True):

@@ -59,7 +59,7 @@ async def parent_of_continuing() -> list[str]:
 async def asked(engine: ol.Engine, workflow: str) -> RunId:
     """The run of this workflow that asks."""
     while True:
-        for each in (await engine.list(ol.RunFilter(workflow=workflow))).items:
+        for each in (await engine.list_runs(ol.RunFilter(workflow=workflow))).items:
             if any(wait.kind == "interaction" for wait in each.summary.waits):
                 return each.summary.run
         await asyncio.sleep(0.01)

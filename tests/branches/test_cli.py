@@ -14,7 +14,6 @@ import outlast as ol
 from outlast.cli.app import app
 from outlast.functions import registry
 from outlast.functions.workflow_import import load
-from outlast.lifecycle.status import RunStatus
 
 LETTERS = """
 import outlast as ol
@@ -101,7 +100,7 @@ def test_a_dry_run_says_what_becomes_of_the_children(tmp_path: Path, option: tup
     family = vars(load(str(tmp_path / "families.py")))["family"]
     with ol.open(tmp_path / "runs.db") as engine:
         engine.start(family.options(id="tuesday"), "ada")
-        while not engine.list(ol.RunFilter(workflow="asking_child", statuses=(RunStatus.WAITING,))).items:
+        while not engine.list_runs(workflow="asking_child", status="waiting").items:
             time.sleep(0.01)
     told = outlast("jump", "tuesday", "--to", "find", "--dry-run", *option)
     assert told.exit_code == 0, told.output

@@ -18,7 +18,7 @@ from outlast.history.ids import RunId
 from outlast.testing.answering import Patience, attended
 from outlast.testing.crashes import RUN, Story
 from outlast.testing.doors import MemoryDoor
-from outlast.testing.engine import Processes
+from outlast.testing.processes import Processes
 from outlast.testing.world import World, compare, read_all
 from outlast.values.codec import fetched
 

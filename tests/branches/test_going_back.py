@@ -196,7 +196,7 @@ async def test_a_jump_to_nonsense_is_refused_and_changes_nothing(stage: Any, pla
             await engine.fork(handle.run, place)
         log = [entry.event async for entry in engine.events(handle.run, everything=True)]
         assert all(isinstance(event, e.RunTakenOver) for event in log[version:])
-    assert len((await engine.list(ol.RunFilter())).items) == 2
+    assert len((await engine.list_runs(ol.RunFilter())).items) == 2
     await live.answer(3)
     assert await live.result() == ["a2", 3, "b2"]
 

@@ -83,8 +83,8 @@ async def test_a_run_that_failed_of_a_child_goes_on_with_it(stage: Any, witness:
     assert set(done.values()) == {1, 2}
     assert done["f"] == 2
     await seen.look()
-    assert len((await engine.list(ol.RunFilter(limit=100))).items) == 4
-    for listed in (await engine.list(ol.RunFilter(limit=100))).items:
+    assert len((await engine.list_runs(ol.RunFilter(limit=100))).items) == 4
+    for listed in (await engine.list_runs(ol.RunFilter(limit=100))).items:
         await witness(engine, listed.summary.run).look()
 
 
@@ -156,7 +156,7 @@ async def test_a_child_that_somebody_cancelled_goes_on_when_its_parent_is_resume
     handle = await engine.start(parent)
     while not done["m"] or not done["two"]:
         await asyncio.sleep(0.002)
-    children = (await engine.list(ol.RunFilter(workflow="cancelled_child"))).items
+    children = (await engine.list_runs(ol.RunFilter(workflow="cancelled_child"))).items
     await engine.cancel(children[0].summary.run)
     with pytest.raises(ol.RunCancelled):
         await handle.result()

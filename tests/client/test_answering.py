@@ -58,7 +58,7 @@ def until(is_it: Callable[[], object]) -> None:
 
 
 def open_questions(engine: ol.BlockingEngine) -> int:
-    return sum(len(engine.questions(listed.summary.run)) for listed in engine.all())
+    return sum(len(engine.questions(run.run)) for run in engine.iter_runs())
 
 
 # --- what is shown

@@ -30,8 +30,8 @@ RUN = RunId("r")
 VERBS: dict[str, Callable[[ol.BlockingEngine], object]] = {
     "start": lambda engine: engine.start(waits_for_word),
     "handle": lambda engine: engine.handle(RUN),
-    "list": lambda engine: engine.list(),
-    "all": lambda engine: list(engine.all()),
+    "list_runs": lambda engine: engine.list_runs(),
+    "iter_runs": lambda engine: list(engine.iter_runs()),
     "watch": lambda engine: list(engine.watch(RUN)),
     "result": lambda engine: engine.result(RUN),
     "cancel": lambda engine: engine.cancel(RUN),
@@ -75,7 +75,7 @@ def test_both_desks_have_the_same_verbs() -> None:
     assert verbs_of(ol.RunHandle).keys() == verbs_of(BlockingRunHandle).keys()
 
 
-@pytest.mark.parametrize("verb", sorted(verbs_of(Engine).keys() - ASYNC_ONLY - {"list", "all"}))
+@pytest.mark.parametrize("verb", sorted(verbs_of(Engine).keys() - ASYNC_ONLY - {"list_runs", "iter_runs"}))
 def test_a_verb_takes_the_same_at_both_desks(verb: str) -> None:
     assert parameters_of(verbs_of(BlockingEngine)[verb]) == parameters_of(verbs_of(Engine)[verb])
 
@@ -88,7 +88,7 @@ def test_every_verb_that_looks_is_answered(engine: ol.BlockingEngine) -> None:
     assert engine.newest(run) == 0
     assert engine.lineage(run)[0][0] == 1
     assert len(list(engine.events(run, everything=True))) >= 2
-    assert [each.summary.run for each in engine.all()] == [run]
+    assert [each.run for each in engine.iter_runs()] == [run]
     assert engine.worker_id in [each.worker for each in engine.workers()]
     assert engine.stand_by(run) == ""
     version = engine.today(run)
@@ -200,7 +200,7 @@ def test_workflow_code_may_not_start_runs_of_its_own(asked: ol.BlockingEngine) -
 
 def test_what_runs_on_the_loop_of_an_engine_may_not_wait_for_it(engine: ol.BlockingEngine) -> None:
     async def ask() -> None:
-        engine.list()
+        engine.list_runs()
 
     with pytest.raises(NotAllowed, match="the engine's own loop"):
         within(lambda: engine.do(ask()))
@@ -302,7 +302,7 @@ def test_a_person_who_interrupts_the_closing_is_not_shown_what_it_left_undone(ca
 ENDINGS = {
     "a watch that was left by break": "for _ in engine.start(waits_for_word).watch(): break",
     "a watch": "kept = engine.start(waits_for_word).watch(); next(kept)",
-    "a list of runs": "engine.start(waits_for_word); engine.start(waits_for_word); kept = engine.all(); next(kept)",
+    "a list of runs": "engine.start(waits_for_word); engine.start(waits_for_word); kept = engine.iter_runs(); next(kept)",
     "events": "kept = engine.events(engine.start(waits_for_word).run); next(kept)",
     "a watch of a closed engine": "kept = engine.start(waits_for_word).watch(); next(kept); engine.close()",
 }

@@ -165,9 +165,9 @@ def test_one_opening_is_entered_once_at_a_time(tmp_path: Path) -> None:
     with opening as engine:
         with pytest.raises(InvalidInput, match="open already"):
             opening.__enter__()
-        assert engine.list().items == ()
+        assert engine.list_runs().items == ()
     with opening as engine:
-        assert engine.list().items == ()
+        assert engine.list_runs().items == ()
 
 
 def test_one_opening_is_entered_once_at_a_time_by_those_who_await(tmp_path: Path) -> None:
@@ -176,9 +176,9 @@ def test_one_opening_is_entered_once_at_a_time_by_those_who_await(tmp_path: Path
         async with opening as engine:
             with pytest.raises(InvalidInput, match="open already"):
                 await opening.__aenter__()
-            assert (await engine.list(RunFilter())).items == ()
+            assert (await engine.list_runs(RunFilter())).items == ()
         async with opening as engine:
-            assert (await engine.list(RunFilter())).items == ()
+            assert (await engine.list_runs(RunFilter())).items == ()
 
     asyncio.run(scene())
 
@@ -219,9 +219,9 @@ def test_paths_that_cannot_be_are_unusable(address: str) -> None:
 def test_the_desk_closes_its_store() -> None:
     async def scene() -> None:
         async with open_desk("x.db") as desk:
-            assert (await desk.list(RunFilter())).items == ()
+            assert (await desk.list_runs(RunFilter())).items == ()
         async with open_desk("x.db", readonly=True) as desk:
-            assert (await desk.list(RunFilter())).items == ()
+            assert (await desk.list_runs(RunFilter())).items == ()
 
     asyncio.run(scene())
 

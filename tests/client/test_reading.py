@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -31,8 +31,8 @@ async def until_damage(desk: Engine, run: RunId) -> tuple[list[int], Damaged | N
 
 def test_a_list_comes_newest_first_and_in_pages(play: Any) -> None:
     async def scene(house: Any) -> None:
-        first = await house.desk.list(RunFilter(limit=4))
-        second = await house.desk.list(RunFilter(limit=4, after=first.next))
+        first = await house.desk.list_runs(RunFilter(limit=4))
+        second = await house.desk.list_runs(RunFilter(limit=4, after=first.next))
         listed = [each.summary.workflow for each in (*first.items, *second.items)]
         assert listed == list(reversed(house.made.KEPT))
         assert first.next
@@ -44,7 +44,7 @@ def test_a_list_comes_newest_first_and_in_pages(play: Any) -> None:
 def test_all_pages_are_walked_whatever_their_size(play: Any) -> None:
     async def scene(house: Any) -> None:
         for size in (1, 2, 6, 100):
-            assert len([each async for each in house.desk.all(RunFilter(limit=size))]) == 6
+            assert len([each async for each in house.desk.iter_runs(RunFilter(limit=size))]) == 6
 
     play(scene)
 
@@ -58,7 +58,7 @@ def test_a_query_that_cannot_be_meant_is_refused(play: Any) -> None:
             RunFilter(after="²:x"),
         ):
             with pytest.raises(InvalidInput):
-                await house.desk.list(query)
+                await house.desk.list_runs(query)
 
     play(scene)
 
@@ -248,17 +248,47 @@ def test_a_summary_that_does_not_read_is_damage(play: Any) -> None:
 def test_a_filter_of_a_wrong_type_is_refused_by_its_name(play: Any, field: str, value: Any) -> None:
     async def scene(house: Any) -> None:
         with pytest.raises(InvalidInput, match=rf"\bquery\.{field}\b"):
-            await house.desk.list(RunFilter(**{field: value}))
+            await house.desk.list_runs(RunFilter(**{field: value}))
 
     play(scene)
 
 
 def test_a_filter_takes_lists_and_the_names_of_statuses(play: Any) -> None:
     async def scene(house: Any) -> None:
-        named = await house.desk.list(RunFilter(statuses=["failed"], tags=[]))  # type: ignore[list-item, arg-type]
-        assert named == await house.desk.list(RunFilter(statuses=(RunStatus.FAILED,)))
+        named = await house.desk.list_runs(RunFilter(statuses=["failed"], tags=[]))  # type: ignore[list-item, arg-type]
+        assert named == await house.desk.list_runs(RunFilter(statuses=(RunStatus.FAILED,)))
         assert named.items
         with pytest.raises(InvalidInput, match="a Query is needed"):
-            await house.desk.list("failed")
+            await house.desk.list_runs("failed")
+
+    play(scene)
+
+
+# --- which runs, by what people know
+
+
+def test_runs_are_listed_by_workflow_status_and_time(play: Any) -> None:
+    async def scene(house: Any) -> None:
+        desk = house.desk
+        everything = [run async for run in desk.iter_runs()]
+        page = await desk.list_runs(limit=4)
+        assert (len(page), list(page), page[0]) == (4, everything[:4], everything[0])
+        for run in everything:
+            name, status = run.workflow, str(run.status)
+            alike = [each for each in everything if (each.workflow, each.status) == (run.workflow, run.status)]
+            assert list(await desk.list_runs(workflow=name, status=status)) == alike
+            assert [each async for each in desk.iter_runs(RunFilter(workflow=name, limit=1), status=[status])] == alike
+        middle = everything[2].created
+        since = datetime.fromtimestamp(middle / 1e6, UTC)
+        assert list(await desk.list_runs(since=since)) == [run for run in everything if run.created >= middle]
+        for wrong in (
+            {"since": datetime(2026, 1, 1)},
+            {"since": 5},
+            {"status": "asleep"},
+            {"workflow": 5},
+            {"limit": 0},
+        ):
+            with pytest.raises(InvalidInput):
+                await desk.list_runs(**wrong)
 
     play(scene)

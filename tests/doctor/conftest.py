@@ -40,8 +40,8 @@ from outlast.store import Store
 from outlast.stores.memory import Memory, MemoryStore
 from outlast.stores.postgres import PostgresStore
 from outlast.stores.sqlite import SqliteStore
-from outlast.testing.engine import engine_over
 from outlast.testing.faults import Died, Fault, Faults, faulty
+from outlast.testing.processes import engine_over
 
 PATIENCE = 60.0
 T = TypeVar("T")

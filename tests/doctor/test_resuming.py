@@ -122,7 +122,7 @@ def test_a_run_is_healed_first_and_then_resumed(ward: Any) -> None:
 
 async def _live(engine: Any) -> list[str]:
     going = (RunStatus.CREATED, RunStatus.RUNNING, RunStatus.WAITING)
-    return [listed.summary.run for listed in (await engine.list(RunFilter(statuses=going))).items]
+    return [listed.summary.run for listed in (await engine.list_runs(RunFilter(statuses=going))).items]
 
 
 def test_what_a_live_run_has_for_itself_is_refused_to_others_who_are_told_which_run_it_is(ward: Any) -> None:

@@ -19,8 +19,7 @@ from outlast.ledger import Ledger
 from outlast.ledger.ledger import system_clock
 from outlast.lifecycle import decide
 from outlast.services.sweeper import Sweeper
-from outlast.store import RunFilter
-from outlast.testing.engine import engine_over
+from outlast.testing.processes import engine_over
 
 RUN = RunId("ill")
 LAMP = "lamp fetched packed shipped"
@@ -556,9 +555,7 @@ def test_a_child_that_does_not_exist_is_created_by_the_next_worker(sql_ward: Any
 
     async def go_on() -> Any:
         async with ward.engine() as engine:
-            while lost not in [
-                listed.summary.run async for listed in engine.all(RunFilter()) if listed.summary.waiting
-            ]:
+            while lost not in [run.run async for run in engine.iter_runs() if run.waiting]:
                 await asyncio.sleep(0.005)
             await engine.answer(lost, True)
             return await engine.result(RUN)

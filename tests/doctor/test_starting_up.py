@@ -16,8 +16,8 @@ from outlast.engine import takeover
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger import Ledger
-from outlast.testing.engine import engine_over
 from outlast.testing.faults import faulty
+from outlast.testing.processes import engine_over
 
 
 @asynccontextmanager

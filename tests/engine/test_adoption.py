@@ -9,7 +9,7 @@ import pytest
 import outlast as ol
 from outlast.history.ids import RunId
 from outlast.stores.memory import MemoryStore
-from outlast.testing.engine import engine_over
+from outlast.testing.processes import engine_over
 
 RUN = RunId("run-1")
 

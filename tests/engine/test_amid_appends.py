@@ -21,7 +21,7 @@ from outlast.ledger.verification import verify
 from outlast.lifecycle.state import State
 from outlast.store import Append, Outcome, Store
 from outlast.stores.memory import MemoryStore
-from outlast.testing.engine import engine_over
+from outlast.testing.processes import engine_over
 
 SOON = 8.0
 

@@ -341,7 +341,7 @@ async def test_continue_as_in_the_clean_up_starts_no_successor(stage: Any) -> No
 
     engine, log = await cancelled_in(stage, flow)
     assert isinstance(log[-1], e.RunCancelled)
-    assert len((await engine.list(ol.RunFilter())).items) == 1
+    assert len((await engine.list_runs(ol.RunFilter())).items) == 1
 
 
 async def test_code_that_swallows_the_cancellation_ends_when_its_time_is_over(stage: Any) -> None:

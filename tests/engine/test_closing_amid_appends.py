@@ -9,7 +9,7 @@ import pytest
 import outlast as ol
 from outlast.stores.memory import Memory
 from outlast.testing.doors import Unhurried
-from outlast.testing.engine import engine_over
+from outlast.testing.processes import engine_over
 
 
 @ol.node

@@ -92,7 +92,7 @@ class Scene:
         await self.worker.lease.begin()
         self.store.then = then
         created = e.RunCreated(workflow=leased_story.name)
-        args = leased_story.arguments.pack((kind,), {})
+        args = leased_story._arguments.pack((kind,), {})
         created = e.RunCreated(workflow=leased_story.name, params=args.inputs)
         driver = await self.worker.start(RunId("leased"), registry.known(created.workflow), created, (kind,), {})  # type: ignore[arg-type]
         await driver.ended()

@@ -10,7 +10,7 @@ from outlast.errors import StoreError
 from outlast.history.ids import RunId
 from outlast.store import Append, Outcome
 from outlast.stores.memory import Memory, MemoryStore
-from outlast.testing.engine import engine_over
+from outlast.testing.processes import engine_over
 
 RUN, OTHER = RunId("run-1"), RunId("run-2")
 

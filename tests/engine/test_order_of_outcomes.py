@@ -22,7 +22,7 @@ from outlast.ledger import Ledger
 from outlast.ledger.verification import verify
 from outlast.store import Append, Outcome, Store
 from outlast.testing.doors import Door, MemoryDoor
-from outlast.testing.engine import engine_over
+from outlast.testing.processes import engine_over
 from support.doors import SqliteDoor
 
 SOON = 10.0

@@ -518,7 +518,7 @@ async def test_questions_timers_and_children_of_a_paused_run_go_on(stage: Any) -
     await gate.reached.wait()
     await paused(stage, engine, handle.run)
     gate.open.set()
-    (young,) = (await engine.list(ol.RunFilter(parent=handle.run))).items
+    (young,) = (await engine.list_runs(ol.RunFilter(parent=handle.run))).items
     assert await engine.result(young.summary.run) == "grown"
     await engine.answer(handle.run, 3)
     await asyncio.sleep(0.06)
@@ -549,7 +549,7 @@ async def test_a_child_that_was_asked_for_while_pausing_is_created_after_the_res
     await stage.until(engine, handle.run, e.PauseRequested)
     gate.open.set()
     await stage.until(engine, handle.run, e.RunPaused)
-    assert not (await engine.list(ol.RunFilter(parent=handle.run))).items
+    assert not (await engine.list_runs(ol.RunFilter(parent=handle.run))).items
     assert await gone_on(stage, engine, handle.run) == 2
 
 

@@ -165,6 +165,32 @@ async def crash_race() -> list[Any]:
 
 
 @ol.workflow
+async def crash_first() -> list[Any]:
+    """Calls in the order in which they end, two with names; the others continue. Progress is said between them."""
+    pending = {name: work(name, seconds) for name, seconds in (("a", 0.5), ("b", 0.02), ("c", 0.2))}
+    seen: list[Any] = []
+    while pending:
+        won = await ol.first(**pending)
+        seen.append(f"{won.name}={won.value}")
+        del pending[won.name]
+        ol.progress(len(seen), 3)
+    late = work("late", 100_000)
+    won = await ol.race(late=late, shaky=shaky("s"))
+    return [*seen, won.name, won.index]
+
+
+@ol.workflow
+async def crash_map_of_failures() -> list[str]:
+    """A map whose failures are among its results."""
+    found = [each async for each in ol.map(_half, range(6), concurrency=2, return_exceptions=True)]
+    return [repr(each) for each in found]
+
+
+async def _half(number: int) -> str:
+    return await (hopeless if number % 2 else work)(f"n{number}")
+
+
+@ol.workflow
 async def crash_timeout() -> list[str]:
     """Timeouts around a node, around a helper, and of a node."""
     seen = []
@@ -497,7 +523,7 @@ async def crash_waiting_successor(branch: int, left: int) -> str:
 
 
 async def leave_children(client: ol.Engine) -> None:
-    children = [each.summary for each in (await client.list(ol.RunFilter())).items if each.summary.run != RUN]
+    children = [each.summary for each in (await client.list_runs(ol.RunFilter())).items if each.summary.run != RUN]
     count = Counter(child.status for child in children)
     if await client.newest(RUN) == 0:
         if sum(child.waits[0].kind == "interaction" for child in children if child.waits) == 2:
@@ -524,6 +550,11 @@ async def fork(client: ol.Engine) -> None:
 
 NASTY: dict[str, Story] = {
     "helpers": Story(crash_helpers, expected=["a1a2a3", "b1!b2b3", "c1c2c3"]),
+    "calls as they end": Story(crash_first, expected=["b=b", "c=c", "a=a", "shaky", 1]),
+    "failures of a map": Story(
+        crash_map_of_failures,
+        expected=[f"Refusal('n{number}')" if number % 2 else f"'n{number}'" for number in range(6)],
+    ),
     "races": Story(crash_race, expected=[1, "b1!b2b3", 1, "lost", "end"]),
     "timeouts": Story(crash_timeout, expected=["node", "helper", "in time", "attempt"]),
     "children": Story(crash_children, expected=["good", "Refusal", "bad", "again"]),

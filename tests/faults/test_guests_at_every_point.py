@@ -29,8 +29,8 @@ from outlast.lifecycle.requests import OpenRequest, left_open
 from outlast.store import Store
 from outlast.testing.answering import LOOK, OVER, Patience
 from outlast.testing.doors import Door, MemoryDoor
-from outlast.testing.engine import Processes
 from outlast.testing.faults import Died, Fault, Way, faulty
+from outlast.testing.processes import Processes
 from outlast.testing.world import World, compare, read_all
 from support.doors import ObjectsDoor, PostgresDoor, SqliteDoor
 
@@ -154,7 +154,7 @@ def play(processes: Processes, door: Door, guest: str, visit: int, fault: Fault 
 async def _opened(door: Door, *, is_new: bool) -> Store:
     store = door.open()
     if is_new:
-        created = e.RunCreated(workflow="visited", params=visited.arguments.pack((), {}).inputs)
+        created = e.RunCreated(workflow="visited", params=visited._arguments.pack((), {}).inputs)
         await Ledger(store).create_ready(RUN, created)
     return store
 

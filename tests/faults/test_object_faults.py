@@ -28,7 +28,7 @@ from outlast.lifecycle.invariants import violations
 from outlast.store import LANDED, Lost, Store
 from outlast.testing.contract.fencing import must_be_gapless
 from outlast.testing.contract.samples import ANN, BEN, A, begin, follow, land, summary
-from outlast.testing.engine import engine_over
+from outlast.testing.processes import engine_over
 from support.servers import s3
 from support.servers.proxy import DEEDS, Deed, FaultProxy, Request
 

@@ -27,8 +27,8 @@ from outlast.history.ids import RunId
 from outlast.store import Store
 from outlast.stores.memory import Memory, MemoryStore
 from outlast.stores.sqlite import SqliteStore
-from outlast.testing.engine import Processes, engine_over
 from outlast.testing.faults import Died, Fault, Way, faulty
+from outlast.testing.processes import Processes, engine_over
 from outlast.testing.world import World, compare, read_all
 
 ROUNDS = 200

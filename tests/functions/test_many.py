@@ -16,7 +16,7 @@ from outlast.ledger.verification import verify
 from outlast.store import RunFilter
 from outlast.stores.memory import MemoryStore
 from outlast.stores.sqlite import SqliteStore
-from outlast.testing.engine import engine_over
+from outlast.testing.processes import engine_over
 
 LIMIT = 50
 """Items of a map that are under way at once."""
@@ -116,7 +116,7 @@ async def _measure(path: str, count: int) -> int:
     async with ol.open(path, durability="relaxed") as engine:
         run = await engine.start(one_by_one, count)
         assert await run.result() == count * (count - 1)
-        assert len((await engine.list(RunFilter())).items) == 1
+        assert len((await engine.list_runs(RunFilter())).items) == 1
     return _peak()
 
 

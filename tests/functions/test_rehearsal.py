@@ -23,7 +23,7 @@ from outlast.ledger import Ledger
 from outlast.ledger.reading import records
 from outlast.lifecycle.branch_plan import Turn
 from outlast.stores.memory import MemoryStore
-from outlast.testing.engine import engine_over
+from outlast.testing.processes import engine_over
 
 RUN = RunId("run-1")
 calls: list[str] = []

@@ -843,7 +843,7 @@ async def test_a_child_run_is_a_run_of_its_own_with_a_parent(stage: Any) -> None
     engine = await stage.engine()
     handle = await engine.start(parent, 4)
     await soon(handle.result())
-    (listed,) = (await engine.list(ol.RunFilter(parent=handle.run))).items
+    (listed,) = (await engine.list_runs(ol.RunFilter(parent=handle.run))).items
     assert listed.summary.workflow == "child"
 
 
@@ -886,7 +886,7 @@ async def test_a_child_run_goes_on_after_a_crash_and_is_not_started_again(stage:
     gated.gate.set()
     engine = await stage.engine()
     assert await soon(engine.result(run)) == 1
-    assert len((await engine.list(ol.RunFilter(parent=run))).items) == 1
+    assert len((await engine.list_runs(ol.RunFilter(parent=run))).items) == 1
     assert await stage.is_sound(engine, run)
 
 
@@ -901,7 +901,7 @@ async def test_a_child_run_that_loses_a_race_is_cancelled(stage: Any) -> None:
     engine = await stage.engine()
     handle = await engine.start(flow)
     assert await soon(handle.result()) == 1
-    (listed,) = (await engine.list(ol.RunFilter(parent=handle.run))).items
+    (listed,) = (await engine.list_runs(ol.RunFilter(parent=handle.run))).items
     with pytest.raises(ol.RunCancelled):
         await soon(engine.result(listed.summary.run))
 
@@ -1138,7 +1138,7 @@ async def test_a_chain_of_five_runs_ends_with_the_result_of_the_last(stage: Any)
     engine = await stage.engine()
     handle = await engine.start(counting())
     assert await soon(handle.result()) == 4
-    assert len((await engine.list(ol.RunFilter(workflow="count"))).items) == 5
+    assert len((await engine.list_runs(ol.RunFilter(workflow="count"))).items) == 5
 
 
 async def test_a_chain_goes_on_after_a_crash_in_its_middle(stage: Any) -> None:
@@ -1215,7 +1215,7 @@ async def test_a_child_run_that_continues_all_the_time_is_cancelled_with_its_par
     parent, _ = chain(echo, length=1_000_000)
     engine = await stage.engine()
     handle = await engine.start(parent)
-    while len((await engine.list(ol.RunFilter(workflow="link"))).items) < 3:
+    while len((await engine.list_runs(ol.RunFilter(workflow="link"))).items) < 3:
         await asyncio.sleep(0.002)
     await handle.cancel()
     with pytest.raises(ol.RunCancelled):
@@ -1424,7 +1424,7 @@ async def test_progress_is_seen_in_the_list_while_the_run_goes_on(stage: Any) ->
     engine = await stage.engine()
     handle = await engine.start(flow)
     async with asyncio.timeout(SOON):
-        while not (scratch := (await engine.list(ol.RunFilter())).items[0].scratch):
+        while not (scratch := (await engine.list_runs(ol.RunFilter())).items[0].scratch):
             await asyncio.sleep(0.01)
     gate.set()
     await soon(handle.result())
@@ -1459,7 +1459,7 @@ async def test_progress_is_told_whatever_its_numbers_and_texts_are(
     engine = await stage.engine()
     handle = await engine.start(flow)
     async with asyncio.timeout(SOON):
-        while not (scratch := (await engine.list(ol.RunFilter())).items[0].scratch):
+        while not (scratch := (await engine.list_runs(ol.RunFilter())).items[0].scratch):
             await asyncio.sleep(0.01)
     gate.set()
     await soon(handle.result())
@@ -1560,6 +1560,120 @@ def test_what_belongs_in_a_node_is_refused_elsewhere(verb: Any) -> None:
         verb()
 
 
+async def test_the_winner_of_a_race_is_known_by_its_name(stage: Any) -> None:
+    @ol.workflow
+    async def flow() -> tuple[Any, ...]:
+        won = await ol.race(paid=ol.ask("Paid?"), late=ol.sleep(0.01))
+        again = await ol.race(echo("x"), ol.sleep(10))
+        return won.name, won.index, won.value, again.name, again.index
+
+    engine = await stage.engine()
+    handle = await engine.start(flow)
+    assert await soon(handle.result()) == ("late", 1, None, "", 0)
+    decided = [event for event in await stage.events(engine, handle.run) if isinstance(event, e.DecisionRecorded)]
+    assert [(each.key, bytes(each.value)) for each in decided] == [("race", b'"late"'), ("race#2", b"0")]
+    assert await stage.is_sound(engine, handle.run)
+
+
+async def test_first_leaves_the_other_calls_alive(stage: Any) -> None:
+    gate = asyncio.Event()
+
+    @ol.node
+    async def gated(name: str) -> str:
+        await gate.wait()
+        return name
+
+    @ol.workflow
+    async def flow() -> list[Any]:
+        slow, quick = gated("slow"), echo("quick")
+        won = await ol.first(slow, quick)
+        gate.set()
+        failed = fail("lost")
+        with pytest.raises(ValueError, match="lost"):
+            await ol.first(failed, ol.sleep(10))
+        return [won.index, won.value, await slow]
+
+    assert await run_of(stage, flow) == [1, "quick", "slow"]
+
+
+async def test_first_gives_calls_as_they_end(stage: Any) -> None:
+    @ol.workflow
+    def flow() -> list[int]:
+        pending = [ol.sleep(0.03 * number) for number in (3, 1, 2)]
+        places, seen = [3, 1, 2], []
+        while pending:
+            won = ol.first(*pending).wait()
+            del pending[won.index]
+            seen.append(places.pop(won.index))
+        return seen
+
+    assert await run_of(stage, flow) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("verb", [ol.race, ol.first])
+async def test_a_race_without_calls_or_with_some_names_is_refused(stage: Any, verb: Any) -> None:
+    @ol.workflow
+    async def flow() -> list[str]:
+        said = []
+        for given, named in (((), {}), ((ol.sleep(1),), {"late": ol.sleep(1)})):
+            with pytest.raises(
+                ol.InvalidInput, match="at least one call, either all by name or none by name"
+            ) as caught:
+                await verb(*given, **named)
+            said.append(str(caught.value))
+            for call in (*given, *named.values()):
+                call.close()
+        return said
+
+    assert "test_workflow_code.py:" in (await run_of(stage, flow))[0]
+
+
+async def test_a_map_gives_failures_among_its_results(stage: Any) -> None:
+    async def helper(number: int) -> str:
+        if number == 3:
+            raise KeyError(number)
+        if number == 4:
+            raise asyncio.CancelledError
+        return str(await echo(number) if number % 2 else await fail(str(number)))
+
+    @ol.workflow
+    async def flow() -> list[str]:
+        return [repr(each) for each in await ol.map(helper, range(5), concurrency=2, return_exceptions=True)]
+
+    @ol.workflow
+    async def of_nodes() -> list[str]:
+        return [repr(each) async for each in ol.map(fail, ["a", "b"], return_exceptions=True)]
+
+    assert await run_of(stage, flow) == ["ValueError('0')", "'1'", "ValueError('2')", "KeyError(3)", "CancelledError()"]
+    assert await run_of(stage, of_nodes) == ["ValueError('a')", "ValueError('b')"]
+
+
+async def test_workflow_code_shows_how_far_it_is_also_after_a_replay(stage: Any) -> None:
+    @ol.workflow
+    async def flow() -> str:
+        ol.progress(1, 3)
+        await echo("x")
+        ol.progress(2, 3, "halfway")
+        return await ol.ask("Go on?")
+
+    async def shown(engine: Any) -> Any:
+        while not (scratch := (await engine.list_runs()).items[0].scratch) or b"half" not in scratch:
+            await asyncio.sleep(0.01)
+        return json.loads(scratch)
+
+    said = [{"node": "", "done": 2, "total": 3, "text": "halfway"}]
+    engine = await stage.engine()
+    handle = await engine.start(flow)
+    await soon(stage.until(engine, handle.run, e.InteractionRequested))
+    assert await soon(shown(engine)) == said
+    await stage.crash(engine)
+    engine = await stage.engine()
+    await engine._store.note({handle.run: b""})
+    assert await soon(shown(engine)) == said, "a new owner shows it again, once"
+    await engine.answer(handle.run, "yes")
+    assert await soon(engine.result(handle.run)) == "yes"
+
+
 async def test_code_can_tell_where_it_runs(stage: Any) -> None:
     @ol.node(retry=ol.Retry(max_attempts=2, delay=0))
     async def far() -> ol.Context:
@@ -1577,8 +1691,8 @@ async def test_code_can_tell_where_it_runs(stage: Any) -> None:
     async def flow() -> tuple[ol.Context, ol.Context, ol.Context]:
         return ol.context(), await far(), await near()
 
-    handle, (workflow, first, second) = await run_of(stage, flow)
-    run = handle.run
+    workflow, first, second = await run_of(stage, flow)
+    run = workflow.run
     assert workflow == ol.Context(run, "", 0, run)
     assert first == ol.Context(run, "far", 2, f"{run}/far/0")
     assert second == ol.Context(run, "near", 1, f"{run}/near/0")
@@ -2249,7 +2363,7 @@ async def test_a_start_that_does_not_fit_the_workflow_is_refused(stage: Any) -> 
     engine = await stage.engine()
     with pytest.raises(ol.InvalidInput, match="number"):
         await engine.start(flow)  # type: ignore[call-arg]
-    assert not (await engine.list(ol.RunFilter())).items
+    assert not (await engine.list_runs(ol.RunFilter())).items
 
 
 async def test_a_call_that_is_awaited_twice_is_done_once(stage: Any) -> None:
@@ -2440,7 +2554,7 @@ def adding() -> Any:
     return add
 
 
-@pytest.mark.parametrize("name", ["id", "key"])
+@pytest.mark.parametrize("name", ["id", "idempotency_key"])
 async def test_a_start_under_an_id_or_a_key_is_one_run(stage: Any, name: str) -> None:
     add = adding().options(**{name: "order-7"})
     engine = await stage.engine()
@@ -2449,10 +2563,10 @@ async def test_a_start_under_an_id_or_a_key_is_one_run(stage: Any, name: str) ->
     assert await soon(second.result()) == 3
     third = await engine.start(add, 1, 2)
     assert await soon(third.result()) == 3
-    assert len((await engine.list(ol.RunFilter())).items) == 1
+    assert len((await engine.list_runs(ol.RunFilter())).items) == 1
 
 
-@pytest.mark.parametrize("name", ["id", "key"])
+@pytest.mark.parametrize("name", ["id", "idempotency_key"])
 async def test_a_start_under_an_id_or_a_key_with_other_parameters_is_refused(stage: Any, name: str) -> None:
     add = adding().options(**{name: "order-7"})
     engine = await stage.engine()
@@ -3026,7 +3140,7 @@ def test_the_blocking_desk_starts_answers_watches_and_reads(stage: Any) -> None:
         handle.answer("you")
         assert handle.result() == "you 2"
         assert engine.get(handle.run).status == ol.RunStatus.COMPLETED
-        assert [each.summary.run for each in engine.all()] == [handle.run]
+        assert [each.run for each in engine.iter_runs()] == [handle.run]
         assert not engine.verify(handle.run).violations
 
 

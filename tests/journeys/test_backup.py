@@ -14,7 +14,6 @@ from pathlib import Path
 
 from msgspec import Raw
 
-from outlast.client import RunFilter
 from outlast.compose import open_desk
 from outlast.history import events as e
 from outlast.history.ids import RunId
@@ -61,11 +60,11 @@ async def _values(path: Path) -> int:
     found = 0
     store = SqliteStore(path, readonly=True)
     async with open_desk(str(path), readonly=True) as desk:
-        async for listed in desk.all(RunFilter()):
-            async for entry in desk.events(listed.summary.run):
+        async for run in desk.iter_runs():
+            async for entry in desk.events(run.run):
                 if isinstance(entry.event, e.RunCreated):
                     value = await fetched(entry.event.params, store.blobs)
-                    assert listed.summary.run.encode() in bytes(value)
+                    assert run.run.encode() in bytes(value)
                     found += 1
     await store.close()
     return found

@@ -72,7 +72,7 @@ async def main(role: str, path: str, runs: int) -> None:
         if role != "sleeper":
             gate.set()
         if role == "worker":
-            while len((await engine.list(RunFilter(statuses=(ol.RunStatus.COMPLETED,), limit=runs))).items) < runs:
+            while len((await engine.list_runs(RunFilter(statuses=(ol.RunStatus.COMPLETED,), limit=runs))).items) < runs:
                 await asyncio.sleep(0.02)
         else:
             handles = await asyncio.gather(*(engine.start(_named(number), number) for number in range(runs)))

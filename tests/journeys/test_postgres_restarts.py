@@ -18,7 +18,7 @@ from outlast.errors import StoreError
 from outlast.history.ids import RunId
 from outlast.ledger.verification import verify
 from outlast.stores.postgres import PostgresStore
-from outlast.testing.engine import engine_over
+from outlast.testing.processes import engine_over
 from support.servers.postgres import PostgresServer
 from support.servers.postgres_admin import cut_lines
 

@@ -24,8 +24,8 @@ from outlast.lifecycle.status import RunStatus
 from outlast.maintenance.transfer import Moved, copy_runs
 from outlast.settings import read_settings
 from outlast.store import RunFilter
-from outlast.testing.engine import engine_over
 from outlast.testing.faults import Died, Fault, faulty
+from outlast.testing.processes import engine_over
 
 LARGE = "x" * 1_200_000
 done: Counter[str] = Counter()
@@ -318,7 +318,7 @@ def test_a_parent_brings_what_its_children_go_on_as(sqlite: str, tmp_path: Path,
         async with at_work(sqlite) as engine:
             await engine.start(moved_parent_of_long.options(id="parent"), "a")
             (newest,) = await asking(sqlite, 1)
-            runs = [each.summary.run async for each in engine.all(RunFilter())]
+            runs = [each.run async for each in engine.iter_runs()]
         for child in set(runs) - {"parent"}:
             with pytest.raises(NotAllowed, match="awaited by its parent: copy run parent"):
                 await copied(sqlite, other, child)

@@ -20,7 +20,7 @@ from outlast.stores.objects.bucket import Requests
 from outlast.stores.objects.journal import LAG
 from outlast.stores.objects.opening import bucket_over
 from outlast.testing.contract.samples import ANN, A, begin, follow, land, summary
-from outlast.testing.engine import engine_over
+from outlast.testing.processes import engine_over
 from support.servers import s3
 
 NODES = 64

@@ -16,7 +16,7 @@ from outlast.history.ids import RunId
 from outlast.ledger.reading import records
 from outlast.stores.memory import MemoryStore
 from outlast.stores.sqlite import SqliteStore
-from outlast.testing.engine import engine_over
+from outlast.testing.processes import engine_over
 from outlast.testing.recorded_runs import remembered, write
 
 HISTORIES = Path(__file__).parents[1] / "histories"

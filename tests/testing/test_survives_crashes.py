@@ -354,7 +354,7 @@ def test_the_clock_stands_still_while_nobody_waits(outlast_engine: Any) -> None:
 
 def test_an_engine_can_be_used_in_an_async_test() -> None:
     async def test() -> Any:
-        with testing.open() as engine:
+        with testing.engine() as engine:
             return await asyncio.to_thread(engine.start(a_year).result)
 
     assert asyncio.run(test()) == pytest.approx(12 * 30 * 86_400, abs=60)

@@ -170,11 +170,11 @@ async def _page(desk: Engine, query: RunFilter, wanted: Wanted, size: int) -> Pa
     """At most `size` runs. No store knows held runs from others that failed: those are told apart here, out of more of them;
     and if that were too many, it is asked again for only so many, so that the next page begins where this one ends."""
     if wanted.held is None:
-        return await desk.list(msgspec.structs.replace(query, limit=size))
-    page = await desk.list(msgspec.structs.replace(query, limit=PAGE))
+        return await desk.list_runs(msgspec.structs.replace(query, limit=size))
+    page = await desk.list_runs(msgspec.structs.replace(query, limit=PAGE))
     places = [place for place, listed in enumerate(page.items, 1) if wanted.has(listed.summary)]
     if len(places) > size:
-        page = await desk.list(msgspec.structs.replace(query, limit=places[size - 1]))
+        page = await desk.list_runs(msgspec.structs.replace(query, limit=places[size - 1]))
     return Page(tuple(listed for listed in page.items if wanted.has(listed.summary)), page.next)
 
 

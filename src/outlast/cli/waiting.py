@@ -110,7 +110,7 @@ class Attendant:
         if self._looks % EVERY_SCRATCH == 0:
             created = self.tally.state.outline.created
             query = RunFilter(created_from=created, created_until=created + 1, text=self.tally.run, limit=1)
-            page = await self._desk.list(query)
+            page = await self._desk.list_runs(query)
             self._said = said_by_nodes(page.items[0].scratch) if page.items else []
         self._looks += 1
         self._display.show(self.tally, self._said, now)

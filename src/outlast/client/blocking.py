@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
@@ -12,7 +11,7 @@ import msgspec
 from outlast.client.facade import Engine
 from outlast.client.handle import RunHandle, page_of
 from outlast.client.loop_thread import LoopThread, must_be_free_to_wait
-from outlast.client.reader import Entry, Interval, Listed, Page, RunFilter, RunSummary, Verification
+from outlast.client.reader import Entry, Interval, Page, RunFilter, RunSummary, Statuses, Verification
 from outlast.definition.durations import Seconds
 from outlast.errors import OutlastError
 from outlast.functions.decorators import Workflow
@@ -21,6 +20,8 @@ from outlast.store import Line
 from outlast.values.tracebacks import folded
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from outlast.client.branch_plans import Plan
     from outlast.client.evidence import Diagnosis
     from outlast.client.temporary_claim import WorkerRuns
@@ -73,13 +74,29 @@ class BlockingEngine:
         """See `Engine.get`."""
         return self._thread.do(self._client.get(run))
 
-    def list(self, query: RunFilter | None = None) -> Page:
-        """See `Engine.list`."""
-        return self._thread.do(self._client.list(query or RunFilter()))
+    def list_runs(
+        self,
+        filter: RunFilter | None = None,
+        *,
+        workflow: str | None = None,
+        status: Statuses | None = None,
+        since: datetime | None = None,
+        limit: int | None = None,
+    ) -> Page:
+        """See `Engine.list_runs`."""
+        listed = self._client.list_runs(filter, workflow=workflow, status=status, since=since, limit=limit)
+        return self._thread.do(listed)
 
-    def all(self, query: RunFilter | None = None) -> Iterator[Listed]:
-        """See `Engine.all`."""
-        return self._each(self._client.all(query or RunFilter()))
+    def iter_runs(
+        self,
+        filter: RunFilter | None = None,
+        *,
+        workflow: str | None = None,
+        status: Statuses | None = None,
+        since: datetime | None = None,
+    ) -> Iterator[RunSummary]:
+        """See `Engine.iter_runs`."""
+        return self._each(self._client.iter_runs(filter, workflow=workflow, status=status, since=since))
 
     def runs(self, *, unfinished: bool = False) -> Iterator[RunId]:
         """See `Engine.runs`."""
@@ -111,7 +128,7 @@ class BlockingEngine:
         """See `Engine.lines`."""
         return self._each(self._client.lines(run, node=node, attempt=attempt, after=after))
 
-    def questions(self, run: RunId) -> builtins.list[Wait]:
+    def questions(self, run: RunId) -> list[Wait]:
         """See `Engine.questions`."""
         return self._thread.do(self._client.questions(run))
 
@@ -148,7 +165,7 @@ class BlockingEngine:
         """See `Engine.worker_id`."""
         return self._client.worker_id
 
-    def workers(self) -> builtins.list[WorkerRuns]:
+    def workers(self) -> list[WorkerRuns]:
         """See `Engine.workers`."""
         return self._thread.do(self._client.workers())
 
@@ -207,13 +224,13 @@ class BlockingEngine:
         """See `Engine.fork`."""
         return self._handled(self._client.fork(run, at, id=id, title=title, by=by))
 
-    def preview(self, run: RunId, verb: Verb, plan: Plan) -> builtins.list[AnyEvent]:
+    def preview(self, run: RunId, verb: Verb, plan: Plan) -> list[AnyEvent]:
         """See `Engine.preview`."""
         return self._thread.do(self._client.preview(run, verb, plan))
 
     def preview_retry(
         self, run: RunId, node: str | None = None, *, feedback: Any = None, children: Children = "cancel"
-    ) -> builtins.list[AnyEvent]:
+    ) -> list[AnyEvent]:
         """See `Engine.preview_retry`."""
         return self._thread.do(self._client.preview_retry(run, node, feedback=feedback, children=children))
 
@@ -250,19 +267,19 @@ class BlockingEngine:
         """See `Engine.diagnose`."""
         return self._thread.do(self._client.diagnose(run, blobs=blobs))
 
-    def planned(self, run: RunId, finding: Finding) -> builtins.list[AnyEvent]:
+    def planned(self, run: RunId, finding: Finding) -> list[AnyEvent]:
         """See `Engine.planned`."""
         return self._thread.do(self._client.planned(run, finding))
 
-    def recover(self, run: RunId) -> builtins.list[Finding]:
+    def recover(self, run: RunId) -> list[Finding]:
         """See `Engine.recover`."""
         return self._thread.do(self._client.recover(run))
 
-    def versions(self, workflow: str) -> builtins.list[Version]:
+    def versions(self, workflow: str) -> list[Version]:
         """See `Engine.versions`."""
         return self._thread.do(self._client.versions(workflow))
 
-    def known_versions(self, beginning: str) -> builtins.list[str]:
+    def known_versions(self, beginning: str) -> list[str]:
         """See `Engine.known_versions`."""
         return self._thread.do(self._client.known_versions(beginning))
 

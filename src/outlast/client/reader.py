@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
@@ -16,6 +17,7 @@ from outlast.ledger.reading import branches_of, head_of, lineage_of, records, ru
 from outlast.ledger.verification import STRANGE, Verification, verify
 from outlast.lifecycle.invariants import Violation
 from outlast.lifecycle.state import State
+from outlast.lifecycle.status import RunStatus, parse_status
 from outlast.lifecycle.summary import RunSummary
 from outlast.store import Head, Line, Listed, Page, RunFilter, Store
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:  # who only starts runs need not load what tells about them
 __all__ = ["Entry", "Interval", "Listed", "Page", "Reader", "RunFilter", "RunSummary", "Verification"]
 
 _FILTERS = {field.name: field.type for field in msgspec.structs.fields(RunFilter)}
+Statuses: TypeAlias = RunStatus | str | Iterable[RunStatus | str]
 CANDIDATES = 5
 """How many runs an ambiguous beginning of an id is answered with."""
 
@@ -51,6 +54,25 @@ def _checked(query: RunFilter) -> RunFilter:
     return query
 
 
+def _filter(
+    given: RunFilter | None,
+    workflow: str | None,
+    status: Statuses | None,
+    since: datetime | None,
+    limit: int | None,
+) -> RunFilter:
+    """A filter with what is given besides."""
+    changes: dict[str, Any] = {"workflow": workflow, "limit": limit}
+    if status is not None:
+        changes["statuses"] = tuple(map(parse_status, [status] if isinstance(status, str) else status))
+    if since is not None:
+        if getattr(since, "tzinfo", None) is None:
+            raise InvalidInput(f"since is a datetime with a time zone, not {since!r}")
+        changes["created_from"] = round(since.timestamp() * 1_000_000)
+    changes = {name: value for name, value in changes.items() if value is not None}
+    return _checked(msgspec.structs.replace(_checked(given), **changes) if given is not None else RunFilter(**changes))
+
+
 class Reader:
     """Reads what one store holds. `key` is the one the log was written with, if it was."""
 
@@ -64,9 +86,21 @@ class Reader:
 
     # --- which runs there are
 
-    async def list(self, query: RunFilter) -> Page:
-        """One page of the runs that match, newest first."""
-        query = _checked(query)
+    async def list_runs(
+        self,
+        filter: RunFilter | None = None,
+        *,
+        workflow: str | None = None,
+        status: Statuses | None = None,
+        since: datetime | None = None,
+        limit: int | None = None,
+    ) -> Page:
+        """One page of the runs that match, newest first: `for run in await engine.list_runs(status="failed")` gives their
+        summaries. `since` is when they were created at the earliest. A `RunFilter` has more to filter by, and the place to
+        continue from: `RunFilter(after=page.next)`."""
+        return await self._page(_filter(filter, workflow, status, since, limit))
+
+    async def _page(self, query: RunFilter) -> Page:
         if query.limit < 1:
             raise InvalidInput(f"a page holds at least one run, not {query.limit}")
         try:
@@ -76,12 +110,20 @@ class Reader:
         except (ValueError, OverflowError) as error:
             raise InvalidInput(f"runs cannot be searched for that: {error}") from error
 
-    async def all(self, query: RunFilter) -> AsyncIterator[Listed]:
-        """Every run that matches, page after page of the query's limit."""
+    async def iter_runs(
+        self,
+        filter: RunFilter | None = None,
+        *,
+        workflow: str | None = None,
+        status: Statuses | None = None,
+        since: datetime | None = None,
+    ) -> AsyncIterator[RunSummary]:
+        """The summaries of all runs that match, newest first; `limit` of the filter is how many are read at once."""
+        query = _filter(filter, workflow, status, since, None)
         while True:
-            page = await self.list(query)
-            for listed in page.items:
-                yield listed
+            page = await self._page(query)
+            for summary in page:
+                yield summary
             if not page.next:
                 return
             query = msgspec.structs.replace(query, after=page.next)
@@ -118,9 +160,9 @@ class Reader:
     async def _beginning_with(self, prefix: RunId) -> AsyncIterator[RunId]:
         """Those runs, up to one more than anybody is shown."""
         left = CANDIDATES + 1
-        async for listed in self.all(RunFilter(text=prefix, limit=1000)):
-            if listed.summary.run.startswith(prefix):
-                yield listed.summary.run
+        async for summary in self.iter_runs(RunFilter(text=prefix, limit=1000)):
+            if summary.run.startswith(prefix):
+                yield summary.run
                 left -= 1
                 if not left:
                     return

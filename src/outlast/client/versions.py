@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import AsyncIterator
-from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -42,7 +40,7 @@ class Versions(Steering):
     async def versions(self, workflow: str) -> list[Version]:
         """The versions of a workflow that its runs are of, the one used last first. Times are microseconds."""
         found: dict[str, Version] = {}
-        async for run in self._of(workflow):
+        async for run in self.iter_runs(RunFilter(workflow=workflow, limit=1000)):
             old = found.get(run.version)
             found[run.version] = Version(
                 version=run.version,
@@ -60,9 +58,9 @@ class Versions(Steering):
     async def known_versions(self, beginning: str) -> list[str]:
         """The versions of any run that begin so."""
         found: dict[str, None] = {}
-        async for listed in self.all(RunFilter(limit=1000)):
-            if listed.summary.version.startswith(beginning):
-                found[listed.summary.version] = None
+        async for summary in self.iter_runs(RunFilter(limit=1000)):
+            if summary.version.startswith(beginning):
+                found[summary.version] = None
         return list(found)
 
     async def created(self, run: RunId) -> e.RunCreated:
@@ -115,7 +113,3 @@ class Versions(Steering):
     def _today(self, workflow: str) -> str:
         known = registry.known(workflow)
         return known.version if known is not None else ""
-
-    async def _of(self, workflow: str) -> AsyncIterator[Any]:
-        async for listed in self.all(RunFilter(workflow=workflow, limit=1000)):
-            yield listed.summary

@@ -178,6 +178,13 @@ class Driver(Cancelling):
         self.pen.news = self.on_news
         self.code.close = self._close
         self.code.silencer.on = False
+        self.code.on_progress = self._show_progress
+        if self.code.progress is not None:
+            self._show_progress(self.code.progress)
+
+    def _show_progress(self, progress: dict[str, Any]) -> None:
+        worker = self.worker
+        worker.loop.call_soon_threadsafe(worker.progress.tell, self.run, progress)
 
     # --- requests, pauses and rests
 

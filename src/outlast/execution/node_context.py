@@ -142,9 +142,13 @@ def last_checkpoint(default: Any = None) -> Any:
 
 
 def progress(done: float, total: float | None = None, text: str = "") -> None:
-    """Tell how far this node is. It is shown while the run goes on, and is not a fact: a crash may lose it."""
+    """Show how far this node, or in workflow code this run, is. It is shown while the run is at work and is not recorded in
+    the log: a crash may lose it."""
     told: dict[str, Any] = {"done": _number(done, "done"), "total": None if total is None else _number(total, "total")}
     told["text"] = masked(str(text)).encode(errors="backslashreplace").decode()[:LONGEST_REMARK]
+    if (workflow := scope.current.get(None)) is not None:
+        workflow.code.show_progress({"node": "", **told})
+        return
     if (here := remote.current()) is not None:
         here.progress(told)
         return

@@ -90,7 +90,9 @@ class Code:
         "main",
         "next_place",
         "now_us",
+        "on_progress",
         "open",
+        "progress",
         "run",
         "silencer",
         "workflow",
@@ -113,6 +115,9 @@ class Code:
         """Why it cannot go on, if it loops without waiting or waits for nothing."""
         self.continued: Continue | None = None
         """That it called `continue_as_new`: its outcome, whatever it does afterwards."""
+        self.on_progress: Callable[[dict[str, Any]], None] | None = None
+        self.progress: dict[str, Any] | None = None
+        """How far the code said that it is."""
         self.now_us = 0
         self.generation = 0
         """The newest branch that a person opened: what is asked for on it is not what was asked for before."""
@@ -250,6 +255,12 @@ class Code:
         if self._is_dismissed:
             raise _dismissed()
         self.fresh[note.key] = note
+
+    def show_progress(self, progress: dict[str, Any]) -> None:
+        """Keep how far it is, and show it unless this is a replay."""
+        self.progress = progress
+        if self.on_progress is not None and not self.silencer.on:
+            self.on_progress(progress)
 
     def now(self) -> float:
         return self.now_us / 1e6

@@ -374,7 +374,3 @@ def _asked_anew(interaction: str) -> str:
     suffix = interaction[len(base) + 1 :]
     branch, _, number = suffix.partition(".") if suffix.startswith("b") else ("", "", suffix)
     return f"{base}~{branch}{'.' if branch else ''}{int(number or 1) + 1}"
-
-
-def value_of(number: int) -> e.Value:
-    return msgspec.Raw(b"%d" % number)

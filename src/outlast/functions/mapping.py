@@ -11,7 +11,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
 from types import FrameType
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, Literal, TypeVar, overload
 
 from outlast.errors import InvalidInput
 from outlast.functions.call import Awaited, Made
@@ -35,13 +35,20 @@ class Mapped(Made, Generic[R]):
     """Results to come. `async for` them; or await them all as a list. In a plain workflow, `for` and `.wait()`."""
 
     def __init__(
-        self, scope: Scope, fn: Callable[[Any], Any], items: Iterable[Any], concurrency: int, caller: FrameType
+        self,
+        scope: Scope,
+        fn: Callable[[Any], Any],
+        items: Iterable[Any],
+        concurrency: int,
+        return_exceptions: bool,
+        caller: FrameType,
     ) -> None:
         self.scope = scope
         self.where = caller.f_code, caller.f_lasti
         self._fn = fn
         self._items = enumerate(items)
         self._concurrency = concurrency
+        self._return_exceptions = return_exceptions
         self._name = scope.named(_name_of(fn))
         self._window: deque[tuple[asyncio.Future[Any], list[NodeAsk]]] = deque()
         self._running = 0
@@ -60,7 +67,7 @@ class Mapped(Made, Generic[R]):
     async def __anext__(self) -> R:
         try:
             future, made = await self._first_done()
-            result: R = future.result()
+            result: R = _error_of(future) if self._return_exceptions and _has_failed(future) else future.result()
         except BaseException:
             self._give_up()
             raise
@@ -139,11 +146,28 @@ class Mapped(Made, Generic[R]):
 
 
 @overload
-def map(fn: Node[[A], R], items: Iterable[A], *, concurrency: int = ...) -> Mapped[R]: ...
+def map(
+    fn: Node[[A], R], items: Iterable[A], *, concurrency: int = ..., return_exceptions: Literal[False] = ...
+) -> Mapped[R]: ...
 @overload
-def map(fn: Callable[[A], Coroutine[Any, Any, R]], items: Iterable[A], *, concurrency: int = ...) -> Mapped[R]: ...
-def map(fn: Any, items: Iterable[Any], *, concurrency: int = 20) -> Mapped[Any]:
-    """A node, or an async function that calls nodes, for each item, at most `concurrency` at a time."""
+def map(
+    fn: Node[[A], R], items: Iterable[A], *, concurrency: int = ..., return_exceptions: bool
+) -> Mapped[R | BaseException]: ...
+@overload
+def map(
+    fn: Callable[[A], Coroutine[Any, Any, R]],
+    items: Iterable[A],
+    *,
+    concurrency: int = ...,
+    return_exceptions: Literal[False] = ...,
+) -> Mapped[R]: ...
+@overload
+def map(
+    fn: Callable[[A], Coroutine[Any, Any, R]], items: Iterable[A], *, concurrency: int = ..., return_exceptions: bool
+) -> Mapped[R | BaseException]: ...
+def map(fn: Any, items: Iterable[Any], *, concurrency: int = 20, return_exceptions: bool = False) -> Mapped[Any]:
+    """Call a node, or an async function that calls nodes, for each item, at most `concurrency` at a time. The first failure
+    is raised and cancels the rest, unless `return_exceptions` puts failures among the results."""
     scope = here("map()")
     if concurrency < 1:
         raise InvalidInput(f"concurrency is at least 1, not {concurrency}")
@@ -154,7 +178,7 @@ def map(fn: Any, items: Iterable[Any], *, concurrency: int = 20) -> Mapped[Any]:
             f"{shown(user_place())}: id={fn._id!r} names one call, and a map makes many, which are named by their places. "
             "To name them, map an async function that calls the node with an id for each item."
         )
-    return Mapped(scope, fn, items, concurrency, sys._getframe(1))
+    return Mapped(scope, fn, items, concurrency, return_exceptions, sys._getframe(1))
 
 
 def _begun(given: Any) -> asyncio.Future[Any]:
@@ -171,6 +195,14 @@ def _begun(given: Any) -> asyncio.Future[Any]:
 def _name_of(fn: Any) -> str:
     name = fn.name if isinstance(fn, Node) else getattr(fn, "__name__", "map")
     return name if name.isidentifier() else "map"
+
+
+def _has_failed(future: asyncio.Future[Any]) -> bool:
+    return future.cancelled() or future.exception() is not None
+
+
+def _error_of(future: asyncio.Future[Any]) -> Any:
+    return asyncio.CancelledError() if future.cancelled() else future.exception()
 
 
 class _NoMore(Exception):

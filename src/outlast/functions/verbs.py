@@ -9,6 +9,7 @@ import uuid as uuids
 from collections.abc import Awaitable
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
+from types import FrameType
 from typing import Any, Generic, NoReturn, TypeVar, overload
 
 import msgspec
@@ -16,12 +17,13 @@ import msgspec
 from outlast.errors import InvalidInput
 from outlast.functions.call import Awaited, Call, Joint, begun
 from outlast.functions.code import Continue
-from outlast.functions.commands import Note, QuestionAsk, TimerAsk, value_of
+from outlast.functions.commands import Note, QuestionAsk, TimerAsk
 from outlast.functions.scope import Scope, current, here
 from outlast.history import events as e
 from outlast.values.checked_text import words
 from outlast.values.codec import codec_for
 from outlast.values.schemas import schema_of
+from outlast.values.source_location import shown, user_place
 
 R = TypeVar("R")
 A = TypeVar("A")
@@ -63,10 +65,11 @@ async def _gathered(calls: tuple[Any, ...], return_exceptions: bool) -> list[Any
 
 
 class RaceResult(msgspec.Struct, Generic[R], frozen=True):
-    """Who won a race, counted from 0, and with what."""
+    """Which call ended first, and its result. `index` counts from 0; `name` is the keyword that it was given by."""
 
     index: int
     value: R
+    name: str = ""
 
 
 @overload
@@ -77,25 +80,53 @@ def race(a: Many[A], b: Many[B], c: Many[C], /) -> Awaited[RaceResult[A | B | C]
 def race(a: Many[A], b: Many[B], c: Many[C], d: Many[D], /) -> Awaited[RaceResult[A | B | C | D]]: ...
 @overload
 def race(*calls: Many[R]) -> Awaited[RaceResult[R]]: ...
-def race(*calls: Any) -> Any:
-    """Whichever of these ends first, well or badly; the others are cancelled. The winner is recorded."""
-    scope = here("race()")
-    if not calls:
-        raise InvalidInput("a race needs at least one call")
-    name = scope.named("race")
-    return Joint(scope, _raced(scope, name, calls), calls, name, sys._getframe(1))
+@overload
+def race(**calls: Many[Any]) -> Awaited[RaceResult[Any]]: ...
+def race(*calls: Any, **named: Any) -> Any:
+    """The first of these calls to end: its result, or the error that it raised. The others are cancelled. The winner is
+    recorded. `race(paid=…, late=…)` gives the winner's `name`."""
+    return _first_of("race", calls, named, sys._getframe(1))
 
 
-async def _raced(scope: Scope, name: str, calls: tuple[Any, ...]) -> RaceResult[Any]:
+@overload
+def first(a: Many[A], b: Many[B], /) -> Awaited[RaceResult[A | B]]: ...
+@overload
+def first(a: Many[A], b: Many[B], c: Many[C], /) -> Awaited[RaceResult[A | B | C]]: ...
+@overload
+def first(*calls: Many[R]) -> Awaited[RaceResult[R]]: ...
+@overload
+def first(**calls: Many[Any]) -> Awaited[RaceResult[Any]]: ...
+def first(*calls: Any, **named: Any) -> Any:
+    """The same as `race`, but the other calls continue. Keep them in variables: await them later, or give them to `first`
+    again."""
+    return _first_of("first", calls, named, sys._getframe(1))
+
+
+def _first_of(verb: str, calls: tuple[Any, ...], named: dict[str, Any], caller: FrameType) -> Joint[RaceResult[Any]]:
+    scope = here(f"{verb}()")
+    if bool(calls) is bool(named):
+        raise InvalidInput(
+            f"{shown(user_place())}: {verb}() takes at least one call, either all by name or none by name"
+        )
+    name, calls = scope.named(verb), calls or tuple(named.values())
+    return Joint(scope, _ended_first(scope, name, calls, tuple(named), verb == "race"), calls, name, caller)
+
+
+async def _ended_first(
+    scope: Scope, decision: str, calls: tuple[Any, ...], names: tuple[str, ...], cancels: bool
+) -> RaceResult[Any]:
     futures = begun(calls)
     try:
         await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
         index = next(place for place, each in enumerate(futures) if each.done())
     finally:
-        for each in futures:
-            each.cancel()
-    scope.code.note(Note(f"decision:{name}", e.DecisionRecorded(key=name, value=value_of(index))))
-    return RaceResult(index, futures[index].result())
+        if cancels:
+            for each in futures:
+                each.cancel()
+    name = names[index] if names else ""
+    chosen = e.DecisionRecorded(key=decision, value=msgspec.Raw(msgspec.json.encode(name or index)))
+    scope.code.note(Note(f"decision:{decision}", chosen))
+    return RaceResult(index, futures[index].result(), name)
 
 
 # --- in time -----------------------------------------------------------------------------------------------------------

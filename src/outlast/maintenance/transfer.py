@@ -64,7 +64,7 @@ async def copy_runs(
             async for moved in move.family(run):
                 yield moved
         return
-    for run in [listed.summary.run async for listed in source.all(RunFilter(limit=1000))]:
+    for run in [summary.run async for summary in source.iter_runs(RunFilter(limit=1000))]:
         if run in done or await move.is_awaited(run):
             continue  # it comes, or came, with its parent
         try:

@@ -21,8 +21,8 @@ from outlast.history.ids import RunId
 from outlast.store import Store
 from outlast.testing.answering import OVER, Answers, Guest, Patience, Stuck, attended
 from outlast.testing.doors import Door, LateArrivals
-from outlast.testing.engine import Processes
 from outlast.testing.faults import Died, Fault, Faults, bare, faulty
+from outlast.testing.processes import Processes
 from outlast.testing.world import Difference, OtherResult, Told, World, compare, read_all
 from outlast.values.codec import fetched
 

@@ -23,17 +23,17 @@ FOREVER = 1e9
 
 
 @contextmanager
-def open(store: Store | None = None, *, concurrency: int = 2000) -> Iterator[BlockingEngine]:
+def engine(store: Store | None = None, *, concurrency: int = 2000) -> Iterator[BlockingEngine]:
     """An engine on a store of its own in memory, or on the one given. While you wait for something (`result()`, `watch()`),
     the clock leaps to the next moment at which something happens: a sleep of days takes no time.
 
     It has a thread of its own, so that it can be used in plain and in async tests alike; to let other tasks go on while
     you wait, `await asyncio.to_thread(handle.result)`."""
-    engine = _Leaping(store or MemoryStore(), concurrency)
+    opened = _Leaping(store or MemoryStore(), concurrency)
     try:
-        yield engine
+        yield opened
     finally:
-        engine.close()
+        opened.close()
 
 
 class _Leaping(BlockingEngine):

@@ -62,11 +62,11 @@ def replay_check() -> Callable[..., Any]:
 
 @pytest.fixture
 def outlast_engine() -> Iterator[BlockingEngine]:
-    """An engine on a store in memory, whose sleeps take no time: see `outlast.testing.open`."""
-    from outlast.testing.instant_engine import open
+    """An engine on a store in memory, whose sleeps take no time: see `outlast.testing.engine`."""
+    from outlast.testing.instant_engine import engine
 
-    with open() as engine:
-        yield engine
+    with engine() as opened:
+        yield opened
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
