@@ -74,7 +74,6 @@ STANDING = {
     "completed": (after("doctor_errand", e.RunCompleted), []),
     "failed": (after("doctor_hopeless", e.RunFailed), []),
     "cancelled": (after("doctor_errand", completed("pack"), e.RunCancelled()), []),
-    "created": (after("doctor_errand", e.RunCreated), []),
     "held": (held, ["C1"]),
     "given back in good order": (closed_in_good_order, ["G1"]),
     "on the second branch beside the first one": (jumped, ["D1"]),
@@ -212,7 +211,7 @@ def test_a_run_that_ends_between_two_looks_of_the_doctor_is_not_called_ill(memor
         ledger = Ledger(owner)
         worker = ledger.new_worker_id()
         await owner.enrol(worker, 30)
-        await owner.blobs.put(ward.flows.doctor_errand.document)
+        await owner.blobs.put(ward.flows.doctor_errand._document)
         pen = await ledger.create(RunId("ill"), events[:5], worker)
         store, calls = ward.open(), 0
 
