@@ -18,8 +18,8 @@ from outlast.cli.texts import counted, cropped
 from outlast.errors import RunDiverged
 from outlast.history.events import NULL, Failure, Value
 from outlast.history.ids import RunId
-from outlast.lifecycle.narrative.phrases import failure
 from outlast.lifecycle.status import RunStatus
+from outlast.lifecycle.timeline.phrases import failure
 from outlast.settings import Settings
 
 if TYPE_CHECKING:

@@ -26,10 +26,10 @@ from outlast.cli.times import local, span, took, until
 from outlast.client import RunSummary
 from outlast.compose import open_desk
 from outlast.history.events import Failure, Value
-from outlast.lifecycle.narrative.phrases import failure
 from outlast.lifecycle.state import NodeState, NodeStatus
 from outlast.lifecycle.status import TERMINAL, RunStatus
 from outlast.lifecycle.summary import summarise
+from outlast.lifecycle.timeline.phrases import failure
 from outlast.settings import Settings
 
 SHOWN = 50
