@@ -71,6 +71,6 @@ def test_a_hold_a_recovery_and_what_people_did_are_told_in_order() -> None:
         "Run recovered from state A4: a person asked (events 9 and 10)",
         "Run resumed by ada",
         "pay scheduled again (attempt 3)",
-        "Run held for a person's decision: Diverged: the code changed",
+        "Run held for a person's decision: RunDiverged: the code changed",
     ]
-    assert told.state == ("Held: a person must decide: Divergence: the code changed.",)
+    assert told.state == ("Held: a person must decide: RunDiverged: the code changed.",)
