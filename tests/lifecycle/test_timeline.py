@@ -275,6 +275,8 @@ def test_a_branch_tells_who_opened_it_where_why_and_what_was_left() -> None:
         "events 8–9 stay on branch 0, completed there: b"
     )
     assert [(link.kind, link.target) for link in log.entries()[-1].links] == [("event", "7")]
+    log.branch(2, by="cleo")
+    assert "stay on branches 0 and 1, completed there: a and b" in log.texts()[-1]
 
 
 def test_a_branch_that_is_not_current_says_so() -> None:

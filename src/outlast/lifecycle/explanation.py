@@ -280,7 +280,7 @@ def _to_act(run: str, state: State, revival: Revival | None) -> Iterator[Action]
         effects = {RunStatus.FAILED: f"{again}, after the cause is removed", RunStatus.PAUSED: again}
         yield _action("resume", run, effects.get(state.status, "takes the run over if its worker is gone"))
     elif state.status is RunStatus.FAILED and (place := _decided_at(state)):
-        yield _action("jump", run, "goes back to that decision", "--to", place)
+        yield _action("jump", run, f"goes back to before {say.cropped(place)}, on a new branch", "--to", place)
 
 
 def _answers(run: str, questions: list[Wait]) -> Iterator[Action]:

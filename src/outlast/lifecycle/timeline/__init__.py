@@ -152,12 +152,13 @@ class _Left(Struct):
 
     first: int = 0
     last: int = 0
-    branch: int = 0
+    branches: dict[int, None] = field(default_factory=dict[int, None])
     done: dict[str, None] = field(default_factory=dict[str, None])
     end: str = ""
 
     def add(self, entry: Entry) -> None:
-        self.first, self.last, self.branch = self.first or entry.seq, entry.seq, entry.branch
+        self.first, self.last = self.first or entry.seq, entry.seq
+        self.branches[entry.branch] = None
         match entry.event:
             case e.NodeCompleted(node=node):
                 self.done[node] = None
@@ -172,8 +173,9 @@ class _Left(Struct):
         if not self.first:
             return ""
         events = f"events {self.first}–{self.last} stay" if self.last > self.first else f"event {self.first} stays"
+        where = f"branch{'es' * (len(self.branches) > 1)} {say.listed(list(self.branches))}"
         done = f", completed there: {say.listed(list(self.done))}" if self.done else ""
-        return f"; {events} on branch {self.branch}{done}{f' ({self.end})' if self.end else ''}"
+        return f"; {events} on {where}{done}{f' ({self.end})' if self.end else ''}"
 
 
 class TimelineBuilder:
