@@ -10,7 +10,6 @@ import msgspec
 from outlast.cli.console import notice, screen, show_text, write_bytes, write_json
 from outlast.cli.entrypoint import INTERRUPTED, RUN_CANCELLED, RUN_FAILED, RUN_HELD, RUN_PAUSED, SOUND
 from outlast.cli.files import File, in_words
-from outlast.cli.json_views import plain_numbers
 from outlast.cli.options import Reply
 from outlast.cli.run_json import ending_shape
 from outlast.cli.run_view import Tally
@@ -18,8 +17,8 @@ from outlast.cli.texts import counted, cropped
 from outlast.errors import RunDiverged
 from outlast.history.events import NULL, Failure, Value
 from outlast.history.ids import RunId
-from outlast.lifecycle.narrative.phrases import failure
 from outlast.lifecycle.status import RunStatus
+from outlast.lifecycle.timeline.phrases import failure, plain_numbers
 from outlast.settings import Settings
 
 if TYPE_CHECKING:

@@ -15,7 +15,6 @@ from outlast.cli.console import columns, screen, show_columns, show_line, show_t
 from outlast.cli.entrypoint import SOUND, carry_out
 from outlast.cli.explain import way_on
 from outlast.cli.files import File, files_of
-from outlast.cli.json_views import plain_numbers
 from outlast.cli.options import Reply, ReplyOption, RunArgument, StoreOption, settings_of
 from outlast.cli.outcome import where_of
 from outlast.cli.questions import how_to_answer
@@ -26,10 +25,10 @@ from outlast.cli.times import local, span, took, until
 from outlast.client import RunSummary
 from outlast.compose import open_desk
 from outlast.history.events import Failure, Value
-from outlast.lifecycle.narrative.phrases import failure
 from outlast.lifecycle.state import NodeState, NodeStatus
 from outlast.lifecycle.status import TERMINAL, RunStatus
 from outlast.lifecycle.summary import summarise
+from outlast.lifecycle.timeline.phrases import failure, plain_numbers
 from outlast.settings import Settings
 
 SHOWN = 50

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from outlast.lifecycle.branching import BranchSummary
     from outlast.lifecycle.comparison import Comparison
     from outlast.lifecycle.diagnosis import Finding
-    from outlast.lifecycle.narrative import Story
+    from outlast.lifecycle.explanation import Explanation
     from outlast.lifecycle.state import Wait
 
 P = ParamSpec("P")
@@ -237,7 +237,7 @@ class BlockingEngine:
     def _handled(self, verb: Coroutine[Any, Any, RunHandle[Any]]) -> BlockingRunHandle[Any]:
         return BlockingRunHandle(self, self._thread.do(verb))
 
-    def explain(self, run: RunId, *, branch: int | None = None, full: bool = False) -> Story:
+    def explain(self, run: RunId, *, branch: int | None = None, full: bool = False) -> Explanation:
         """See `Engine.explain`."""
         return self._thread.do(self._client.explain(run, branch=branch, full=full))
 
@@ -345,7 +345,7 @@ class BlockingRunHandle(Generic[R]):
         """See `RunHandle.watch`."""
         return self._engine.watch(self.run, after=after)
 
-    def explain(self, *, full: bool = False) -> Story:
+    def explain(self, *, full: bool = False) -> Explanation:
         """See `RunHandle.explain`."""
         return self._engine.explain(self.run, full=full)
 

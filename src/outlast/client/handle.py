@@ -15,7 +15,7 @@ from outlast.values.tracebacks import folded
 if TYPE_CHECKING:
     from outlast.client.facade import Engine
     from outlast.functions.decorators import Workflow
-    from outlast.lifecycle.narrative import Story
+    from outlast.lifecycle.explanation import Explanation
 
 R = TypeVar("R")
 
@@ -45,8 +45,8 @@ class RunHandle(Generic[R]):
         """Its events, those to come included, until it is over."""
         return self._client.watch(self.run, after=after)
 
-    async def explain(self, *, full: bool = False) -> Story:
-        """Its story in plain words; `full` leaves nothing out."""
+    async def explain(self, *, full: bool = False) -> Explanation:
+        """What happened in the run, its state and the useful actions. `full` gives every event an entry."""
         return await self._client.explain(self.run, full=full)
 
     async def cancel(self, *, by: str = "", reason: str = "", force: bool = False) -> None:
