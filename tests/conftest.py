@@ -13,10 +13,13 @@ from hypothesis.internal.conjecture import providers
 
 pytest.register_assert_rewrite("support")
 
+from support import built_command  # noqa: E402
 from support.servers.fixtures import _any_postgres, postgres, postgres_url  # noqa: E402
 from support.stage import pytest_pyfunc_call, stage  # noqa: E402
 
 __all__ = ["_any_postgres", "postgres", "postgres_url", "pytest_pyfunc_call", "stage"]
+
+built_command.keep()
 
 settings.register_profile(
     "outlast",

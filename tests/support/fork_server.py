@@ -22,6 +22,7 @@ import sys
 import threading
 from contextlib import suppress
 from importlib.machinery import SourceFileLoader
+from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
@@ -35,6 +36,10 @@ def warm_up() -> None:
 
     from outlast.cli.app import app
 
+    sys.path.append(str(Path(__file__).parents[1]))
+    from support import built_command
+
+    built_command.keep()
     for words in (["--help"], ["ps", "--store", "nowhere.db"]):
         CliRunner().invoke(app, words)
     importlib.import_module("outlast.stores.sqlite")
