@@ -13,7 +13,7 @@ from hypothesis.internal.conjecture import providers
 
 pytest.register_assert_rewrite("support")
 
-from support import built_command  # noqa: E402
+from support import built_command, sampling  # noqa: E402
 from support.servers.fixtures import _any_postgres, postgres, postgres_url  # noqa: E402
 from support.stage import pytest_pyfunc_call, stage  # noqa: E402
 
@@ -45,3 +45,8 @@ def pytest_sessionfinish() -> None:
     servers = sys.modules.get("support.servers.s3")
     if servers is not None:
         servers.stop_shared()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    seed = sampling.seed()
+    terminalreporter.write_line(f"points that are a sample were chosen by {seed}: again with {sampling.GIVEN}={seed}")
