@@ -46,7 +46,7 @@ test: export TMPDIR := $(or $(IN_MEMORY),$(TMPDIR))
 test: $(READY)  ## Run the test suite, in four processes: many tests wait for servers and processes
 	$(BIN)/pytest -n 4 --dist worksteal
 
-QUICK := tests/history tests/histories tests/lifecycle tests/values tests/settings
+QUICK := tests/history tests/histories tests/lifecycle tests/properties/test_lineage.py tests/properties/test_histories.py
 quick: $(READY)  ## Run the tests that start no engine, server or process, in seconds
 	$(BIN)/pytest $(QUICK)
 

@@ -19,6 +19,9 @@ from support.stage import pytest_pyfunc_call, stage  # noqa: E402
 
 __all__ = ["_any_postgres", "postgres", "postgres_url", "pytest_pyfunc_call", "stage"]
 
+LONGEST = ("journeys", "docs")
+"""Folders of tests that mostly wait for processes and servers."""
+
 built_command.keep()
 
 settings.register_profile(
@@ -38,6 +41,11 @@ providers._get_local_constants = lambda: _nothing_found
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background job; programs would inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest first, so that none of them is begun when all the others are done."""
+    items.sort(key=lambda item: item.path.parent.name not in LONGEST)
 
 
 def pytest_sessionfinish() -> None:

@@ -125,7 +125,7 @@ def opened(number: int) -> io.TextIOWrapper:
 
 
 def run(arguments: list[str]) -> None:
-    """As `python` would: `-m MODULE …` or `SCRIPT …`."""
+    """As `python` would: `-m MODULE …`, `-c CODE …` or `SCRIPT …`."""
     main = sys.modules["__main__"] = ModuleType("__main__")
     main.__builtins__ = __builtins__  # type: ignore[attr-defined]
     sys.orig_argv = [sys.executable, *arguments]
@@ -135,6 +135,11 @@ def run(arguments: list[str]) -> None:
         sys.argv = arguments[1:]
         sys.path[:] = [os.getcwd(), *given, *PATH]
         runpy._run_module_as_main(arguments[1])  # type: ignore[attr-defined]
+        return
+    if arguments[0] == "-c":
+        sys.argv = ["-c", *arguments[2:]]
+        sys.path[:] = ["", *given, *PATH]
+        exec(compile(arguments[1], "<string>", "exec", dont_inherit=True), main.__dict__)
         return
     sys.argv, script = arguments, os.path.abspath(arguments[0])
     sys.path[:] = [os.path.dirname(os.path.realpath(script)), *given, *PATH]
