@@ -24,7 +24,7 @@ def test_the_branch_before_stands_on_the_left(shell: Any) -> None:
     assert [line[0] for line in lines[4:8]] == [">", "≠", " ", ">"]
     assert lines[5].split()[1:5] == ["8", "NodeCompleted", "write", "completed:"]
     assert lines[6].strip() == 'output: "first try" → "second try"'
-    assert lines[-1] == "1 differ, 2 only right; 7 events the same."
+    assert lines[-1] == "1 different, 2 only right; 7 events the same."
 
 
 def test_what_is_the_same_exits_with_0(shell: Any) -> None:
@@ -41,7 +41,7 @@ def test_two_real_runs_differ_in_what_was_asked_and_what_came_out(project: Any) 
     assert (told.returncode, told.stderr) == (0, "")
     assert 'params.name: "ada" → "bob"' in told.stdout
     assert 'output: "hello ada" → "hello bob"' in told.stdout
-    assert "differ; " in told.stdout.splitlines()[-1]
+    assert "different; " in told.stdout.splitlines()[-1]
     project("run", "flows:greet", "name=ada", "--id", "again")
     same = project("compare", "ada", "again")
     assert (same.returncode, same.stdout.splitlines()[-1][:18]) == (0, "Both are the same:")
