@@ -249,8 +249,8 @@ async def _open(
             look_beside_the_script(str(settings.root.resolve()))
             load_apps(settings.apps, str(settings.root) if settings.apps else "")
             hands = await open_now.enter_async_context(working(ledger, settings, take_over_others=take_over_others))
-        client = Engine(ledger, hands, root=str(settings.root), apps=settings.apps)
-        open_now.push_async_callback(client.leave)
+        client = Engine(ledger, hands, root=str(settings.root), apps=settings.apps, hold=settings.on_restart == "hold")
+        open_now.push_async_callback(client._leave)
         yield client
 
 
@@ -282,7 +282,7 @@ async def open_both(
             ledger = Ledger(store, key=signing_key)
             open_now.push_async_callback(ledger.close)
             client = Engine(ledger)
-            open_now.push_async_callback(client.leave)
+            open_now.push_async_callback(client._leave)
             clients.append(client)
             stores.append(store)
         yield clients[0], clients[1], (stores[0], stores[1])

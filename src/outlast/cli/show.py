@@ -67,7 +67,7 @@ async def _show(settings: Settings, name: str, verbose: bool, reply: Reply) -> i
             return SOUND
         tally = await tally_of(desk, run)
         files = await files_of(desk, run)
-        now = await desk.now()
+        now = await desk.diagnostics.now()
     summary = summarise(run, tally.state)
     if reply is Reply.JSON:
         write_json(detail_shape(summary, tally, files), pretty=True)

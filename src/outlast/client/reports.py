@@ -27,7 +27,7 @@ LARGEST = 4_000_000
 
 async def story_of(reader: Reader, run: RunId, branch: int | None, *, full: bool, lines: int = LINES) -> Story:
     """The story of a run as a branch of it has it; what its other branches did meanwhile is read to be told as left."""
-    newest = await reader.newest(run)
+    newest = await reader.current_branch(run)
     intervals = await reader.lineage(run, branch)
     narrator = Narrator(intervals, full=full)
     async for entry in reader.events(run, everything=True):
@@ -57,8 +57,8 @@ async def comparison_of(
 ) -> Comparison:
     """Two lineages side by side. What branches of one run share is counted and not read."""
     (run, branch), (other, other_branch) = left, right
-    branch = await reader.newest(run) if branch is None else branch
-    other_branch = await reader.newest(other) if other_branch is None else other_branch
+    branch = await reader.current_branch(run) if branch is None else branch
+    other_branch = await reader.current_branch(other) if other_branch is None else other_branch
     ours, theirs = await reader.lineage(run, branch), await reader.lineage(other, other_branch)
     upto = shared_upto(ours, theirs) if run == other else 0
     told = await _after(reader, run, branch, upto)
@@ -78,7 +78,7 @@ async def comparison_of(
 
 async def before(reader: Reader, run: RunId, branch: int | None) -> int:
     """The number of the branch before that one, which is the current one unless it is named."""
-    number = await reader.newest(run) if branch is None else branch
+    number = await reader.current_branch(run) if branch is None else branch
     if number < 1:
         raise InvalidInput(
             f"run {run} has no branch before branch {number}: name another run or branch to compare with"
