@@ -188,7 +188,7 @@ async def test_a_jump_to_nonsense_is_refused_and_changes_nothing(stage: Any, pla
     live = await engine.start(asking)
     await stage.until(engine, live.run, e.InteractionRequested)
     for handle in (over, live):
-        version = (await engine._head(handle.run)).version
+        version = (await engine._reader.head(handle.run)).version
         with pytest.raises(ol.OutlastError):
             await engine.jump(handle.run, place)
         assert await engine.diagnostics.current_branch(handle.run) == 0

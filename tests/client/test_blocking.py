@@ -24,6 +24,8 @@ from outlast.client.loop_thread import LoopThread
 from outlast.client.versions import Versions
 from outlast.errors import NotAllowed, NotDurable, StoreError
 from outlast.history.ids import RunId
+from outlast.ledger import Ledger
+from outlast.stores.memory import MemoryStore
 from support import commands
 
 T = TypeVar("T")
@@ -264,7 +266,7 @@ def test_a_person_who_interrupts_the_closing_is_not_shown_what_it_left_undone(ca
 
     @asynccontextmanager
     async def opening() -> AsyncIterator[Engine]:
-        yield cast("Engine", None)
+        yield Engine(Ledger(MemoryStore()))
         is_closing.set()
         try:
             await asyncio.Event().wait()

@@ -215,17 +215,19 @@ class Results(Verbs):
             if question is not None:
                 raise
         except RunGone:
-            await self._raise_failure(run)
+            if isinstance(await self._raise_failure(run), e.RunContinued):
+                return None  # the run that it continues as is about to be created
             raise
         await self._raise_failure(run)
         return None
 
-    async def _raise_failure(self, run: RunId) -> None:
-        """Raise what `result` would, if the run failed, is held or was cancelled."""
+    async def _raise_failure(self, run: RunId) -> Ended | None:
+        """Raise what `result` would, if the run failed, is held or was cancelled; else how it ended, if it has."""
         newest = await newest_of(self._store, run)
         ending = await self._ending_there(newest)
         if ending is not None and not isinstance(ending, e.RunCompleted | e.RunContinued):
             await self._outcome(newest, ending, _ANY, "")
+        return ending
 
     # --- outputs of nodes
 
