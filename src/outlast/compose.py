@@ -223,6 +223,7 @@ def open_blocking(store: str | Path | None = None, *, worker: bool = True, signi
 
 def run(workflow: Workflow[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
     """Run a workflow to its end on the project's own store, and return what it returns. Other runs are left alone."""
+    __tracebackhide__ = True
     try:
         with open(take_over_others=False) as engine:
             return engine.start(workflow, *args, **kwargs).result()

@@ -4,12 +4,14 @@ decision about the interface, which this test makes visible."""
 from __future__ import annotations
 
 import inspect
+from typing import Any
 
 import pytest
 
 import outlast as ol
 from outlast import testing
 from outlast.client.diagnostics import Diagnostics
+from outlast.client.facade import _MOVED
 from outlast.client.versions import Versions
 
 NAMES = """
@@ -115,6 +117,19 @@ def test_a_removed_name_names_the_one_to_use(old: str, new: str) -> None:
     with pytest.raises(AttributeError, match=f"^outlast.{old} was renamed: use outlast.{new.partition('(')[0]}"):
         getattr(ol, old)
     assert hasattr(ol, new.partition("(")[0])
+
+
+@pytest.mark.parametrize(("old", "new"), sorted(_MOVED.items()))
+def test_a_removed_verb_names_the_one_to_use(old: str, new: str) -> None:
+    with ol.open("memory:", worker=False) as engine:
+        for each in (engine, engine._awaited):
+            with pytest.raises(AttributeError, match=f"^engine.{old} was renamed: use engine.{new}$"):
+                getattr(each, old)
+            found: Any = each
+            for part in new.split("."):
+                found = getattr(found, part)
+        with pytest.raises(AttributeError, match="'BlockingEngine' object has no attribute 'nothing'"):
+            engine.nothing  # type: ignore[attr-defined]  # noqa: B018
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

@@ -8,13 +8,12 @@ from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from outlast.client.diagnostics import Diagnostics
-from outlast.client.facade import Engine
+from outlast.client.facade import Engine, moved
 from outlast.client.handle import RunHandle, page_of
 from outlast.client.loop_thread import LoopThread, must_be_free_to_wait
 from outlast.client.versions import Versions
 from outlast.errors import OutlastError
 from outlast.functions.decorators import Node, Workflow
-from outlast.values.tracebacks import folded
 
 if TYPE_CHECKING:
     from outlast.definition.durations import Seconds
@@ -40,6 +39,7 @@ def _waits(
 
     @functools.wraps(verb)
     def waiting(self: _Blocking[A], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        __tracebackhide__ = True
         return self._thread.do(verb(self._awaited, *args, **kwargs))
 
     return waiting
@@ -105,6 +105,9 @@ class BlockingDiagnostics(_Blocking[Diagnostics]):
 
 class BlockingEngine(_Blocking[Engine]):
     """The verbs of `Engine`, each waiting until it is done."""
+
+    if not TYPE_CHECKING:
+        __getattr__ = moved
 
     def __init__(self, opening: AbstractAsyncContextManager[Engine], thread: LoopThread | None = None) -> None:
         must_be_free_to_wait()
@@ -178,10 +181,8 @@ class BlockingRunHandle(_Blocking[RunHandle[R]], Generic[R]):
 
     def result(self, *, timeout: Seconds | None = None) -> R:
         """See `RunHandle.result`."""
-        try:
-            return self._thread.do(self._awaited.result(timeout=timeout))
-        except Exception as error:
-            raise folded(error)  # noqa: B904 - it is the same error
+        __tracebackhide__ = True
+        return self._thread.do(self._awaited.result(timeout=timeout))
 
     @overload
     def output(self, node: Node[..., T]) -> T: ...

@@ -34,6 +34,7 @@ from outlast.lifecycle.state import Wait
 from outlast.lifecycle.summary import RunSummary
 from outlast.services.sweeper import STALE_AFTER, Report, Sweeper
 from outlast.store import Line, Page, RunFilter
+from outlast.values.tracebacks import folded
 
 if TYPE_CHECKING:  # who only starts runs need not load what tells about them
     from outlast.lifecycle.branching import BranchSummary
@@ -44,6 +45,38 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+_MOVED = {
+    "all": "iter_runs",
+    "created": "diagnostics.created",
+    "differences": "versions.diff",
+    "goes_on_as": "diagnostics.continued_as",
+    "known_versions": "versions.starting_with",
+    "lineage": "diagnostics.lineage",
+    "list": "list_runs",
+    "must_be_migratable": "versions.check_migration",
+    "newest": "diagnostics.current_branch",
+    "now": "diagnostics.now",
+    "planned": "diagnostics.preview_recovery",
+    "preview": "diagnostics.preview",
+    "preview_retry": "diagnostics.preview_retry",
+    "rehearse": "versions.replay",
+    "runs": "diagnostics.run_ids",
+    "source": "versions.source",
+    "stand_by": "diagnostics.take_over_later",
+    "today": "versions.current",
+    "wind_down": "pause_all",
+    "worker_id": "diagnostics.worker_id",
+}
+"""Former verbs of an engine, with their replacements."""
+
+
+def moved(engine: object, name: str) -> Any:
+    """What an engine answers when a verb is not there: what to use for one that was renamed."""
+    if name in _MOVED:
+        raise AttributeError(f"engine.{name} was renamed: use engine.{_MOVED[name]}", name=name, obj=None)
+    raise AttributeError(f"{type(engine).__name__!r} object has no attribute {name!r}", name=name, obj=engine)
+
+
 class Engine:
     """Starts, watches and controls the runs of a store. `outlast.open` opens one."""
 
@@ -51,6 +84,9 @@ class Engine:
     """The versions of workflows."""
     diagnostics: Diagnostics
     """Details of runs, for tools."""
+
+    if not TYPE_CHECKING:
+        __getattr__ = moved
 
     def __init__(
         self,
@@ -132,7 +168,11 @@ class Engine:
         """What the run returned, once it has ended. What it raised is raised; `RunHeld` if a person has to decide first. If
         the run has not ended after `timeout`, in seconds or as `timedelta`, `StillRunning`, a `TimeoutError`, is raised, and
         the run continues."""
-        return await self._results.result(run, workflow=workflow, timeout=timeout)
+        __tracebackhide__ = True
+        try:
+            return await self._results.result(run, workflow=workflow, timeout=timeout)
+        except Exception as error:
+            raise folded(error)  # noqa: B904 - it is the same error
 
     def watch(
         self, run: RunId, *, after: int = 0, stalled: Callable[[bool], None] | None = None

@@ -33,6 +33,7 @@ class RunHandle(Generic[R]):
 
     async def result(self, *, timeout: Seconds | None = None) -> R:
         """What the workflow returned, once it has; see `Engine.result`."""
+        __tracebackhide__ = True
         try:
             return await self._engine.result(self.run, workflow=self._workflow, timeout=timeout)  # type: ignore[no-any-return]
         except Exception as error:
