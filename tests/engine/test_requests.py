@@ -336,16 +336,16 @@ async def test_a_run_that_continued_is_paused_and_resumed_as_what_it_goes_on_as(
 async def test_who_cancels_a_run_that_has_just_completed_is_told_that_it_is_over(stage: Any) -> None:
     one, _, run = await asking(stage)
     engine = await stage.engine()
-    head = one._head
+    head = one._reader.head
 
     async def stale(wanted: Any) -> Any:
-        one._head = head
+        one._reader.head = head
         found = await head(wanted)
         await engine.answer(run, 7)
         assert await engine.result(run) == 7
         return found
 
-    one._head = stale
+    one._reader.head = stale
     with pytest.raises(ol.RunGone, match="is over and cannot be cancelled"):
         await one.cancel(run)
     assert await stage.is_sound(one, run)
