@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 DOCS := .make/docs
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test faults bench docs wheel lock clean
+.PHONY: help setup demo check test faults bench pages docs wheel lock clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -54,6 +54,9 @@ faults: $(READY)  ## Run every fault crossing and the soaks, with counts and tim
 bench: $(READY)  ## Measure, and write docs/benchmarks.md
 	$(BIN)/python -m compileall -q src benchmarks
 	PYTHONPATH=tests $(BIN)/python -m benchmarks
+
+pages: $(READY)  ## Write docs/reference/errors.md from the table of error codes
+	$(BIN)/python docs/pages.py
 
 $(DOCS)/.ready: requirements/docs.txt
 	$(PYTHON) -m venv --clear $(DOCS)

@@ -2,6 +2,8 @@
 
 A page says `<!-- made: commands -->`, and what `commands()` returns takes the place of that line. mkdocs calls
 `on_page_markdown` for every page, and `on_post_build` when all are there: a page may load nothing from another host.
+
+`make pages` runs this file, which writes `reference/errors.md`: readers of the repository look up codes there.
 """
 
 from __future__ import annotations
@@ -135,6 +137,53 @@ def exit_codes() -> str:
     return table(("code", "meaning"), ((str(code), meaning) for code, meaning in EXIT_CODES.items()))
 
 
+ERRORS = """\
+# Errors
+
+<!-- `make pages` writes this file from the table in src/outlast/errors.py. -->
+
+Each error of Outlast has a code that never changes. `error.code` gives it, a log stores it as the `kind` of a failure, and
+the command line prints that with `-o json`. An error of any other class is stored as `module:Name`. The last column is the
+[exit code](exit-codes.md) of a command that ends with the error. For a damaged log it is 1, or 3 if the run is unknown.
+
+## Errors that Outlast raises
+
+{raised}
+
+## Codes of failures in a log
+
+A log also holds these codes, for failures that Outlast records without raising an error.
+
+{recorded}
+
+## Classes
+
+::: outlast.errors
+    options:
+      show_root_heading: false
+      heading_level: 3
+      filters: ["!^_", "!^code$", "!^remedy$", "!^[A-Z_]+$", "!^Code$", "!^code_of$"]
+"""
+
+
+def errors() -> str:
+    """Every code: its class, its cause, its remedy."""
+    from outlast.cli.entrypoint import code_of
+    from outlast.errors import CODES, Damaged
+
+    raised, recorded = [], []
+    for code, each in CODES.items():
+        if each.error is None:
+            recorded.append((f"`{code}`", each.cause, each.remedy))
+        else:
+            ends = "1, or 3" if issubclass(each.error, Damaged) else str(code_of(each.error.__new__(each.error)))
+            raised.append((f"`{code}`", f"`{each.error.__name__}`", each.cause, each.remedy, ends))
+    return ERRORS.format(
+        raised=table(("code", "class", "cause", "what to do", "exit"), raised),
+        recorded=table(("code", "cause", "what to do"), recorded),
+    )
+
+
 def events() -> str:
     """Every kind of fact, with its fields."""
     return "\n\n".join(f"## {group}\n\n{_kinds(kinds)}" for group, kinds in EVENTS.items())
@@ -207,3 +256,7 @@ def on_post_build(config: Any, **_: Any) -> None:
     if foreign:
         raise SystemExit(f"these pages load something from another host: {', '.join(foreign)}")
     (site / ".gitignore").write_text("*\n")  # what is made is not kept
+
+
+if __name__ == "__main__":
+    Path(__file__).with_name("reference").joinpath("errors.md").write_text(errors())

@@ -22,6 +22,7 @@ from outlast.engine.evictor import Usher
 from outlast.engine.heartbeat import Renewer
 from outlast.engine.supervise import serve
 from outlast.engine.timekeeper import Timekeeper
+from outlast.engine.watchdog import watched
 from outlast.engine.worker import Worker
 from outlast.errors import InvalidInput, OutlastError, StoreUnusable
 from outlast.execution.executors import Executor
@@ -318,7 +319,8 @@ async def working(ledger: Ledger, settings: Settings, *, take_over_others: bool 
         staff |= {"timekeeper": Timekeeper(worker).run, "usher": Usher(worker).run}
     tasks = [asyncio.create_task(serve(name, service), name=f"outlast-{name}") for name, service in staff.items()]
     try:
-        yield worker
+        with watched(worker):
+            yield worker
     finally:
         end_news()
         for task in tasks:

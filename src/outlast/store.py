@@ -121,6 +121,7 @@ class RunFilter(Struct, frozen=True, kw_only=True):
     workflow: str = ""
     tags: tuple[str, ...] = ()
     parent: str = ""
+    exclusive: str = ""
     text: str = ""
     created_from: int | None = None
     created_until: int | None = None

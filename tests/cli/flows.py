@@ -213,3 +213,25 @@ async def returning(value: Any, text: str = "") -> Any:
 @ol.workflow
 async def asking_for_counts() -> Any:
     return await ol.ask("How many of each?", dict[str, int])
+
+
+@ol.node
+def reserve(what: str) -> str:
+    if what == "hotel":
+        raise LookupError("no rooms")
+    return what
+
+
+@ol.node
+def give_back(what: str) -> None:
+    pass
+
+
+@ol.workflow
+async def travelling() -> str:
+    flight = await reserve("flight")
+    try:
+        return await reserve("hotel")
+    except LookupError:
+        await give_back(flight)
+        raise

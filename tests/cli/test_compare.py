@@ -20,11 +20,11 @@ def test_the_branch_before_stands_on_the_left(shell: Any) -> None:
     lines = told.stdout.splitlines()
     assert lines[0] == f"left   {run}@0  8 events"
     assert lines[1] == f"right  {run}@1  10 events, completed"
-    assert lines[3] == "=  the first 7 events are shared: the branches part after that"
+    assert lines[3] == "=  7 events are shared before the branches part"
     assert [line[0] for line in lines[4:8]] == [">", "≠", " ", ">"]
-    assert lines[5].split()[1:5] == ["8", "NodeCompleted", "write", '"first']
+    assert lines[5].split()[1:5] == ["8", "NodeCompleted", "write", "completed:"]
     assert lines[6].strip() == 'output: "first try" → "second try"'
-    assert lines[-1] == "1 differs, 2 only on the right; 7 events the same."
+    assert lines[-1] == "1 differ, 2 only right; 7 events the same."
 
 
 def test_what_is_the_same_exits_with_0(shell: Any) -> None:

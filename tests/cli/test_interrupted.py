@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -49,7 +51,62 @@ def test_after_kill_9_resume_completes_the_run(project: Any) -> None:
     assert (ran.returncode, json.loads(ran.stdout)["result"]) == (0, "through")
     assert noted(project) == ["before"]
     assert project("verify", "p").returncode == 0
-    assert "the worker had died" in project("events", "p").stdout
+    assert " died; run taken over by " in project("events", "p").stdout
+
+
+APP = """
+import os
+import outlast as ol
+from . import other
+
+@ol.node
+async def die_once() -> str:
+    if ol.context().attempt == 1:
+        os._exit(9)
+    return other.WORD
+
+@ol.workflow
+async def of_a_module() -> str:
+    return await die_once()
+
+if __name__ == "__main__":
+    with ol.open() as engine:
+        engine.start(of_a_module.options(id="m")).result()
+"""
+
+
+@pytest.mark.parametrize("folder", ["", "src"])
+@pytest.mark.parametrize("module", ["app.main", "app"])
+def test_a_run_that_a_module_started_as_the_program_is_resumed(project: Any, folder: str, module: str) -> None:
+    """`python -m app.main`, also where the package lies in another folder than the project's file."""
+    package = project.folder / folder / "app"
+    package.mkdir(parents=True)
+    for name, text in {
+        "__init__": "",
+        "other": "WORD = 'done'",
+        "__main__" if module == "app" else "main": APP,
+    }.items():
+        (package / f"{name}.py").write_text(text)
+    started = subprocess.run([sys.executable, "-m", module], cwd=package.parent, env=project.environment, check=False)
+    assert started.returncode == 9
+    outlast = Path(sys.executable).with_name("outlast")
+    ran = subprocess.run(
+        [outlast, "resume", "m"], cwd=project.folder, env=project.environment, capture_output=True, check=False
+    )
+    assert (ran.returncode, ran.stdout) == (0, b"done\n"), ran.stderr.decode()
+
+
+def test_a_module_that_is_gone_is_named_as_what_to_give(project: Any) -> None:
+    package = project.folder / "app"
+    package.mkdir()
+    for name, text in {"__init__": "", "other": "WORD = 'done'", "main": APP}.items():
+        (package / f"{name}.py").write_text(text)
+    subprocess.run([sys.executable, "-m", "app.main"], cwd=project.folder, env=project.environment, check=False)
+    package.rename(project.folder / "away")
+    ran = project("resume", "m")
+    assert ran.returncode == 2
+    assert "there is no module app.main here" in ran.stderr
+    assert "--app app.main" in ran.stderr
 
 
 def test_a_resume_can_be_interrupted_and_resumed(project: Any) -> None:
@@ -334,5 +391,5 @@ def test_cancel_ends_what_nobody_works_on_and_names_what_is_over(project: Any) -
     assert ran.returncode == 2
     assert [json.loads(line) for line in ran.stdout.splitlines()] == [{"run": "p", "status": "cancelled"}]
     assert "run n is over and cannot be cancelled" in ran.stderr
-    assert "by zoe, a test" in project("events", "p").stdout
+    assert "by zoe: a test" in project("events", "p").stdout
     assert project("cancel", "p").returncode == 2

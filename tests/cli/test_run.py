@@ -89,6 +89,16 @@ def test_a_run_that_fails_says_where_why_and_what_next_and_ends_with_4(project: 
     assert "Traceback" not in ran.stderr
 
 
+def test_a_failed_run_that_undid_something_is_not_said_to_be_resumed(project: Any) -> None:
+    """`outlast resume` refuses it: it would go on without what was undone."""
+    ran = project("run", "flows:travelling", "--id", "t")
+    shown = project("show", "t")
+    assert project("resume", "t").returncode == 2
+    for said in (ran.stderr, shown.stdout):
+        assert "outlast jump t --to reserve" in said
+        assert "outlast resume" not in said
+
+
 def test_programs_get_the_error_of_a_failed_run(project: Any) -> None:
     ran = project("run", "flows:fragile", "--id", "f", "-o", "json")
     told = json.loads(ran.stdout)
@@ -125,9 +135,9 @@ def test_nothing_is_drawn_where_nobody_looks(project: Any) -> None:
 
 
 def test_a_run_that_its_code_no_longer_fits_is_not_just_to_be_resumed() -> None:
-    told = way_out(Failure("outlast.errors:RunDiverged"), RunId("r"), " --store x.db")
+    told = way_out(Failure("outlast.run_diverged"), RunId("r"), " --store x.db")
     assert all(f"outlast {verb} r --store x.db" in told for verb in ("diff", "resume", "migrate", "cancel"))
-    assert "migrate" not in way_out(Failure("outlast.errors:Interrupted"), RunId("r"), "")
+    assert "migrate" not in way_out(Failure("outlast.node_interrupted"), RunId("r"), "")
 
 
 # --- mistakes

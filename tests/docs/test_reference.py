@@ -43,6 +43,10 @@ def test_every_exit_code_has_its_line(pages: ModuleType) -> None:
     assert all(f"| {code} |" in pages.exit_codes() for code in EXIT_CODES)
 
 
+def test_the_page_of_errors_is_current(pages: ModuleType) -> None:
+    assert (DOCS / "reference/errors.md").read_text() == pages.errors(), "run `make pages`"
+
+
 def test_every_command_has_its_help(pages: ModuleType) -> None:
     made = pages.commands()
     headings = re.findall(r"^## (.*)$", made, re.MULTILINE)

@@ -74,7 +74,6 @@ STANDING = {
     "completed": (after("doctor_errand", e.RunCompleted), []),
     "failed": (after("doctor_hopeless", e.RunFailed), []),
     "cancelled": (after("doctor_errand", completed("pack"), e.RunCancelled()), []),
-    "created": (after("doctor_errand", e.RunCreated), []),
     "held": (held, ["C1"]),
     "given back in good order": (closed_in_good_order, ["G1"]),
     "on the second branch beside the first one": (jumped, ["D1"]),

@@ -95,6 +95,27 @@ def by_verb(name: str) -> Any:
     return act
 
 
+def by_guest(name: str, *arguments: Any) -> Any:
+    async def act(ward: Any) -> None:
+        async with ward.desk() as desk:
+            with suppress(OutlastError):
+                await getattr(desk, name)(RUN, *arguments)
+
+    return act
+
+
+async def by_signal(ward: Any) -> None:
+    async with ward.desk() as desk:
+        with suppress(OutlastError):
+            await desk._ledger.deliver(RUN, [e.SignalReceived(signal="s-1", name="anything")])
+
+
+GUESTS = {
+    "a signal": by_signal,
+    "an answer": by_guest("answer", True),
+    "cancel": by_guest("cancel"),
+    "pause": by_guest("pause"),
+}
 TAKERS = {
     "a worker": by_worker,
     "a sweeper": by_sweeper,
@@ -122,6 +143,34 @@ def test_a_run_whose_log_ends_in_doubt_is_left_alone_and_its_claim_released(
     told = ward.doctor(RUN)
     assert (told["exit"], [each["code"] for each in told["runs"][0]["findings"]]) == (1, [code])
     assert RUN in ward.shell("ps", "-a").stdout
+
+
+DAMAGING = [name for name in IN_DOUBT if "epoch" not in name and "opened" not in name]
+"""What a guest says does not depend on the others: the log stays sound."""
+
+
+@pytest.mark.parametrize("guest", GUESTS)
+@pytest.mark.parametrize("name", DAMAGING)
+def test_a_guest_appends_nothing_to_a_log_whose_end_is_in_doubt(sql_ward: Any, name: str, guest: str) -> None:
+    """G3, G5: it would damage the log for good, or hide that its end was lost."""
+    ward, (make, code) = sql_ward, IN_DOUBT[name]
+    make(ward)
+    kept = ward.dump()["log"]
+    ward.do(GUESTS[guest](ward))
+    assert ward.dump()["log"] == kept
+    assert [each["code"] for each in ward.doctor(RUN)["runs"][0]["findings"]] == [code]
+
+
+def test_a_child_of_a_parent_in_doubt_ends_and_the_parent_receives_it_once_it_is_repaired(sql_ward: Any) -> None:
+    ward = sql_ward
+    parent(ward)
+    ((digest,),) = ward.rows("select digest from head where run = 'ill'")
+    ward.sql("update head set digest = ? where run = 'ill'", bytes(32))
+    assert ward.do(ward._answered(child(ward), True)) == "lamp fetched (True) packed"
+    assert [each["code"] for each in ward.doctor(RUN)["runs"][0]["findings"]] == ["G3"]
+    ward.sql("update head set digest = ? where run = 'ill'", digest)
+    assert ward.doctor(RUN, "--fix")["exit"] == 0
+    assert ward.do(ward.complete(RUN)) == "lamp fetched (True) packed"
 
 
 # --- what follows from the log, and is written again from it (G2) ------------------------------------------------------
@@ -326,9 +375,9 @@ def test_a_run_that_is_not_over_is_looked_at_whatever_its_status_says(sql_ward: 
     assert [(seen.run, seen.reason) for seen in report.runs] == [(RUN, "no task")]
 
 
-async def swept(ward: Any) -> Any:
+async def swept(ward: Any, *, dry_run: bool = True) -> Any:
     store = ward.open()
-    report = await Sweeper(Ledger(store), stale_after=0).sweep(dry_run=True)
+    report = await Sweeper(Ledger(store), stale_after=0).sweep(dry_run=dry_run)
     await store.close()
     return report
 
@@ -341,6 +390,102 @@ def test_a_run_without_a_summary_is_named_by_the_sweeper_and_the_others_are_swep
     ward.do(ward.left_after(ward.flows.doctor_errand, completed("pack"), run="well"))
     report = ward.do(swept(ward))
     assert {seen.run: seen.reason for seen in report.runs} == {RUN: "unreadable", "well": "claim expired"}
+
+
+def test_a_question_that_the_log_does_not_know_takes_no_answer(sql_ward: Any) -> None:
+    ward = sql_ward
+    asking(ward)
+    body = '{"kind":"interaction","id":"typo","detail":""}'
+    ward.sql(f"insert into wait (run, name, kind, body) values ({OF_RUN}, 'interaction:typo', 'interaction', '{body}')")
+    kept = ward.dump()["log"]
+    assert ward.shell("answer", RUN, "--yes", "--interaction", "typo").exit_code == 2
+    assert ward.dump()["log"] == kept
+
+
+@pytest.mark.parametrize("more", [(), ("--interaction", "approve")])
+def test_an_answer_to_a_question_whose_wait_is_lost_says_what_repairs_it(sql_ward: Any, more: tuple[str, ...]) -> None:
+    ward = sql_ward
+    asking(ward)
+    ward.sql(f"delete from wait where run = {OF_RUN}")
+    refused = ward.shell("answer", RUN, "--yes", *more)
+    assert refused.exit_code == 2
+    assert "outlast doctor ill --fix" in " ".join(refused.stderr.split())
+    assert ward.doctor(RUN, "--fix")["exit"] == 0
+    assert ward.shell("answer", RUN, "--yes", *more).exit_code == 0
+
+
+def test_a_run_that_its_head_calls_over_by_mistake_is_swept_and_goes_on(sql_ward: Any) -> None:
+    ward = sql_ward
+    ward.do(ward.left_after(ward.flows.doctor_errand, completed("pack")))
+    ward.do(release(ward))
+    ward.sql("update head set closed = true")
+    for is_dry in (True, False):
+        (seen,) = ward.do(swept(ward, dry_run=is_dry)).runs
+        assert (seen.reason, seen.outcome) == ("task ended", "handed over")
+    assert ward.do(ward.complete(RUN)) == LAMP
+
+
+NOT_UTF8 = "cast(x'ff61' as text)"
+SPOILED = [
+    *(f"catalogue.{name}" for name in ("workflow", "status", "parent", "text", "run")),
+    *(f"wait.{name}" for name in ("name", "kind", "due")),
+    *(f"head.{name}" for name in ("epoch", "version", "interrupted", "granted")),
+    "tag.tag",
+    "log.kind",
+]
+
+
+@pytest.mark.parametrize("cell", SPOILED)
+def test_a_text_that_is_not_utf8_hides_no_other_run(sqlite_ward: Any, cell: str) -> None:
+    ward, (table, _, column) = sqlite_ward, cell.partition(".")
+    branched(ward)
+    ward.do(ward.left_after(ward.flows.doctor_errand, completed("pack"), run="well"))
+    key = "id" if table in ("head", "catalogue") else "run"
+    ready = ", ready = 1" if table == "head" else ""
+    value = (1 << 63) - 1 if column == "granted" else NOT_UTF8
+    ward.sql(f"update {table} set {column} = {value}{ready} where {key} = {OF_RUN}")
+    for command in (
+        ("ps", "-a"),
+        ("verify", "--all"),
+        ("doctor", "--all"),
+        ("doctor",),
+        ("sweeper", "--once", "--dry-run"),
+    ):
+        seen = ward.shell(*command)
+        assert seen.exception is None or isinstance(seen.exception, SystemExit), seen.exception
+    assert "well" in ward.shell("ps", "-a").stdout
+    assert ward.do(ward.complete(RunId("well"))) == LAMP
+    ward.shell("doctor", "--all", "--fix")
+    for command in (("show", RUN), ("doctor", RUN), ("answer", RUN, "--yes")):
+        assert isinstance(ward.shell(*command).exception, SystemExit | None)
+
+
+def test_a_run_that_has_not_begun_and_that_no_worker_would_start_is_found(sql_ward: Any) -> None:
+    ward = sql_ward
+
+    async def start() -> None:
+        async with ward.desk() as desk:
+            await desk.start(ward.flows.doctor_errand.options(id=RUN), "lamp")
+
+    ward.do(start())
+    ward.sql("update head set ready = false")
+    assert [seen.reason for seen in ward.do(swept(ward)).runs] == ["no task"]
+    assert [each["code"] for each in ward.doctor()["runs"][0]["findings"]] == ["G1"]
+    assert ward.doctor(RUN, "--fix")["exit"] == 0
+    assert ward.do(ward.complete(RUN)) == LAMP
+
+
+@pytest.mark.parametrize("due", ["'soon'", "x'00'"])
+def test_a_timer_whose_time_has_another_type_does_not_stop_the_timekeeper(
+    sqlite_ward: Any, due: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    ward = sqlite_ward
+    asking(ward)
+    ward.sql(f"update wait set due = {due} where run = {OF_RUN}")
+    ward.do(ward.left_after(ward.flows.doctor_errand, completed("pack"), run="well"))
+    with caplog.at_level("ERROR", logger="outlast.services"):
+        assert ward.do(ward.complete(RunId("well"))) == LAMP
+    assert "failed" not in caplog.text
 
 
 def test_a_timer_whose_row_does_not_read_stops_no_other(sql_ward: Any, caplog: pytest.LogCaptureFixture) -> None:

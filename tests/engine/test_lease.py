@@ -45,20 +45,20 @@ async def leased_story(kind: str) -> int:
 
 
 class Slow(MemoryStore):
-    """Calls `then` once, when an append that starts a node has landed and its answer is on the way."""
+    """Calls `then` once, when an append with an event of the kind `after` has landed and its answer is on the way."""
 
     then: Callable[[], Awaitable[None]] | None = None
+    after: type[e.Event] = e.NodeStarted
 
     async def append(self, batch: Any) -> list[Outcome]:
         outcomes = await super().append(batch)
-        if self.then is not None and any(_starts_a_node(each) for each in batch):
+        if self.then is not None and any(self._is_awaited(each) for each in batch):
             then, self.then = self.then, None
             await then()
         return outcomes
 
-
-def _starts_a_node(append: Append) -> bool:
-    return any(isinstance(event, e.NodeStarted) for event in append.record.events())
+    def _is_awaited(self, append: Append) -> bool:
+        return any(isinstance(event, self.after) for event in append.record.events())
 
 
 class Scene:
@@ -138,6 +138,27 @@ def test_a_worker_that_wakes_after_its_time_and_finds_its_runs_still_its_own_goe
         await made.play("loop", sleep)
         assert begun == ["loop"]
         assert not made.worker.lease.is_lapsed
+
+    play(scene)
+
+
+def test_a_run_that_ended_while_its_worker_slept_is_not_taken_for_one_that_another_worker_claimed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Its last append released it, and the answer is still on the way."""
+
+    async def scene(made: Scene) -> None:
+        ends = []
+
+        async def sleep() -> None:
+            made.suspend(2 * TTL)
+            ends.append(made.worker.drivers[RunId("leased")].ended())
+            await made.worker.lease.certain()
+
+        made.store.after = e.RunCompleted
+        await made.play("loop", sleep)
+        assert isinstance(await ends[0], e.RunCompleted)
+        assert "another worker claimed it" not in caplog.text
 
     play(scene)
 

@@ -245,7 +245,7 @@ def test_a_result_that_cannot_be_stored_is_a_permanent_failure(entry: str) -> No
     """R1"""
     inputs = {"depth": 100_000} if entry == "nested" else {}
     failure = play(lambda pool: answered(pool, entry, **inputs))
-    assert (failure.kind, failure.category) == ("outlast.errors:NotStorable", "permanent")
+    assert (failure.kind, failure.category) == ("outlast.not_storable", "permanent")
     assert failure.message.startswith("result")
 
 
@@ -282,7 +282,7 @@ def test_a_recursion_without_end_is_a_failure_and_the_process_goes_on(entry: str
 )
 def test_what_cannot_be_called_so_is_a_permanent_failure(entry: str, inputs: dict[str, Any]) -> None:
     failure = play(lambda pool: answered(pool, entry, **inputs))
-    assert (failure.kind, failure.category) == ("outlast.errors:InvalidInput", "permanent")
+    assert (failure.kind, failure.category) == ("outlast.invalid_input", "permanent")
 
 
 # --- what a function says while it runs --------------------------------------------------------------------------------

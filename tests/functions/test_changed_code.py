@@ -993,3 +993,32 @@ async def test_a_caught_failure_that_the_code_no_longer_catches_fails_the_run_as
     workflow(catching(KeyError))
     engine = await stage.engine()
     assert "'pending'" in await held_with(engine, run)
+
+
+# --- an error of ours whose class moves -------------------------------------------------------------------------------
+
+
+async def test_a_run_that_caught_an_error_of_outlast_goes_on_although_its_class_was_moved(
+    stage: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World()
+
+    @ol.node
+    async def refuses() -> None:
+        raise ol.BadInput("no")
+
+    @workflow
+    async def flow(number: int) -> int:
+        try:
+            await refuses()
+        except ol.BadInput:
+            number = await world.first(number)
+        return await world.pending(number)
+
+    with monkeypatch.context() as before:
+        before.setattr(ol.BadInput, "__module__", "outlast.where_it_was")
+        run = await crashed(stage, world, flow, 1)
+    engine = await stage.engine()
+    assert await asyncio.wait_for(engine.result(run), PATIENCE) == 1002
+    failed = [entry.event async for entry in engine.events(run) if isinstance(entry.event, e.NodeFailed)]
+    assert [each.error.kind for each in failed] == ["outlast.invalid_input"]

@@ -58,18 +58,32 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[Elsewhere]:
 def recorded(workflow: str, root: Path) -> e.RunCreated:
     known = registry.known(workflow)
     assert known is not None
-    return e.RunCreated(workflow=workflow, entry=workflow_import.found_at(known._spec), root=str(root))
+    entry, only_here = workflow_import.found_at(known._spec)
+    return e.RunCreated(workflow=workflow, entry=entry, folder=only_here, root=str(root))
 
 
-@pytest.mark.parametrize("place", ["jobs/nightly.py", "jobs//parcels/sending.py"])
-def test_a_workflow_in_a_package_is_found_from_any_folder(folder: Path, place: str, elsewhere: Elsewhere) -> None:
-    workflow_import.load(str(folder) + "/" + place)
+def test_a_workflow_in_a_package_is_found_from_any_folder(folder: Path, elsewhere: Elsewhere) -> None:
+    workflow_import.load(f"{folder}/jobs/nightly.py")
     created = recorded("found_inside", folder)
-    assert created.entry == f"{folder}/jobs//parcels/sending.py:found_inside"
+    assert (created.entry, created.folder) == ("parcels.sending:found_inside", f"{folder}/jobs")
     elsewhere()
     found = workflow_import.find_workflow(created)
     assert found._spec.entry == "parcels.sending:found_inside", "it is the module that it was"
-    assert workflow_import.found_at(found._spec) == created.entry
+    assert workflow_import.found_at(found._spec) == (created.entry, created.folder)
+
+
+def test_a_workflow_in_a_package_without_an_init_file_is_found(folder: Path, elsewhere: Elsewhere) -> None:
+    (folder / "jobs/parcels/__init__.py").unlink()
+    test_a_workflow_in_a_package_is_found_from_any_folder(folder, elsewhere)
+
+
+def test_a_file_that_is_named_is_recorded_by_its_path(folder: Path, elsewhere: Elsewhere) -> None:
+    (folder / "jobs/nightly.py").write_text(CODE.replace("from .helper", "from parcels.helper"))
+    workflow_import.load(f"{folder}/jobs/nightly.py")
+    created = recorded("found_inside", folder)
+    assert (created.entry, created.folder) == (f"{folder}/jobs/nightly.py:found_inside", "")
+    elsewhere()
+    assert workflow_import.find_workflow(created)._spec.entry == "nightly:found_inside"
 
 
 def test_a_package_that_was_named_as_a_module_is_found_from_any_folder(
@@ -88,7 +102,7 @@ def test_a_workflow_of_the_package_itself_is_found(folder: Path, elsewhere: Else
     (folder / "jobs/nightly.py").write_text("from parcels import found_inside\n")
     workflow_import.load(str(folder / "jobs/nightly.py"))
     created = recorded("found_inside", folder)
-    assert created.entry == f"{folder}/jobs//parcels/__init__.py:found_inside"
+    assert (created.entry, created.folder) == ("parcels:found_inside", f"{folder}/jobs")
     elsewhere()
     assert workflow_import.find_workflow(created)._spec.entry == "parcels:found_inside"
 
@@ -116,12 +130,14 @@ def test_another_package_of_that_name_does_not_stand_for_it(
     (other / "parcels" / "__init__.py").touch()
     sys.path.insert(0, str(other))
     __import__("parcels")
-    with pytest.raises(NotImportable, match=r"is module parcels.sending, and so is .*, which is found first"):
+    with pytest.raises(
+        NotImportable, match=rf"needs module parcels.sending from {folder}/jobs, but {other}/\S+ is imported"
+    ):
         workflow_import.find_workflow(created)
 
 
 def test_a_file_that_belongs_to_a_package_is_told_how_to_be_named(folder: Path, elsewhere: Elsewhere) -> None:
-    with pytest.raises(NotImportable, match="belongs to a package: write two slashes"):
+    with pytest.raises(NotImportable, match=r"belongs to a package: name it as a module, package\.module"):
         workflow_import.load(str(folder / "jobs/parcels/sending.py"))
 
 
@@ -146,4 +162,5 @@ def test_what_lies_in_the_projects_own_folder_is_a_module(
     sys.path.insert(0, str(folder / "jobs"))
     workflow_import.look_beside_the_script(str(folder / "jobs"))
     workflow_import.load("nightly")
-    assert recorded("found_inside", folder / "jobs").entry == "parcels.sending:found_inside"
+    created = recorded("found_inside", folder / "jobs")
+    assert (created.entry, created.folder) == ("parcels.sending:found_inside", "")

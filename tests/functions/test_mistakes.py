@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import inspect
 import re
+import threading
 import traceback
 from collections import Counter
 from collections.abc import Callable
@@ -215,6 +216,26 @@ async def test_a_workflow_that_waits_for_what_nothing_sets_fails_with_the_line(s
     with pytest.raises(ol.NotDurable, match="nothing will set") as caught:
         await came_to(stage, waiting)
     assert f"waits at {line_of(waiting.fn, 'queue.get()')} for" in str(caught.value)
+
+
+async def test_a_workflow_that_waits_for_a_thread_fails_with_the_line_and_the_thread_without_a_word(
+    stage: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cried: list[Any] = []
+    monkeypatch.setattr(threading, "excepthook", cried.append)
+
+    @ol.workflow
+    async def waiting_for_a_thread() -> int:
+        return await anyio.to_thread.run_sync(int)
+
+    with pytest.raises(ol.NotDurable, match="nothing will set") as caught:
+        await came_to(stage, waiting_for_a_thread)
+    assert line_of(waiting_for_a_thread.fn, "run_sync") in str(caught.value)
+    for thread in threading.enumerate():
+        if thread.name == "AnyIO worker thread":
+            thread.queue.put_nowait(None)  # type: ignore[attr-defined]
+            await asyncio.to_thread(thread.join)
+    assert not cried
 
 
 async def test_every_task_that_waits_for_what_nothing_sets_is_named(stage: Any) -> None:

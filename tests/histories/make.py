@@ -16,6 +16,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from outlast.definition.retry import Retry
+from outlast.errors import Diverged
 from outlast.history import events as e
 from outlast.history.lineage import lineage
 from outlast.history.record import Kind, Record
@@ -121,8 +122,8 @@ def held_and_resumed(story: Story) -> None:
     story.add(e.NodeStarted(node="pay", attempt=2), e.NodeFailed(node="pay", attempt=2, error=FLAKY))
     story.add(e.RunFailed(error=FLAKY, node="pay", recoverable=True))
     story.add(e.RunRecovered(code="A4", reason="a person asked", evidence=(9, 10)))
-    story.add(*decide.resume(story.state, by="ada"), *decide.retry_node(story.state, "pay"))
-    story.add(e.RunFailed(error=e.Failure("Divergence", "the code changed"), held=True))
+    story.add(*decide.resume(story.state, by="ada"))
+    story.add(e.RunFailed(error=e.Failure(Diverged.code, "the code changed"), held=True))
 
 
 def saga_compensation(story: Story) -> None:
@@ -234,6 +235,17 @@ def cancelled_with_cleanup(story: Story) -> None:
     story.add(*decide.end(story.state, decide.cancelled(story.state, "stopped")))
 
 
+def copied_to_another_store(story: Story) -> None:
+    """It has a key for itself, is paused because it is copied, and is set going where it arrives."""
+    story.begin(*first("scan"), exclusive="folder:in")
+    asked = e.PauseRequested(by="outlast copy", reason="copied to b.db, where it continues", copied_to="b.db")
+    story.add(asked, kind=Kind.CONTROL)
+    story.add(*decide.pause(story.state, asked))
+    story.add(*decide.resume(story.state, by="outlast copy"), e.NodeStarted(node="scan", attempt=2))
+    story.add(asked, kind=Kind.CONTROL)
+    story.add(e.NodeCompleted(node="scan", attempt=2, output=Raw(b"7")), *decide.pause(story.state, asked))
+
+
 STORIES: list[Callable[[Story], None]] = [
     plain_success,
     retry_then_success,
@@ -249,6 +261,7 @@ STORIES: list[Callable[[Story], None]] = [
     requests_obeyed_and_refused,
     children_cancelled_and_kept,
     cancelled_with_cleanup,
+    copied_to_another_store,
 ]
 
 

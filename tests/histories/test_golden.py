@@ -64,6 +64,7 @@ def intervals(name: str) -> list[tuple[int, int]]:
 def test_there_are_golden_logs_and_none_was_removed() -> None:
     assert set(NAMES) >= {
         "branch-and-adopt",
+        "copied-to-another-store",
         "crash-and-takeover",
         "fields-of-a-newer-version",
         "held-and-resumed",

@@ -138,7 +138,7 @@ def test_a_request_makes_the_owner_decide_again(play: Play) -> None:
         with pytest.raises(Overtaken):
             await pen.append([e.NodeCompleted(node="a")])
         assert decide.next_request(pen.state) == e.PauseRequested(by="someone")
-        await pen.append([e.NodeCompleted(node="a"), *decide.pause(pen.state)])
+        await pen.append([e.NodeCompleted(node="a"), *decide.pause(pen.state, e.PauseRequested())])
         assert (await desk.store.summary(RUN)).status is RunStatus.PAUSED
 
     play(scene)

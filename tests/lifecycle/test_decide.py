@@ -8,7 +8,7 @@ import pytest
 from msgspec import Raw
 
 from outlast.definition.retry import NEVER, Retry
-from outlast.errors import NotAllowed
+from outlast.errors import RUN_ENDED, WORKER_RESTARTED, NotAllowed
 from outlast.history import events as e
 from outlast.lifecycle import branch_plan, decide
 from outlast.lifecycle.branch_plan import Turn
@@ -102,7 +102,9 @@ def test_a_takeover_holds_an_interrupted_run_if_either_says_so(
     assert history.state.status is RunStatus.FAILED
     assert history.state.outline.held
     assert history.state.outline.recoverable
-    assert history.state.outline.reason == decide.RESTARTED
+    error = history.state.outline.error
+    assert error is not None
+    assert error.kind == WORKER_RESTARTED
 
 
 def test_a_graceful_release_is_no_interruption_even_for_who_holds() -> None:
@@ -260,7 +262,7 @@ def test_an_ending_closes_everything_that_is_open(ending: decide.Ending, status:
 
 
 def test_an_ending_says_what_became_of_each_node_and_wait_before_it_ends() -> None:
-    cancelled = e.Failure("RunEnded", "over", category="cancelled")
+    cancelled = e.Failure(RUN_ENDED, "over", category="cancelled")
     assert decide.end(going(*OPEN).state, e.RunCompleted(), "over") == [
         e.NodeFailed(node="started", error=cancelled),
         e.NodeFailed(node="scheduled", error=cancelled),
@@ -291,7 +293,7 @@ def test_a_run_with_nothing_open_just_ends() -> None:
     ids=["created", "running", "waiting"],
 )
 def test_a_run_that_is_not_over_can_be_paused(history: History) -> None:
-    history.write(decide.pause(history.state, "lunch"))
+    history.write(decide.pause(history.state, e.PauseRequested(reason="lunch")))
     assert history.state.status is RunStatus.PAUSED
     assert history.state.outline.reason == "lunch"
 
@@ -307,7 +309,7 @@ def test_a_run_that_is_not_over_can_be_paused(history: History) -> None:
 )
 def test_a_run_that_stands_still_cannot_be_paused(state: State, status: str) -> None:
     with pytest.raises(NotAllowed, match=f"a run that is {status} cannot be paused"):
-        decide.pause(state)
+        decide.pause(state, e.PauseRequested())
 
 
 @pytest.mark.parametrize("stop", [e.RunPaused(), e.RunFailed(error=NO, held=True)], ids=["paused", "held"])

@@ -29,6 +29,7 @@ from outlast.lifecycle.state import Wait
 from outlast.store import LANDED, Holding, Line, Lost, RunFilter
 from outlast.stores.shared import VERSION
 from outlast.stores.sqlite import SqliteStore
+from outlast.stores.sqlite.maintenance import check, look
 from outlast.testing.contract.samples import ANN, BEN, A, B, begin, begin_ready, events, follow, land, summary, trace
 from outlast.testing.contract.wakeups import News
 
@@ -689,8 +690,9 @@ def test_what_a_process_writes_itself_is_no_news_to_it(
     asyncio.run(scene())
 
 
-def test_a_file_whose_creation_was_killed_is_completed_by_whoever_reads_it(tmp_path: Path) -> None:
-    """A journal that is to be rolled back is left beside it, which a reader may not touch."""
+@pytest.fixture
+def creation_killed(tmp_path: Path) -> Path:
+    """A file beside which a journal is left that is to be rolled back, which a reader may not touch."""
     made, file = tmp_path / "made.db", tmp_path / "runs.db"
     connection = apsw.Connection(str(made))
     for statement in ("pragma cache_size = 1", "begin", "create table t (x)"):
@@ -702,9 +704,12 @@ def test_a_file_whose_creation_was_killed_is_completed_by_whoever_reads_it(tmp_p
     shutil.copy(made, file)
     shutil.copy(f"{made}-journal", f"{file}-journal")
     connection.close()
+    return file
 
+
+def test_a_file_whose_creation_was_killed_is_completed_by_whoever_reads_it(creation_killed: Path) -> None:
     async def read() -> list[str]:
-        store = SqliteStore(file, readonly=True)
+        store = SqliteStore(creation_killed, readonly=True)
         try:
             return [listed.summary.run for listed in (await store.search(RunFilter())).items]
         finally:
@@ -750,3 +755,12 @@ def test_a_file_of_which_a_part_was_dropped_is_refused_by_its_name(path: Path, n
         connection.commit()
     with pytest.raises(StoreUnusable, match=f"runs.db lacks {name.split()[1]}"):
         SqliteStore(path, readonly=readonly)
+
+
+def test_a_file_whose_creation_was_killed_is_completed_by_whoever_looks_after_it(
+    creation_killed: Path, tmp_path: Path
+) -> None:
+    """`outlast db info` and `outlast db backup`."""
+    assert look(creation_killed).runs == {}
+    shutil.copy(creation_killed, tmp_path / "whole.db")
+    check(tmp_path / "whole.db")

@@ -76,6 +76,21 @@ def test_to_import_it_does_not_import_the_engine() -> None:
     assert not {"msgspec", "apsw", "hypothesis"} & set(said)
 
 
+@pytest.mark.parametrize("package", ["outlast", "outlast.testing"])
+def test_every_public_name_is_found_whatever_modules_were_imported_before(package: str) -> None:
+    code = f"""
+import importlib, pkgutil, types, {package} as it
+for each in it.__all__:
+    assert not isinstance(getattr(it, each), types.ModuleType), each
+for each in pkgutil.iter_modules(it.__path__, it.__name__ + "."):
+    if each.name != "outlast.__main__":
+        importlib.import_module(each.name)
+for each in it.__all__:
+    assert not isinstance(getattr(it, each), types.ModuleType), each
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
 def test_a_project_that_does_not_use_it_notices_nothing(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(test_one="import sys\n\ndef test_one():\n    assert 'outlast.compose' not in sys.modules\n")
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-W", "error")

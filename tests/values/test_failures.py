@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import importlib
+import re
 import subprocess
 import sys
 import textwrap
@@ -19,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from outlast.errors import Illegal, NodeFailure, NotFound, OutlastError
+from outlast.errors import CODES, Illegal, NodeFailure, NotFound, OutlastError, Rejected
 from outlast.history import events as e
 from outlast.history.codec import decode, encode
 from outlast.history.events import Failure
@@ -406,3 +407,48 @@ def test_an_instance_may_say_whether_it_can_be_retried() -> None:
     error.retryable = "yes"  # type: ignore[attr-defined]
     assert failure_of(error).category == "transient"
     assert failure_of(error, category="rejected").category == "rejected"
+
+
+# --- codes
+
+
+def test_every_error_of_outlast_has_a_code_of_its_own() -> None:
+    tree = [OutlastError]
+    for cls in tree:
+        tree += cls.__subclasses__()
+    own = [cls for cls in tree if cls.__module__.partition(".")[0] == "outlast"]
+    assert {code: each.error for code, each in CODES.items() if each.error} == {cls.code: cls for cls in own}
+    assert all(each.cause and each.remedy for each in CODES.values())
+    assert all(re.fullmatch(r"outlast\.[a-z_]+", code) for code in CODES)
+
+
+@pytest.mark.parametrize("code", sorted(code for code, each in CODES.items() if each.error))
+def test_an_error_of_outlast_is_kept_by_its_code(code: str) -> None:
+    cls = CODES[code].error
+    assert cls is not None
+    error = cls.__new__(cls)
+    Exception.__init__(error, "why")
+    failure = failure_of(error)
+    assert failure.kind == code
+    assert type(error_from(failure)) is cls
+
+
+class Refusal(Rejected):
+    """A user's own, which inherits an attribute `code`."""
+
+
+class Numbered(OutlastError):
+    code = ["E42"]  # type: ignore[assignment]  # noqa: RUF012
+
+
+@pytest.mark.parametrize("cls", [Refusal, Numbered])
+def test_a_class_of_the_users_is_kept_by_its_path_although_it_inherits_from_one_of_ours(cls: type[Exception]) -> None:
+    failure = failure_of(cls("why"))
+    assert failure.kind == f"{__name__}:{cls.__name__}"
+    assert type(error_from(failure, __name__)) is cls
+
+
+def test_a_code_without_a_class_comes_back_by_name() -> None:
+    error = error_from(Failure("outlast.run_ended", "over"))
+    assert isinstance(error, NodeFailure)
+    assert (error.kind, str(error)) == ("outlast.run_ended", "outlast.run_ended: over")

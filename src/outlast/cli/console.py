@@ -48,6 +48,22 @@ def show_text(console: Console, text: str) -> None:
         console.print(Text(plain(line.expandtabs(), keep_indent=True)), soft_wrap=True)
 
 
+def show_wrapped(console: Console, margin: str, text: Text, note: str = "") -> None:
+    """A text behind a margin, wrapped at words to the width of the screen. A text with a note is not wrapped: the note
+    follows it, or stands below it if the line is too long."""
+    width = len(margin) + text.cell_len + (len(note) + 2 if note else 0)
+    if note and width > console.width:
+        text.rstrip()
+        console.print(Text.assemble(margin, text), soft_wrap=True)
+        margin, text, note = margin + "  ", Text(note), ""
+    parts = text.wrap(console, max(20, console.width - len(margin))) if width > console.width else [text]
+    for part in parts:
+        if not note:
+            part.rstrip()
+        console.print(Text.assemble((margin, "dim"), part, f"  {note}" if note else ""), soft_wrap=True)
+        margin = " " * len(margin)
+
+
 def show_line(console: Console, line: Text) -> None:
     """One line, whole or with an ellipsis, never wrapped."""
     line.rstrip()

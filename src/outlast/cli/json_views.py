@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import msgspec
-from msgspec import Raw
 
 from outlast.cli.times import iso
 from outlast.client import Entry, RunSummary, Verification
-from outlast.history.events import Event, Value
+from outlast.history.events import Event
 from outlast.lifecycle.state import Wait
 from outlast.maintenance import Copied, Info
 
-_LARGE = re.compile(rb'\{"\$":"int","v":"(-?0x[0-9a-f]{1,3000})"\}')
 TIMES = frozenset({"due", "retry_at"})
 """Fields of events that are times."""
-
-
-def plain_numbers(raw: Value) -> Value:
-    """A value's JSON with integers of more than 64 bits as digits, as they were given: stored they are hexadecimal."""
-    data = bytes(raw)
-    return Raw(_LARGE.sub(lambda found: b"%d" % int(found[1], 16), data)) if b'{"$":"int"' in data else raw
 
 
 def run_shape(summary: RunSummary) -> dict[str, Any]:

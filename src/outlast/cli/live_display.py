@@ -15,6 +15,7 @@ from outlast.cli.run_view import Tally
 from outlast.cli.streams import own
 from outlast.cli.texts import COLOURS, cropped, plain, short_ids, wait_in_words
 from outlast.cli.times import span
+from outlast.lifecycle.timeline import text_of
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -77,7 +78,7 @@ def _live(prints_pass: bool) -> Live:
 
 
 def picture(tally: Tally, said: Sequence[Said], now: int) -> RenderableType:
-    """The run in a few lines: itself, what is under way, how far that says it is, what it waits for."""
+    """The run in a few lines: its status, its running nodes and their progress, its waits, its newest timeline entry."""
     state, outline = tally.state, tally.state.outline
     lines: list[RenderableType] = [
         Text.assemble(
@@ -96,6 +97,8 @@ def picture(tally: Tally, said: Sequence[Said], now: int) -> RenderableType:
     waits = [wait_in_words(wait, now) for wait in state.waits.values()]
     if waits:
         lines.append(_line("waits for", _some(waits)))
+    if tally.newest is not None:
+        lines.append(_line("last", text_of(tally.newest.event, tally.newest.time)))
     return Group(*lines)
 
 

@@ -10,15 +10,15 @@ import msgspec
 from outlast.cli.console import notice, screen, show_text, write_bytes, write_json
 from outlast.cli.entrypoint import INTERRUPTED, RUN_CANCELLED, RUN_FAILED, RUN_HELD, RUN_PAUSED, SOUND
 from outlast.cli.files import File, in_words
-from outlast.cli.json_views import plain_numbers
 from outlast.cli.options import Reply
 from outlast.cli.run_json import ending_shape
 from outlast.cli.run_view import Tally
 from outlast.cli.texts import counted, cropped
+from outlast.errors import RunDiverged
 from outlast.history.events import NULL, Failure, Value
 from outlast.history.ids import RunId
-from outlast.lifecycle.narrative.phrases import failure
 from outlast.lifecycle.status import RunStatus
+from outlast.lifecycle.timeline.phrases import failure, plain_numbers
 from outlast.settings import Settings
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ class Outcome(msgspec.Struct, frozen=True):
     tally: Tally
     result: Value = NULL
     files: tuple[File, ...] = ()
+    way_on: str = ""
+    """What to type to go on with it, if it failed and is recoverable."""
 
     @property
     def code(self) -> int:
@@ -82,7 +84,7 @@ def where_of(settings: Settings) -> str:
 
 def way_out(error: Failure | None, run: RunId, where: str) -> str:
     """What a person can do about a run that is held."""
-    if error is not None and error.kind.endswith("RunDiverged"):
+    if error is not None and error.kind == RunDiverged.code:
         return (
             f"See what has changed: outlast diff {run}{where}\n"
             f"Put code there that fits, and go on with it: outlast resume {run}{where}; "
@@ -104,8 +106,8 @@ def _remark(ended: Outcome, where: str) -> None:
             style="bold yellow",
         )
     elif ended.code == RUN_FAILED:
-        resume = f"Go on with it, once the cause is gone: outlast resume {run}{where}" if outline.recoverable else ""
-        notice(f"run {run} failed{node}: {error}", resume, more, style="red")
+        go_on = f"Go on with it, once the cause is gone: {ended.way_on}" if ended.way_on else ""
+        notice(f"run {run} failed{node}: {error}", go_on, more, style="red")
     elif ended.code == RUN_CANCELLED:
         notice(f"run {run} was cancelled{f': {outline.reason}' if outline.reason else ''}", style="yellow")
     elif ended.code == RUN_PAUSED:

@@ -35,10 +35,9 @@ from outlast.cli.signals import Interruption
 from outlast.cli.waiting import Manner
 from outlast.client import Engine, RunSummary
 from outlast.compose import open_desk
-from outlast.errors import Claimed, NotAllowed
+from outlast.errors import WORKER_RESTARTED, Claimed, NotAllowed
 from outlast.history import events as e
 from outlast.history.ids import RunId
-from outlast.lifecycle.decide import RESTARTED
 from outlast.lifecycle.status import RunStatus
 from outlast.settings import Settings
 
@@ -256,7 +255,7 @@ async def _seen_through(
     """A run that is only held because it was interrupted goes on: whoever resumes it has decided."""
     ended = await see_through(desk, run, workflow, order.manner, interruption)
     error = ended.tally.state.outline.error
-    if ended.tally.state.outline.held and error is not None and error.message == RESTARTED:
+    if ended.tally.state.outline.held and error is not None and error.kind == WORKER_RESTARTED:
         if await _set_going(desk, ended.tally.run, order) is None:
             return ended
         return await see_through(desk, run, workflow, order.manner, interruption)

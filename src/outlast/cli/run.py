@@ -12,6 +12,7 @@ import typer
 from outlast.cli.code_import import named_workflow
 from outlast.cli.console import notice
 from outlast.cli.entrypoint import carry_out
+from outlast.cli.explain import way_on
 from outlast.cli.files import files_of_family
 from outlast.cli.options import AppOption, ByOption, Reply, ReplyOption, StoreOption, settings_of, whoever
 from outlast.cli.outcome import Outcome, outcome, report
@@ -105,7 +106,9 @@ async def see_through(
     except Exception:
         if attendant.tally.state.status not in (RunStatus.FAILED, RunStatus.CANCELLED):
             raise
-        return Outcome(attendant.tally)
+        tally, outline = attendant.tally, attendant.tally.state.outline
+        can_go_on = outline.recoverable and not outline.held
+        return Outcome(tally, way_on=await way_on(desk, tally.run, manner.where) if can_go_on else "")
     if attendant.tally.state.status is not RunStatus.COMPLETED:
         return Outcome(attendant.tally, files=tuple(await files_of_family(desk, attendant.tally)))
     return outcome(attendant.tally, workflow, value)

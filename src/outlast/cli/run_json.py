@@ -8,13 +8,14 @@ from typing import Any
 import msgspec
 
 from outlast.cli.files import File
-from outlast.cli.json_views import plain_numbers, run_shape, wait_shape
+from outlast.cli.json_views import run_shape, wait_shape
 from outlast.cli.run_view import Tally, Work, status_in_words
 from outlast.cli.times import iso
 from outlast.client import Line, RunSummary
 from outlast.history.events import Failure, Value
 from outlast.lifecycle.state import Child, NodeState
 from outlast.lifecycle.status import RunStatus
+from outlast.lifecycle.timeline.phrases import plain_numbers
 
 
 def detail_shape(summary: RunSummary, tally: Tally, files: Sequence[File] = ()) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.lifecycle.fold import apply
 from outlast.lifecycle.state import NodeState, NodeStatus, State, Wait
+from outlast.lifecycle.timeline.texts import INFO, key_of, level_of
 
 
 class Work(Struct):
@@ -34,6 +35,8 @@ class Tally:
         self.workflows: dict[str, str] = {}
         """The workflow of each child."""
         self.retired = 0
+        self.newest: Entry | None = None
+        """The newest entry above level info."""
 
     @property
     def seq(self) -> int:
@@ -51,6 +54,8 @@ class Tally:
         """One event more."""
         event = entry.event
         apply(self.state, event, entry.seq, entry.time)
+        if level_of(key_of(event)) != INFO:
+            self.newest = entry
         match event:
             case e.RunCreated():
                 self.created = event

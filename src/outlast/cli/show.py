@@ -13,8 +13,8 @@ from rich.text import Text
 
 from outlast.cli.console import columns, screen, show_columns, show_line, show_text, write_bytes, write_json
 from outlast.cli.entrypoint import SOUND, carry_out
+from outlast.cli.explain import way_on
 from outlast.cli.files import File, files_of
-from outlast.cli.json_views import plain_numbers
 from outlast.cli.options import Reply, ReplyOption, RunArgument, StoreOption, settings_of
 from outlast.cli.outcome import where_of
 from outlast.cli.questions import how_to_answer
@@ -25,10 +25,10 @@ from outlast.cli.times import local, span, took, until
 from outlast.client import RunSummary
 from outlast.compose import open_desk
 from outlast.history.events import Failure, Value
-from outlast.lifecycle.narrative.phrases import failure
 from outlast.lifecycle.state import NodeState, NodeStatus
 from outlast.lifecycle.status import TERMINAL, RunStatus
 from outlast.lifecycle.summary import summarise
+from outlast.lifecycle.timeline.phrases import failure, plain_numbers
 from outlast.settings import Settings
 
 SHOWN = 50
@@ -68,11 +68,12 @@ async def _show(settings: Settings, name: str, verbose: bool, reply: Reply) -> i
         tally = await tally_of(desk, run)
         files = await files_of(desk, run)
         now = await desk.diagnostics.now()
-    summary = summarise(run, tally.state)
+        summary, where = summarise(run, tally.state), where_of(settings)
+        again = await way_on(desk, run, where) if summary.recoverable and not summary.held else ""
     if reply is Reply.JSON:
         write_json(detail_shape(summary, tally, files), pretty=True)
     else:
-        Page(screen(), tally, summary, now, files, verbose=verbose, where=where_of(settings)).show()
+        Page(screen(), tally, summary, now, files, verbose=verbose, where=where, way_on=again).show()
     return SOUND
 
 
@@ -89,12 +90,13 @@ class Page:
         *,
         verbose: bool,
         where: str,
+        way_on: str = "",
     ) -> None:
         self._console = console
         self._tally, self._summary, self._now = tally, summary, now
         self._files = files
         self._verbose = verbose
-        self._where = where
+        self._where, self._way_on = where, way_on
         self._longest = 100_000 if verbose else LONGEST
 
     def show(self) -> None:
@@ -147,7 +149,7 @@ class Page:
         if summary.held:
             return f", held: a person has to decide; to go on{again}"
         if summary.recoverable:
-            return f", recoverable; to go on{again}"
+            return f", recoverable; to go on: {self._way_on}" if self._way_on else ", recoverable"
         reason = f", {cropped(summary.reason)}" if summary.reason else ""
         if summary.status is RunStatus.PAUSED:
             return f"{reason}; to go on{again}"

@@ -239,5 +239,5 @@ class Branching(Verbs):
             if exclusive:
                 await self._claims.must_be_free(exclusive, pen.run)
         except NotAllowed as refusal:
-            await pen.append(decide.pause(pen.state, str(refusal)))
+            await pen.append(decide.pause(pen.state, e.PauseRequested(reason=str(refusal))))
             raise

@@ -19,7 +19,7 @@ from outlast.client.recovery import Recovery
 from outlast.client.temporary_claim import TemporaryClaims, Verbs
 from outlast.engine import pausing
 from outlast.engine.completion import created_of, gone_on_as, newest_of
-from outlast.errors import Claimed, Damaged, NotAllowed, Overtaken, RunGone
+from outlast.errors import WORKER_RESTARTED, Claimed, Damaged, NotAllowed, Overtaken, RunGone
 from outlast.functions.workflow_import import find_workflow
 from outlast.history import events as e
 from outlast.history.events import Children
@@ -75,17 +75,20 @@ class Control(Verbs):
 
     async def pause(self, run: RunId, *, by: str = "", reason: str = "") -> RunId:
         by, reason = signed(by, reason)
+        return await self.request_pause(run, e.PauseRequested(by=by, reason=reason))
+
+    async def request_pause(self, run: RunId, asked: e.PauseRequested) -> RunId:
         run = await self.continued_as(run)
         await self._claims.must_allow(run, "pause")
-        if not await self._paused_as_nobodys(run, by, reason):
-            await self._ledger.deliver(run, [e.PauseRequested(by=by, reason=reason)])
+        if not await self._paused_as_nobodys(run, asked):
+            await self._ledger.deliver(run, [asked])
         return run
 
-    async def _paused_as_nobodys(self, run: RunId, by: str, reason: str) -> bool:
+    async def _paused_as_nobodys(self, run: RunId, asked: e.PauseRequested) -> bool:
         """Pause a run that nobody advances; False if somebody does."""
         try:
             async with self._claims.owning(run, "pause") as pen:
-                await self._said(pen, lambda state: decide.pause(state, reason, by))
+                await self._said(pen, lambda state: decide.pause(state, asked))
         except Claimed:
             return False
         return True
@@ -95,16 +98,17 @@ class Control(Verbs):
         if worker is None:
             return
         by, reason = signed(by, reason)
+        asked = e.PauseRequested(by=by, reason=reason)
         worker.is_draining = True
         await worker.settled()
         ends = []
         for driver in [each for each in pausing.on_top(worker) if not each.code.is_cancelled]:
             with suppress(RunGone):
-                await self._ledger.deliver(driver.run, [e.PauseRequested(by=by, reason=reason)])
+                await self._ledger.deliver(driver.run, [asked])
                 ends.append(driver.ended())
         for run in [run for run in runs if not worker.knows(run)]:
             with suppress(NotAllowed):
-                await self._paused_as_nobodys(run, by, reason)
+                await self._paused_as_nobodys(run, asked)
         await asyncio.gather(pausing.drain(worker), *ends)
         await worker.lines.flush()
 
@@ -194,8 +198,8 @@ class Control(Verbs):
                 await self._branching.must_not_be_ending(pen)
                 pause = decide.next_request(pen.state)
                 if isinstance(pause, e.PauseRequested):  # or the next owner would, after this resume
-                    by_whom, why = pause.by, pause.reason
-                    await self._said(pen, lambda state: decide.pause(state, why, by_whom))
+                    asked = pause
+                    await self._said(pen, lambda state: decide.pause(state, asked))
                 if node is not None or had_stopped or not _needs_no_word(pen.state):
                     await self._said(pen, lambda state: decide.reopen(state, node, by=by, feedback=feedback))
                     await self._branching.must_still_be_free(created.exclusive, pen)
@@ -275,5 +279,5 @@ def _needs_no_word(state: State) -> bool:
     to know first, such as a node that must not be repeated, whether it is to stay held."""
     outline = state.outline
     if outline.held:
-        return outline.reason != decide.RESTARTED
+        return outline.error is None or outline.error.kind != WORKER_RESTARTED
     return outline.base in (RunStatus.CREATED, RunStatus.RUNNING, RunStatus.COMPENSATING)

@@ -1,6 +1,6 @@
 """What only one live run may have at a time: a working directory, an account, a device.
 
-There is no lock to be lost: the key of a run is one of its tags, and whoever starts or resumes a run looks for others that
+There is no lock to be lost: the key of a run is in its summary, and whoever starts or resumes a run looks for others that
 are live under it, before and after the run is seen by everybody. Of two that begin at the same moment at least one is
 refused, and perhaps both.
 """
@@ -17,11 +17,6 @@ from outlast.store import Catalog, RunFilter
 LIVE = (RunStatus.CREATED, RunStatus.RUNNING, RunStatus.WAITING, RunStatus.COMPENSATING)
 
 
-def marks_of(exclusive: str) -> tuple[str, ...]:
-    """The tag by which runs with this key are found."""
-    return (f"exclusive:{exclusive}",) if exclusive else ()
-
-
 async def must_be_free(catalog: Catalog, exclusive: str, run: RunId) -> None:
     """Refuse, naming who has it, if another live run has this for itself."""
     async for other in _live(catalog, exclusive):
@@ -35,7 +30,7 @@ async def must_be_free(catalog: Catalog, exclusive: str, run: RunId) -> None:
 async def _live(catalog: Catalog, exclusive: str) -> AsyncIterator[RunId]:
     after = ""
     while True:
-        page = await catalog.search(RunFilter(tags=marks_of(exclusive), statuses=LIVE, after=after))
+        page = await catalog.search(RunFilter(exclusive=exclusive, statuses=LIVE, after=after))
         for listed in page.items:
             yield listed.summary.run
         if not page.next:

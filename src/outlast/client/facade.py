@@ -39,7 +39,7 @@ from outlast.values.tracebacks import folded
 if TYPE_CHECKING:  # who only starts runs need not load what tells about them
     from outlast.lifecycle.branching import BranchSummary
     from outlast.lifecycle.comparison import Comparison
-    from outlast.lifecycle.narrative import Story
+    from outlast.lifecycle.explanation import Explanation
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -313,8 +313,8 @@ class Engine:
         than once, give the name of the call, such as `ship[order-7]`."""
         return await self._results.output(run, node)
 
-    async def explain(self, run: RunId, *, branch: int | None = None, full: bool = False) -> Story:
-        """The story of a run in plain words: what happened, its state now, what may be done; `full` leaves nothing out."""
+    async def explain(self, run: RunId, *, branch: int | None = None, full: bool = False) -> Explanation:
+        """What happened in a run, its state and the useful actions. `full` gives every event an entry."""
         return await self._reader.explain(run, branch=branch, full=full)
 
     async def branches(self, run: RunId) -> tuple[BranchSummary, ...]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from outlast.client.facade import Engine
     from outlast.client.results import Question
     from outlast.functions.decorators import Node, Workflow
-    from outlast.lifecycle.narrative import Story
+    from outlast.lifecycle.explanation import Explanation
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -48,8 +48,8 @@ class RunHandle(Generic[R]):
         """Its events, those to come included, until it is over."""
         return self._engine.watch(self.run, after=after)
 
-    async def explain(self, *, full: bool = False) -> Story:
-        """Its story in plain words; `full` leaves nothing out."""
+    async def explain(self, *, full: bool = False) -> Explanation:
+        """What happened in the run, its state and the useful actions. `full` gives every event an entry."""
         return await self._engine.explain(self.run, full=full)
 
     async def cancel(self, *, by: str = "", reason: str = "", force: bool = False) -> None:

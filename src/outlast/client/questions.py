@@ -35,6 +35,8 @@ async def open_question(store: Store, summary: RunSummary, interaction: str | No
         found = [(run, wait) for wait in await questions_of(store, summary)]
     else:
         named = await store.wait(run, f"interaction:{interaction}")
+        if named is not None and named.name not in [wait.name for wait in summary.waits]:
+            named = (await _state(store, run)).waits.get(named.name)  # a summary names only some
         open_here = [named] if named is not None else await questions_of(store, summary)
         found = [(run, wait) for wait in open_here if _is_called(wait.id, interaction)]
     found = found or await _asked_in_family(store, run, interaction)
@@ -43,16 +45,26 @@ async def open_question(store: Store, summary: RunSummary, interaction: str | No
     return found[0]
 
 
-async def not_open(store: Store, run: RunId, interaction: str) -> RunGone:
+async def not_open(store: Store, run: RunId, interaction: str) -> NotAllowed:
     """Why a question that was open can no longer be answered."""
-    return _over(run, interaction, (await _state(store, run)).interactions.get(interaction))
+    return _why_not(await _state(store, run), run, interaction)
+
+
+def _why_not(state: State, run: RunId, interaction: str) -> NotAllowed:
+    if state.waits.get(f"interaction:{interaction}") is not None:
+        return NotAllowed(
+            f"question {interaction!r} of run {run} is open in its log, but not in the table of waits: "
+            f"`outlast doctor {run} --fix` writes it again"
+        )
+    return _over(run, interaction, state.interactions.get(interaction))
 
 
 async def _asked_in_family(store: Store, run: RunId, interaction: str | None) -> list[Asked]:
     if interaction is not None:
-        for name, known in (await _state(store, run)).interactions.items():
+        state = await _state(store, run)
+        for name, _ in state.interactions.items():  # noqa: PERF102 - a table has no keys
             if _is_called(name, interaction):
-                raise _over(run, name, known)
+                raise _why_not(state, run, name)
     family = [each async for each in _family(store, run)]
     found = [(each, wait) for each, state in family for wait in _questions(state) if _is_called(wait.id, interaction)]
     if not found:

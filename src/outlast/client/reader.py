@@ -25,7 +25,7 @@ from outlast.store import Head, Line, Listed, Page, RunFilter, Store
 if TYPE_CHECKING:  # who only starts runs need not load what tells about them
     from outlast.lifecycle.branching import BranchSummary
     from outlast.lifecycle.comparison import Comparison
-    from outlast.lifecycle.narrative import Story
+    from outlast.lifecycle.explanation import Explanation
 
 __all__ = ["Entry", "Interval", "Listed", "Page", "Reader", "RunFilter", "RunSummary", "Verification"]
 
@@ -274,11 +274,11 @@ class Reader:
         """The number of its current branch."""
         return (await self.head(run)).branch
 
-    async def explain(self, run: RunId, *, branch: int | None = None, full: bool = False) -> Story:
-        """The story of a run in plain words: what happened, how it stands, what may be done; `full` leaves nothing out."""
-        from outlast.client.reports import story_of
+    async def explain(self, run: RunId, *, branch: int | None = None, full: bool = False) -> Explanation:
+        """What happened in a run, its state and the useful actions. `full` gives every event an entry."""
+        from outlast.client.reports import explanation_of
 
-        return await story_of(self, run, branch, full=full)
+        return await explanation_of(self, self._store, self.key, run, branch, full=full)
 
     async def branches(self, run: RunId) -> tuple[BranchSummary, ...]:
         """All branches of a run as they opened, with where, why and by whom, and how each one ended."""

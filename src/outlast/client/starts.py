@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, ParamSpec, TypeVar
 
 from outlast.client.branching import PATIENCE
-from outlast.client.exclusive import marks_of
 from outlast.client.handle import RunHandle
 from outlast.client.idempotency import mean_the_same
 from outlast.client.temporary_claim import TemporaryClaims, Verbs
@@ -51,16 +50,18 @@ class Starts(Verbs):
             raise InvalidInput(f"workflow {spec.name} cannot be started so: {error}") from error
         run = self._run_id(spec.name, options)
         exclusive = words("exclusive", workflow._exclusive_for(args, kwargs))
+        entry, folder = found_at(spec)
         created = e.RunCreated(
             workflow=spec.name,
             version=await self._claims.definitions.keep(workflow),
             params=await stored(packed.inputs, self._store.blobs),
             key=words("idempotency_key", options.get("idempotency_key", "")),
             title=words("title", options.get("title", "")),
-            tags=(*several_words("tags", options.get("tags", ())), *marks_of(exclusive)),
+            tags=several_words("tags", options.get("tags", ())),
             on_restart=spec.on_restart,
             exclusive=exclusive,
-            entry=found_at(spec),
+            entry=entry,
+            folder=folder,
             root=self._root,
         )
         try:

@@ -60,6 +60,7 @@ async def cancel(worker: Worker, parent: Outcomes, child: RunId) -> None:
 
 async def _create(worker: Worker, parent: Outcomes, ask: ChildAsk) -> None:
     spec, options = ask.workflow._spec, ask.workflow._start_options
+    entry, folder = found_at(spec)
     created = e.RunCreated(
         workflow=spec.name,
         version=await worker.definitions.keep(ask.workflow),
@@ -69,7 +70,8 @@ async def _create(worker: Worker, parent: Outcomes, ask: ChildAsk) -> None:
         as_child=ask.given and ask.child,
         root=parent.created.root,
         on_restart=spec.on_restart,
-        entry=found_at(spec),
+        entry=entry,
+        folder=folder,
         title=options.get("title", ""),
         tags=options.get("tags", ()),
     )

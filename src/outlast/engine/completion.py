@@ -60,8 +60,12 @@ async def settle(ledger: Ledger, run: RunId, created: e.RunCreated, ending: Ende
 
 async def _tell_parent(ledger: Ledger, run: RunId, created: e.RunCreated, ending: Ended) -> None:
     if created.parent and await _is_waited_for(ledger.store, run, created):
-        with suppress(RunGone, NotFound):  # it heard of it before, or is itself over
+        try:
             await ledger.deliver(RunId(created.parent), [_for_parent(created, ending)])
+        except (RunGone, NotFound):
+            pass  # it heard of it before, or is itself over
+        except Damaged as damage:
+            log.error("run %s ended, and its parent cannot receive that: %s", run, damage)
 
 
 async def cancel_left(ledger: Ledger, run: RunId, state: State) -> list[RunId]:
@@ -171,6 +175,9 @@ async def cancel(ledger: Ledger, run: RunId, reason: str, *, by: str = "", force
             return None
         except RunGone:
             asked = await gone_on_as(ledger, asked)
+        except Damaged as damage:
+            log.error("run %s cannot be cancelled: %s", asked, damage)
+            return None
     return None
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from outlast.engine import pausing, result_reuse
 from outlast.engine.cancelling import Cancelling
 from outlast.engine.page import Brought
-from outlast.errors import Fenced, RunHeld, StoreError
+from outlast.errors import Fenced, StoreError
 from outlast.functions.code import Code
 from outlast.functions.commands import Ask, NodeAsk
 from outlast.functions.replay import Replay
@@ -26,7 +26,6 @@ from outlast.lifecycle import decide
 from outlast.lifecycle.requests import Request
 from outlast.lifecycle.state import NodeStatus
 from outlast.lifecycle.status import RunStatus
-from outlast.values.failures import kind_of
 
 log = logging.getLogger("outlast.engine")
 
@@ -87,8 +86,7 @@ class Driver(Cancelling):
         known = [ask for key, ask in code.open.items() if key not in code.fresh]
         interrupted = "" if ends else self._interrupted_for_good([ask for ask in known if ask.key not in running])
         if interrupted:
-            reason = f"node {interrupted} was interrupted and is not to be repeated without a person's word"
-            await self.hold(e.Failure(kind_of(RunHeld), reason, category="crash"), interrupted)
+            await self.hold(decide.not_repeated(interrupted).error, interrupted)
             return
         self._go_on_with(known, running, defer=ends)
         closing, code.closing = code.closing, {}
@@ -211,8 +209,7 @@ class Driver(Cancelling):
             return
         has_ended = {id(ask) for ask, _, _ in self._brought}
         interrupted = self._interrupted_for_good([ask for ask in self.code.open.values() if id(ask) not in has_ended])
-        ending = e.RunPaused(by=request.by, reason=request.reason)
-        self._pause = decide.stopped_within(interrupted) if interrupted else ending
+        self._pause = decide.not_repeated(interrupted, "stopped by a pause") if interrupted else decide.paused(request)
         self._date()
         await self.write()
 

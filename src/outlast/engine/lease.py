@@ -109,6 +109,12 @@ class Lease:
         worker = self._worker
         held = {each.run async for each in worker.holdings()}
         for run, driver in drivers.items():
-            if run not in held and not driver.is_over:
+            if run not in held and not driver.is_over and await self._is_lost(run, driver.pen.epoch):
                 log.error("run %s is left: another worker claimed it while this one had not renewed its claim", run)
                 driver.leave()
+
+    async def _is_lost(self, run: RunId, epoch: int) -> bool:
+        """Whether another worker has the run, or had it; else this worker has released it with an append that has landed."""
+        store = self._worker.store
+        holding, head = await store.holding(run), await store.head(run)
+        return holding is not None or head is None or head.epoch > epoch

@@ -15,11 +15,10 @@ from typing import Any
 from outlast.engine import children, pausing
 from outlast.engine.page import Brought, Page
 from outlast.engine.terminal_events import Ending
-from outlast.errors import Fenced, RunHeld
+from outlast.errors import CRASH_LIMIT, NODE_INTERRUPTED, RUN_ENDED, Fenced
 from outlast.functions.commands import CANCELLED, Ask, ChildAsk, NodeAsk, Note, TimerAsk
 from outlast.history import events as e
 from outlast.lifecycle import decide
-from outlast.values.failures import kind_of
 
 LOOK = 60.0
 """Seconds after which the clock is looked at again, however far off a time is: it may have been set, or the machine have
@@ -62,7 +61,7 @@ class Outcomes(Page):
             ask.given_up(reason)
 
     def _close_all(self, reason: str) -> None:
-        cut_short = e.Failure(decide.RUN_ENDED, reason, category="cancelled")
+        cut_short = e.Failure(RUN_ENDED, reason, category="cancelled")
         code = self.code
         for key, ask in list(code.open.items()):
             if key not in code.fresh:
@@ -139,8 +138,8 @@ class Outcomes(Page):
         is_tired = node is not None and node.crashes + 1 >= decide.CRASHES_BEFORE_HOLD
         if is_tired or not ask.spec.repeatable:
             times = f", {decide.CRASHES_BEFORE_HOLD} times" if is_tired else ", and it is not to be repeated by itself"
-            reason = f"node {ask.name}: {what}{times}"
-            await self.hold(e.Failure(kind_of(RunHeld), reason, category="crash"), ask.name)
+            code = CRASH_LIMIT if is_tired else NODE_INTERRUPTED
+            await self.hold(e.Failure(code, f"node {ask.name}: {what}{times}", category="crash"), ask.name)
             return
         self._date()
         ask.attempt += 1

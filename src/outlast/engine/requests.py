@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from outlast.engine import pausing
 from outlast.engine.outcomes import Outcomes
-from outlast.engine.terminal_events import held
 from outlast.errors import InvalidInput, RunDiverged, StoreError
 from outlast.functions.deliveries import understood
 from outlast.history import events as e
 from outlast.lifecycle import decide
 from outlast.lifecycle.requests import Request
-from outlast.values.failures import kind_of
-
-DIVERGED = kind_of(RunDiverged)
 
 
 class Requests(Outcomes):
@@ -35,7 +31,7 @@ class Requests(Outcomes):
                 telling = await understood(self.code, entry.event, self.worker.store.blobs)
             except InvalidInput as error:
                 said = f"the code cannot read what event {entry.seq} tells it: {error}"
-                self._held = held(e.Failure(DIVERGED, said, category="permanent"))
+                self._held = decide.held(e.Failure(RunDiverged.code, said))
                 return
             if telling is not None and not self._is_stopping:
                 self._date()

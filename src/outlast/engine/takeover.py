@@ -14,9 +14,17 @@ from typing import TYPE_CHECKING, Any
 from outlast.engine.branch_requests import turn_as_requested
 from outlast.engine.completion import cancel_left, created_of, end_as_asked, ending_of, settle
 from outlast.engine.driver import Driver
-from outlast.engine.requests import DIVERGED
 from outlast.engine.shielded_tasks import Duties
-from outlast.errors import Conflict, Damaged, NotFound, OutlastError, Overtaken, RunHeld, StoreError
+from outlast.errors import (
+    TAKEOVER_FAILED,
+    Conflict,
+    Damaged,
+    NotFound,
+    OutlastError,
+    Overtaken,
+    RunDiverged,
+    StoreError,
+)
 from outlast.functions import registry
 from outlast.functions.code import Code
 from outlast.functions.decorators import Workflow
@@ -28,7 +36,6 @@ from outlast.lifecycle.decide import ends_at_once, next_request
 from outlast.lifecycle.state import State
 from outlast.lifecycle.status import RunStatus
 from outlast.store import Claim
-from outlast.values.failures import kind_of
 
 if TYPE_CHECKING:
     from outlast.engine.worker import Worker
@@ -229,7 +236,7 @@ class Arrivals:
             if falls >= FALLS_BEFORE_HOLD:
                 self._falls.pop(pen.run, None)
                 await self._stop_at(
-                    driver, e.Failure(kind_of(RunHeld), f"it could not be driven, {falls} times in a row")
+                    driver, e.Failure(TAKEOVER_FAILED, f"it could not be driven, {falls} times in a row")
                 )
                 return
             await replay.run()
@@ -237,9 +244,9 @@ class Arrivals:
         except Divergence as difference:
             log.error("run %s cannot go on, its code has changed: %s", pen.run, difference)
             said = f"the workflow's code no longer does what its log holds: {difference}"
-            await self._stop_at(driver, e.Failure(DIVERGED, said, category="permanent"))
+            await self._stop_at(driver, e.Failure(RunDiverged.code, said))
         except (NotFound, Damaged) as error:
-            await self._stop_at(driver, e.Failure(kind_of(type(error)), str(error), category="permanent"))
+            await self._stop_at(driver, e.Failure(error.code, str(error)))
         except BaseException:
             driver.leave()
             raise

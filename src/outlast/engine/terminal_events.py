@@ -85,11 +85,6 @@ def checked_for_unawaited(ending: Ended, code: Code, action: str) -> Ended:
     return _failed(code, error)
 
 
-def held(failure: e.Failure, node: str = "") -> e.RunFailed:
-    """What is said of a run that waits for a person's decision."""
-    return e.RunFailed(error=failure, node=node, recoverable=True, held=True)
-
-
 def has_duties(ending: Ending, events: list[e.AnyEvent], state: State, created: e.RunCreated) -> bool:
     """Whether others have to be told of the end of a run, said with `events`, before it is given back."""
     if isinstance(ending, e.RunPaused) or (isinstance(ending, e.RunFailed) and ending.held):

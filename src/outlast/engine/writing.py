@@ -15,7 +15,7 @@ from functools import partial
 from outlast.engine.page import Brought
 from outlast.engine.requests import Requests
 from outlast.engine.retry import Patience, decided_again, without_what_is_over
-from outlast.engine.terminal_events import Ending, cancelled, checked_for_unawaited, concluded, has_duties, held
+from outlast.engine.terminal_events import Ending, cancelled, checked_for_unawaited, concluded, has_duties
 from outlast.errors import Fenced, Overtaken, StoreError
 from outlast.functions.commands import Ask, ChildAsk, NodeAsk, TimerAsk
 from outlast.history import events as e
@@ -254,7 +254,7 @@ class Writing(Requests):
     async def hold(self, failure: e.Failure, node: str = "") -> None:
         """Stop here and let a person decide. Nothing of what there is changes."""
         self._is_stopping = True
-        self._held = held(failure, node)
+        self._held = decide.held(failure, node)
         await self.write()
 
     async def _hold(self, ending: e.RunFailed) -> None:

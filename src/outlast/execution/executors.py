@@ -18,7 +18,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from msgspec import Raw
 
-from outlast.errors import InvalidInput
+from outlast.errors import NotSetUp
 from outlast.execution.process_helper import Confirm, OnMessage, certain
 from outlast.execution.process_wire import AttemptInfo
 from outlast.history.events import Failure
@@ -52,12 +52,6 @@ class Executor(Protocol):
 
 
 Maker: TypeAlias = Callable[[], Executor]
-
-
-class NotSetUp(InvalidInput):
-    """There is no such place to run: something is not set or not installed. Another attempt would find the same."""
-
-    retryable = False
 
 
 class Executors:

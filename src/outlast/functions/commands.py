@@ -14,10 +14,10 @@ import msgspec
 
 from outlast.definition.function import NodeSpec
 from outlast.engine import result_reuse
+from outlast.errors import NODE_ABANDONED, RUN_ENDED
 from outlast.functions.loop import Alarm
 from outlast.history import events as e
 from outlast.history.ids import RunId, checked_run, derived_run, input_hash, question_of
-from outlast.lifecycle.decide import RUN_ENDED
 from outlast.lifecycle.state import NodeStatus, State
 from outlast.values.arguments import Arguments
 from outlast.values.codec import Codec
@@ -35,7 +35,7 @@ SHOWN_INPUTS = 2_000
 LATEST = 253_402_300_799_000_000
 """Microseconds: the last second of the year 9999. What is due later than that will not come either."""
 
-CANCELLED = e.Failure("Cancelled", "the workflow no longer waits for it", category="cancelled")
+CANCELLED = e.Failure(NODE_ABANDONED, "the workflow no longer waits for it", category="cancelled")
 
 
 class Ask:

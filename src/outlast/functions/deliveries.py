@@ -12,7 +12,6 @@ from outlast.history import events as e
 from outlast.history.ids import question_of
 from outlast.store import Blobs
 from outlast.values.codec import fetched
-from outlast.values.failures import kind_of
 
 Telling: TypeAlias = Callable[[], None]
 
@@ -33,7 +32,7 @@ async def understood(code: Code, event: e.AnyEvent, blobs: Blobs) -> Telling | N
             if child.is_unwanted:
                 return lambda: _tell_cancelled(code, child)
             if event.status != "completed":
-                failure = event.error or e.Failure(kind_of(RunCancelled), f"child run {event.child} was cancelled")
+                failure = event.error or e.Failure(RunCancelled.code, f"child run {event.child} was cancelled")
                 return lambda: _tell_failure(code, child, failure)
             value = child.workflow._arguments.returns.decode(await fetched(event.output, blobs))
             return lambda: _tell(code, child, value)

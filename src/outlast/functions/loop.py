@@ -180,6 +180,12 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         self._ready.append(ready)
         return ready
 
+    def call_soon_threadsafe(self, *_: object, **__: object) -> None:  # type: ignore[override]
+        """A thread calls nothing: what it found out would not be known in a replay. Code that waits for it waits in vain,
+        which is reported with its line."""
+        if asyncio._get_running_loop() is self:
+            _refusal("call_soon_threadsafe")()
+
     def call_later(  # type: ignore[override]
         self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> Ready:

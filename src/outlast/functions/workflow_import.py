@@ -1,7 +1,7 @@
 """Where the code of a run is found: in the apps that are named, or where its start was recorded.
 
-A file in a package is not loaded by itself: it is the module that it is when the package is found in some folder. Where that
-folder is recorded, two slashes follow it: `/shop/jobs//pkg/mod.py` is the module `pkg.mod`, as it is found in `/shop/jobs`.
+A run records its code as `module:name`, with the folder to import the module from if that is not on the path of other
+processes, or as a path and a name, if the code was named by its file or run as a script.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ from outlast.errors import InvalidInput, NotImportable
 from outlast.functions import registry
 from outlast.functions.decorators import Workflow
 from outlast.history import events as e
+from outlast.values.source_location import kind_of_file
 
-SEAM = "//"
-"""Between the folder that a package is found in and the file of its module."""
 _files: set[str] = set()
 """Modules that were named by their files."""
 _folders: set[str] = set()
@@ -31,42 +30,52 @@ _folders: set[str] = set()
 
 
 @cache
-def found_at(spec: WorkflowSpec) -> str:
-    """Where code is found again: `module:name`; or the file and the name, if the module was run as a script, named by its
-    file, or lies in a folder that others do not look into. A module of that name may be another one there."""
+def found_at(spec: WorkflowSpec) -> tuple[str, str]:
+    """Where code is found again, and the folder to import it from, if other processes do not look there."""
     module, _, name = spec.entry.partition(":")
     if module == "__main__":
+        module = _module_of_program()
         script = getattr(sys.modules.get("__main__"), "__file__", None)
-        return f"{Path(script).resolve()}:{name}" if script else spec.entry
+        if not module:
+            return (f"{Path(script).resolve()}:{name}" if script else spec.entry), ""
     code = getattr(inspect.unwrap(spec.fn), "__code__", None)
     file = code.co_filename if code is not None else ""
     if file in _files:
-        return f"{file}:{name}"
-    folder, inner = _folder_of(module, file)
-    if folder not in _folders:
-        return spec.entry
-    return f"{folder}{SEAM if '/' in inner else '/'}{inner}:{name}"
+        return f"{file}:{name}", ""
+    folder = _folder_of(module, file)
+    return f"{module}:{name}", folder if folder in _folders else ""
 
 
-def _folder_of(module: str, file: str) -> tuple[str, str]:
-    """The folder that a module was found in, and its file from there; empty if the one is not named after the other."""
+def _module_of_program() -> str:
+    """The name of the module that `python -m` runs; empty for a script."""
+    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+    return spec.name if spec is not None else ""
+
+
+def _folder_of(module: str, file: str) -> str:
+    """The folder that a module was imported from; empty if its file is not named after it."""
     path = module.replace(".", "/")
-    for inner in (f"{path}.py", f"{path}/__init__.py"):
-        if file.endswith(f"/{inner}"):
-            return file[: -len(inner) - 1], inner
-    return "", ""
+    return next(
+        (file.removesuffix(inner) for inner in (f"/{path}.py", f"/{path}/__init__.py") if file.endswith(inner)), ""
+    )
 
 
 def look_only_here(folder: str) -> None:
-    """Modules in this folder are found by this process and perhaps by no other: their files are recorded."""
+    """Modules in this folder are found by this process and perhaps by no other: runs record the folder."""
     _folders.add(folder)
 
 
 def look_beside_the_script(root: str) -> None:
-    """What lies beside the script that is being run is found by this process alone, unless that is the project's folder."""
-    main = sys.modules.get("__main__")
-    file = getattr(main, "__file__", None)
-    if file and getattr(main, "__spec__", None) is None and (folder := str(Path(file).resolve().parent)) != root:
+    """What lies beside the script that is being run, or in the folder of the package whose module `python -m` runs, is found
+    by this process alone, unless that is the project's folder."""
+    file = getattr(sys.modules.get("__main__"), "__file__", None)
+    if not file:
+        return
+    module, path = _module_of_program(), Path(file).resolve()
+    if module and kind_of_file(file) != "user":  # a program such as pytest: other programs find what is beside it
+        return
+    folder = _folder_of(module, str(path)) if module else str(path.parent)
+    if folder and folder != root:
         look_only_here(folder)
 
 
@@ -93,8 +102,8 @@ def load(place: str) -> ModuleType:
     except Exception as error:
         if isinstance(error, ImportError) and "relative import" in str(error):
             raise NotImportable(
-                f"{place} belongs to a package: write two slashes behind the folder that the package is in, "
-                "folder//package/module.py; or name it as a module, package.module"
+                f"{place} belongs to a package: name it as a module, package.module, and put the folder of the package into "
+                "PYTHONPATH, or call the command there"
             ) from error
         raise NotImportable(f"{place} could not be imported: {type(error).__name__}: {error}") from error
 
@@ -103,9 +112,6 @@ def _load_file(place: str) -> ModuleType:
     path = Path(place).resolve()
     if not path.is_file():
         raise NotImportable(f"there is no file {path}")
-    folder, seam, inner = place.rpartition(SEAM)
-    if seam:
-        return _load_part(Path(folder or "/").resolve(), inner)
     main = sys.modules.get("__main__")
     if getattr(main, "__file__", None) and Path(str(main.__file__)).resolve() == path:  # type: ignore[union-attr]
         return main  # type: ignore[return-value]
@@ -124,18 +130,14 @@ def _load_file(place: str) -> ModuleType:
     return module
 
 
-def _load_part(folder: Path, inner: str) -> ModuleType:
-    """The module that a file is where its package is found in this folder."""
-    parts = Path(inner).with_suffix("").parts
-    name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-    look_only_here(str(folder))
-    if str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
-    module = importlib.import_module(name)
-    file = getattr(module, "__file__", None)
-    if not file or Path(file).resolve() != (folder / inner).resolve():
-        raise NotImportable(f"{folder / inner} is module {name}, and so is {file}, which is found first")
-    return module
+def _load_from(folder: str, name: str) -> None:
+    """Import a module from this folder, and from no other."""
+    look_only_here(folder)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    file = getattr(load(name), "__file__", None) or ""
+    if Path(_folder_of(name, file)).resolve() != Path(folder).resolve():
+        raise NotImportable(f"the run needs module {name} from {folder}, but {file} is imported as {name}")
 
 
 def find_workflow(created: e.RunCreated, apps: Iterable[str] = ()) -> Workflow[..., Any]:
@@ -158,20 +160,26 @@ def _from_entry(created: e.RunCreated) -> Workflow[..., Any] | None:
     place = created.entry.rpartition(":")[0]
     if created.root and created.root not in sys.path:
         sys.path.insert(0, created.root)
-    load(_where_it_is_now(place, created.root) if place.endswith(".py") else place)
+    try:
+        if created.folder:
+            _load_from(_where_it_is_now(created.folder, created.root), place)
+        else:
+            load(_where_it_is_now(place, created.root) if place.endswith(".py") else place)
+    except NotImportable as error:
+        if place.endswith(".py"):
+            raise
+        raise NotImportable(f"{error}. If the module is elsewhere, go there and give --app {place}") from error
     return registry.known(created.workflow)
 
 
-def _where_it_is_now(file: str, root: str) -> str:
-    """The file, or, if its project is not there (it was moved, or the machine is another), the same file of the project that
-    is here. In a project that is there, no other file stands for one that is gone."""
+def _where_it_is_now(path: str, root: str) -> str:
+    """The file or folder, or, if its project is not there (it was moved, or the machine is another), the same of the project
+    that is here. In a project that is there, nothing else stands for what is gone."""
     before = Path(root).resolve()
-    if not root or before.is_dir() or not Path(file).is_relative_to(before):
-        return file
-    within = Path(file).relative_to(before)
-    found = next((str(here) for folder in sys.path if (here := Path(folder) / within).is_file()), file)
-    inner = file.rpartition(SEAM)[2] if SEAM in file else ""
-    return f"{found.removesuffix(inner)}/{inner}" if inner and found != file else found
+    if not root or before.is_dir() or not Path(path).is_relative_to(before):
+        return path
+    within = Path(path).relative_to(before)
+    return next((str(here) for folder in sys.path if (here := Path(folder) / within).exists()), path)
 
 
 def named(entry: str) -> Workflow[..., Any]:

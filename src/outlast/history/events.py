@@ -46,7 +46,8 @@ Category: TypeAlias = Literal[
 
 
 class Failure(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
-    """An error as a fact: its type, what it said, where it came from, and how it is to be treated."""
+    """An error as a fact: its kind, what it said, where it came from, how it is to be treated, and what it carried. The kind
+    is a code of `errors.CODES`, or "module:Name" for any other class."""
 
     kind: str
     message: str = ""
@@ -77,6 +78,9 @@ class RunCreated(Event, frozen=True, kw_only=True):
     on_restart: Literal["resume", "hold"] = "resume"
     exclusive: str = ""
     entry: str = ""
+    """Where the code is: `module:name`, or the path of a file and the name."""
+    folder: str = ""
+    """The folder to import the module from, if other processes may not find it by themselves."""
     root: str = ""
 
 
@@ -86,8 +90,11 @@ class RunStarted(Event, frozen=True, kw_only=True):
 
 
 class RunPaused(Event, frozen=True, kw_only=True):
+    """`copied_to` is the address of the store to which the run was copied and where it continues."""
+
     by: str = ""
     reason: str = ""
+    copied_to: str = ""
 
 
 class RunTakenOver(Event, frozen=True, kw_only=True):
@@ -100,6 +107,7 @@ class RunTakenOver(Event, frozen=True, kw_only=True):
 class PauseRequested(Event, frozen=True, kw_only=True):
     by: str = ""
     reason: str = ""
+    copied_to: str = ""
 
 
 class CancelRequested(Event, frozen=True, kw_only=True):

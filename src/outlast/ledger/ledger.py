@@ -19,7 +19,7 @@ from outlast.history.ids import AppendId, RunId, WorkerId, checked_run, uuid7
 from outlast.history.record import Kind, Record, chained, genesis
 from outlast.ledger.cursor import Follower
 from outlast.ledger.group_commit import GroupCommit, Measures
-from outlast.ledger.reading import Told, head_of, lineage_of, state_of
+from outlast.ledger.reading import Told, head_of, lineage_of, sound_head, state_of
 from outlast.ledger.verification import STRANGE
 from outlast.ledger.writer import Pen
 from outlast.lifecycle import decide
@@ -195,7 +195,7 @@ class Ledger:
     async def _deliver(self, run: RunId, events: Sequence[e.AnyEvent], branch: int | None) -> int:
         kind = _guest_kind(events)
         needs, closes = _ends(events)
-        head = await head_of(self.store, run)
+        head = await sound_head(self.store, run)
         id = self.new_append_id()
         while True:
             _must_take(head, events, branch)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import TypeAlias
 
 from msgspec.structs import replace
@@ -26,6 +27,31 @@ async def head_of(store: Journal, run: RunId) -> Head:
     if head is None:
         raise NotFound(f"there is no run {run}")
     return head
+
+
+async def sound_head(store: Store, run: RunId) -> Head:
+    """The head of a run that must exist, compared with the end of its log and with its summary. Raises `Damaged` if they
+    differ: an append would damage the log (G3), or hide that its end is lost (G5)."""
+    head = await head_of(store, run)
+    while doubt := await _doubt(store, head):
+        again = await head_of(store, run)
+        if again == head:
+            raise Damaged(doubt, run=run, seq=head.version)
+        head = again  # it was appended to meanwhile
+    return head
+
+
+async def _doubt(store: Store, head: Head) -> str:
+    version = head.version
+    found = [(each.last, each.digest, each.branch) for each in await store.read(head.run, version, version + 1, 2)]
+    if found != [(version, head.digest, head.branch)]:
+        return "the head of the run differs from the end of its log"
+    summary = None
+    with suppress(Damaged):  # a summary that does not read is written again from the log
+        summary = await store.summary(head.run)
+    if summary is not None and summary.at > version:
+        return f"the log ends at event {version}, its summary is of event {summary.at}"
+    return ""
 
 
 async def runs_of(store: Store, *, unfinished: bool = False) -> AsyncIterator[RunId]:

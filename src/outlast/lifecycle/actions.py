@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias, get_args
 
 from msgspec import Struct
 
+from outlast.errors import RunDiverged
 from outlast.lifecycle.state import NodeStatus, State
 from outlast.lifecycle.status import RunStatus
 
@@ -38,7 +39,7 @@ def inside(state: State) -> str:
 def has_diverged(state: State) -> bool:
     """Whether a run is held because its code does not ask for what its log holds."""
     error = state.outline.error
-    return state.outline.held and error is not None and error.kind.endswith("RunDiverged")
+    return state.outline.held and error is not None and error.kind == RunDiverged.code
 
 
 def refusal(state: State, verb: Verb) -> Refusal | None:

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 from msgspec import structs
 
 from outlast.definition.retry import Retry
-from outlast.errors import NotAllowed
+from outlast.errors import CRASH_LIMIT, NODE_INTERRUPTED, RUN_ENDED, WORKER_RESTARTED, NotAllowed
 from outlast.history import events as e
 from outlast.history.lineage import Branch, holder
 from outlast.lifecycle.branch_plan import Turn
@@ -25,9 +25,6 @@ from outlast.lifecycle.status import RunStatus
 CRASHES_BEFORE_HOLD = 5
 """A node that was interrupted this often holds its run for a person."""
 
-RUN_ENDED = "RunEnded"
-"""The kind of failure of a node that was in flight when its run ended: a resume does it again."""
-
 RECOVERABLE: dict[e.Category, bool] = {
     "transient": True,  # the network, a rate limit
     "timeout": True,
@@ -39,8 +36,6 @@ RECOVERABLE: dict[e.Category, bool] = {
     "invalid": False,
 }
 """Whether a run that failed may be resumed, by the category of its error. The only such table: RunFailed records it."""
-
-RESTARTED = "Server restarted while workflow was running"
 
 _KEEPING_ANSWERS: frozenset[e.BranchCause] = frozenset({"recovery", "migrate", "retry"})
 
@@ -137,13 +132,12 @@ def held_by_interruption(state: State, *, hold: bool = False, cause: Cause = "ex
     tired = [name for name, node in left if node.crashes + 1 >= CRASHES_BEFORE_HOLD]
     unrepeatable = [name for name, node in left if not node.is_repeatable]
     if (hold or state.outline.on_restart == "hold") and not state.outline.is_cleaning:  # a person has decided already
-        return _held(RESTARTED)
+        return held(e.Failure(WORKER_RESTARTED, "Server restarted while workflow was running", category="crash"))
     if unrepeatable:
-        reason = f"node {unrepeatable[0]} was interrupted and is not to be repeated without a person's word"
-        return _held(reason, node=unrepeatable[0])
+        return not_repeated(unrepeatable[0])
     if tired:
         times = f"node {tired[0]} was interrupted {CRASHES_BEFORE_HOLD} times, the last time because {_WHY[cause]}"
-        return _held(times, node=tired[0])
+        return held(e.Failure(CRASH_LIMIT, times, category="crash"), tired[0])
     return None
 
 
@@ -155,9 +149,15 @@ def _done_again(state: State) -> Decision:
     ]
 
 
-def _held(reason: str, node: str = "") -> e.RunFailed:
-    error = e.Failure("Interrupted", reason, category="crash")
+def held(error: e.Failure, node: str = "") -> e.RunFailed:
+    """The run waits for a person's decision."""
     return e.RunFailed(error=error, node=node, recoverable=True, held=True)
+
+
+def not_repeated(node: str, how: str = "interrupted") -> e.RunFailed:
+    """Held because a node with `repeatable=False` was interrupted: only a person knows whether it had its effect."""
+    reason = f"node {node} was {how} and is not to be repeated without a person's word"
+    return held(e.Failure(NODE_INTERRUPTED, reason, category="crash"), node)
 
 
 def fail_node(
@@ -200,7 +200,7 @@ def end(state: State, ending: Ending, reason: str = "the run ended") -> Decision
     return [*events, *refusals(state, ending), ending]
 
 
-def pause(state: State, reason: str = "", by: str = "") -> Decision:
+def pause(state: State, asked: e.PauseRequested) -> Decision:
     """Stop where the run stands; what is in flight is done again after a resume. If that must not simply be done again, the
     run is held instead."""
     if state.outline.is_cleaning:
@@ -211,13 +211,13 @@ def pause(state: State, reason: str = "", by: str = "") -> Decision:
         raise NotAllowed(f"a run that is {state.status} cannot be paused")
     for name, node in state.nodes.items():
         if node.status is NodeStatus.STARTED and not node.is_repeatable:
-            return [stopped_within(name)]
-    return [e.RunPaused(by=by, reason=reason)]
+            return [not_repeated(name, "stopped by a pause")]
+    return [paused(asked)]
 
 
-def stopped_within(node: str) -> e.RunFailed:
-    """What is said instead of a pause if it struck a node that is not to be repeated by itself."""
-    return _held(f"node {node} was stopped by a pause and is not to be repeated without a person's word", node=node)
+def paused(asked: e.PauseRequested) -> e.RunPaused:
+    """What a request for a pause leads to."""
+    return e.RunPaused(by=asked.by, reason=asked.reason, copied_to=asked.copied_to)
 
 
 def resume(state: State, by: str = "") -> Decision:
@@ -329,8 +329,9 @@ def _settled(view: State, requests: Requests, turn: Turn) -> Decision:
     match next_request(view):
         case e.CancelRequested():
             return [*events, *end(view, cancelled(view))]
-        case e.PauseRequested(by=by, reason=reason):
-            return [*events, *pause(view, reason or "somebody asked for it while the run went back", by)]
+        case e.PauseRequested() as asked:
+            reason = asked.reason or "somebody asked for it while the run went back"
+            return [*events, *pause(view, structs.replace(asked, reason=reason))]
         case _:
             return [*events, *_refused(view.outline.requests, "ended", "the run is over on the new branch")]
 

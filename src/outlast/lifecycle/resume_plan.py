@@ -12,11 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from outlast.errors import NotAllowed
+from outlast.errors import RUN_ENDED, NotAllowed
 from outlast.history import events as e
 from outlast.history.record import Entry
 from outlast.lifecycle.branch_plan import START, Turn, again, last_place, reset
-from outlast.lifecycle.decide import RUN_ENDED
 
 _ASKED = (
     e.TimerSet,

@@ -39,7 +39,9 @@ class RunSummary(Struct, frozen=True, omit_defaults=True):
     parent: str = ""
     title: str = ""
     tags: tuple[str, ...] = ()
+    exclusive: str = ""
     reason: str = ""
+    copied_to: str = ""
     recoverable: bool = False
     held: bool = False
     done_nodes: int = 0
@@ -63,7 +65,9 @@ def summarise(run: RunId, state: State) -> RunSummary:
         outline.parent,
         outline.title,
         outline.tags,
+        outline.exclusive,
         outline.reason,
+        outline.copied_to,
         outline.recoverable,
         outline.held,
         outline.done_nodes,
@@ -92,6 +96,7 @@ def is_changed(draft: Draft, kinds: frozenset[type[e.Event]]) -> bool:
         or old.held != new.held
         or old.recoverable != new.recoverable
         or old.reason != new.reason
+        or old.copied_to != new.copied_to
     )
 
 

@@ -2,7 +2,7 @@
 
 A run goes together with the children it waits for, and with the run that it has continued as, if it has; so does a child.
 A run that is not over is paused first where it is, so that it goes on in one place only, and set going again where it has
-arrived. The reason of that pause names the other store: from then on the run is copied to no third one. Its log is byte for
+arrived. That pause names the other store (`copied_to`): from then on the run is copied to no third one. Its log is byte for
 byte the same up to there, its blobs and its definition lie beside it. Whatever is interrupted is done again from where it
 was: nothing is copied twice.
 """
@@ -27,8 +27,6 @@ from outlast.lifecycle.status import TERMINAL, RunStatus
 from outlast.store import BlobRef, Store
 from outlast.values.codec import blob_of, is_elsewhere, values_in
 
-MOVED = "it is copied to another store, and goes on there: "
-"""Why a run was paused here, followed by which store. One that is paused with this reason is set going where it arrives."""
 PATIENCE, ASK_AGAIN = 60.0, 2.0
 """Seconds that a live worker has to pause a run, and after which it is asked again: it may have died."""
 SUCCESSION = 5.0
@@ -174,7 +172,7 @@ class _Move:
         blobs = await _bring_blobs(self._here, self._there, run)
         events = await copy_log(self._here, self._there, run, self._key)
         summary = await self._target.get(run)
-        if summary.status is RunStatus.PAUSED and summary.reason.startswith(MOVED) and not await self._went_on(run):
+        if summary.status is RunStatus.PAUSED and summary.copied_to and not await self._went_on(run):
             await self._target.resume(run, by="outlast copy")
             return Moved(run, events, blobs, "going on")
         if not events:
@@ -190,8 +188,8 @@ class _Move:
         return False
 
     async def _stand_still(self, run: RunId) -> None:
-        """Pause a run that would otherwise go on in two places. Another copy, or a person, may pause it first, and the
-        reason of the pause in the log decides where it goes on."""
+        """Pause a run that would otherwise go on in two places. Another copy, or a person, may pause it first, and
+        the pause in the log decides where it goes on."""
         loop = asyncio.get_running_loop()
         deadline, again = loop.time() + PATIENCE, 0.0
         while (summary := await self._source.get(run)).status not in (*TERMINAL, RunStatus.PAUSED):
@@ -202,14 +200,16 @@ class _Move:
             if loop.time() >= again:
                 again = loop.time() + ASK_AGAIN
                 with suppress(NotAllowed, Conflict):  # it has just stopped, or somebody has just taken it: look again
-                    await self._source.pause(run, by="outlast copy", reason=MOVED + self._place)
+                    asked = e.PauseRequested(
+                        by="outlast copy", reason=f"copied to {self._place}, where it continues", copied_to=self._place
+                    )
+                    await self._source._control.request_pause(run, asked)
                     continue
             await asyncio.sleep(0.1)
-        _, is_moved, elsewhere = summary.reason.partition(MOVED)
-        is_paused = summary.status is RunStatus.PAUSED
-        if is_paused and is_moved and elsewhere != self._place and not self._force:
+        is_elsewhere = summary.status is RunStatus.PAUSED and summary.copied_to not in ("", self._place)
+        if is_elsewhere and not self._force:
             raise NotAllowed(
-                f"run {run} was copied to {elsewhere} and goes on there: copy it from that store. "
+                f"run {run} was copied to {summary.copied_to} and goes on there: copy it from that store. "
                 "With --force it is copied from here, too, and then goes on in both"
             )
 

@@ -163,9 +163,11 @@ class Sweeper:
                 return replace(seen, outcome=self._expected(state, head, seen))
             if head.closed:  # what its end owes to others is done by the worker that claims it
                 waits = [*state.waits.values(), *state.loose.values()]
-                if await self._store.rewrite(summarise(run, state), waits, closed=True):
+                if not await self._store.rewrite(summarise(run, state), waits, closed=state.is_closed):
+                    return Seen(seen.run, "healthy", "it has just ended")
+                if state.is_closed:
                     return replace(seen, is_recovered=True, outcome="finished")
-                return Seen(seen.run, "healthy", "it has just ended")
+                head = replace(head, closed=False)
             try:
                 return await self._handed_over(seen, head)
             except (Conflict, Damaged):
@@ -200,7 +202,8 @@ class Sweeper:
         if _is_wrong(head, summary, stored.waits):
             summary = summarise(run, await self._state(head))
         if head.closed:
-            if summary.at >= head.version or not self._is_old(summary, now):
+            is_shown = summary.at >= head.version and summary.status in TERMINAL and not summary.held
+            if is_shown or not self._is_old(summary, now):
                 return Seen(run, "healthy", "it has just ended"), None
             return Seen(run, "task ended", "it is over, and lists do not show it"), head
         if holding is not None:
@@ -209,11 +212,11 @@ class Sweeper:
             whom = f"a worker that knows {summary.workflow}"
             long = f"; for {(now - summary.updated) // 1_000_000} s nobody has" if self._is_old(summary, now) else ""
             return Seen(run, "ready", f"{whom} takes it{long}"), None
-        if summary.held or summary.status in (RunStatus.WAITING, RunStatus.PAUSED, RunStatus.CREATED):
+        if summary.held or summary.status in (RunStatus.WAITING, RunStatus.PAUSED):
             return Seen(run, "waiting", _awaited(summary)), None
         if not self._is_old(summary, now) or await self._store.holding(run) is not None:
             return Seen(run, "healthy", "it was given back or taken up a moment ago"), None
-        return Seen(run, "no task", "it says that it is running, and nobody has claimed it"), head
+        return Seen(run, "no task", f"it says that it is {summary.status}, and nobody has claimed it"), head
 
     def _is_old(self, summary: RunSummary, now: int) -> bool:
         return now - summary.updated >= self._stale
@@ -240,7 +243,7 @@ class Sweeper:
 
     def _expected(self, state: State, head: Head, seen: Seen) -> Outcome:
         """What handing the run over would come to."""
-        if head.closed:
+        if state.is_closed:
             return "finished"
         cause: Literal["claimed", "expired"] = "expired" if seen.reason == "claim expired" else "claimed"
         events = decide.take_over(state, head.epoch + 1, self._id, cause=cause, hold=self._hold)

@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from outlast.testing.answering import UNANSWERED, Question
     from outlast.testing.crash_test import DidNotSurvive, Survival, survives_crashes
     from outlast.testing.instant_engine import engine
-    from outlast.testing.replay_test import DoesNotReplay, replay_check
+    from outlast.testing.recorded_replay import DoesNotReplay, replay_check
 
 _MODULES = {
     "UNANSWERED": "answering",
     "DidNotSurvive": "crash_test",
-    "DoesNotReplay": "replay_test",
+    "DoesNotReplay": "recorded_replay",
     "Question": "answering",
     "Survival": "crash_test",
     "engine": "instant_engine",
-    "replay_check": "replay_test",
+    "replay_check": "recorded_replay",
     "survives_crashes": "crash_test",
 }
 

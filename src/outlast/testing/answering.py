@@ -15,8 +15,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from outlast.client import Engine
 from outlast.engine.completion import ending_of
-from outlast.engine.requests import DIVERGED
-from outlast.errors import NotAllowed, NotAsked, OutlastError, RunGone, StoreError
+from outlast.errors import NotAllowed, NotAsked, OutlastError, RunDiverged, RunGone, StoreError
 from outlast.history import events as e
 from outlast.history.ids import RunId, question_of
 from outlast.ledger.reading import head_of, records
@@ -147,7 +146,7 @@ class _Attendant:
 
     async def _resume(self, run: RunId, held: e.RunFailed) -> None:
         """Say that an interrupted run may go on. Of one whose code has changed underneath nobody can say that."""
-        if held.error.kind == DIVERGED or self._resumed[run] >= RESUMES:
+        if held.error.kind == RunDiverged.code or self._resumed[run] >= RESUMES:
             return
         self._resumed[run] += 1
         with suppress(NotAllowed, RunGone):
@@ -203,7 +202,7 @@ class Patience:
 
     async def _has_diverged(self, run: RunId) -> bool:
         ending = await ending_of(self._inner, await head_of(self._inner, run))
-        return isinstance(ending, e.RunFailed) and ending.error.kind == DIVERGED
+        return isinstance(ending, e.RunFailed) and ending.error.kind == RunDiverged.code
 
     async def _look(self) -> None:
         versions = {

@@ -46,10 +46,10 @@ def survives_crashes(request: pytest.FixtureRequest) -> Callable[..., Any]:
 
 @pytest.fixture
 def replay_check() -> Callable[..., Any]:
-    """Replay recorded runs with the code of today: see `outlast.testing.replay_test`."""
+    """Replay recorded runs with the code of today: see `outlast.testing.recorded_replay`."""
 
     def check(*args: Any, **kwargs: Any) -> Any:
-        from outlast.testing.replay_test import DoesNotReplay, replay_check
+        from outlast.testing.recorded_replay import DoesNotReplay, replay_check
 
         try:
             return replay_check(*args, **kwargs)

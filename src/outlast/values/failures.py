@@ -1,8 +1,8 @@
 """Errors as facts, and facts as errors again (R5).
 
-What is kept of an error is its class by name, what it said, where it came from, how it is to be treated, and what it
-carried: its arguments and attributes, as far as they can be stored. It comes back as its own class, built without a call
-of the user's code, so that `except` and attributes work in replay as they did; what cannot be rebuilt is a `NodeFailure`.
+A log keeps the code or the class name of an error, its message, its traceback, its category, and its arguments and
+attributes as far as they can be stored. It comes back as its own class, built without a call of the user's code, so that
+`except` and attributes work in replay as they did; what cannot be rebuilt is a `NodeFailure`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from outlast.errors import NodeFailure, NotDurable, NotStorable, Rejected
+from outlast.errors import CODES, NodeFailure, NotDurable, NotStorable, Rejected, code_of
 from outlast.history.events import NULL, Category, Failure, Value
 from outlast.lifecycle.decide import RECOVERABLE
 from outlast.values.codec import decode, encode
@@ -134,7 +134,10 @@ def _noted(error: Exception, note: str) -> Exception:
 
 
 def kind_of(cls: type) -> str:
-    """A class by name, as it can be found again: a module that was run is `__main__` in its helper processes too."""
+    """What a log holds for a class of errors: the code if Outlast defines it, else "module:Name". A module that was run as a
+    script is `__main__` in its helper processes too."""
+    if code := code_of(cls):
+        return code
     module = "__main__" if cls.__module__ == "__mp_main__" else cls.__module__
     return f"{module}:{cls.__qualname__}"
 
@@ -265,7 +268,9 @@ def _builtin(cls: type) -> Any:
 
 
 def _class_named(kind: str, near: str) -> type[Exception] | None:
-    """The class, if the name leads to a class of exceptions; nothing on the way is called."""
+    """The class of a code, or of a name that leads to a class of exceptions; nothing on the way is called."""
+    if kind in CODES:
+        return CODES[kind].error
     module, _, path = kind.partition(":")
     if module == "__main__" and near not in ("", "__main__"):  # it was a script where that was written
         return _class_in(near, path) or _class_in(module, path)

@@ -87,14 +87,15 @@ def _first_of(thing: Any, *names: str) -> Any:
     return next((found for name in names if (found := getattr(thing, name, None)) is not None), None)
 
 
-def user_place() -> Where | None:
-    """The innermost line of the user's own code that is being executed; else the innermost of an installed library."""
+def user_place(frame: FrameType | None = None) -> Where | None:
+    """The innermost line of the user's own code that is being executed, here or in that frame; else the innermost of an
+    installed library."""
     installed: Where | None = None
-    for frame, kind in _frames(sys._getframe(1)):
+    for each, kind in _frames(frame or sys._getframe(1)):
         if kind == "user":
-            return frame.f_code, frame.f_lasti
+            return each.f_code, each.f_lasti
         if kind == "installed" and installed is None:
-            installed = frame.f_code, frame.f_lasti
+            installed = each.f_code, each.f_lasti
     return installed
 
 

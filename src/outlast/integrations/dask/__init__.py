@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from outlast.execution.executors import Executor, NotSetUp
+from outlast.errors import NotSetUp
+from outlast.execution.executors import Executor
 
 MISSING = (
     'run_in="dask" needs Dask, which is not installed: install Outlast with its extra, outlast[dask] '

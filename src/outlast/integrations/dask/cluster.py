@@ -16,6 +16,7 @@ from uuid import uuid4
 import msgspec
 from distributed import Client, LocalCluster
 
+from outlast.errors import ClusterAway, NotBegun
 from outlast.execution.executors import InStore
 from outlast.execution.process_helper import Confirm, OnMessage, certain
 from outlast.execution.process_wire import AttemptInfo, Call
@@ -32,14 +33,6 @@ LOOK_AGAIN = 2.0
 Note: TypeAlias = dict[str, Any]
 _encode_call = msgspec.json.Encoder().encode
 _read_failure = msgspec.json.Decoder(Failure).decode
-
-
-class ClusterAway(ConnectionError):
-    """The scheduler could not be reached in time. Nothing was begun; another attempt may find it."""
-
-
-class NotBegun(RuntimeError):
-    """The cluster could not even begin with the node: Outlast is not installed there, say."""
 
 
 class _Word(Enum):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from msgspec import structs
 
+from outlast.errors import WORKER_RESTARTED
 from outlast.history import events as e
 from outlast.history.record import Entry
 from outlast.lifecycle import decide
@@ -115,8 +116,6 @@ def left_behind(evidence: Evidence) -> Iterator[Finding]:
             actions=(f"outlast resume {evidence.run} goes on here and now; so does any engine that is open",),
         )
         return
-    if state.status is RunStatus.CREATED:
-        return
     code, sentence, events = _what_is_left(evidence)
     if code == "A3" and state.outline.kind == "graph":  # for functions, replay decides
         cause = "its process ended between the last node and the end of the run"
@@ -168,7 +167,7 @@ def _ways_on(evidence: Evidence) -> tuple[str, ...]:
             f"outlast resume {run} goes on here and now",
             "outlast doctor --fix takes it over and leaves it to the next worker",
         )
-    if held.error.message == decide.RESTARTED:
+    if held.error.kind == WORKER_RESTARTED:
         return (
             f"outlast resume {run} goes on here and now",
             'outlast doctor --fix takes it over and holds it for a person: its workflow has on_restart="hold"',
@@ -192,6 +191,8 @@ def _what_is_left(evidence: Evidence) -> tuple[str, str, tuple[int, ...]]:
     if waiting:
         return "C1", "a node was scheduled and not started", tuple(waiting[:20])
     last = evidence.log[-1].seq
+    if state.status is RunStatus.CREATED:
+        return "G1", "the run has not begun, and it is not marked as ready", (last,)
     steps = dict(state.steps.items())
     if steps and all(steps.values()):
         return "A3", "all steps are complete and the run has not ended", (last,)

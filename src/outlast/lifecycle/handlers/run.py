@@ -27,7 +27,7 @@ def _run_created(state: State, event: e.RunCreated, seq: int) -> None:
     outline.base = RunStatus.CREATED
     outline.workflow, outline.version, outline.kind = event.workflow, event.version, event.kind
     outline.parent, outline.title, outline.tags = event.parent, event.title, event.tags
-    outline.on_restart = event.on_restart
+    outline.exclusive, outline.on_restart = event.exclusive, event.on_restart
 
 
 @on(e.RunStarted)
@@ -39,7 +39,7 @@ def _run_started(state: State, event: e.RunStarted, seq: int) -> None:
         raise Illegal("V5", f"a run that is {outline.base} starts again only as resumed", seq=seq)
     outline.base = RunStatus.COMPENSATING if outline.undoing else RunStatus.RUNNING
     outline.recoverable = outline.held = False
-    outline.reason, outline.error, outline.failed_node = "", None, ""
+    outline.reason, outline.copied_to, outline.error, outline.failed_node = "", "", None, ""
     outline.extends_cleanup = outline.cleanup is not None
     for wait in [wait for wait in state.loose.values() if wait.kind == "child"] if event.resumed else ():
         child = state.children.get(wait.id)
@@ -51,7 +51,7 @@ def _run_started(state: State, event: e.RunStarted, seq: int) -> None:
 @on(e.RunPaused)
 def _run_paused(state: State, event: e.RunPaused, _seq: int) -> None:
     outline = state.outline
-    outline.base, outline.reason = RunStatus.PAUSED, event.reason
+    outline.base, outline.reason, outline.copied_to = RunStatus.PAUSED, event.reason, event.copied_to
     outline.requests = left_open(outline.requests, event)
 
 
@@ -97,7 +97,7 @@ def _cleanup_started(state: State, event: e.CleanupStarted, seq: int) -> None:
     outline.base, outline.undoing = RunStatus.COMPENSATING, True
     outline.cleanup, outline.extends_cleanup = event, False
     outline.recoverable = outline.held = False
-    outline.reason, outline.error, outline.failed_node = "", None, ""
+    outline.reason, outline.copied_to, outline.error, outline.failed_node = "", "", None, ""
     wait = Wait("timer", CLEANUP, due=event.due)
     state.waits[wait.name] = wait
 

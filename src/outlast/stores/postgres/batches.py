@@ -20,7 +20,7 @@ LARGEST_PART = 64 << 20
 
 _encode = msgspec.json.Encoder().encode
 
-APPEND = f"select * from {{s}}.append({', '.join(f'${number}' for number in range(1, 46))})"
+APPEND = f"select * from {{s}}.append({', '.join(f'${number}' for number in range(1, 47))})"
 
 
 def parted(batch: Sequence[Append]) -> list[list[int]]:
@@ -87,6 +87,7 @@ def _summaries(batch: Sequence[Append]) -> list[list[Any]]:
         [str(summary.status) for _, summary in found],
         [kept(summary.workflow) for _, summary in found],
         [kept(summary.parent) for _, summary in found],
+        [kept(summary.exclusive) for _, summary in found],
         [summary.created for _, summary in found],
         [summary.updated for _, summary in found],
         [kept(search_text(summary)) for _, summary in found],

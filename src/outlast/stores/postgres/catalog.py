@@ -17,16 +17,16 @@ from outlast.stores.postgres.wakeups import read_wait
 from outlast.stores.shared import catalogue_faults, cursor, encode_summary, must_hold_some, page_of, summary_of
 
 _SUMMARY = "select body from {s}.catalogue where id = (select id from {s}.head where run = $1)"
-_CORRECT = "select {s}.correct($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
-_COLUMNS = ("at", "status", "workflow", "parent", "created", "updated", "text", "body")
+_CORRECT = "select {s}.correct($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"
+_COLUMNS = ("at", "status", "workflow", "parent", "exclusive", "created", "updated", "text", "body")
 _DERIVED = """
 select h.version, h.digest, h.epoch, h.branch, h.branch_first, h.closed, h.ready,
-    c.at, c.status, c.workflow, c.parent, c.created, c.updated, c.text, c.body,
+    c.at, c.status, c.workflow, c.parent, c.exclusive, c.created, c.updated, c.text, c.body,
     array(select t.tag from {s}.tag t where t.run = coalesce(h.id, c.id)),
     array(select row(w.name, w.kind, w.due, w.body) from {s}.wait w where w.run = coalesce(h.id, c.id))
 from (select $1::text as run) given left join {s}.head h on h.run = given.run
 left join {s}.catalogue c on c.id = coalesce(h.id, (select o.id from {s}.catalogue o where o.run = given.run limit 1))"""
-_REWRITE = "select {s}.rewrite($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)"
+_REWRITE = "select {s}.rewrite($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)"
 _NOTE = """
 insert into {s}.scratch (run, body)
 select head.id, given.body from unnest($1::text[], $2::bytea[]) as given (run, body)
@@ -47,7 +47,7 @@ class CatalogRows(Rows):
         rows = await self._db.read(_DERIVED, kept(run))
         if not rows:
             return Derived(None)
-        head, columns, tags, waits = rows[0][:7], rows[0][7:15], rows[0][15], rows[0][16]
+        head, columns, tags, waits = rows[0][:7], rows[0][7:16], rows[0][16], rows[0][17]
         faults: list[str] = []
         summary = self._derived_summary(run, columns, tags, faults)
         found: dict[str, Wait] = {}
@@ -112,6 +112,7 @@ def _row(summary: RunSummary) -> tuple[Any, ...]:
         str(summary.status),
         kept(summary.workflow),
         kept(summary.parent),
+        kept(summary.exclusive),
         summary.created,
         summary.updated,
         kept(search_text(summary)),
@@ -152,6 +153,8 @@ def _terms(query: RunFilter) -> tuple[list[str], list[Any]]:
         term("c.workflow = {0} and left(c.workflow, 200) = left({0}, 200)", kept(query.workflow))
     if query.parent:
         term("c.parent = {0} and c.parent != ''", kept(query.parent))
+    if query.exclusive:
+        term("md5(c.exclusive) = md5({0}) and c.exclusive = {0} and c.exclusive != ''", kept(query.exclusive))
     for tag in query.tags:
         term("exists (select 1 from {s}.tag t where md5(t.tag) = md5({0}) and t.run = c.id)", kept(tag))
     if query.text:

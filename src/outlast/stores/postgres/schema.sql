@@ -53,6 +53,7 @@ create table {s}.catalogue (
     status text collate "C" not null,
     workflow text collate "C" not null,
     parent text collate "C" not null,
+    exclusive text collate "C" not null,
     created bigint not null,
     updated bigint not null,
     text text collate "C" not null,
@@ -62,6 +63,7 @@ create index catalogue_created on {s}.catalogue (created, run);
 create index catalogue_status on {s}.catalogue (status, created, run);
 create index catalogue_workflow on {s}.catalogue (left(workflow, 200), created, run);
 create index catalogue_parent on {s}.catalogue (parent, created, run) where parent != '';
+create index catalogue_exclusive on {s}.catalogue (md5(exclusive)) where exclusive != '';
 
 create table {s}.tag (
     run bigint not null,
@@ -168,7 +170,7 @@ create function {s}.append(
     versions bigint[], head_digests bytea[], head_epochs bigint[], head_branches bigint[], branch_firsts bigint[],
     closes_run boolean[], readies boolean[], releases boolean[], claimants text[],
     summary_at int[], summary_runs text[], summary_versions bigint[], statuses text[], workflows text[], parents text[],
-    createds bigint[], updateds bigint[], texts text[], summaries bytea[],
+    exclusives text[], createds bigint[], updateds bigint[], texts text[], summaries bytea[],
     tag_at int[], tags text[],
     need_at int[], need_runs text[], needs text[],
     close_at int[], closes text[],
@@ -247,15 +249,16 @@ begin
             as a (id, first, count, branch, epoch, kind, append_id, time, body, digest)
         where a.id is not null;
         if cardinality(summary_at) > 0 then
-            insert into {s}.catalogue as c (id, run, at, status, workflow, parent, created, updated, text, body)
-            select ids[a.place], a.run, a.at, a.status, a.workflow, a.parent, a.created, a.updated, a.text, a.body
-            from unnest(summary_at, summary_runs, summary_versions, statuses, workflows, parents, createds, updateds, texts,
-                        summaries)
-                as a (place, run, at, status, workflow, parent, created, updated, text, body)
+            insert into {s}.catalogue as c (id, run, at, status, workflow, parent, exclusive, created, updated, text, body)
+            select ids[a.place], a.run, a.at, a.status, a.workflow, a.parent, a.exclusive, a.created, a.updated, a.text,
+                a.body
+            from unnest(summary_at, summary_runs, summary_versions, statuses, workflows, parents, exclusives, createds,
+                        updateds, texts, summaries)
+                as a (place, run, at, status, workflow, parent, exclusive, created, updated, text, body)
             where ids[a.place] is not null
             on conflict (id) do update set at = excluded.at, status = excluded.status, workflow = excluded.workflow,
-                parent = excluded.parent, created = excluded.created, updated = excluded.updated, text = excluded.text,
-                body = excluded.body;
+                parent = excluded.parent, exclusive = excluded.exclusive, created = excluded.created,
+                updated = excluded.updated, text = excluded.text, body = excluded.body;
             delete from {s}.tag t using unnest(summary_at) as a (place) where t.run = ids[a.place];
             if cardinality(tag_at) > 0 then
                 insert into {s}.tag (run, tag)
@@ -438,8 +441,8 @@ end $$;
 
 -- Replace a summary if the stored one is still of the version that was seen; never by an older one.
 create function {s}.correct(
-    given text, seen bigint, now_at bigint, now_status text, now_workflow text, now_parent text, now_created bigint,
-    now_updated bigint, now_text text, now_body bytea, now_tags text[]
+    given text, seen bigint, now_at bigint, now_status text, now_workflow text, now_parent text,
+    now_exclusive text, now_created bigint, now_updated bigint, now_text text, now_body bytea, now_tags text[]
 ) returns boolean language plpgsql as $$
 declare
     found_id bigint;
@@ -449,11 +452,12 @@ begin
        or coalesce((select c.at from {s}.catalogue c where c.id = found_id), 0) != seen then
         return false;
     end if;
-    insert into {s}.catalogue (id, run, at, status, workflow, parent, created, updated, text, body)
-    values (found_id, given, now_at, now_status, now_workflow, now_parent, now_created, now_updated, now_text, now_body)
+    insert into {s}.catalogue (id, run, at, status, workflow, parent, exclusive, created, updated, text, body)
+    values (found_id, given, now_at, now_status, now_workflow, now_parent, now_exclusive, now_created, now_updated, now_text,
+        now_body)
     on conflict (id) do update set at = excluded.at, status = excluded.status, workflow = excluded.workflow,
-        parent = excluded.parent, created = excluded.created, updated = excluded.updated, text = excluded.text,
-        body = excluded.body;
+        parent = excluded.parent, exclusive = excluded.exclusive, created = excluded.created,
+        updated = excluded.updated, text = excluded.text, body = excluded.body;
     delete from {s}.tag where run = found_id;
     insert into {s}.tag (run, tag) select found_id, t.tag from unnest(now_tags) as t (tag);
     return true;
@@ -462,8 +466,8 @@ end $$;
 -- Replace what follows from the log of a run, if that still ends at the same event.
 create function {s}.rewrite(
     given text, now_closed boolean,
-    now_at bigint, now_status text, now_workflow text, now_parent text, now_created bigint, now_updated bigint,
-    now_text text, now_body bytea, now_tags text[], names text[], kinds text[], dues bigint[], bodies bytea[]
+    now_at bigint, now_status text, now_workflow text, now_parent text, now_exclusive text, now_created bigint,
+    now_updated bigint, now_text text, now_body bytea, now_tags text[], names text[], kinds text[], dues bigint[], bodies bytea[]
 ) returns boolean language plpgsql as $$
 declare
     found_id bigint;
@@ -473,8 +477,9 @@ begin
         return false;
     end if;
     delete from {s}.catalogue c where c.id = found_id;
-    insert into {s}.catalogue (id, run, at, status, workflow, parent, created, updated, text, body)
-    values (found_id, given, now_at, now_status, now_workflow, now_parent, now_created, now_updated, now_text, now_body);
+    insert into {s}.catalogue (id, run, at, status, workflow, parent, exclusive, created, updated, text, body)
+    values (found_id, given, now_at, now_status, now_workflow, now_parent, now_exclusive, now_created, now_updated, now_text,
+        now_body);
     delete from {s}.tag where run = found_id;
     insert into {s}.tag (run, tag) select found_id, t.tag from unnest(now_tags) as t (tag);
     delete from {s}.wait where run = found_id;

@@ -14,21 +14,22 @@ from outlast.lifecycle.summary import RunSummary
 from outlast.store import Derived, Listed, Page, RunFilter, search_text, unreadable
 from outlast.stores.shared import catalogue_faults, cursor, encode_summary, must_hold_some, page_of, summary_of
 from outlast.stores.sqlite.records import head_of
-from outlast.stores.sqlite.rows import Rows, bounded
+from outlast.stores.sqlite.rows import Rows, bounded, legible
 from outlast.stores.sqlite.wakeups import OPEN_WAIT, read_wait, wait_row
 
 _PUT = """
-insert into catalogue (id, run, at, status, workflow, parent, created, text, body) values (?, ?, ?, ?, ?, ?, ?, ?, ?)
+insert into catalogue (id, run, at, status, workflow, parent, exclusive, created, text, body)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 on conflict (id) do update set at = excluded.at, status = excluded.status, text = excluded.text, body = excluded.body"""
-_CORRECT = "update catalogue set workflow = ?, parent = ?, created = ? where id = ?"
+_CORRECT = "update catalogue set workflow = ?, parent = ?, exclusive = ?, created = ? where id = ?"
 _UNTAG = "delete from tag where run = ?"
 _ARE_THERE_TAGS = "select exists (select 1 from tag)"
 _TAG = "insert into tag (tag, run) values (?, ?)"
-_SUMMARY = "select body from catalogue join head using (id) where head.run = ?"
+_SUMMARY = "select cast(body as blob) from catalogue join head using (id) where head.run = ?"
 _AT = "select head.id, coalesce(catalogue.at, 0) from head left join catalogue using (id) where head.run = ?"
 _NOTE = "insert or replace into scratch (run, body) select id, ? from head where run = ?"
 
-_COLUMNS = ("id", "run", "at", "status", "workflow", "parent", "created", "text", "body")
+_COLUMNS = ("id", "run", "at", "status", "workflow", "parent", "exclusive", "created", "text", "body")
 _CATALOGUE_ROW = f"select {', '.join(_COLUMNS)} from catalogue where id = ?"
 _ID = "select coalesce((select id from head where run = ?), (select id from catalogue where run = ?))"
 _WAIT_ROWS = "select run, name, kind, due, body from wait where run = ?"
@@ -93,7 +94,7 @@ def derived_of(db: apsw.Connection, run: RunId) -> Derived:
     id = db.execute(_ID, (run, run)).get
     summary = _derived_summary(db, run, id, faults)
     waits: dict[str, Wait] = {}
-    for row in db.execute(_WAIT_ROWS, (id,)).fetchall():
+    for row in _legible_rows(db, _WAIT_ROWS, id, "wait", faults):
         wait = read_wait(row[-1])
         if wait is None or wait_row(id, wait) != row:
             faults.append(f"the row of the wait {row[1]!r} does not read")
@@ -103,28 +104,38 @@ def derived_of(db: apsw.Connection, run: RunId) -> Derived:
 
 
 def _derived_summary(db: apsw.Connection, run: RunId, id: int, faults: list[str]) -> RunSummary | None:
-    row = db.execute(_CATALOGUE_ROW, (id,)).fetchone()
-    if row is None:
+    rows = _legible_rows(db, _CATALOGUE_ROW, id, "catalogue", faults)
+    if not rows:
         return None
+    (row,) = rows
     try:
         summary = summary_of(run, row[-1])
     except Damaged as damage:
         faults.append(str(damage))
         return None
-    tags = [tag for (tag,) in db.execute("select tag from tag where run = ?", (id,))]
+    tags = [legible(tag) for (tag,) in db.execute("select cast(tag as blob) from tag where run = ?", (id,))]
     faults += catalogue_faults(_COLUMNS, row, _row(id, summary), tags, summary.tags)
     return summary
+
+
+def _legible_rows(db: apsw.Connection, sql: str, id: int, table: str, faults: list[str]) -> list[tuple[Any, ...]]:
+    try:
+        return db.execute(sql, (id,)).fetchall()
+    except UnicodeDecodeError:
+        faults.append(f"a row of the table {table} does not read")
+        return []
 
 
 def put_summaries(
     db: apsw.Connection, summaries: Sequence[tuple[int, RunSummary]], *, is_suspect: bool = False
 ) -> None:
     """Write summaries and their tags, each under the number of its run, inside the caller's transaction. What a run has
-    from its creation (workflow, parent, time) never changes: in rows that are there it is written again only if they are
-    suspect, for each of it is in an index."""
+    from its creation (workflow, parent, exclusive key, time) never changes: in rows that are there it is written again only
+    if they are suspect, for each of it is in an index."""
     db.executemany(_PUT, [_row(id, summary) for id, summary in summaries])
     if is_suspect:
-        db.executemany(_CORRECT, [(each.workflow, each.parent, each.created, id) for id, each in summaries])
+        found = [(each.workflow, each.parent, each.exclusive, each.created, id) for id, each in summaries]
+        db.executemany(_CORRECT, found)
     if db.execute(_ARE_THERE_TAGS).get:  # most stores have none
         db.executemany(_UNTAG, [(id,) for id, _ in summaries])
     tags = [(tag, id) for id, summary in summaries for tag in dict.fromkeys(summary.tags)]
@@ -140,6 +151,7 @@ def _row(id: int, summary: RunSummary) -> tuple[Any, ...]:
         summary.status,
         summary.workflow,
         summary.parent,
+        summary.exclusive,
         summary.created,
         search_text(summary),
         encode_summary(summary),
@@ -147,10 +159,11 @@ def _row(id: int, summary: RunSummary) -> tuple[Any, ...]:
 
 
 def _listed(run: Any, created: Any, status: Any, workflow: Any, body: Any, scratch: Any) -> Listed:
+    run, status, workflow = legible(run), legible(status), legible(workflow)
     try:
         return Listed(summary_of(run, body), scratch if isinstance(scratch, bytes) else b"")
     except Damaged:
-        return Listed(unreadable(str(run), created if isinstance(created, int) else 0, str(status), str(workflow)))
+        return Listed(unreadable(run, created, status, workflow))
 
 
 def _search(query: RunFilter) -> tuple[str, list[Any]]:
@@ -158,7 +171,9 @@ def _search(query: RunFilter) -> tuple[str, list[Any]]:
     terms, values = _terms(query)
     where = f"where {' and '.join(terms)}" if terms else ""
     sql = f"""
-    select c.run, c.created, c.status, c.workflow, c.body, s.body from catalogue c left join scratch s on s.run = c.id
+    select cast(c.run as blob), iif(typeof(c.created) = 'integer', c.created, 0), cast(c.status as blob),
+        cast(c.workflow as blob), cast(c.body as blob), cast(s.body as blob)
+    from catalogue c left join scratch s on s.run = c.id
     {where} order by c.created desc, c.run desc limit ?"""
     return sql, [*values, bounded(query.limit) + 1]
 
@@ -177,6 +192,8 @@ def _terms(query: RunFilter) -> tuple[list[str], list[Any]]:
         term("c.workflow = ?", query.workflow)
     if query.parent:
         term("c.parent = ? and c.parent != ''", query.parent)
+    if query.exclusive:
+        term("c.exclusive = ? and c.exclusive != ''", query.exclusive)
     for tag in query.tags:
         term("exists (select 1 from tag where tag.tag = ? and tag.run = c.id)", tag)
     if query.text:

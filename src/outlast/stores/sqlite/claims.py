@@ -22,12 +22,14 @@ from outlast.errors import StoreError, StoreFull, StoreReadOnly
 from outlast.history.ids import RunId, WorkerId
 from outlast.store import Claim, Holding
 from outlast.stores.sqlite.database import Database
-from outlast.stores.sqlite.rows import Rows
+from outlast.stores.sqlite.rows import LARGEST, Rows, legible
 
 fcntl: Any = importlib.import_module("fcntl") if os.name == "posix" else None
 
 # Cells of another type, in a file that was edited, must not stop the claims of other runs.
-_GRANTED = "cast(head.interrupted as text), cast(max(head.granted, head.epoch) as integer)"
+_GRANTED = f"""
+cast(head.interrupted as blob),
+cast(iif(head.granted between head.epoch and {LARGEST}, head.granted, min(head.epoch, {LARGEST})) as integer)"""
 _EXPIRES = "cast(coalesce(worker.expires, 0) as integer)"
 _ENROL = "insert or replace into worker (id, expires) values (?, ?)"
 _RENEW = "update worker set expires = ? where id = ?"
@@ -40,13 +42,13 @@ select head.id, {_GRANTED}, claim.worker, {_EXPIRES}
 from head left join claim on claim.run = head.id left join worker on worker.id = claim.worker
 where head.run = ?"""
 _WAITING_FOR_AN_OWNER = f"""
-select head.id, head.run, {_GRANTED}, null, 'claimed' from head indexed by head_ready
+select head.id, cast(head.run as blob), {_GRANTED}, null, 'claimed' from head indexed by head_ready
 where ready = 1 and closed = 0 and not exists (select 1 from claim where claim.run = head.id)"""
 _WORKERS = f"""
 select held.worker, {_EXPIRES} from (select distinct worker from claim) held
 left join worker on worker.id = held.worker where held.worker != ?"""
 _HELD_BY = f"""
-select head.id, head.run, {_GRANTED}, claim.worker, ?
+select head.id, cast(head.run as blob), {_GRANTED}, claim.worker, ?
 from claim join head on head.id = claim.run where claim.worker = ?"""
 _HOLDINGS = f"""
 select head.run, claim.worker, {_EXPIRES}
@@ -131,7 +133,7 @@ class ClaimRows(Rows):
                 own = holder == worker
                 cause = "claimed" if own else self._why_free(holder, expires)
                 if cause is not None:
-                    found.append((id, run, interrupted, granted, None if own else holder, cause))
+                    found.append((id, run, legible(interrupted), granted, None if own else holder, cause))
         return found
 
     def _claimable(
@@ -277,7 +279,7 @@ def _rows(db: apsw.Connection, sql: str, *values: Any) -> list[tuple[Any, ...]]:
 
 def _candidate(row: tuple[Any, ...]) -> Candidate:
     id, run, interrupted, granted, holder, cause = row
-    return id, run, interrupted, granted, holder, cause
+    return id, RunId(legible(run)), legible(interrupted), granted, holder, cause
 
 
 def _grant(db: apsw.Connection, candidate: Candidate, worker: WorkerId) -> Claim:

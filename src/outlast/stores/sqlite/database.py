@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -80,7 +80,7 @@ class Database:
             try:
                 connection, is_made = self._patiently(self._open_reader)
             except (apsw.ReadOnlyError, apsw.CantOpenError):
-                self._patiently(self._complete_creation)
+                self._patiently(lambda: complete_creation(self._connect(writable=True)))
                 connection, is_made = self._patiently(self._open_reader)
             if not is_made:
                 raise StoreUnusable(f"{self.path} is an empty file, and no store yet; the first run in it makes it one")
@@ -100,15 +100,6 @@ class Database:
     def _open_reader(self) -> tuple[apsw.Connection, bool]:
         connection = self._connect(writable=False)
         return connection, has_schema(connection)
-
-    def _complete_creation(self) -> None:
-        """Do what the next writer would: a process that was killed while it made the file left a journal to roll back."""
-        connection = self._connect(writable=True)
-        try:
-            if not has_schema(connection):
-                _prepare(connection)
-        finally:
-            connection.close()
 
     def _must_be_ours(self) -> None:
         """Look through a connection that cannot change the file: closing any other one would tidy up a stranger's WAL."""
@@ -313,6 +304,14 @@ class _Checkpointer:
             except apsw.Error:
                 time.sleep(0.1)  # a full disk, a lock: the log is safe in the WAL, the next commit asks again
             self.stage = "done"
+
+
+def complete_creation(connection: apsw.Connection) -> None:
+    """Do what the next writer would, and close the connection: a process that was killed while it made the file left a
+    journal to roll back."""
+    with closing(connection):
+        if not has_schema(connection):
+            _prepare(connection)
 
 
 def _prepare(connection: apsw.Connection) -> None:

@@ -9,9 +9,9 @@ from outlast.history.record import Record
 from outlast.store import LANDED, Append, Head, Outcome
 from outlast.stores.sqlite.appending import Batch, only_goes_on, written_row
 from outlast.stores.sqlite.records import head_of, records_of
-from outlast.stores.sqlite.rows import Rows, bounded
+from outlast.stores.sqlite.rows import Rows, bounded, legible
 
-_RUNS = "select id, run from head where id > ? {} order by id limit ?"
+_RUNS = "select id, cast(run as blob) from head where id > ? {} order by id limit ?"
 
 
 class JournalRows(Rows):
@@ -41,11 +41,11 @@ class JournalRows(Rows):
 
     async def runs(self, *, unfinished: bool = False, after: str = "", limit: int = 1000) -> tuple[list[RunId], str]:
         sql = _RUNS.format("and closed = 0" if unfinished else "")
-        rows: list[tuple[int, str]] = await self._db.scan(
+        rows: list[tuple[int, bytes]] = await self._db.scan(
             lambda db: list(db.execute(sql, (int(after or 0), bounded(limit) + 1)))
         )
         shown = rows[:limit]
-        return [RunId(run) for _, run in shown], str(shown[-1][0]) if len(rows) > limit else ""
+        return [RunId(legible(run)) for _, run in shown], str(shown[-1][0]) if len(rows) > limit else ""
 
     async def read(self, run: RunId, first: int = 1, last: int | None = None, limit: int = 1000) -> list[Record]:
         with self._db.reading() as db:

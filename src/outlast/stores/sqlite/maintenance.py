@@ -1,6 +1,6 @@
 """Looking after the file: what is in it, and a copy of it while others write.
 
-Everything here uses a connection that cannot change the file.
+Everything here uses a connection that cannot change the file. Only a creation that was killed is completed first.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from outlast.errors import Damaged
 from outlast.history.ids import WorkerId
 from outlast.stores.shared import VERSION
 from outlast.stores.sqlite.database import _told as told
+from outlast.stores.sqlite.database import complete_creation
 from outlast.stores.sqlite.schema import has_schema
 
 PATIENCE_MS = 10_000
@@ -78,6 +79,15 @@ def check(path: Path) -> None:
 
 
 def _reader(path: Path) -> apsw.Connection:
+    try:
+        return _opened(path)
+    except (apsw.ReadOnlyError, apsw.CantOpenError):
+        complete_creation(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE))
+        return _opened(path)
+
+
+def _opened(path: Path) -> apsw.Connection:
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
     connection.set_busy_timeout(PATIENCE_MS)
+    connection.execute("select count(*) from sqlite_schema").fetchall()  # fails if there is a journal to roll back
     return connection

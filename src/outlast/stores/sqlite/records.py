@@ -22,7 +22,10 @@ _KINDS = {int(kind): kind for kind in Kind}
 
 
 def head_of(db: apsw.Connection, run: RunId) -> Head | None:
-    row = db.execute(_HEAD, (run,)).fetchone()
+    try:
+        row = db.execute(_HEAD, (run,)).fetchone()
+    except UnicodeDecodeError as error:
+        raise Damaged("the row of its head does not read", run=run) from error
     if row is None:
         return None
     _, version, digest, epoch, branch, branch_first, closed, ready = row
@@ -34,7 +37,10 @@ def head_of(db: apsw.Connection, run: RunId) -> Head | None:
 def records_of(db: apsw.Connection, run: RunId, id: int, first: int, last: int | None, limit: int) -> list[Record]:
     first, last, limit = bounded(first), bounded(LARGEST if last is None else last), bounded(limit)
     start = db.execute(_START, (id, first)).get or first
-    rows = db.execute(_READ, (id, start, last, limit + 1))
+    try:
+        rows = db.execute(_READ, (id, start, last, limit + 1)).fetchall()
+    except UnicodeDecodeError as error:
+        raise Damaged("a row of its log does not read", run=run, seq=first) from error
     found = [_record(run, row) for row in rows]
     if found and found[0].last < first:
         del found[0]

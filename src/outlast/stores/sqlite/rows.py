@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import apsw
 
@@ -20,6 +21,11 @@ LARGEST = 1 << 62
 def bounded(number: int) -> int:
     """The number, or the largest one that makes sense to ask SQLite for."""
     return max(-LARGEST, min(number, LARGEST))
+
+
+def legible(text: Any) -> str:
+    """Text that was read as a blob: bytes that are not UTF-8 must not hide the other rows of a list."""
+    return bytes(text).decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
 
 
 class Rows:

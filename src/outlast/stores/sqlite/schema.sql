@@ -38,6 +38,7 @@ create table catalogue (
     status text not null,
     workflow text not null,
     parent text not null,
+    exclusive text not null,
     created integer not null,
     text text not null,
     body blob not null
@@ -46,6 +47,7 @@ create index catalogue_created on catalogue (created, run);
 create index catalogue_status on catalogue (status, created, run);
 create index catalogue_workflow on catalogue (workflow, created, run);
 create index catalogue_parent on catalogue (parent, created, run) where parent != '';
+create index catalogue_exclusive on catalogue (exclusive) where exclusive != '';
 
 create table tag (
     tag text not null,

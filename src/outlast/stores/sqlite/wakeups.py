@@ -30,7 +30,7 @@ select head.run, wait.name, wait.due, wait.body from wait join head on head.id =
 where due <= ? {} order by due, wait.run, name limit ?"""
 _BEHIND = """
 and due >= ? and (due, wait.run, name) > (?, coalesce((select id from head where run = ?), 0), ?)"""
-_NEXT = "select min(due) from wait where due is not null"
+_NEXT = "select due from wait where due is not null and typeof(due) = 'integer' order by due limit 1"
 _NEWEST = "select coalesce(max(id), 0) from log"
 _NEWS = "select distinct head.run from log join head on head.id = log.run where log.id > ? and log.id <= ?"
 

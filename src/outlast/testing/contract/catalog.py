@@ -49,7 +49,9 @@ class CatalogContract(SearchContract):
             "p",
             "t\n\x00'",
             ("b", "a"),
+            "x",
             "r",
+            "c",
             True,
             True,
             6,
@@ -109,15 +111,21 @@ class CatalogContract(SearchContract):
     async def test_a_corrected_run_is_found_by_everything_it_now_says(self, doors: Doors) -> None:
         """S1, S7: whatever was wrong with the old one"""
         store = await listed(doors, other={"created": 50})
-        wrong = summary(A, 1, workflow="typo", parent="typo", created=1, tags=("typo",))
+        wrong = summary(A, 1, workflow="typo", parent="typo", exclusive="typo", created=1, tags=("typo",))
         await land(store, begin(A, count=2, summary=wrong))
-        assert await store.correct(summary(A, 2, workflow="right", parent="p", created=99), 1)
+        assert await store.correct(summary(A, 2, workflow="right", parent="p", exclusive="x", created=99), 1)
         assert await names(store) == [A, "other"]
-        for query in (RunFilter(workflow="right"), RunFilter(parent="p"), RunFilter(created_from=99)):
+        for query in (
+            RunFilter(workflow="right"),
+            RunFilter(parent="p"),
+            RunFilter(exclusive="x"),
+            RunFilter(created_from=99),
+        ):
             assert await names(store, query) == [A]
         wrongly = (
             RunFilter(workflow="typo"),
             RunFilter(parent="typo"),
+            RunFilter(exclusive="typo"),
             RunFilter(tags=("typo",)),
             RunFilter(created_until=2),
         )
@@ -144,16 +152,16 @@ class CatalogContract(SearchContract):
         """S1, S7: of the head only whether the run is over"""
         store, other = await doors.open(), await doors.open()
         stale, due = Wait("interaction", "q"), Wait("timer", "t", due=5)
-        old = summary(A, 1, workflow="typo", parent="typo", created=1, tags=("typo",))
+        old = summary(A, 1, workflow="typo", parent="typo", exclusive="typo", created=1, tags=("typo",))
         head = await land(store, begin(A, count=3, summary=old, opens=[stale]))
-        right = summary(A, 3, workflow="right", parent="p", tags=("new",))
+        right = summary(A, 3, workflow="right", parent="p", exclusive="x", tags=("new",))
         assert not await other.rewrite(replace(right, at=2), [due], closed=True)
         assert (await store.derived(A)).summary == old
         assert await other.rewrite(right, [due], closed=True)
         assert await store.derived(A) == Derived(replace(head, closed=True), right, {due.name: due})
         assert [each.wait for each in await all_waits(store)] == [due]
-        assert await names(store, tags=("new",), workflow="right", parent="p") == [A]
-        assert await names(store, tags=("typo",)) == []
+        assert await names(store, tags=("new",), workflow="right", parent="p", exclusive="x") == [A]
+        assert await names(store, tags=("typo",)) == await names(store, exclusive="typo") == []
 
     @with_doors
     async def test_nothing_is_rewritten_of_a_run_that_is_not_there(self, doors: Doors) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from outlast.history.ids import RunId, WorkerId
 from outlast.history.record import Kind
 from outlast.store import LANDED, Holding, Store
@@ -37,6 +39,25 @@ class LeaseContract(Contract):
         await other.renew(BEN, 30)
         assert await other.claim(BEN, runs=[A, B], limit=2) == []
         assert await other.claim(BEN, limit=2) == []
+
+    @with_doors
+    async def test_a_worker_is_renewed_through_a_reopened_store_on_another_loop(self, doors: Doors) -> None:
+        """S6: so a loop that is blocked loses no claims"""
+        store, other = await held_by_ann(doors)
+        doors.let_pass(20)
+        again = store.reopen()
+
+        async def renewed() -> bool:
+            try:
+                return await again.renew(ANN, 30)
+            finally:
+                await again.close()
+
+        assert await asyncio.to_thread(asyncio.run, renewed())
+        doors.let_pass(20)
+        await other.renew(BEN, 30)
+        assert await other.claim(BEN, runs=[A]) == []
+        assert await store.renew(ANN, 30)
 
     @with_doors
     async def test_a_worker_that_is_not_known_must_stop(self, doors: Doors) -> None:

@@ -39,6 +39,7 @@ class SearchContract(Contract):
                 "workflow": "bake",
                 "tags": ("red",),
                 "reason": "oven cold",
+                "exclusive": "oven",
                 "created": 20,
             },
             three={"status": RunStatus.WAITING, "workflow": "brew", "parent": "one", "tags": ("round",), "created": 30},
@@ -50,6 +51,8 @@ class SearchContract(Contract):
         assert await names(store, statuses=(RunStatus.PAUSED,)) == []
         assert await names(store, workflow="brew") == ["three"]
         assert await names(store, parent="one") == ["three"]
+        assert await names(store, exclusive="oven") == ["two"]
+        assert await names(store, exclusive="oven ") == await names(store, exclusive="exclusive:oven") == []
         assert await names(store, tags=("red",)) == ["two", "one"]
         assert await names(store, tags=("round", "red")) == ["one"]
         assert await names(store, tags=("re",)) == []
