@@ -99,7 +99,7 @@ class Ward:
             yield client
         finally:
             with suppress(Died):
-                await client.leave()
+                await client._leave()
             with suppress(Died):
                 await ledger.close()
             await inner.close()
@@ -289,7 +289,7 @@ class Ward:
         async def look() -> list[e.AnyEvent]:
             async with self.desk() as desk:
                 remedies = (await desk.diagnose(run)).remedies
-                return await desk.planned(run, remedies[0]) if remedies else []
+                return await desk.diagnostics.preview_recovery(run, remedies[0]) if remedies else []
 
         return self.do(look())
 

@@ -20,7 +20,7 @@ from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger.ledger import system_clock
 from outlast.stores.memory import MemoryStore
-from outlast.testing.engine import _engine
+from outlast.testing.processes import _engine
 
 CLAIM = 2.0
 GIVE_UP_S = 30.0

@@ -449,7 +449,7 @@ async def crash_turned() -> list[Any]:
 async def turn(client: ol.Engine) -> None:
     if (await client.get(RUN)).status != "failed":
         return
-    match await client.newest(RUN):
+    match await client.diagnostics.current_branch(RUN):
         case 0:
             await client.jump(RUN, "heeding", by="ann")
         case 1:
@@ -484,7 +484,7 @@ async def crash_long_child(name: str) -> str:
 
 
 async def turn_at_work(client: ol.Engine) -> None:
-    newest = await client.newest(RUN)
+    newest = await client.diagnostics.current_branch(RUN)
     begun = {
         entry.event.node
         async for entry in client.events(RUN)
@@ -526,7 +526,7 @@ async def crash_waiting_successor(branch: int, left: int) -> str:
 async def leave_children(client: ol.Engine) -> None:
     children = [each.summary for each in (await client.list_runs(ol.RunFilter())).items if each.summary.run != RUN]
     count = Counter(child.status for child in children)
-    if await client.newest(RUN) == 0:
+    if await client.diagnostics.current_branch(RUN) == 0:
         if sum(child.waits[0].kind == "interaction" for child in children if child.waits) == 2:
             await client.jump(RUN, "number_of_branch", by="ann")
     elif count["cancelled"] == 3:

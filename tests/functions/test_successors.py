@@ -194,7 +194,7 @@ async def test_an_engine_that_takes_over_no_others_goes_on_with_what_a_child_of_
     await stage.crash(engine)
     gated.gate.set()
     engine = await stage.engine(take_over_others=False)
-    await engine.stand_by(handle.run)
+    await engine.diagnostics.take_over_later(handle.run)
     assert await soon(engine.result(handle.run)) == 3
 
 

@@ -166,7 +166,7 @@ class Fleet:
             try:
                 return await act(desk)
             finally:
-                await desk.leave()
+                await desk._leave()
                 await ledger.close()
                 await store.close()
 

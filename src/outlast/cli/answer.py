@@ -68,7 +68,7 @@ async def _answer(settings: Settings, name: str, given: Given, interaction: str 
     if given.number > 1:
         raise InvalidInput("give one answer: a VALUE, --json, or --yes or --no")
     async with open_desk(settings, readonly=True) as desk:
-        run, question = await desk.asked(await desk.find(name), interaction)
+        run, question = await desk.diagnostics.open_question(await desk.find(name), interaction)
     answered = await _meant(run, question, given)
     async with open_desk(settings) as desk:
         await desk.answer(run, answered, interaction=question.id, by=by)

@@ -120,7 +120,7 @@ async def _visited(desk: Engine, run: RunId, fix: bool, dry_run: bool, blobs: bo
         return Visit(Diagnosis(run, "unreadable", (finding,)))
     if fix and dry_run:
         for finding in visit.diagnosis.remedies[:1]:
-            events = await desk.planned(run, finding)
+            events = await desk.diagnostics.preview_recovery(run, finding)
             visit.planned.append((finding.code, [said(event) for event in events]))
     elif fix and visit.diagnosis.remedies:
         visit.repaired = await desk.recover(run)
@@ -135,7 +135,7 @@ async def _runs(desk: Engine, wanted: list[RunId], everything: bool) -> AsyncIte
         return
     ticker, done = Ticker(), 0
     try:
-        async for run in desk.runs(unfinished=not everything):
+        async for run in desk.diagnostics.run_ids(unfinished=not everything):
             ticker.show(f"looking at run {done + 1}: {run}")
             done += 1
             yield run

@@ -117,7 +117,7 @@ class Seen:
 async def _current(desk: Engine, run: RunId) -> tuple[Interval, ...]:
     """What the current branch sees; a log whose branches do not read is shown without them."""
     try:
-        return await desk.lineage(run)
+        return await desk.diagnostics.lineage(run)
     except Damaged:
         return ()
 

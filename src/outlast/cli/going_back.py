@@ -189,7 +189,7 @@ def _preview(
     output: Reply,
 ) -> None:
     async def preview(desk: Engine, found: RunId) -> Sequence[e.AnyEvent]:
-        return await desk.preview(found, verb, branch_plans.leaving(plan(), children.value))
+        return await desk.diagnostics.preview(found, verb, branch_plans.leaving(plan(), children.value))
 
     carry_out(lambda: show_dry_run(settings_of(ctx, store), run, preview, output))
 

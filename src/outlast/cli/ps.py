@@ -103,7 +103,7 @@ async def _ps(
     show: Callable[[Engine, RunFilter, Wanted, int], Awaitable[None]],
 ) -> int:
     async with open_desk(settings, readonly=True) as desk:
-        now = await desk.now()
+        now = await desk.diagnostics.now()
         created_from, created_until = (parse_time(time, now) if time else None for time in times)
         if created_from is not None and created_until is not None and created_from >= created_until:
             raise InvalidInput(f"no run was created since {times[0]} and before {times[1]}: that is an empty time")
@@ -206,7 +206,7 @@ async def _watch(desk: Engine, query: RunFilter, wanted: Wanted, _: int, *, limi
         while True:
             most = max(1, min(limit, console.size.height - 2))
             runs = [listed.summary async for page in _pages(desk, query, wanted, most) for listed in page.items]
-            lines = table(runs, await desk.now()) if runs else [Text("no runs", style="dim")]
+            lines = table(runs, await desk.diagnostics.now()) if runs else [Text("no runs", style="dim")]
             for line in lines:
                 line.truncate(console.size.width, overflow="ellipsis")
             live.update(Group(*lines), refresh=True)

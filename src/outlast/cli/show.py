@@ -67,7 +67,7 @@ async def _show(settings: Settings, name: str, verbose: bool, reply: Reply) -> i
             return SOUND
         tally = await tally_of(desk, run)
         files = await files_of(desk, run)
-        now = await desk.now()
+        now = await desk.diagnostics.now()
         summary, where = summarise(run, tally.state), where_of(settings)
         again = await way_on(desk, run, where) if summary.recoverable and not summary.held else ""
     if reply is Reply.JSON:

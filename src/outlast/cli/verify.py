@@ -92,7 +92,7 @@ async def _runs(desk: Engine, wanted: list[RunId] | None) -> AsyncIterator[RunId
         for run in wanted:
             yield run
         return
-    async for run in desk.runs():
+    async for run in desk.diagnostics.run_ids():
         yield run
 
 

@@ -57,7 +57,7 @@ def versions(
 
 async def _versions(settings: Settings, workflow: str, form: Form) -> int:
     async with open_desk(settings, readonly=True) as desk:
-        found = await desk.versions(workflow)
+        found = await desk.versions.of(workflow)
     if form is Form.JSON:
         write_json([{name: getattr(each, name) for name in each.__struct_fields__} for each in found], pretty=True)
         return SOUND
@@ -106,9 +106,9 @@ async def _diff(settings: Settings, old: str, new: str | None, apps: Any) -> int
             after = await _version(desk, new)
         else:
             run = await desk.find(old)
-            workflow_of(await desk.created(run), apps, settings)
-            after = await desk.today(run)
-        text = await desk.differences(before, after)
+            workflow_of(await desk.diagnostics.created(run), apps, settings)
+            after = await desk.versions.current(run)
+        text = await desk.versions.diff(before, after)
     if not text:
         notice(f"version {before[:12]} and version {after[:12]} have the same text")
         return SOUND
@@ -124,7 +124,7 @@ async def _version(desk: Engine, name: str) -> str:
     try:
         return (await desk.get(await desk.find(name))).version
     except (NotFound, InvalidInput):
-        found = await desk.known_versions(name)
+        found = await desk.versions.starting_with(name)
     if len(found) != 1:
         raise InvalidInput(f"there is no run {name!r}, and {len(found) or 'no'} versions that begin so")
     return found[0]
@@ -162,8 +162,8 @@ async def _migrate(
 ) -> int:
     async with open_desk(settings) as desk:
         run = await desk.find(name)
-        workflow_of(await desk.created(run), apps, settings)
-        await desk.must_be_migratable(run)
+        workflow_of(await desk.diagnostics.created(run), apps, settings)
+        await desk.versions.check_migration(run)
         if not yes:
             await _explain(desk, run)
             if not typer.confirm("Move the run to today's code?", err=True):
@@ -178,7 +178,7 @@ async def _migrate(
 
 
 async def _explain(desk: Engine, run: RunId) -> None:
-    rehearsal = await desk.rehearse(run)
+    rehearsal = await desk.versions.replay(run)
     if rehearsal.agrees:
         notice(f"today's code agrees with all {counted(rehearsal.events, 'event')} of run {run}")
         return

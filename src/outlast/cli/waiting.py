@@ -106,7 +106,7 @@ class Attendant:
             return
 
     async def _show(self) -> None:
-        now = await self._desk.now()
+        now = await self._desk.diagnostics.now()
         if self._looks % EVERY_SCRATCH == 0:
             created = self.tally.state.outline.created
             query = RunFilter(created_from=created, created_until=created + 1, text=self.tally.run, limit=1)

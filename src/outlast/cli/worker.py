@@ -70,7 +70,7 @@ async def _work(settings: Settings) -> int:
         async with Opening(settings) as desk:
             names = registry.names()
             known = f"{', '.join(names[:5])}{' …' if len(names) > 5 else ''}"
-            notice(f"worker {desk.worker_id} advances {known}", style="bold")
+            notice(f"worker {desk.diagnostics.worker_id} advances {known}", style="bold")
             await leaving.wait()
             notice("leaving: no more runs are taken, nodes may end (again to leave at once)")
             await desk.drain()

@@ -32,7 +32,7 @@ async def explanation_of(
     reader: Reader, store: Store, key: bytes, run: RunId, branch: int | None, *, full: bool
 ) -> Explanation:
     """The explanation of a branch of a run. The log of the other branches is read too: it says what the branch left."""
-    newest = await reader.newest(run)
+    newest = await reader.current_branch(run)
     intervals = await reader.lineage(run, branch)
     log = TimelineBuilder(intervals)
     async for entry in reader.events(run, everything=True):
@@ -66,8 +66,8 @@ async def comparison_of(
 ) -> Comparison:
     """Two lineages side by side. What branches of one run share is counted and not read."""
     (run, branch), (other, other_branch) = left, right
-    branch = await reader.newest(run) if branch is None else branch
-    other_branch = await reader.newest(other) if other_branch is None else other_branch
+    branch = await reader.current_branch(run) if branch is None else branch
+    other_branch = await reader.current_branch(other) if other_branch is None else other_branch
     ours, theirs = await reader.lineage(run, branch), await reader.lineage(other, other_branch)
     upto = shared_upto(ours, theirs) if run == other else 0
     told = await _after(reader, run, branch, upto)
@@ -87,7 +87,7 @@ async def comparison_of(
 
 async def before(reader: Reader, run: RunId, branch: int | None) -> int:
     """The number of the branch before that one, which is the current one unless it is named."""
-    number = await reader.newest(run) if branch is None else branch
+    number = await reader.current_branch(run) if branch is None else branch
     if number < 1:
         raise InvalidInput(
             f"run {run} has no branch before branch {number}: name another run or branch to compare with"
