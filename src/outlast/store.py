@@ -203,12 +203,13 @@ class Claim(Struct, frozen=True):
 
 
 class Holding(Struct, frozen=True):
-    """Who holds a run, and whether the holder still counts as alive."""
+    """Who holds a run, and whether the holder still counts as alive; `seen` is when it last enrolled or renewed."""
 
     run: RunId
     worker: WorkerId
     expires: int
     is_live: bool
+    seen: int = 0
 
 
 class Claims(Protocol):

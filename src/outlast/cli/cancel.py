@@ -16,6 +16,7 @@ from outlast.errors import Refused
 from outlast.history.ids import RunId
 from outlast.lifecycle.status import Status
 from outlast.settings import Settings
+from outlast.views.types import RunStatusView
 
 
 def cancel(
@@ -65,7 +66,7 @@ async def found_runs(settings: Settings, names: Sequence[str]) -> list[RunId]:
 async def _tell(desk: Client, run: RunId, reply: Reply) -> None:
     summary = await desk.get(run)
     if reply is Reply.JSON:
-        write_json({"run": run, "status": summary.status})
+        write_json(RunStatusView(run=run, status=summary.status))
     elif reply is Reply.IDS:
         write_bytes(f"{run}\n".encode())
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -12,15 +12,15 @@ from rich.text import Text
 from outlast.cli.console import screen, show_line, write_json
 from outlast.cli.entrypoint import DIFFERS, FAILED, SOUND, carry_out
 from outlast.cli.event_format import details, place
-from outlast.cli.json_views import event_shape
 from outlast.cli.options import Form, FormOption, StoreOption, settings_of
 from outlast.cli.run_argument import BranchArgument, found
-from outlast.cli.texts import counted, cropped, plain
 from outlast.client import Entry
 from outlast.compose import open_desk
 from outlast.lifecycle.comparison import Comparison, Row, Side, Verdict
 from outlast.lifecycle.difference import Change
 from outlast.settings import Settings
+from outlast.views.build import comparison_view
+from outlast.views.texts import counted, cropped, plain
 
 SHOWN = 200
 """Rows that are shown, unless all are asked for."""
@@ -89,7 +89,7 @@ async def _compare(settings: Settings, left: str, right: str | None, everything:
             other, other_branch = await found(desk, right)
             comparison = await desk.compare(run, other, branch=branch, other_branch=other_branch)
     if form is Form.JSON:
-        write_json(comparison_shape(comparison), pretty=True)
+        write_json(comparison_view(comparison), pretty=True)
     else:
         Page(screen(), comparison, everything=everything).show()
     return comparison.is_same
@@ -206,36 +206,3 @@ def in_words(told: Comparison) -> str:
         f"{told.counts['right']:,} only on the right" if told.counts["right"] else "",
     ]
     return f"{', '.join(filter(None, parts))}; {counted(same, 'event')} the same{order}."
-
-
-# --- for programs
-
-
-def comparison_shape(told: Comparison) -> dict[str, Any]:
-    return {
-        "same": told.is_same,
-        "left": side_shape(told.left),
-        "right": side_shape(told.right),
-        "shared": told.shared,
-        "counts": told.counts,
-        "moved": told.moved,
-        "rows": [
-            {
-                "verdict": row.verdict,
-                "left": event_shape(row.left) if row.left else None,
-                "right": event_shape(row.right) if row.right else None,
-                "changes": [change_shape(change) for change in row.changes],
-            }
-            for row in told.rows
-        ],
-    }
-
-
-def side_shape(side: Side) -> dict[str, Any]:
-    return {"run": side.run, "branch": side.branch, "events": side.events, "ending": side.ending or None}
-
-
-def change_shape(change: Change) -> dict[str, Any]:
-    """What is not there is left away: null is a value."""
-    sides = {"old": change.old, "new": change.new}
-    return {"path": change.path, **{name: value for name, value in sides.items() if value is not None}}

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from typing import Any
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TextIO
 
 import msgspec
 from rich.console import Console
 from rich.text import Text
 
 from outlast.cli.streams import own
-from outlast.cli.texts import plain
+from outlast.views.lines import Line, fitted
+from outlast.views.texts import plain
 
+WIDE = 120
+"""From this width on, ids and digests are shown whole."""
+_CODES = {"bold": "1", "dim": "2"} | {
+    name: str(code) for code, name in enumerate(("red", "green", "yellow", "blue", "magenta", "cyan"), 31)
+}
 UNLIMITED = 100_000
 """The width of a pipe: nothing is cropped unless a person's screen asks for it."""
 
@@ -23,6 +30,38 @@ def screen() -> Console:
     is_measured = out.isatty() or os.environ.get("COLUMNS", "").strip("0").isdecimal()
     width, height = Console(file=out).size if is_measured else (UNLIMITED, 25)
     return Console(file=out, highlight=False, markup=False, emoji=False, width=width, height=height)
+
+
+def width() -> int:
+    """The columns of stdout: of the terminal, or as COLUMNS says, else unlimited."""
+    is_measured = own().isatty() or os.environ.get("COLUMNS")
+    return shutil.get_terminal_size().columns if is_measured else UNLIMITED
+
+
+def show_lines(lines: Iterable[Line]) -> None:
+    """Lines of a text form, fitted to the screen; with colours on a terminal."""
+    out = own()
+    paint = has_colours(out)
+    for each in fitted(lines, width()):
+        out.write("".join(_painted(text, style) for text, style in each.spans) if paint else each.text)
+        out.write("\n")
+
+
+def has_colours(out: TextIO) -> bool:
+    """Whether this output is a terminal that takes colours, and nobody has turned them off."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or (out.isatty() and os.environ.get("TERM") not in ("dumb", "unknown"))
+
+
+def _painted(text: str, style: str) -> str:
+    codes = ";".join(_CODES[word] for word in style.split())
+    return f"\x1b[{codes}m{text}\x1b[0m" if codes else text
+
+
+def rich_text(line: Line) -> Text:
+    """The line for Rich."""
+    return Text.assemble(*line.spans)
 
 
 def show_columns(console: Console, rows: Sequence[Sequence[Text]]) -> None:
@@ -60,7 +99,7 @@ def show_line(console: Console, line: Text) -> None:
 
 def is_wide(console: Console) -> bool:
     """Whether there is room for whole ids and digests."""
-    return console.width >= 120
+    return console.width >= WIDE
 
 
 def notice(*lines: str, style: str = "dim") -> None:

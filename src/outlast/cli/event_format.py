@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from outlast.cli.json_views import plain_numbers
-from outlast.cli.texts import counted, cropped
-from outlast.cli.times import span, took
 from outlast.history import events as e
 from outlast.history.record import Entry
+from outlast.views.build import plain_numbers
+from outlast.views.texts import counted, cropped
+from outlast.views.times import span, took
 
 _Run: TypeAlias = (
     e.RunCreated

@@ -13,14 +13,14 @@ from rich.text import Text
 from outlast.cli.console import is_wide, screen, show_line, write_bytes, write_json
 from outlast.cli.entrypoint import SOUND, carry_out
 from outlast.cli.event_format import details, place
-from outlast.cli.json_views import event_shape
 from outlast.cli.options import Output, OutputOption, StoreOption, settings_of
-from outlast.cli.times import local
 from outlast.client import Client, Entry, Interval
 from outlast.compose import open_desk
 from outlast.errors import BadInput, Damaged
 from outlast.history.ids import RunId
 from outlast.settings import Settings
+from outlast.views.build import event_view
+from outlast.views.times import local
 
 LOOK_AHEAD = 200
 """Events whose width decides the columns; those that follow are printed as they are read."""
@@ -87,7 +87,7 @@ async def _events(settings: Settings, name: str, wanted: Wanted, output: Output)
         for told in (seen.told(), seen.to_come()):
             async for entry in told:
                 if output is Output.JSON:
-                    write_json(event_shape(entry))
+                    write_json(event_view(entry))
                 else:
                     write_bytes(b"%d\n" % entry.seq)
     return SOUND

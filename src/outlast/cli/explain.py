@@ -14,12 +14,12 @@ from outlast.cli.entrypoint import SOUND, carry_out
 from outlast.cli.options import Form, FormOption, StoreOption, settings_of
 from outlast.cli.outcome import where_of
 from outlast.cli.run_argument import BranchArgument, found
-from outlast.cli.texts import plain
-from outlast.cli.times import iso
 from outlast.compose import open_desk
 from outlast.lifecycle.narrative import Story, Suggestion, Tone
 from outlast.lifecycle.narrative.phrases import moment
 from outlast.settings import Settings
+from outlast.views.texts import plain
+from outlast.views.times import iso
 
 WIDEST = 1000
 """A screen wider than that is a pipe: nothing is wrapped."""

@@ -13,12 +13,12 @@ from outlast.atomic_file import atomic_file
 from outlast.cli.console import notice, write_bytes
 from outlast.cli.entrypoint import SOUND, carry_out
 from outlast.cli.options import RunsArgument, StoreOption, settings_of
-from outlast.cli.texts import counted
 from outlast.client import Reader
 from outlast.compose import open_settled
 from outlast.errors import BadInput, StoreError
 from outlast.maintenance import exported
 from outlast.settings import Settings
+from outlast.views.texts import counted
 
 
 def export(

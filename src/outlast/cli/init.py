@@ -12,8 +12,8 @@ from rich.text import Text
 from outlast.cli.console import notice, screen, show_line
 from outlast.cli.entrypoint import SOUND, carry_out
 from outlast.cli.project_template import FILES
-from outlast.cli.texts import plain
 from outlast.errors import BadInput
+from outlast.views.texts import plain
 
 
 def init(

@@ -16,14 +16,14 @@ from rich.text import Text
 from outlast.cli.console import is_wide, notice, screen, write_bytes, write_json
 from outlast.cli.entrypoint import SOUND, carry_out
 from outlast.cli.options import Reply, ReplyOption, RunArgument, StoreOption, settings_of
-from outlast.cli.run_json import line_shape
-from outlast.cli.texts import counted, cropped, plain
-from outlast.cli.times import local
 from outlast.client import Client, Line
 from outlast.compose import open_desk
 from outlast.history.ids import RunId
 from outlast.lifecycle.status import TERMINAL
 from outlast.settings import Settings
+from outlast.views.build import line_view
+from outlast.views.texts import counted, cropped, plain
+from outlast.views.times import local
 
 EVERY = 0.3
 """Seconds between two looks for more; lines are brought to the store about as often."""
@@ -115,7 +115,7 @@ class Writer:
 
     def write(self, line: Line) -> None:
         if self._reply is Reply.JSON:
-            write_json(line_shape(line))
+            write_json(line_view(line))
         elif self._reply is Reply.IDS:
             write_bytes(b"%d\n" % line.number)
         else:

@@ -9,17 +9,17 @@ import msgspec
 
 from outlast.cli.console import notice, screen, show_text, write_bytes, write_json
 from outlast.cli.entrypoint import INTERRUPTED, RUN_CANCELLED, RUN_FAILED, RUN_HELD, RUN_PAUSED, SOUND
-from outlast.cli.files import File, in_words
-from outlast.cli.json_views import plain_numbers
 from outlast.cli.options import Reply
-from outlast.cli.run_json import ending_shape
-from outlast.cli.run_view import Tally
-from outlast.cli.texts import counted, cropped
 from outlast.history.events import NULL, Failure, Value
 from outlast.history.ids import RunId
 from outlast.lifecycle.narrative.phrases import failure
 from outlast.lifecycle.status import Status
 from outlast.settings import Settings
+from outlast.views.build import plain_numbers, result_view
+from outlast.views.files import in_words
+from outlast.views.run_view import Tally
+from outlast.views.texts import counted, cropped
+from outlast.views.types import FileView
 
 if TYPE_CHECKING:
     from outlast.functions.decorators import Workflow
@@ -39,7 +39,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
     tally: Tally
     result: Value = NULL
-    files: tuple[File, ...] = ()
+    files: tuple[FileView, ...] = ()
 
     @property
     def code(self) -> int:
@@ -57,7 +57,7 @@ def outcome(tally: Tally, workflow: Workflow[..., Any], value: Any) -> Outcome:
 def report(ended: Outcome, reply: Reply, where: str) -> int:
     """Tell it, and say with which code the command ends."""
     if reply is Reply.JSON:
-        write_json(ending_shape(ended.tally, ended.result, ended.files))
+        write_json(result_view(ended.tally, ended.result, ended.files))
     elif reply is Reply.IDS:
         write_bytes(f"{ended.tally.run}\n".encode())
     elif ended.code == SOUND:

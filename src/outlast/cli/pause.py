@@ -18,6 +18,7 @@ from outlast.errors import Refused
 from outlast.history.ids import RunId
 from outlast.lifecycle.status import Status
 from outlast.settings import Settings
+from outlast.views.types import RunStatusView
 
 
 def pause(
@@ -60,7 +61,7 @@ async def _pause(settings: Settings, names: Sequence[str], reason: str, by: str,
 async def _tell(desk: Client, run: RunId, reply: Reply, where: str) -> None:
     summary = await desk.get(run)
     if reply is Reply.JSON:
-        write_json({"run": run, "status": summary.status})
+        write_json(RunStatusView(run=run, status=summary.status))
     elif reply is Reply.IDS:
         write_bytes(f"{run}\n".encode())
     else:

@@ -41,6 +41,7 @@ from outlast.history.ids import RunId
 from outlast.lifecycle.decide import RESTARTED
 from outlast.lifecycle.status import Status
 from outlast.settings import Settings
+from outlast.views.types import RunStatusView
 
 if TYPE_CHECKING:
     from outlast.functions.decorators import Workflow
@@ -211,7 +212,7 @@ async def _reopen_only(settings: Settings, found: Sequence[Found], order: Order)
 
 def _tell_reopened(summary: Summary, has_changed: bool, reply: Reply) -> None:
     if reply is Reply.JSON:
-        write_json({"run": summary.run, "status": summary.status, "resumed": has_changed})
+        write_json(RunStatusView(run=summary.run, status=summary.status, resumed=has_changed))
     elif reply is Reply.IDS:
         write_bytes(f"{summary.run}\n".encode())
     else:

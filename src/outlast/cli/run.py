@@ -12,7 +12,6 @@ import typer
 from outlast.cli.code_import import named_workflow
 from outlast.cli.console import notice
 from outlast.cli.entrypoint import carry_out
-from outlast.cli.files import files_of_family
 from outlast.cli.options import AppOption, ByOption, Reply, ReplyOption, StoreOption, settings_of, whoever
 from outlast.cli.outcome import Outcome, outcome, report
 from outlast.cli.parameters import Called, read_parameters
@@ -23,6 +22,7 @@ from outlast.errors import BadInput
 from outlast.history.ids import RunId
 from outlast.lifecycle.status import TERMINAL, Status
 from outlast.settings import Settings
+from outlast.views.files import files_of_family
 
 if TYPE_CHECKING:
     from outlast.functions.decorators import Workflow

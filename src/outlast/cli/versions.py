@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 from outlast.cli.code_import import load_here, workflow_of
-from outlast.cli.console import notice, screen, show_columns, write_json
+from outlast.cli.console import notice, screen, show_lines, write_json
 from outlast.cli.entrypoint import DIFFERS, SOUND, carry_out
 from outlast.cli.options import (
     AppOption,
@@ -24,13 +24,15 @@ from outlast.cli.options import (
     settings_of,
     whoever,
 )
-from outlast.cli.texts import counted, plain
-from outlast.cli.times import local
 from outlast.client import Client
 from outlast.compose import open_desk
 from outlast.errors import BadInput, NotFound
 from outlast.history.ids import RunId
 from outlast.settings import Settings
+from outlast.views.build import version_view
+from outlast.views.text import lines_of
+from outlast.views.texts import counted, plain
+from outlast.views.types import VersionListView
 
 
 def versions(
@@ -58,21 +60,11 @@ def versions(
 async def _versions(settings: Settings, workflow: str, form: Form) -> int:
     async with open_desk(settings, readonly=True) as desk:
         found = await desk.versions(workflow)
+    view = VersionListView(workflow=workflow, versions=tuple(map(version_view, found)))
     if form is Form.JSON:
-        write_json([{name: getattr(each, name) for name in each.__struct_fields__} for each in found], pretty=True)
-        return SOUND
-    rows = [[Text(name, style="bold") for name in ("VERSION", "RUNS", "FIRST", "LAST", "")]]
-    for each in found:
-        remark = " ".join(["today's code"] * each.is_today + ["not stored"] * (not each.is_stored))
-        cells = (
-            each.version[:12] or "none",
-            str(each.runs),
-            local(each.first, full=True),
-            local(each.last, full=True),
-            remark,
-        )
-        rows.append([Text(cell) for cell in cells])
-    show_columns(screen(), rows)
+        write_json(view, pretty=True)
+    else:
+        show_lines(lines_of(view, 0))
     return SOUND
 
 

@@ -17,7 +17,7 @@ from outlast.ledger.verification import STRANGE, Verification, verify
 from outlast.lifecycle.invariants import Violation
 from outlast.lifecycle.state import State
 from outlast.lifecycle.summary import Summary
-from outlast.store import Head, Line, Listed, Page, Query, Store
+from outlast.store import Head, Holding, Line, Listed, Page, Query, Store
 
 if TYPE_CHECKING:  # who only starts runs need not load what tells about them
     from outlast.lifecycle.branching import BranchSummary
@@ -202,6 +202,15 @@ class Reader:
             if len(page) < 1000:
                 return
             after = page[-1].number
+
+    async def holder(self, run: RunId) -> Holding | None:
+        """Which worker holds a run, None if none does."""
+        return await self._store.holding(run)
+
+    async def scratch(self, run: RunId, created: int) -> bytes:
+        """The progress that the nodes of a run last reported. It is not durable."""
+        page = await self._store.search(Query(created_from=created, created_until=created + 1, text=run, limit=1))
+        return page.items[0].scratch if page.items else b""
 
     # --- what it means
 

@@ -42,6 +42,8 @@ class WorkerRuns(Struct):
     worker: str
     is_live: bool
     expires: int
+    seen: int = 0
+    workflows: tuple[str, ...] = ()
     runs: list[str] = field(default_factory=list)
 
 
