@@ -58,9 +58,9 @@ def answer(
     An answer of the wrong kind is refused, and so is a second one.
 
     \b
-    [dim]outlast answer 01a1e436-2c39 --yes
+    outlast answer 01a1e436-2c39 --yes
     outlast answer 01a1e436-2c39 "next Monday" --interaction ask#2
-    outlast answer 01a1e436-2c39 --json '{"pages": 12}'[/dim]
+    outlast answer 01a1e436-2c39 --json '{"pages": 12}'
     """
     given = Given(value, document, yes, no)
     carry_out(lambda: _answer(settings_of(ctx, store), run, given, interaction, whoever(by), output))

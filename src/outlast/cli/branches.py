@@ -23,8 +23,8 @@ def branches(
     The current branch has a star. With -o ids each branch is one line, RUN@BRANCH.
 
     \b
-    [dim]outlast branches 01a1e436-2c39
-    outlast explain 01a1e436-2c39@0[/dim]
+    outlast branches 01a1e436-2c39
+    outlast explain 01a1e436-2c39@0
     """
     carry_out(lambda: _branches(settings_of(ctx, store), run, output))
 

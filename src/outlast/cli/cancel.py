@@ -36,8 +36,8 @@ def cancel(
     Runs that are over already are named.
 
     \b
-    [dim]outlast cancel 01a1e436-2c39 --reason "wrong input"
-    outlast ps --status waiting --since 1h -o ids | xargs outlast cancel[/dim]
+    outlast cancel 01a1e436-2c39 --reason "wrong input"
+    outlast ps --status waiting --since 1h -o ids | xargs outlast cancel
     """
     carry_out(lambda: _cancel(settings_of(ctx, store), runs, reason, whoever(by), force, output))
 

@@ -68,9 +68,9 @@ def compare(
     Times, durations, epochs and workers are no difference.
 
     \b
-    [dim]outlast compare 01a1e436-2c39
+    outlast compare 01a1e436-2c39
     outlast compare 01a1e436-2c39@1 01a1e436-2c39@3
-    outlast compare monday tuesday -o json | jq '.rows[] | select(.verdict != "same")'[/dim]
+    outlast compare monday tuesday -o json | jq '.rows[] | select(.verdict != "same")'
     """
 
     async def compared() -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from outlast.cli.command import Command, Group
+from outlast.cli.command import Command, group
 from outlast.cli.console import show_lines, write_json
 from outlast.cli.entrypoint import SOUND, carry_out
 from outlast.cli.options import Form, FormOption, StoreOption, settings_of
@@ -15,7 +15,7 @@ from outlast.settings import KEYS, Settings
 from outlast.views.text import lines_of
 from outlast.views.types import SettingsView, SettingView
 
-app = typer.Typer(cls=Group, no_args_is_help=True, help="What is set, and who said so.")
+app = group("What is set, and who said so.")
 
 _PASSWORD = re.compile(r"(://[^/@:]*):[^/@]*@")
 
@@ -30,12 +30,12 @@ def show(ctx: typer.Context, store: StoreOption = None, output: FormOption = For
     """Show every setting, its value and where it comes from.
 
     The nearest place that names a setting wins: an argument in Python, a flag,
-    a variable like OUTLAST_STORE, outlast.toml or \\[tool.outlast] in
+    a variable like OUTLAST_STORE, outlast.toml or [tool.outlast] in
     pyproject.toml of the project, the default.
 
     \b
-    [dim]outlast config show
-    outlast config show -o json | jq -r .settings.store.value[/dim]
+    outlast config show
+    outlast config show -o json | jq -r .settings.store.value
     """
     carry_out(lambda: _show(settings_of(ctx, store), output))
 

@@ -48,8 +48,8 @@ def copy(
     Interrupted, the command can be given again: it goes on from where it was.
 
     \b
-    [dim]outlast copy 01a1e436-2c39 --to postgresql://db/outlast
-    outlast copy --all --from runs.db --to s3://bucket/runs[/dim]
+    outlast copy 01a1e436-2c39 --to postgresql://db/outlast
+    outlast copy --all --from runs.db --to s3://bucket/runs
     """
 
     def begin() -> Coroutine[Any, Any, int]:

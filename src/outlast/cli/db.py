@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from outlast.cli.command import Command, Group
+from outlast.cli.command import Command, group
 from outlast.cli.console import notice, show_lines, write_json
 from outlast.cli.entrypoint import SOUND, VIOLATED, carry_out
 from outlast.cli.options import Form, FormOption, StoreOption, settings_of
@@ -17,7 +17,7 @@ from outlast.views.build import backup_view, store_view
 from outlast.views.text import lines_of
 from outlast.views.types import View
 
-app = typer.Typer(cls=Group, no_args_is_help=True, help="Look after the store: how it stands, a copy of it.")
+app = group("Look after the store: how it stands, a copy of it.")
 
 
 @app.command(cls=Command)
@@ -25,8 +25,8 @@ def info(ctx: typer.Context, store: StoreOption = None, output: FormOption = For
     """Show how the store stands: size, version, runs, blobs, workers.
 
     \b
-    [dim]outlast db info
-    outlast db info -o json | jq .runs.failed[/dim]
+    outlast db info
+    outlast db info -o json | jq .runs.failed
     """
     carry_out(lambda: _info(settings_of(ctx, store), output))
 
@@ -44,8 +44,8 @@ def backup(
     when all of it is durable and was opened again.
 
     \b
-    [dim]outlast db backup copies/monday.db
-    outlast db backup copies/monday.db && outlast verify --all --store copies/monday.db[/dim]
+    outlast db backup copies/monday.db
+    outlast db backup copies/monday.db && outlast verify --all --store copies/monday.db
     """
     carry_out(lambda: _backup(settings_of(ctx, store), dest, output))
 

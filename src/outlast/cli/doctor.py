@@ -46,10 +46,10 @@ def doctor(
     stays on its branch.
 
     \b
-    [dim]outlast doctor
+    outlast doctor
     outlast doctor 01a1e436-2c39
     outlast doctor 01a1e436-2c39 --fix --dry-run
-    outlast doctor --all --fix[/dim]
+    outlast doctor --all --fix
     """
 
     def begin() -> Coroutine[Any, Any, int]:

@@ -57,10 +57,10 @@ def events(
     With -o json each event is one line; with -o ids only its number.
 
     \b
-    [dim]outlast events 01a1e436-2c39
+    outlast events 01a1e436-2c39
     outlast events 01a1e436-2c39 --follow
     outlast events 01a1e436-2c39 --everything
-    outlast events 01a1e436-2c39 -o json | jq 'select(.type == "NodeFailed")'[/dim]
+    outlast events 01a1e436-2c39 -o json | jq 'select(.type == "NodeFailed")'
     """
     wanted = Wanted(branch, everything, after, follow)
     carry_out(lambda: _events(settings_of(ctx, store), run, wanted, output))

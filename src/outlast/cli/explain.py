@@ -48,9 +48,9 @@ def explain(
     On the left is how long after its start something began. Nodes of one kind are told together.
 
     \b
-    [dim]outlast explain 01a1e436-2c39
+    outlast explain 01a1e436-2c39
     outlast explain 01a1e436-2c39@1 --full
-    outlast explain 01a1e436-2c39 -o json | jq -r '.sentences[].text'[/dim]
+    outlast explain 01a1e436-2c39 -o json | jq -r '.sentences[].text'
     """
     carry_out(lambda: _explain(settings_of(ctx, store), run, full, output))
 

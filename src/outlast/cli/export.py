@@ -35,8 +35,8 @@ def export(
     What runs were given and what nodes returned is in it: look at it before you share it.
 
     \b
-    [dim]outlast export 01a1e436-2c39 --to tests/histories/order.jsonl
-    outlast export order-1 order-2 > tests/histories/orders.jsonl[/dim]
+    outlast export 01a1e436-2c39 --to tests/histories/order.jsonl
+    outlast export order-1 order-2 > tests/histories/orders.jsonl
     """
     carry_out(lambda: _export(settings_of(ctx, store), runs, to))
 

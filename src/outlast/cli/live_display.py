@@ -7,9 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Group, RenderableType
-from rich.text import Text
-
 from outlast.cli.streams import own
 from outlast.views.build import wait_view
 from outlast.views.run_view import Tally
@@ -18,7 +15,9 @@ from outlast.views.times import span
 from outlast.views.types import ProgressView
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
     from rich.live import Live
+    from rich.text import Text
 
 SHOWN = 6
 """Nodes, progress bars and waits that are named; of more there is the number."""
@@ -62,6 +61,9 @@ def _live(prints_pass: bool) -> Live:
 
 def picture(tally: Tally, said: Sequence[ProgressView], now: int) -> RenderableType:
     """The run in a few lines: itself, what is under way, how far that says it is, what it waits for."""
+    from rich.console import Group
+    from rich.text import Text
+
     state, outline = tally.state, tally.state.outline
     lines: list[RenderableType] = [
         Text.assemble(
@@ -93,12 +95,15 @@ def _some(words: Sequence[str]) -> str:
 
 
 def _line(title: str, words: str) -> Text:
+    from rich.text import Text
+
     return Text.assemble((f"  {title} ", "dim"), words, no_wrap=True, overflow="ellipsis")
 
 
 def _bar(said: ProgressView) -> Any:
     from rich.progress_bar import ProgressBar
     from rich.table import Table
+    from rich.text import Text
 
     row = Table.grid(padding=(0, 1))
     amount = f"{said.done:,g}" if said.total is None else f"{said.done:,g} of {said.total:,g}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from outlast.cli.console import notice, screen, show_text, write_bytes, write_json
+from outlast.cli.console import notice, show_text, write_bytes, write_json
 from outlast.cli.entrypoint import INTERRUPTED, RUN_CANCELLED, RUN_FAILED, RUN_HELD, RUN_PAUSED, SOUND
 from outlast.cli.options import Reply
 from outlast.history.events import NULL, Failure, Value
@@ -72,7 +72,7 @@ def show_result(raw: Value) -> None:
     value = msgspec.json.decode(raw)
     if value is None:
         return
-    show_text(screen(), value if isinstance(value, str) else msgspec.json.format(bytes(raw), indent=2).decode())
+    show_text(value if isinstance(value, str) else msgspec.json.format(bytes(raw), indent=2).decode())
 
 
 def where_of(settings: Settings) -> str:
@@ -84,7 +84,7 @@ def way_out(error: Failure | None, run: RunId, where: str) -> str:
     """What a person can do about a run that is held."""
     if error is not None and error.kind.endswith("Diverged"):
         return (
-            f"See what has changed: outlast diff {run}{where}\n"
+            f"See what has changed: outlast versions diff {run}{where}\n"
             f"Put code there that fits, and go on with it: outlast resume {run}{where}; "
             f"or move it to today's code: outlast migrate {run}{where}; or end it: outlast cancel {run}{where}"
         )

@@ -36,9 +36,9 @@ def pause(
     not are stopped, and done again after the resume. Children go on.
 
     \b
-    [dim]outlast pause 01a1e436-2c39 --reason "maintenance"
+    outlast pause 01a1e436-2c39 --reason "maintenance"
     outlast ps --status running -o ids | xargs outlast pause
-    outlast resume 01a1e436-2c39[/dim]
+    outlast resume 01a1e436-2c39
     """
     carry_out(lambda: _pause(settings_of(ctx, store), runs, reason, whoever(by), output))
 

@@ -83,11 +83,11 @@ def ps(
     """List runs, the newest first.
 
     \b
-    [dim]outlast ps --status failed,waiting --since 2d
+    outlast ps --status failed,waiting --since 2d
     outlast ps --status held
     outlast ps --workflow digest --tag nightly --all
     outlast ps --watch
-    outlast ps --status failed -o ids | xargs outlast verify[/dim]
+    outlast ps --status failed -o ids | xargs outlast verify
     """
     query = Query(
         workflow=workflow or "", tags=tuple(tag or ()), parent=parent or "", text=text or "", after=after or ""

@@ -93,9 +93,9 @@ def resume(
     only by --force.
 
     \b
-    [dim]outlast resume 01a1e436-2c39
+    outlast resume 01a1e436-2c39
     outlast resume 01a1e436-2c39 --app flows.py
-    outlast ps --status failed -o ids | xargs outlast resume[/dim]
+    outlast ps --status failed -o ids | xargs outlast resume
     """
 
     async def reopen(desk: Client, run: RunId) -> RunId:
@@ -135,9 +135,9 @@ def retry(
     the run does not wait for them.
 
     \b
-    [dim]outlast retry 01a1e436-2c39
+    outlast retry 01a1e436-2c39
     outlast retry 01a1e436-2c39 fetch#3
-    outlast retry 01a1e436-2c39 draft --feedback "shorter, please"[/dim]
+    outlast retry 01a1e436-2c39 draft --feedback "shorter, please"
     """
 
     async def reopen(desk: Client, found: RunId) -> None:

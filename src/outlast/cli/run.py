@@ -56,9 +56,9 @@ def run(
     Ctrl+C pauses it, `outlast resume` goes on with it.
 
     \b
-    [dim]outlast run flows:letters text="to last"
+    outlast run flows:letters text="to last"
     outlast run flows.py:letters --json '{"text": "to last"}' --id letters-1
-    outlast run flows:letters text="to last" -o json | jq .result[/dim]
+    outlast run flows:letters text="to last" -o json | jq .result
     """
 
     def begin() -> Coroutine[Any, Any, int]:

@@ -34,9 +34,9 @@ def show(
     With -o ids only its whole id.
 
     \b
-    [dim]outlast show 01a1e436-2c39
+    outlast show 01a1e436-2c39
     outlast show 01a1e436-2c39 --verbose
-    outlast show 01a1e436-2c39 -o json | jq '.nodes[] | select(.status == "failed")'[/dim]
+    outlast show 01a1e436-2c39 -o json | jq '.nodes[] | select(.status == "failed")'
     """
     carry_out(lambda: _show(settings_of(ctx, store), run, verbose, output))
 

@@ -43,9 +43,9 @@ def verify(
     With -o ids only runs that have violations are named.
 
     \b
-    [dim]outlast verify 01a1e436-2c39
+    outlast verify 01a1e436-2c39
     outlast verify --all
-    outlast verify --all -o json | jq '.runs[] | select(.sound | not)'[/dim]
+    outlast verify --all -o json | jq '.runs[] | select(.sound | not)'
     """
 
     def begin() -> Coroutine[Any, Any, int]:

@@ -49,8 +49,8 @@ def worker(
     takes no more, lets nodes end or reach a checkpoint, and gives its runs back.
 
     \b
-    [dim]outlast worker --app flows --store postgresql://db/outlast
-    outlast worker --app flows.py --concurrency 50[/dim]
+    outlast worker --app flows --store postgresql://db/outlast
+    outlast worker --app flows.py --concurrency 50
     """
 
     def begin() -> Coroutine[Any, Any, int]:
@@ -120,8 +120,8 @@ def workers(ctx: typer.Context, store: StoreOption = None, output: FormOption = 
     """Show which workers hold runs, how many, and whether they are alive.
 
     \b
-    [dim]outlast workers
-    outlast workers -o json | jq '.workers[] | select(.live | not)'[/dim]
+    outlast workers
+    outlast workers -o json | jq '.workers[] | select(.live | not)'
     """
     carry_out(lambda: _workers(settings_of(ctx, store), output))
 
@@ -159,8 +159,8 @@ def sweeper(
     Each worker does this as well, every five minutes.
 
     \b
-    [dim]outlast sweeper --once --dry-run
-    outlast sweeper --interval 300 --stale-after 600[/dim]
+    outlast sweeper --once --dry-run
+    outlast sweeper --interval 300 --stale-after 600
     """
     log_to_stderr(verbose=verbose, quiet=quiet, log_format=log_format)
     carry_out(lambda: _sweep(settings_of(ctx, store), interval, stale_after, once, dry_run, output))

@@ -120,7 +120,7 @@ def detail_view(
         entry=created.entry if created else "",
         root=created.root if created else "",
         key=(created.key if created else "") or None,
-        params=plain_numbers(created.params) if created else None,
+        params=plain_numbers(created.params) if created else NULL,
         result=plain_numbers(outline.output),
         error=error_view(outline.error, outline.failed_node) if outline.error else None,
         successor=outline.successor or None,
@@ -148,7 +148,7 @@ def node_view(name: str, node: NodeState, work: Work | None = None) -> t.NodeVie
         output=plain_numbers(node.output),
         error=error_view(node.error) if node.error else None,
         retry_at=iso(work.retry_at) if work else None,
-        checkpoint=None if node.checkpoint is None else plain_numbers(node.checkpoint),
+        checkpoint=NULL if node.checkpoint is None else plain_numbers(node.checkpoint),
     )
 
 

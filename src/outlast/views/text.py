@@ -150,8 +150,7 @@ class _Detail:
         yield "created", (f"{_time(view.created)}, {span(self._now - created)} ago", "")
         last = "ended" if view.status in TERMINAL else "last event"
         yield last, (f"{_time(view.updated)}, after {span(updated - created)}", "")
-        if view.params is not None:
-            yield "params", (self._value(view.params) or "none", "")
+        yield "params", (self._value(view.params) or "none", "")
         if view.status is Status.COMPLETED:
             yield "result", (self._value(view.result) or "null", "")
 

@@ -126,7 +126,7 @@ class NodeView(View, frozen=True, kw_only=True):
     output: Value
     error: ErrorView | None
     retry_at: Time | None
-    checkpoint: Value | None
+    checkpoint: Value
 
 
 class StepView(View, frozen=True, kw_only=True):
@@ -195,7 +195,7 @@ class RunDetailView(RunView, frozen=True, kw_only=True):
     entry: str
     root: str
     key: str | None
-    params: Value | None
+    params: Value
     result: Value
     error: ErrorView | None
     successor: str | None
