@@ -37,7 +37,8 @@ TRIES, SOON = 100, 0.02
 
 
 class WorkerRuns(Struct):
-    """A worker and the runs it holds; it counts as alive until `expires`, by the store's clock."""
+    """A worker, the workflows it knows and the runs it holds. It counts as alive until `expires` and was last heard of when
+    it was `seen`, by the store's clock."""
 
     worker: str
     is_live: bool
@@ -191,13 +192,16 @@ class Owner(Reader):
         return self._worker.id if self._worker is not None else ""
 
     async def workers(self) -> list[WorkerRuns]:
-        """Which workers hold runs, and which runs; those that are alive first."""
-        found: dict[str, WorkerRuns] = {}
+        """The workers of the store and the runs they hold; those that are alive first."""
+        found = {
+            each.worker: WorkerRuns(each.worker, each.is_live, each.expires, each.seen, each.workflows)
+            for each in await self._store.workers()
+        }
         after = ""
         while True:
             page = await self._store.holdings(after=after, limit=1000)
             for each in page:
-                known = found.setdefault(each.worker, WorkerRuns(each.worker, each.is_live, each.expires))
+                known = found.setdefault(each.worker, WorkerRuns(each.worker, each.is_live, each.expires, each.seen))
                 known.runs.append(each.run)
             if len(page) < 1000:
                 return sorted(found.values(), key=lambda each: (not each.is_live, each.worker))

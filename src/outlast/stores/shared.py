@@ -15,7 +15,7 @@ from outlast.store import Append, Head, Listed, Page, Query, search_text
 
 Refusal: TypeAlias = Literal["version", "epoch", "wait"]
 
-VERSION = 3
+VERSION = 4
 """The version of what every store holds."""
 
 encode_summary = msgspec.json.Encoder().encode
@@ -109,3 +109,11 @@ def catalogue_faults(
             yield f"the catalogue's column {name} is {there!r}, its record says {expected!r}"
     if sorted(tags) != sorted(set(kept)):
         yield f"the table of tags has {sorted(tags)!r}, the catalogue's record {sorted(set(kept))!r}"
+
+
+def names_in(workflows: str) -> tuple[str, ...]:
+    """The names in a column that holds a JSON list; empty where it does not read."""
+    try:
+        return msgspec.json.decode(workflows, type=tuple[str, ...])
+    except msgspec.DecodeError:
+        return ()
