@@ -226,8 +226,10 @@ class _Detail:
         for action in useful:
             yield line(("  " + plain(action.command), "cyan"), fit="copy")
             yield line((f"      {plain(action.why)}", "dim"), fit="wrap")
-            for effect in _effects(action.repair) if action.repair else ():
-                yield line((f"      {plain(effect)}", "dim"), fit="wrap")
+            if action.repair is not None:
+                events = (f"append {planned_in_words(event)}" for event in action.repair.appends)
+                for effect in (*action.repair.effects, *events):
+                    yield line((f"      {plain(effect)}", "dim"), fit="wrap")
         if others:
             yield line()
             yield line((f"also allowed: {', '.join(others)}", "dim"), fit="wrap")
@@ -353,27 +355,27 @@ def _repair(repair: t.RepairView) -> Iterator[Line]:
     elif repair.done:
         branch = f", on new branch {repair.new_branch}" if repair.new_branch is not None else ""
         yield line((f"  repaired {repair.code}{branch}: {plain(repair.reason)}", "bold green"), fit="wrap")
-    elif repair.needed:
+    elif repair.effects:
         yield line((f"  --fix would do for {repair.code}:", "bold"))
-        for effect in _effects(repair):
+        for effect in repair.effects:
             yield line(f"    {plain(effect)}", fit="wrap")
-
-
-def _effects(repair: t.RepairView) -> Iterator[str]:
-    yield from repair.effects
-    for event in repair.appends:
-        yield f"append {planned_in_words(event)}"
+    elif repair.needed:
+        yield line((f"  --fix would take the run over and append for {repair.code}:", "bold"), fit="wrap")
+        for event in repair.appends:
+            yield line(f"    {plain(planned_in_words(event))}", fit="wrap")
 
 
 def planned_in_words(event: t.PlannedEventView) -> str:
-    """An event with its fields, on one line."""
-    fields = {name: value for name, value in event.fields.items() if value not in ("", (), None)}
-    said = ", ".join(f"{name}={_shown(value)}" for name, value in fields.items())
+    """An event with the fields that say something, on one line."""
+    said = ", ".join(f"{name}={shown}" for name, value in event.fields.items() if value and (shown := _shown(value)))
     return f"{event.type}({said})"
 
 
 def _shown(value: Any) -> str:
-    return bytes(value).decode(errors="replace") if isinstance(value, msgspec.Raw) else repr(value)
+    if isinstance(value, msgspec.Raw):
+        text = bytes(value).decode(errors="replace")
+        return "" if text == "null" else text
+    return repr(value)
 
 
 def _plan(view: t.PlanView, now: int) -> Iterator[Line]:  # noqa: ARG001
