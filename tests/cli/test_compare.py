@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from outlast.cli.branches import tree
 from outlast.lifecycle.branching import BranchSummary
+from outlast.views.build import branch_view
+from outlast.views.text import tree
 
 
 def test_the_branch_before_stands_on_the_left(shell: Any) -> None:
@@ -111,7 +112,7 @@ def test_programs_and_pipes_get_the_branches(shell: Any) -> None:
 
 def test_branches_hang_below_their_parents_in_the_order_they_opened() -> None:
     parents = (None, 0, 1, 0, 1, 3)
-    found = [BranchSummary(branch=number, parent=parent) for number, parent in enumerate(parents)]
+    found = [branch_view(BranchSummary(branch=number, parent=parent)) for number, parent in enumerate(parents)]
     assert [f"{guide}{each.branch}" for guide, each in tree(found)] == [
         "0",
         "├─ 1",

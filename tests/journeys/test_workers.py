@@ -223,7 +223,7 @@ def test_what_a_killed_worker_held_goes_on_within_a_claim_and_a_drained_one_give
     with fleet.worker("--concurrency", "5", claim=claim) as first:
         fleet.until(lambda: "at held" in fleet.notes())
         shown = json.loads(fleet.command("workers", "--store", fleet.store, "-o", "json").stdout)
-        assert [(each["is_live"], each["runs"]) for each in shown] == [(True, ["held"])]
+        assert [(each["live"], each["runs"]) for each in shown["workers"] if each["runs"]] == [(True, ["held"])]
         with fleet.worker("--concurrency", "5", "--grace", "0.3", claim=claim) as second:
             os.kill(first.pid, signal.SIGKILL)
             died = time.monotonic()
