@@ -140,7 +140,7 @@ def test_a_person_at_a_terminal_sees_how_far_it_is(shell: Any) -> None:
 def test_every_command_has_help_with_an_example(command: str, shell: Any) -> None:
     answer = shell("db", command, "--help", COLUMNS="100")
     assert answer.exit_code == 0
-    assert f"\n outlast db {command}" in answer.stdout
+    assert f"\n  outlast db {command}" in answer.stdout
 
 
 @pytest.mark.parametrize("command", [("db", "info"), ("ps",), ("worker", "--app", "flows.py"), ("doctor",)])

@@ -154,7 +154,7 @@ def test_the_commands_list_compare_and_move(sqlite_ward: Any) -> None:
     ward = sqlite_ward
     ward.do(_diverged(ward, 2))
     old, new = (deploy(ward, number).version for number in (1, 2))
-    listed = ward.shell("versions", "doctor_moving")
+    listed = ward.shell("versions", "list", "doctor_moving")
     assert listed.exit_code == 0
     assert old[:12] in listed.stdout
     before = ward.dump()
@@ -165,7 +165,7 @@ def test_the_commands_list_compare_and_move(sqlite_ward: Any) -> None:
     moved = ward.shell("migrate", RUN, "--yes")
     assert moved.exit_code == 0, (moved.stdout, moved.stderr)
     assert "goes on from event" in moved.stderr
-    listed = ward.shell("versions", "doctor_moving")
+    listed = ward.shell("versions", "list", "doctor_moving")
     assert new[:12] in listed.stdout
     assert "today's code" in listed.stdout
     same = ward.shell("versions", "diff", RUN)
