@@ -15,13 +15,13 @@ from msgspec import Raw
 from rich.console import Console
 
 from outlast.cli.events import show_lines
-from outlast.cli.json_views import TIMES, event_shape
 from outlast.client import Reader
 from outlast.history import events as e
 from outlast.history.codec import decode
 from outlast.history.record import Entry
 from outlast.lifecycle.timeline import text_of
 from outlast.stores.sqlite import SqliteStore
+from outlast.views.build import TIMES, event_view
 
 TIME = 1_793_523_600_000_000
 
@@ -105,14 +105,14 @@ def _compact(event: Any) -> Any:
 
 def test_a_value_over_several_lines_stays_on_one_json_line() -> None:
     entry = Entry(1, 0, TIME, e.RunCompleted(output=Raw(b'{\n  "a": [1,\r\n 2]\n}')))
-    encoded = msgspec.json.format(msgspec.json.encode(event_shape(entry)), indent=-1)
+    encoded = msgspec.json.format(msgspec.json.encode(event_view(entry)), indent=-1)
     assert b"\n" not in encoded
     assert json.loads(encoded)["fields"]["output"] == {"a": [1, 2]}
 
 
 def test_fields_of_newer_versions_are_shown_to_programs() -> None:
     (event,) = decode(b'[{"type":"RunStarted","by":"x","later":{"a":1}}]')
-    shape = json.loads(msgspec.json.encode(event_shape(Entry(2, 0, TIME, event))))
+    shape = json.loads(msgspec.json.encode(event_view(Entry(2, 0, TIME, event))))
     assert shape["fields"] == {"resumed": False, "by": "x", "later": {"a": 1}}
 
 
@@ -130,6 +130,6 @@ def test_dead_branches_are_dimmed() -> None:
 
 
 def test_a_time_that_no_calendar_holds_is_no_reason_to_stop() -> None:
-    shape = event_shape(Entry(1, 0, 1 << 62, e.TimerSet(timer="t", due=-(1 << 62))))
-    assert (shape["time"], shape["fields"]["due"]) == (None, None)
+    shape = event_view(Entry(1, 0, 1 << 62, e.TimerSet(timer="t", due=-(1 << 62))))
+    assert (shape.time, shape.fields["due"]) == (None, None)
     assert text_of(e.TimerSet(timer="t", due=-(1 << 62)), 1 << 62) == "Timer t set for 0 s"

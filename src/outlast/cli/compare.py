@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -10,12 +10,12 @@ from rich.text import Text
 
 from outlast.cli.console import UNLIMITED, screen, show_line, write_json
 from outlast.cli.entrypoint import DIFFERS, FAILED, SOUND, carry_out
-from outlast.cli.json_views import event_shape
 from outlast.cli.options import Form, FormOption, StoreOption, settings_of
 from outlast.cli.run_argument import BranchArgument, found
 from outlast.compose import open_desk
 from outlast.settings import Settings
-from outlast.views.comparison import MARKS, Change, Comparison, Line, Side, Verdict, lines
+from outlast.views.build import comparison_view
+from outlast.views.comparison import MARKS, Comparison, Line, Verdict, lines
 
 MAX_ROWS = 200
 """Rows that are shown, unless all are asked for."""
@@ -51,9 +51,9 @@ def compare(
     Times, durations, epochs and workers are no difference.
 
     \b
-    [dim]outlast compare 01a1e436-2c39
+    outlast compare 01a1e436-2c39
     outlast compare 01a1e436-2c39@1 01a1e436-2c39@3
-    outlast compare monday tuesday -o json | jq '.rows[] | select(.verdict != "same")'[/dim]
+    outlast compare monday tuesday -o json | jq '.rows[] | select(.verdict != "same")'
     """
 
     async def compared() -> int:
@@ -72,7 +72,7 @@ async def _compare(settings: Settings, left: str, right: str | None, everything:
             other, other_branch = await found(desk, right)
             comparison = await desk.compare(run, other, branch=branch, other_branch=other_branch)
     if form is Form.JSON:
-        write_json(comparison_shape(comparison), pretty=True)
+        write_json(comparison_view(comparison), pretty=True)
     else:
         _show(screen(), comparison, everything)
     return comparison.is_same
@@ -96,36 +96,3 @@ def _show(console: Console, told: Comparison, everything: bool) -> None:
         row = Text.assemble(f"{MARKS[line.verdict]}  ", left, " ", line.right)
         row.stylize(STYLES[line.verdict])
         show_line(console, row)
-
-
-# --- for programs
-
-
-def comparison_shape(told: Comparison) -> dict[str, Any]:
-    return {
-        "same": told.is_same,
-        "left": side_shape(told.left),
-        "right": side_shape(told.right),
-        "shared": told.shared,
-        "counts": told.counts,
-        "moved": told.moved,
-        "rows": [
-            {
-                "verdict": row.verdict,
-                "left": event_shape(row.left) if row.left else None,
-                "right": event_shape(row.right) if row.right else None,
-                "changes": [change_shape(change) for change in row.changes],
-            }
-            for row in told.rows
-        ],
-    }
-
-
-def side_shape(side: Side) -> dict[str, Any]:
-    return {"run": side.run, "branch": side.branch, "events": side.events, "ending": side.ending or None}
-
-
-def change_shape(change: Change) -> dict[str, Any]:
-    """What is not there is left away: null is a value."""
-    sides = {"old": change.old, "new": change.new}
-    return {"path": change.path, **{name: value for name, value in sides.items() if value is not None}}

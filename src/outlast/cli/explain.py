@@ -33,7 +33,7 @@ def explain(
     The left column is the time since the run was created. A long timeline joins similar events.
 
     \b
-    [dim]outlast explain 01a1e436-2c39
+    outlast explain 01a1e436-2c39
     outlast explain 01a1e436-2c39@1 --full
     outlast explain 01a1e436-2c39 -o json | jq -r '.timeline.entries[].text'[/dim]
     """

@@ -40,6 +40,7 @@ from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.lifecycle.status import RunStatus
 from outlast.settings import Settings
+from outlast.views.types import RunStatusView
 
 if TYPE_CHECKING:
     from outlast.functions.decorators import Workflow
@@ -91,9 +92,9 @@ def resume(
     only by --force.
 
     \b
-    [dim]outlast resume 01a1e436-2c39
+    outlast resume 01a1e436-2c39
     outlast resume 01a1e436-2c39 --app flows.py
-    outlast ps --status failed -o ids | xargs outlast resume[/dim]
+    outlast ps --status failed -o ids | xargs outlast resume
     """
 
     async def reopen(desk: Engine, run: RunId) -> RunId:
@@ -133,9 +134,9 @@ def retry(
     the run does not wait for them.
 
     \b
-    [dim]outlast retry 01a1e436-2c39
+    outlast retry 01a1e436-2c39
     outlast retry 01a1e436-2c39 fetch#3
-    outlast retry 01a1e436-2c39 draft --feedback "shorter, please"[/dim]
+    outlast retry 01a1e436-2c39 draft --feedback "shorter, please"
     """
 
     async def reopen(desk: Engine, found: RunId) -> None:
@@ -210,7 +211,7 @@ async def _reopen_only(settings: Settings, found: Sequence[Found], order: Order)
 
 def _tell_reopened(summary: RunSummary, has_changed: bool, reply: Reply) -> None:
     if reply is Reply.JSON:
-        write_json({"run": summary.run, "status": summary.status, "resumed": has_changed})
+        write_json(RunStatusView(run=summary.run, status=summary.status, resumed=has_changed))
     elif reply is Reply.IDS:
         write_bytes(f"{summary.run}\n".encode())
     else:

@@ -18,6 +18,7 @@ from outlast.history.ids import RunId
 from outlast.history.lineage import Interval
 from outlast.lifecycle.actions import Verb
 from outlast.lifecycle.diagnosis import Finding
+from outlast.store import Holding
 
 
 class Diagnostics(Verbs):
@@ -37,6 +38,14 @@ class Diagnostics(Verbs):
     async def now(self) -> int:
         """The store's clock, in microseconds since 1970."""
         return await self._reader.now()
+
+    async def holder(self, run: RunId) -> Holding | None:
+        """Which worker holds a run, None if none does."""
+        return await self._reader.holder(run)
+
+    async def scratch(self, run: RunId, created: int) -> bytes:
+        """The progress that the nodes of a run last reported. It is not durable."""
+        return await self._reader.scratch(run, created)
 
     def run_ids(self, *, unfinished: bool = False) -> AsyncIterator[RunId]:
         """The ids of all runs, or of all unfinished ones, whether or not their summaries are right."""

@@ -20,7 +20,7 @@ from outlast.lifecycle.invariants import Violation
 from outlast.lifecycle.state import State
 from outlast.lifecycle.status import RunStatus, parse_status
 from outlast.lifecycle.summary import RunSummary
-from outlast.store import Head, Line, Listed, Page, RunFilter, Store
+from outlast.store import Head, Holding, Line, Listed, Page, RunFilter, Store
 
 if TYPE_CHECKING:  # who only starts runs need not load what tells about them
     from outlast.lifecycle.branching import BranchSummary
@@ -75,11 +75,14 @@ def _filter(
 
 
 class WorkerRuns(Struct):
-    """A worker and the runs it holds; it counts as alive until `expires`, by the store's clock."""
+    """A worker, the workflows it knows and the runs it holds. It counts as alive until `expires` and was last heard of when
+    it was `seen`, by the store's clock."""
 
     worker: str
     is_live: bool
     expires: int
+    seen: int = 0
+    workflows: tuple[str, ...] = ()
     runs: list[str] = field(default_factory=list)
 
 
@@ -256,17 +259,29 @@ class Reader:
             after = page[-1].number
 
     async def workers(self) -> list[WorkerRuns]:
-        """Which workers hold runs, and which runs; those that are alive first."""
-        found: dict[str, WorkerRuns] = {}
+        """The workers of the store and the runs they hold; those that are alive first."""
+        found = {
+            each.worker: WorkerRuns(each.worker, each.is_live, each.expires, each.seen, each.workflows)
+            for each in await self._store.workers()
+        }
         after = ""
         while True:
             page = await self._store.holdings(after=after, limit=1000)
             for each in page:
-                known = found.setdefault(each.worker, WorkerRuns(each.worker, each.is_live, each.expires))
+                known = found.setdefault(each.worker, WorkerRuns(each.worker, each.is_live, each.expires, each.seen))
                 known.runs.append(each.run)
             if len(page) < 1000:
                 return sorted(found.values(), key=lambda each: (not each.is_live, each.worker))
             after = page[-1].run
+
+    async def holder(self, run: RunId) -> Holding | None:
+        """Which worker holds a run, None if none does."""
+        return await self._store.holding(run)
+
+    async def scratch(self, run: RunId, created: int) -> bytes:
+        """The progress that the nodes of a run last reported. It is not durable."""
+        page = await self._store.search(RunFilter(created_from=created, created_until=created + 1, text=run, limit=1))
+        return page.items[0].scratch if page.items else b""
 
     # --- what it means
 

@@ -54,7 +54,7 @@ def summary(told: Comparison) -> str:
     order = f", {told.moved:,} of them in another order" if told.moved else ""
     if told.is_same:
         return f"Both are the same: {counted(same, 'event')}{order}."
-    verbs: tuple[tuple[Verdict, str], ...] = (("differs", "differ"), ("left", "only left"), ("right", "only right"))
+    verbs: tuple[tuple[Verdict, str], ...] = (("differs", "different"), ("left", "only left"), ("right", "only right"))
     parts = [f"{told.counts[verdict]:,} {verb}" for verdict, verb in verbs if told.counts[verdict]]
     return f"{', '.join(parts)}; {counted(same, 'event')} the same{order}."
 

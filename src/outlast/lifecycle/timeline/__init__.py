@@ -7,9 +7,8 @@ enough. Nothing here reads a clock.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import TypeAlias
 
 from msgspec import Struct, field
 
@@ -65,7 +64,6 @@ _LINKS = {
     "successor": "run",
     "forked_from": "run",
 }
-_Key: TypeAlias = "Callable[[_Item], tuple[str, ...]]"
 _TURNS = (
     "RunTakenOver",
     "RunStarted",
@@ -272,10 +270,10 @@ def _family(event: e.AnyEvent) -> str:
 
 def _condensed(items: list[_Item], limit: int) -> tuple[list[_Item], int, int]:
     """At most `limit` items, how many were left out, and where. Each step joins more than the one before."""
-    for key, is_barrier in _STEPS:
+    for by_family, barriers in _STEPS:
         if len(items) <= limit:
             break
-        items = _joined(items, key, is_barrier)
+        items = _joined(items, by_family, barriers)
     if len(items) <= limit:
         return items, 0, 0
     head = max(1, limit // 3)
@@ -283,37 +281,28 @@ def _condensed(items: list[_Item], limit: int) -> tuple[list[_Item], int, int]:
     return [*items[:head], *items[-tail:]], len(items) - head - tail, head
 
 
-def _joined(items: list[_Item], key: _Key, is_barrier: Callable[[_Item], bool]) -> list[_Item]:
-    """Items of one key joined, unless a barrier of another key is between them."""
+def _joined(items: list[_Item], by_family: bool, barriers: str | tuple[str, ...]) -> list[_Item]:
+    """Items of one kind (and family) joined, unless an item of another kind whose key begins like a barrier is between."""
     found: list[_Item] = []
-    seen: dict[tuple[str, ...], _Item] = {}
+    seen: dict[tuple[str, str], _Item] = {}
+    previous = ("", "")
     for item in items:
-        if is_barrier(item) and not (found and key(found[-1]) == key(item)):
+        key = item.key, item.family if by_family else ""
+        if item.key.startswith(barriers) and key != previous:
             seen.clear()
-        if earlier := seen.get(key(item)):
+        if earlier := seen.get(key):
             earlier.join(item)
         else:
             found.append(item)
-            seen[key(item)] = item
+            seen[key], previous = item, key
     return found
 
 
-def _is_turn(item: _Item) -> bool:
-    return item.key.startswith(_TURNS)
-
-
-def _by_family(item: _Item) -> tuple[str, ...]:
-    return item.key, item.family
-
-
-def _by_kind(item: _Item) -> tuple[str, ...]:
-    return (item.key,)
-
-
-_STEPS: tuple[tuple[_Key, Callable[[_Item], bool]], ...] = (
-    (_by_family, lambda _: True),
-    (_by_family, _is_turn),
-    (_by_kind, _is_turn),
-    (_by_family, lambda _: False),
-    (_by_kind, lambda _: False),
+_STEPS: tuple[tuple[bool, str | tuple[str, ...]], ...] = (
+    (True, ""),
+    (True, _TURNS),
+    (False, _TURNS),
+    (True, ()),
+    (False, ()),
 )
+"""Whether only items of one family are joined, and the barriers: all items, turns, none."""

@@ -6,10 +6,9 @@ import re
 from collections.abc import Iterable
 from itertools import pairwise
 
-from outlast.cli.times import until
-from outlast.lifecycle.state import Wait
 from outlast.lifecycle.status import RunStatus
-from outlast.lifecycle.summary import RunSummary
+from outlast.views.times import micros, span, until
+from outlast.views.types import ErrorView, HolderView, ProgressView, RunView, WaitView
 
 COLOURS = {
     RunStatus.CREATED: "cyan",
@@ -21,6 +20,7 @@ COLOURS = {
     RunStatus.FAILED: "bold red",
     RunStatus.CANCELLED: "dim",
 }
+AT_WORK = (RunStatus.RUNNING, RunStatus.COMPENSATING)
 SHORTEST = 13
 """So much of a UUIDv7 is the millisecond it was made in: seldom shared, also with runs that are not on the screen."""
 LONGEST = 300
@@ -63,9 +63,10 @@ def _cut(run: str, length: int) -> str:
     return run[:length] if run[length - 1] != "-" else run[: length + 1]
 
 
-def wait_in_words(wait: Wait, now: int) -> str:
+def wait_in_words(wait: WaitView, now: int) -> str:
     """What one wait is for."""
-    when = f" {until(wait.due, now)}" if wait.due is not None else ""
+    due = micros(wait.due)
+    when = f" {until(due, now)}" if due is not None else ""
     text = cropped(wait.text, LONGEST_WAIT)
     match wait.kind:
         case "interaction":
@@ -82,19 +83,58 @@ def wait_in_words(wait: Wait, now: int) -> str:
             return f"{wait.kind} {text or plain(wait.id)}"
 
 
-def about(summary: RunSummary, now: int) -> str:
-    """What a person asks next about a run: what it waits for, why it stopped, else what it is called."""
-    shown = [wait_in_words(wait, now) for wait in summary.waits[:2]]
-    if summary.waiting > len(shown):
-        shown.append(f"{summary.waiting - len(shown)} more")
-    parts = [", ".join(shown), _why(summary)]
-    return " · ".join(filter(None, parts)) or cropped(summary.title)
+def progress_in_words(progress: ProgressView) -> str:
+    """`fetch 1,304 of 5,000: the third page`."""
+    amount = f"{progress.done:,g}" if progress.total is None else f"{progress.done:,g} of {progress.total:,g}"
+    text = f": {cropped(progress.text, 60)}" if progress.text else ""
+    return f"{cropped(progress.node, 40)} {amount}{text}"
 
 
-def _why(summary: RunSummary) -> str:
-    reason = cropped(summary.reason)
-    if summary.held:
+def holder_in_words(holder: HolderView | None, now: int) -> str:
+    """What is wrong with the worker of a run that is at work; empty if nothing is."""
+    if holder is None:
+        return "no worker holds it"
+    if holder.live:
+        return ""
+    seen = micros(holder.last_seen)
+    return "worker gone" if seen is None else f"worker gone for {span(now - seen)}"
+
+
+def about(run: RunView, now: int) -> str:
+    """What a person asks next about a run: its progress, what it waits for and since when, why it stopped, or its title."""
+    shown = [wait_in_words(wait, now) for wait in run.waits[:2]]
+    if run.waiting > len(shown):
+        shown.append(f"{run.waiting - len(shown)} more")
+    opened = [since for wait in run.waits if (since := micros(wait.since)) is not None]
+    if opened and run.status is RunStatus.WAITING:
+        shown[-1] += f", for {span(now - min(opened))}"
+    at_work = [progress_in_words(each) for each in run.progress if each.total is None or each.done < each.total][:2]
+    gone = holder_in_words(run.holder, now) if run.status in AT_WORK else ""
+    parts = [gone, ", ".join(at_work), ", ".join(shown), _why(run)]
+    return " · ".join(filter(None, parts)) or cropped(run.title)
+
+
+def _why(run: RunView) -> str:
+    reason = cropped(run.reason)
+    if run.held:
         return f"held: {reason}"
-    if summary.recoverable:
+    if run.recoverable:
         return f"{reason} (recoverable)"
     return reason
+
+
+def error_in_words(error: ErrorView) -> str:
+    """`ValueError: its message`, with the module of a class unless it is a built-in one."""
+    module, _, name = error.kind.rpartition(":")
+    kind = name if module in ("", "builtins", "__main__", "outlast.errors") else f"{module}.{name}"
+    return f"{kind}: {error.message}" if error.message else kind
+
+
+def size(count: int) -> str:
+    """Bytes for people."""
+    amount = float(count)
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if amount < 1000:
+            return f"{amount:.3g} {unit}" if unit != "bytes" else counted(count, "byte")
+        amount /= 1000
+    return f"{amount:,.1f} TB"

@@ -38,6 +38,11 @@ def iso(time: int | None) -> str | None:
         return None
 
 
+def micros(time: str | None) -> int | None:
+    """The microseconds of a time for programs; None stays None."""
+    return None if time is None else (datetime.fromisoformat(time) - EPOCH) // timedelta(microseconds=1)
+
+
 def local(time: int, *, full: bool) -> str:
     """A time for people, in their zone; without the year if it has to be short."""
     try:

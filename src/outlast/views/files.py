@@ -5,43 +5,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
-from msgspec import Struct
-
-from outlast.cli.run_view import Tally
 from outlast.client import Engine
 from outlast.errors import NotFound
 from outlast.execution.partial_file import FINISHED, INTERRUPTED
 from outlast.history.ids import RunId
+from outlast.views.run_view import Tally
+from outlast.views.types import FileView
 
 MOST_LINES = 50_000
 """So many lines of a run are looked through."""
 
 
-class File(Struct, frozen=True):
-    """A file, as the node that wrote it called it. One that is not complete was interrupted."""
-
-    path: str
-    node: str
-    complete: bool
-
-
-async def files_of(desk: Engine, run: RunId) -> list[File]:
+async def files_of(desk: Engine, run: RunId) -> list[FileView]:
     """Each once, in the order they were first written. A partial file is listed also when a later attempt completed its own:
     nothing removes it."""
-    found: dict[str, File] = {}
+    found: dict[str, FileView] = {}
     seen = 0
     async for line in desk.lines(run):
         if line.logger == FINISHED:
-            found[line.text] = File(line.text, line.node, True)
+            found[line.text] = FileView(path=line.text, node=line.node, complete=True)
         elif line.logger == INTERRUPTED:
-            found[line.text] = File(line.text, line.node, False)
+            found[line.text] = FileView(path=line.text, node=line.node, complete=False)
         seen += 1
         if seen == MOST_LINES:
             break
     return list(found.values())
 
 
-async def files_of_family(desk: Engine, tally: Tally) -> list[File]:
+async def files_of_family(desk: Engine, tally: Tally) -> list[FileView]:
     """Those of a run and of the runs that it started."""
     found = await files_of(desk, tally.run)
     for child in dict(tally.state.children.items()):
@@ -50,7 +41,7 @@ async def files_of_family(desk: Engine, tally: Tally) -> list[File]:
     return found
 
 
-def in_words(files: Sequence[File]) -> list[str]:
+def in_words(files: Sequence[FileView]) -> list[str]:
     """Lines for people: what is complete, and what is not."""
     done = [f"  {file.path}" for file in files if file.complete]
     partial = [f"  {file.path}" for file in files if not file.complete]

@@ -8,7 +8,7 @@ from outlast.client import Engine, Entry
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.lifecycle.fold import apply
-from outlast.lifecycle.state import NodeState, NodeStatus, State, Wait
+from outlast.lifecycle.state import NodeState, State, Wait
 from outlast.lifecycle.timeline.texts import INFO, key_of, level_of
 
 
@@ -103,7 +103,3 @@ async def caught_up(tally: Tally, desk: Engine) -> Tally:
             return await tally_of(desk, tally.run)
         tally.take(entry)
     return tally
-
-
-def status_in_words(status: NodeStatus) -> str:
-    return "running" if status is NodeStatus.STARTED else status.name.lower()
