@@ -37,7 +37,7 @@ MEMBERS: dict[type, str] = {
         answer asked cancel explain get output pause result watch
     """,
     ol.Call: """
-        begun close name scope send throw told wait where
+        begun close name name_and_place scope send throw told wait where
     """,
     ol.Context: """
         attempt idempotency_key node run
@@ -85,8 +85,8 @@ MEMBERS: dict[type, str] = {
         check_migration current diff migrate of replay source starting_with
     """,
     Diagnostics: """
-        continued_as created current_branch lineage now open_question preview preview_recovery preview_retry run_ids
-        take_over_later worker_id
+        continued_as created current_branch holder lineage now open_question preview preview_recovery preview_retry
+        run_ids scratch take_over_later worker_id
     """,
 }
 

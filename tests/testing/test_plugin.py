@@ -114,7 +114,7 @@ def test_what_a_user_sees(pytester: pytest.Pytester) -> None:
             "*got: failed, held, outlast.run_diverged: the workflow's code no longer does what its log holds: at event 7 *"
             "node 'double#2' with other inputs*",
             "history of run run-1:",
-            "*1  RunCreated*broken, *",
+            "*1  RunCreated*broken created*",
             "*RunTakenOver*",
             "*RunFailed*held for a person*",
             "* of * crash points were tried.",
