@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from outlast import events
+    from outlast import events as events
     from outlast.client import BlockingEngine, BlockingRunHandle, Engine, RunFilter, RunHandle, RunSummary
     from outlast.client.results import Question
     from outlast.compose import open, open_blocking, run
@@ -193,7 +193,6 @@ __all__ = [
     "checkpoint",
     "context",
     "continue_as_new",
-    "events",
     "feedback",
     "first",
     "gather",
@@ -230,4 +229,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, "__version__"])
+    return sorted([*__all__, "__version__", "events"])

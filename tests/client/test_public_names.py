@@ -37,7 +37,7 @@ MEMBERS: dict[type, str] = {
         answer asked cancel explain get output pause result watch
     """,
     ol.Call: """
-        begun close name scope send throw told wait where
+        begun close name name_and_place scope send throw told wait where
     """,
     ol.Context: """
         attempt idempotency_key node run
@@ -60,7 +60,7 @@ MEMBERS: dict[type, str] = {
         allows_another backoff classes delay give_up_on jitter max_attempts max_delay retry_on wait_us
     """,
     ol.RunFilter: """
-        after created_from created_until limit parent statuses tags text workflow
+        after created_from created_until exclusive limit parent statuses tags text workflow
     """,
     ol.RunHandle: """
         answer asked cancel explain get output pause result watch
@@ -69,8 +69,8 @@ MEMBERS: dict[type, str] = {
         CANCELLED COMPENSATING COMPLETED CREATED FAILED PAUSED RUNNING WAITING
     """,
     ol.RunSummary: """
-        at branch created done_nodes held kind parent reason recoverable run status tags title updated version waiting
-        waits workflow
+        at branch copied_to created done_nodes exclusive held kind parent reason recoverable run status tags title
+        updated version waiting waits workflow
     """,
     ol.Secret: """
         name reveal source
@@ -85,8 +85,8 @@ MEMBERS: dict[type, str] = {
         check_migration current diff migrate of replay source starting_with
     """,
     Diagnostics: """
-        continued_as created current_branch lineage now open_question preview preview_recovery preview_retry run_ids
-        take_over_later worker_id
+        continued_as created current_branch holder lineage now open_question preview preview_recovery preview_retry
+        run_ids scratch take_over_later worker_id
     """,
 }
 

@@ -155,3 +155,12 @@ async def starting() -> None:
 def test_workflow_code_does_not_start_runs(engine: ol.BlockingEngine) -> None:
     with pytest.raises(ol.NotDurable, match=r"test_starting.py:\d+: a workflow cannot start counted"):
         engine.start(starting).result()
+
+
+def test_a_tag_that_reads_like_a_key_keeps_nobody_out_and_a_key_is_no_tag(engine: ol.BlockingEngine) -> None:
+    engine.start(counted.options(tags=("exclusive:place:south", "place:south")), 1)
+    run = engine.start(stays_open, "south").run
+    assert engine.get(run).tags == ()
+    assert [each.run for each in engine.list_runs(ol.RunFilter(exclusive="place:south"))] == [run]
+    with pytest.raises(ol.NotAllowed, match=f"run {run} is live and has 'place:south' for itself"):
+        engine.start(alone, "south")

@@ -96,6 +96,8 @@ class BlockingDiagnostics(_Blocking[Diagnostics]):
     preview = _waits(Diagnostics.preview)
     preview_retry = _waits(Diagnostics.preview_retry)
     preview_recovery = _waits(Diagnostics.preview_recovery)
+    holder = _waits(Diagnostics.holder)
+    scratch = _waits(Diagnostics.scratch)
 
     @property
     def worker_id(self) -> str:
