@@ -106,7 +106,7 @@ async def test_a_run_whose_reviver_died_after_the_children_went_on_goes_on(stage
     with pytest.raises(ValueError, match="once"):
         await handle.result()
     failed = next(event for event in await stage.events(engine, handle.run) if isinstance(event, e.ChildStarted))
-    await engine._control._set_going(failed.child, "ann")  # and no further
+    await engine._control._restart_child(failed.child, "ann")  # and no further
     await engine.result(failed.child)
     await stage.crash(engine)
     engine = await stage.engine()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import outlast as ol
-from outlast.engine.heartbeat import Renewer
+from outlast.engine.heartbeat import Heartbeat
 from outlast.engine.worker import Worker
 from outlast.errors import StoreError
 from outlast.functions import registry
@@ -83,7 +83,7 @@ class Scene:
         """The other worker, which has renewed, takes the run over and completes it."""
         await self.other.lease.begin()
         (claim,) = await self.other.claim(runs=[run])
-        await self.other.arrivals.adopt(claim)
+        await self.other.takeovers.adopt(claim)
         driver = self.other.drivers.get(run)
         if driver is not None:
             await driver.ended()
@@ -153,7 +153,7 @@ def test_a_run_that_ended_while_its_worker_slept_is_not_taken_for_one_that_anoth
         async def sleep() -> None:
             made.suspend(2 * TTL)
             ends.append(made.worker.drivers[RunId("leased")].ended())
-            await made.worker.lease.certain()
+            await made.worker.lease.confirm()
 
         made.store.after = e.RunCompleted
         await made.play("loop", sleep)
@@ -198,7 +198,7 @@ def test_a_renewal_counts_from_when_it_was_sent() -> None:
             return found
 
         made.store.renew = slow  # type: ignore[method-assign]
-        await Renewer(made.worker).renew()
+        await Heartbeat(made.worker).renew()
         assert made.worker.lease.until == 10.0 + TTL
 
     play(scene)
@@ -230,7 +230,7 @@ def test_a_worker_that_the_store_does_not_know_enrols_anew() -> None:
         await made.worker.lease.begin()
         before = made.worker.id
         await made.store.retire(before)
-        await Renewer(made.worker).renew()
+        await Heartbeat(made.worker).renew()
         assert made.worker.id != before
         assert made.worker.id in made.store.memory.workers
         assert not made.worker.lease.is_lapsed

@@ -105,7 +105,7 @@ def _named(number: int) -> ol.Workflow[[int], list[str]]:
 # --- its masters -------------------------------------------------------------------------------------------------------
 
 
-class Made:
+class CallBase:
     """One line of the notes: an attempt that was really made."""
 
     def __init__(self, line: str) -> None:
@@ -143,9 +143,9 @@ def said(by: subprocess.Popen[str]) -> list[str]:
     return text.splitlines()
 
 
-def made(folder: Path) -> list[Made]:
+def made(folder: Path) -> list[CallBase]:
     notes = folder / "notes"
-    return [Made(line) for line in notes.read_text().splitlines()] if notes.exists() else []
+    return [CallBase(line) for line in notes.read_text().splitlines()] if notes.exists() else []
 
 
 async def _until_made(folder: Path, count: int) -> None:
@@ -177,7 +177,7 @@ def completed(log: list[Record]) -> dict[str, int]:
     return {event.node: event.attempt for event in done}
 
 
-def must_be_done_once(found: dict[RunId, list[Record]], seen: list[Made]) -> None:
+def must_be_done_once(found: dict[RunId, list[Record]], seen: list[CallBase]) -> None:
     """Every run is over, and what was done agrees with the logs: no attempt twice, none after its node completed."""
     times = Counter((each.run, each.node, each.attempt) for each in seen)
     assert set(times.values()) == {1}, f"made twice: {[key for key, count in times.items() if count > 1]}"

@@ -199,7 +199,7 @@ async def _reopen_only(settings: Settings, found: Sequence[Found], order: Order)
     async with open_desk(settings) as desk:
         for each in found:
             before = await desk.get(each.run)
-            run = await _set_going(desk, each.run, order)
+            run = await _restart_child(desk, each.run, order)
             if run is None:
                 code = MISUSED
                 continue
@@ -219,7 +219,7 @@ def _tell_reopened(summary: RunSummary, has_changed: bool, reply: Reply) -> None
         notice(f"run {summary.run} {how} as soon as a worker has its code")
 
 
-async def _set_going(desk: Engine, run: RunId, order: Order) -> RunId | None:
+async def _restart_child(desk: Engine, run: RunId, order: Order) -> RunId | None:
     """The run that goes on now. One that is refused is named, and keeps nobody else waiting: None."""
     try:
         return await order.set_going(desk, run) or run
@@ -236,7 +236,7 @@ async def _go_on(settings: Settings, found: Sequence[tuple[Found, Workflow[..., 
             for each, workflow in found:
                 if interruption.code:
                     break
-                run = await _set_going(desk, each.run, order)
+                run = await _restart_child(desk, each.run, order)
                 if run is None:
                     code = MISUSED
                     continue
@@ -257,7 +257,7 @@ async def _seen_through(
     ended = await see_through(desk, run, workflow, order.manner, interruption)
     error = ended.tally.state.outline.error
     if ended.tally.state.outline.held and error is not None and error.kind == WORKER_RESTARTED:
-        if await _set_going(desk, ended.tally.run, order) is None:
+        if await _restart_child(desk, ended.tally.run, order) is None:
             return ended
         return await see_through(desk, run, workflow, order.manner, interruption)
     return ended

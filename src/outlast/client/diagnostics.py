@@ -87,4 +87,4 @@ class Diagnostics(Verbs):
 
     async def preview_recovery(self, run: RunId, finding: Finding) -> list[e.AnyEvent]:
         """The events that `recover` would append for this finding, on top of taking the run over."""
-        return await self._recovery.planned(run, finding)
+        return await self._recovery.recovery_plan(run, finding)

@@ -23,7 +23,7 @@ from outlast.client.versions import Versions
 from outlast.definition.durations import Seconds, seconds
 from outlast.engine.worker import Worker
 from outlast.functions.decorators import Node, Workflow
-from outlast.functions.dry_replay import Rehearsal
+from outlast.functions.dry_replay import DryRun
 from outlast.history.events import Children
 from outlast.history.ids import RunId
 from outlast.history.record import Entry
@@ -32,7 +32,7 @@ from outlast.ledger.verification import Verification
 from outlast.lifecycle.diagnosis import Finding
 from outlast.lifecycle.state import Wait
 from outlast.lifecycle.summary import RunSummary
-from outlast.services.sweeper import STALE_AFTER, Report, Sweeper
+from outlast.services.sweeper import STALE_AFTER_S, Report, Sweeper
 from outlast.store import Line, Page, RunFilter
 from outlast.values.tracebacks import folded
 
@@ -49,11 +49,11 @@ _MOVED = {
     "all": "iter_runs",
     "created": "diagnostics.created",
     "differences": "versions.diff",
-    "goes_on_as": "diagnostics.continued_as",
+    "latest_run": "diagnostics.continued_as",
     "known_versions": "versions.starting_with",
     "lineage": "diagnostics.lineage",
     "list": "list_runs",
-    "must_be_migratable": "versions.check_migration",
+    "check_migratable": "versions.check_migration",
     "newest": "diagnostics.current_branch",
     "now": "diagnostics.now",
     "planned": "diagnostics.preview_recovery",
@@ -287,7 +287,7 @@ class Engine:
         place it is forked where it stands, or, if it is over, from the last thing it did."""
         return await self._branching.fork(run, at, id=id, title=title, by=by)
 
-    async def migrate(self, run: RunId, *, by: str = "", reason: str = "", children: Children = "cancel") -> Rehearsal:
+    async def migrate(self, run: RunId, *, by: str = "", reason: str = "", children: Children = "cancel") -> DryRun:
         """Move a run to today's code. As far as that agrees with the log, the log is kept; what follows stays on its branch,
         and the run goes on beside it. If they agree altogether, no branch is needed. `children`: see `jump`."""
         return await self.versions.migrate(run, by=by, reason=reason, children=children)
@@ -343,7 +343,7 @@ class Engine:
         """Repair what can be repaired without losing anything; returns what was found and repaired, in order."""
         return await self._recovery.recover(run)
 
-    async def sweep(self, *, dry_run: bool = False, stale_after: Seconds = STALE_AFTER) -> Report:
+    async def sweep(self, *, dry_run: bool = False, stale_after: Seconds = STALE_AFTER_S) -> Report:
         """Look once at every unfinished run, and hand those that nobody advances to the next worker. A run counts as stalled
         when its claim expired, or nobody claimed it, `stale_after` ago, in seconds or as `timedelta`. With `dry_run` nothing
         is changed, and the report says what would be done."""

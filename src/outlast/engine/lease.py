@@ -75,21 +75,21 @@ class Lease:
         """The store does not know the worker any more."""
         self.until = -math.inf
 
-    async def certain(self) -> None:
+    async def confirm(self) -> None:
         """Return at once if the lease has not lapsed; else when the store has said which runs are still this worker's, and
         the others are left."""
         if not self.is_lapsed:
             return
         if self._confirming is None or self._confirming.done():
-            self._confirming = self._worker.spawn(self._confirmed())
+            self._confirming = self._worker.spawn(self._confirm_with_store())
         if self._confirming is None:
             raise asyncio.CancelledError
         await asyncio.shield(self._confirming)
 
-    async def _confirmed(self) -> None:
+    async def _confirm_with_store(self) -> None:
         worker = self._worker
         while self.is_lapsed:
-            drivers = {run: driver for run, driver in worker.drivers.items() if driver.pen.head.version}
+            drivers = {run: driver for run, driver in worker.drivers.items() if driver.writer.head.version}
             sent = self.clock()
             try:
                 if await worker.store.renew(worker.id, self.ttl):
@@ -99,7 +99,7 @@ class Lease:
                     log.error(
                         "worker %s is no longer known to the store: it leaves its runs and enrols anew", worker.id
                     )
-                    worker.begin_anew()
+                    worker.restart_as_new_worker()
                     await self.begin()
             except StoreError as error:
                 log.warning("worker %s cannot confirm its claims, and begins no node: %s", worker.id, error)
@@ -110,7 +110,7 @@ class Lease:
         worker = self._worker
         held = {each.run async for each in worker.holdings()}
         for run, driver in drivers.items():
-            if run not in held and not driver.is_over and await self._is_lost(run, driver.pen.epoch):
+            if run not in held and not driver.is_over and await self._is_lost(run, driver.writer.epoch):
                 log.error("run %s is left: another worker claimed it while this one had not renewed its claim", run)
                 driver.leave()
 
