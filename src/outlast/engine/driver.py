@@ -196,7 +196,7 @@ class Driver(Cancelling):
 
     def _show_progress(self, progress: dict[str, Any]) -> None:
         worker = self.worker
-        worker.loop.call_soon_threadsafe(worker.progress.tell, self.run, progress)
+        worker.loop.call_soon_threadsafe(worker.progress.update, self.run, progress)
 
     # --- requests, pauses and rests
 
