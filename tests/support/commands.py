@@ -23,7 +23,9 @@ from typing import Any
 __all__ = ["DEVNULL", "PIPE", "STDOUT", "CompletedProcess", "Popen", "TimeoutExpired", "run"]
 
 SHAPING = ("PYTHON", "LC_", "LANG", "TZ")
-"""Variables that shape an interpreter while it starts."""
+"""How the names of variables begin that shape an interpreter while it starts."""
+IMITATED = ("PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE")
+"""Those that a forked process heeds."""
 PIPES = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
 _started_with = dict(os.environ)
 _lock = threading.Lock()
@@ -49,7 +51,7 @@ def _control() -> socket.socket:
 
 
 def _shaping(environment: dict[str, str]) -> dict[str, str]:
-    return {name: value for name, value in environment.items() if name.startswith(SHAPING) and name != "PYTHONPATH"}
+    return {name: value for name, value in environment.items() if name.startswith(SHAPING) and name not in IMITATED}
 
 
 class Popen(subprocess.Popen[Any]):

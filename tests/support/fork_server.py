@@ -116,10 +116,15 @@ def opened(number: int) -> io.TextIOWrapper:
     """A standard stream as Python opens it."""
     raw = io.FileIO(number, "wb" if number else "rb", closefd=False)
     raw.name = f"<{('stdin', 'stdout', 'stderr')[number]}>"
-    binary = io.BufferedWriter(raw) if number else io.BufferedReader(raw)
+    is_buffered = not number or not os.environ.get("PYTHONUNBUFFERED")
+    binary: Any = raw
+    if is_buffered:
+        binary = io.BufferedWriter(raw) if number else io.BufferedReader(raw)
     encoding, errors = ENCODINGS[number]
     by_line = number == 2 or os.isatty(number)
-    text: Any = io.TextIOWrapper(binary, encoding, errors, newline="\n", line_buffering=by_line)
+    text: Any = io.TextIOWrapper(
+        binary, encoding, errors, newline="\n", line_buffering=by_line, write_through=not is_buffered
+    )
     text.mode = "w" if number else "r"
     return cast("io.TextIOWrapper", text)
 
@@ -131,6 +136,7 @@ def run(arguments: list[str]) -> None:
     sys.orig_argv = [sys.executable, *arguments]
     given = [place for place in os.environ.get("PYTHONPATH", "").split(os.pathsep) if place]
     importlib.invalidate_caches()
+    sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
     if arguments[0] == "-m":
         sys.argv = arguments[1:]
         sys.path[:] = [os.getcwd(), *given, *PATH]
