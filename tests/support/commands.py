@@ -162,3 +162,16 @@ def run(
     if check:
         done.check_returncode()
     return done
+
+
+def programs(folder: Path) -> tuple[dict[str, str], list[int]]:
+    """For a shell: variables whose PATH finds `outlast` and `python` in this folder, and the descriptors it has to pass."""
+    text = Path(__file__).with_name("forked_program.py").read_text()
+    folder.mkdir()
+    for name in ("outlast", "python"):
+        (folder / name).write_text(f"#!{sys.executable} -IS\n{text}")
+        (folder / name).chmod(0o755)
+    path = os.pathsep.join([str(folder), str(Path(sys.executable).parent), os.environ["PATH"]])
+    if "OUTLAST_TEST_COLD" in _started_with:
+        return {"PATH": path}, []
+    return {"PATH": path, "OUTLAST_FORK_SERVER": str(_control().fileno())}, [_control().fileno()]
