@@ -97,7 +97,7 @@ def test_what_blocks_the_loop_is_reported_with_file_and_line(
             assert await handle.result() is True, "it was never reported"
 
     asyncio.run(scene())
-    function = workflow.fn if line is not None else blocking_node.spec.fn
+    function = workflow.fn if line is not None else blocking_node._spec.fn
     place = f"test_watchdog.py:{function.__code__.co_firstlineno + (line or 2)}"
     assert who in reports[0]
     assert place in reports[0]

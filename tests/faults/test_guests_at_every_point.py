@@ -154,7 +154,7 @@ def play(processes: Processes, door: Door, guest: str, visit: int, fault: Fault 
 async def _opened(door: Door, *, is_new: bool) -> Store:
     store = door.open()
     if is_new:
-        created = e.RunCreated(workflow="visited", params=visited.arguments.pack((), {}).inputs)
+        created = e.RunCreated(workflow="visited", params=visited._arguments.pack((), {}).inputs)
         await Ledger(store).create_ready(RUN, created)
     return store
 

@@ -169,9 +169,12 @@ class BlockingEngine:
         by: str = "",
         reason: str = "",
         children: Children = "cancel",
+        force: bool = False,
     ) -> BlockingRunHandle[Any]:
         """See `Engine.retry`."""
-        retried = self._client.retry(run, node, feedback=feedback, by=by, reason=reason, children=children)
+        retried = self._client.retry(
+            run, node, feedback=feedback, by=by, reason=reason, children=children, force=force
+        )
         return self._handled(retried)
 
     def jump(
@@ -212,10 +215,18 @@ class BlockingEngine:
         return self._thread.do(self._client.preview(run, verb, plan))
 
     def preview_retry(
-        self, run: RunId, node: str | None = None, *, feedback: Any = None, children: Children = "cancel"
+        self,
+        run: RunId,
+        node: str | None = None,
+        *,
+        feedback: Any = None,
+        children: Children = "cancel",
+        force: bool = False,
     ) -> builtins.list[AnyEvent]:
         """See `Engine.preview_retry`."""
-        return self._thread.do(self._client.preview_retry(run, node, feedback=feedback, children=children))
+        return self._thread.do(
+            self._client.preview_retry(run, node, feedback=feedback, children=children, force=force)
+        )
 
     def _handled(self, verb: Coroutine[Any, Any, RunHandle[Any]]) -> BlockingRunHandle[Any]:
         return BlockingRunHandle(self, self._thread.do(verb))

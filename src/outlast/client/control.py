@@ -122,8 +122,9 @@ class Steering(GoingBack):
 
     async def resume(self, run: RunId, *, by: str = "", force: bool = False) -> RunHandle[Any]:
         """Go on with a run that was interrupted, is paused or held, or failed and is recoverable, or with the one that it
-        goes on as by now: what was in flight or failed last gets another attempt. If nodes completed after the failure, such
-        as what undid something, it is refused unless by `force`: their effects stay."""
+        goes on as by now: what was in flight or failed last gets another attempt. Refused unless by `force`: a run whose
+        nodes completed after the failure, such as what undid something, for their effects stay; and a run that was copied to
+        another store, for it would go on in both."""
         return await self._reopen(await self.goes_on_as(run), None, by, e.NULL, force=force)
 
     async def stand_by(self, run: RunId) -> str:
@@ -142,27 +143,36 @@ class Steering(GoingBack):
         by: str = "",
         reason: str = "",
         children: Children = "cancel",
+        force: bool = False,
     ) -> RunHandle[Any]:
         """Do a node again and go on from there: the one that is named, or that which the run failed of. A failed one gets
         another attempt where it is, one that completed is done again on a new branch. `feedback` is given to the node.
-        `children`: see `jump`."""
+        `children`: see `jump`; `force`: see `resume`."""
         if node is None or await self._is_failed(run, node):
             by, given = branch_plans.signed(by, reason)[0], branch_plans.feedback_of(feedback)
-            return await self._reopen(run, node, by, given, force=True, children=children)
+            return await self._reopen(run, node, by, given, force=force, children=children)
         plan = branch_plans.again(node, feedback, by=by, reason=reason)
         return await self._turn(run, "jump", branch_plans.leaving(plan, children))
 
     async def preview_retry(
-        self, run: RunId, node: str | None = None, *, feedback: Any = None, children: Children = "cancel"
+        self,
+        run: RunId,
+        node: str | None = None,
+        *,
+        feedback: Any = None,
+        children: Children = "cancel",
+        force: bool = False,
     ) -> list[e.AnyEvent]:
         """The events that `retry` would append, after the run is taken over. Nothing is changed."""
         if node is not None and not await self._is_failed(run, node):
             return await self.preview(run, "jump", branch_plans.leaving(branch_plans.again(node, feedback), children))
-        await self._must_allow(run, "retry")
+        await self._must_allow(run, "retry", force=force)
         given, summary = branch_plans.feedback_of(feedback), await self.get(run)
         revival = await self._revival(run, node, "", given) if summary.recoverable and not summary.held else None
         if revival is None:
             return decide.reopen(await self._state(run), node, feedback=given)
+        if not force:
+            await self._must_not_undo(run, revival)
         turn = revival.turn
         return await self.preview(run, "retry", branch_plans.leaving(lambda _: turn, children))
 
@@ -189,7 +199,7 @@ class Steering(GoingBack):
         workflow = find_workflow(created, self._apps) if self._worker is not None else None
         verb: Verb = "resume" if node is None else "retry"
         with suppress(Damaged):  # which is reported below, with what to do
-            await self._must_allow(run, verb)
+            await self._must_allow(run, verb, force=force)
         await self._must_be_sound(run)
         if created.exclusive:
             await self._must_be_free(created.exclusive, run)
@@ -201,7 +211,7 @@ class Steering(GoingBack):
             return await self._revived(run, revival, by, children)
         had_stopped = summary.status in (RunStatus.FAILED, RunStatus.PAUSED)
         try:
-            async with self._owning(run, verb, ready=True) as pen:
+            async with self._owning(run, verb, ready=True, force=force) as pen:
                 await self._must_not_be_ending(pen)
                 pause = decide.next_request(pen.state)
                 if isinstance(pause, e.PauseRequested):  # or the next owner would, after this resume

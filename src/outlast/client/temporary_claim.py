@@ -60,7 +60,7 @@ class Owner(Reader):
 
     @asynccontextmanager
     async def _owning(
-        self, run: RunId, verb: Verb, *, ready: bool = False, upto: int | None = None
+        self, run: RunId, verb: Verb, *, ready: bool = False, upto: int | None = None, force: bool = False
     ) -> AsyncIterator[Pen]:
         """Own a run that nobody advances, for as long as it takes; `Claimed` if somebody does. Here, one at a time. If the
         verb is refused by then, nothing is appended."""
@@ -69,7 +69,7 @@ class Owner(Reader):
         self._lent.add(run)
         try:
             pen = await self._ledger.take_over(
-                await self._claimed(run), upto=upto, check=lambda state: _must_be_allowed(state, run, verb)
+                await self._claimed(run), upto=upto, check=lambda state: _must_be_allowed(state, run, verb, force)
             )
             async with self._holding(pen, ready=ready):
                 yield pen
@@ -148,11 +148,11 @@ class Owner(Reader):
                     raise
                 await asyncio.sleep(pause)
 
-    async def _must_allow(self, run: RunId, verb: Verb) -> State:
+    async def _must_allow(self, run: RunId, verb: Verb, *, force: bool = False) -> State:
         """Refuse a verb that the state of a run does not allow, before anything is claimed or written; returns the state."""
         await self._head(run)
         state = await self._state(run)
-        _must_be_allowed(state, run, verb)
+        _must_be_allowed(state, run, verb, force)
         return state
 
     async def _claimed(self, run: RunId) -> Claim:
@@ -210,8 +210,8 @@ def _is_going(state: State) -> bool:
     return state.outline.base in (RunStatus.CREATED, RunStatus.RUNNING) or bool(state.to_cancel())
 
 
-def _must_be_allowed(state: State, run: RunId, verb: Verb) -> None:
-    refused = refusal(state, verb)
+def _must_be_allowed(state: State, run: RunId, verb: Verb, force: bool) -> None:
+    refused = refusal(state, verb, force=force)
     if refused is not None:
         kind = RunGone if refused.code == "over" else NotAllowed
         raise kind(f"run {run} {refused.reason}")
