@@ -1577,7 +1577,8 @@ async def test_code_can_tell_where_it_runs(stage: Any) -> None:
     async def flow() -> tuple[ol.Context, ol.Context, ol.Context]:
         return ol.context(), await far(), await near()
 
-    handle, (workflow, first, second) = await run_of(stage, flow)
+    handle = await (await stage.engine()).start(flow)
+    workflow, first, second = await soon(handle.result())
     run = handle.run
     assert workflow == ol.Context(run, "", 0, run)
     assert first == ol.Context(run, "far", 2, f"{run}/far/0")
@@ -2440,7 +2441,7 @@ def adding() -> Any:
     return add
 
 
-@pytest.mark.parametrize("name", ["id", "key"])
+@pytest.mark.parametrize("name", ["id", "idempotency_key"])
 async def test_a_start_under_an_id_or_a_key_is_one_run(stage: Any, name: str) -> None:
     add = adding().options(**{name: "order-7"})
     engine = await stage.engine()
@@ -2452,7 +2453,7 @@ async def test_a_start_under_an_id_or_a_key_is_one_run(stage: Any, name: str) ->
     assert len((await engine.list(ol.RunFilter())).items) == 1
 
 
-@pytest.mark.parametrize("name", ["id", "key"])
+@pytest.mark.parametrize("name", ["id", "idempotency_key"])
 async def test_a_start_under_an_id_or_a_key_with_other_parameters_is_refused(stage: Any, name: str) -> None:
     add = adding().options(**{name: "order-7"})
     engine = await stage.engine()

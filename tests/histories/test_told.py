@@ -67,5 +67,5 @@ def test_a_hold_a_recovery_and_what_people_did_are_told_in_order() -> None:
         "a person asked.",
         "ada had it go on; done again: pay.",
         "pay was to be done again.",
-        "The run was held, for a person to decide: Diverged: the code changed.",
+        "The run was held, for a person to decide: RunDiverged: the code changed.",
     ]

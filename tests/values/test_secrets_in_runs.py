@@ -273,7 +273,7 @@ async def waiting_for_word(what: str) -> str:
     ("option", "where"),
     [
         ({"id": PLAIN}, "id"),
-        ({"key": f"x {PLAIN}"}, "key"),
+        ({"idempotency_key": f"x {PLAIN}"}, "idempotency_key"),
         ({"title": f"x {PLAIN}"}, "title"),
         ({"tags": ("x", f"x {PLAIN}")}, "tags[1]"),
         ({"exclusive": PLAIN}, "exclusive"),
@@ -328,7 +328,7 @@ class Loud(str):
 
 async def test_words_of_other_classes_are_stored_as_texts(stage: Any) -> None:
     engine = await stage.engine()
-    loud = waiting_for_word.options(title=Loud("title"), tags=(Loud("tag"),), key=Loud("key"))
+    loud = waiting_for_word.options(title=Loud("title"), tags=(Loud("tag"),))
 
     handle = await engine.start(loud, Loud("what?"))
     await soon(stage.until(engine, handle.run, e.InteractionRequested))
