@@ -280,7 +280,7 @@ async def test_what_asyncio_joins_is_no_mistake_if_it_is_awaited_at_once_or_late
         done = [asyncio.create_task(plus_one(1)), asyncio.create_task(plus_one(2))]
         while not all(each.done() for each in done):
             await plus_one(0)
-        return sum((await asyncio.gather(*done)))
+        return sum(await asyncio.gather(*done))
 
     assert await came_to(stage, careful) == 5
 

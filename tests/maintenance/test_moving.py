@@ -199,7 +199,9 @@ def test_no_verb_makes_a_run_that_left_go_on_unawares(sqlite: str, other: str) -
             }
             head = (await engine.get(run)).at
             for verb, act in verbs.items():
-                with pytest.raises(NotAllowed, match=f"was copied to {re.escape(place_of(other))} and continues there.*--force"):
+                with pytest.raises(
+                    NotAllowed, match=f"was copied to {re.escape(place_of(other))} and continues there.*--force"
+                ):
                     await act()
                 assert (await engine.get(run)).at == head, verb
             await engine.resume(run, force=True)

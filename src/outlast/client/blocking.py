@@ -172,9 +172,7 @@ class BlockingEngine:
         force: bool = False,
     ) -> BlockingRunHandle[Any]:
         """See `Engine.retry`."""
-        retried = self._client.retry(
-            run, node, feedback=feedback, by=by, reason=reason, children=children, force=force
-        )
+        retried = self._client.retry(run, node, feedback=feedback, by=by, reason=reason, children=children, force=force)
         return self._handled(retried)
 
     def jump(
@@ -224,9 +222,7 @@ class BlockingEngine:
         force: bool = False,
     ) -> builtins.list[AnyEvent]:
         """See `Engine.preview_retry`."""
-        return self._thread.do(
-            self._client.preview_retry(run, node, feedback=feedback, children=children, force=force)
-        )
+        return self._thread.do(self._client.preview_retry(run, node, feedback=feedback, children=children, force=force))
 
     def _handled(self, verb: Coroutine[Any, Any, RunHandle[Any]]) -> BlockingRunHandle[Any]:
         return BlockingRunHandle(self, self._thread.do(verb))

@@ -223,7 +223,11 @@ class Code:
     def unawaited(self) -> list[str]:
         """What code that has ended made and never awaited, with its file and line. What a task did not come to await because
         it was cancelled, failed or is under way is no mistake; nor is, if the run was cancelled, what was made before."""
-        tasks = [] if self.is_cancelled else [task for task in self._loop.unawaited() if id(task.get_coro()) not in self.made]
+        tasks = (
+            []
+            if self.is_cancelled
+            else [task for task in self._loop.unawaited() if id(task.get_coro()) not in self.made]
+        )
         calls = [
             f"{each.told()} ({shown(each.where)})"
             for key, each in self.made.items()

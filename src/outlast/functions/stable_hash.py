@@ -43,7 +43,7 @@ class PlacedFuture(Placed, asyncio.Future[Any]):
 
 class Watched(_Future):
     """Knows whether anybody uses it. `is_kept`: somebody awaits it, cancels it, asks for its outcome or is called back at
-    its end. `joins` are the futures of the `asyncio.gather` and `shield` that it is part of: they use it if they are used."""
+    its end. `joins` are the futures of each `asyncio.gather` and `shield` of it, which use it if they are used."""
 
     __slots__ = ()
     is_kept: bool

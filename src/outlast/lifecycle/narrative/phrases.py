@@ -96,8 +96,8 @@ def _blob(raw: Value) -> str:
 
 
 def failure(error: Failure) -> str:
-    """`ValueError: message`, with the module of a class where it is not obvious. A code without a class says nothing more than
-    its message."""
+    """`ValueError: message`, with the module of a class where it is not obvious. A code without a class says nothing more
+    than its message."""
     if known := CODES.get(error.kind):
         kind = known.error.__name__ if known.error is not None else ""
     else:
