@@ -179,7 +179,7 @@ async def test_a_failure_that_the_code_did_something_about_is_retried_on_a_new_b
     handle = await engine.start(careful)
     with pytest.raises(ValueError, match="once"):
         await handle.result()
-    assert await (await engine.retry(handle.run, feedback="better")).result() == "f2"
+    assert await (await engine.retry(handle.run, feedback="better", force=True)).result() == "f2"
     assert await engine.diagnostics.current_branch(handle.run) == 1
     assert done["cleanup"] == 1
     await witness(engine, handle.run).look()

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import outlast as ol
+from outlast.engine.claimer import Claimer
 from outlast.engine.heartbeat import Heartbeat
 from outlast.engine.worker import Worker
 from outlast.errors import StoreError
@@ -182,6 +183,39 @@ def test_no_node_begins_while_a_lease_that_lapsed_cannot_be_confirmed(monkeypatc
         monkeypatch.setattr("outlast.engine.lease.RETRY_S", 0.0)
         await made.play("loop", sleep)
         assert (tries, begun) == (3, ["loop"])
+
+    play(scene)
+
+
+async def holder(made: Scene, run: RunId) -> str:
+    holding = await made.store.holding(run)
+    return "" if holding is None else holding.worker
+
+
+@pytest.mark.parametrize("is_alive", [True, False])
+def test_a_worker_that_wakes_leaves_others_that_wake_with_it_the_time_to_renew(is_alive: bool) -> None:
+    """Both were suspended with their machine: the claims of both look expired to the one that wakes first."""
+
+    async def scene(made: Scene) -> None:
+        held = RunId("held")
+        args = leased_story._arguments.pack(("loop",), {})
+        await made.other.lease.begin()
+        await made.other.ledger.create_ready(held, e.RunCreated(workflow=leased_story.name, params=args.inputs))
+        assert await made.other.claim(runs=[held])
+        await made.worker.lease.begin()
+        made.suspend(2 * TTL)
+        claimer = Claimer(made.worker)
+        await claimer.look()
+        assert not made.worker.lease.is_lapsed, "it renews itself first"
+        made.suspend(TTL / 3)
+        await claimer.look()
+        assert await holder(made, held) == made.other.id
+        if is_alive:
+            await made.other.store.renew(made.other.id, TTL)
+        made.suspend(TTL / 3)
+        await claimer.look()
+        assert begun == ([] if is_alive else ["loop"])
+        assert not is_alive or await holder(made, held) == made.other.id
 
     play(scene)
 

@@ -222,6 +222,7 @@ async def test_a_workflow_that_waits_for_a_thread_fails_with_the_line_and_the_th
     stage: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cried: list[Any] = []
+    others = set(threading.enumerate())
     monkeypatch.setattr(threading, "excepthook", cried.append)
 
     @ol.workflow
@@ -231,7 +232,7 @@ async def test_a_workflow_that_waits_for_a_thread_fails_with_the_line_and_the_th
     with pytest.raises(ol.NotDurable, match="nothing will set") as caught:
         await came_to(stage, waiting_for_a_thread)
     assert line_of(waiting_for_a_thread.fn, "run_sync") in str(caught.value)
-    for thread in threading.enumerate():
+    for thread in set(threading.enumerate()) - others:
         if thread.name == "AnyIO worker thread":
             await asyncio.to_thread(thread.queue.put, None)  # type: ignore[attr-defined]
             await asyncio.to_thread(thread.join)

@@ -137,25 +137,34 @@ class Control(Verbs):
         by: str = "",
         reason: str = "",
         children: Children = "cancel",
+        force: bool = False,
     ) -> RunHandle[Any]:
         if node is None or await self._is_failed(run, node):
             by, given = branch_plans.signed(by, reason)[0], branch_plans.feedback_of(feedback)
-            return await self._reopen(run, node, by, given, force=True, children=children)
+            return await self._reopen(run, node, by, given, force=force, children=children)
         plan = branch_plans.again(node, feedback, by=by, reason=reason)
         return await self._branching.open_branch(run, "jump", branch_plans.leaving(plan, children))
 
     async def preview_retry(
-        self, run: RunId, node: str | None = None, *, feedback: Any = None, children: Children = "cancel"
+        self,
+        run: RunId,
+        node: str | None = None,
+        *,
+        feedback: Any = None,
+        children: Children = "cancel",
+        force: bool = False,
     ) -> list[e.AnyEvent]:
         if node is not None and not await self._is_failed(run, node):
             return await self._branching.preview(
                 run, "jump", branch_plans.leaving(branch_plans.again(node, feedback), children)
             )
-        await self._claims.must_allow(run, "retry")
+        await self._claims.must_allow(run, "retry", force=force)
         given, summary = branch_plans.feedback_of(feedback), await self._reader.get(run)
         revival = await self._revival(run, node, "", given) if summary.recoverable and not summary.held else None
         if revival is None:
             return decide.reopen(await self._reader.state(run), node, feedback=given)
+        if not force:
+            await self._check_not_undone(run, revival)
         new_branch = revival.plan
         return await self._branching.preview(run, "retry", branch_plans.leaving(lambda _: new_branch, children))
 
@@ -182,7 +191,7 @@ class Control(Verbs):
         workflow = find_workflow(created, self._apps) if self._worker is not None else None
         verb: Verb = "resume" if node is None else "retry"
         with suppress(Damaged):  # which is reported below, with what to do
-            await self._claims.must_allow(run, verb)
+            await self._claims.must_allow(run, verb, force=force)
         await self._recovery.must_be_sound(run)
         if created.exclusive:
             await self._claims.check_exclusive(created.exclusive, run)
@@ -194,7 +203,7 @@ class Control(Verbs):
             return await self._reopen_with_children(run, revival, by, children)
         had_stopped = summary.status in (RunStatus.FAILED, RunStatus.PAUSED)
         try:
-            async with self._claims.owning(run, verb, ready=True) as writer:
+            async with self._claims.owning(run, verb, ready=True, force=force) as writer:
                 await self._branching.must_not_be_ending(writer)
                 pause = decide.next_request(writer.state)
                 if isinstance(pause, e.PauseRequested):  # or the next owner would, after this resume

@@ -227,9 +227,9 @@ class Engine:
         return await self._control.drain()
 
     async def resume(self, run: RunId, *, by: str = "", force: bool = False) -> RunHandle[Any]:
-        """Go on with a run that was interrupted, is paused or held, or failed and is recoverable, or with the one that it
-        goes on as by now: what was in flight or failed last gets another attempt. If nodes completed after the failure, such
-        as what undid something, it is refused unless by `force`: their effects stay."""
+        """Resume a run that was interrupted, paused or held, or that failed and is recoverable; of a run that continued as
+        new, the latest run. The nodes that were running or that failed last get another attempt. `force` is needed if nodes
+        completed after the failure, because their effects stay, and if the run was copied to another store."""
         return await self._control.resume(run, by=by, force=force)
 
     async def retry(
@@ -241,11 +241,14 @@ class Engine:
         by: str = "",
         reason: str = "",
         children: Children = "cancel",
+        force: bool = False,
     ) -> RunHandle[Any]:
-        """Do a node again and go on from there: the one that is named, or that which the run failed of. A failed one gets
-        another attempt where it is, one that completed is done again on a new branch. `feedback` is given to the node.
-        `children`: see `jump`."""
-        return await self._control.retry(run, node, feedback=feedback, by=by, reason=reason, children=children)
+        """Execute a node again and continue from there; by default the node that failed. A failed node gets another attempt
+        in place. A completed node is executed again on a new branch. `feedback` is passed to the node. `children`: see
+        `jump`. `force`: see `resume`."""
+        return await self._control.retry(
+            run, node, feedback=feedback, by=by, reason=reason, children=children, force=force
+        )
 
     # --- going back
 

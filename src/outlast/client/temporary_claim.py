@@ -59,7 +59,7 @@ class TemporaryClaims:
 
     @asynccontextmanager
     async def owning(
-        self, run: RunId, verb: Verb, *, ready: bool = False, upto: int | None = None
+        self, run: RunId, verb: Verb, *, ready: bool = False, upto: int | None = None, force: bool = False
     ) -> AsyncIterator[RunWriter]:
         """Own a run that nobody advances, for as long as it takes; `Claimed` if somebody does. Here, one at a time. If the
         verb is refused by then, nothing is appended."""
@@ -68,7 +68,7 @@ class TemporaryClaims:
         self._claimed_runs.add(run)
         try:
             writer = await self.ledger.take_over(
-                await self.claimed(run), upto=upto, check=lambda state: _check_verb(state, run, verb)
+                await self.claimed(run), upto=upto, check=lambda state: _check_verb(state, run, verb, force)
             )
             async with self.holding(writer, ready=ready):
                 yield writer
@@ -147,11 +147,11 @@ class TemporaryClaims:
                     raise
                 await asyncio.sleep(pause)
 
-    async def must_allow(self, run: RunId, verb: Verb) -> State:
+    async def must_allow(self, run: RunId, verb: Verb, *, force: bool = False) -> State:
         """Refuse a verb that the state of a run does not allow, before anything is claimed or written; returns the state."""
         await self.reader.head(run)
         state = await self.reader.state(run)
-        _check_verb(state, run, verb)
+        _check_verb(state, run, verb, force)
         return state
 
     async def claimed(self, run: RunId) -> Claim:
@@ -216,8 +216,8 @@ def _has_work(state: State) -> bool:
     return state.outline.base in (RunStatus.CREATED, RunStatus.RUNNING) or bool(state.to_cancel())
 
 
-def _check_verb(state: State, run: RunId, verb: Verb) -> None:
-    refused = refusal(state, verb)
+def _check_verb(state: State, run: RunId, verb: Verb, force: bool) -> None:
+    refused = refusal(state, verb, force=force)
     if refused is not None:
         kind = RunGone if refused.code == "over" else NotAllowed
         raise kind(f"run {run} {refused.reason}")

@@ -54,6 +54,9 @@ class Claimer:
         wanted = min(worker.capacity, BATCH)
         if not wanted or not names:
             return False
+        await worker.lease.certain()
+        if worker.lease.is_settling:
+            return False
         if worker.own is None:
             claims = await self._claim_fairly(names, wanted)
         else:

@@ -48,12 +48,20 @@ class Lease:
         self.clock = clock
         self.until = math.inf
         """The lease is confirmed up to this time of the clock."""
+        self.settled = -math.inf
+        """From this time on, what others hold is judged by their leases."""
         self._worker = worker
         self._confirming: asyncio.Task[None] | None = None
 
     @property
     def is_lapsed(self) -> bool:
         return self.clock() >= self.until
+
+    @property
+    def is_settling(self) -> bool:
+        """Whether this worker renewed only just now, after its lease had lapsed. Others that were suspended with it have not
+        come to renew theirs yet, and are not dead. They do within a third of their time."""
+        return self.clock() < self.settled
 
     def until_renewal(self) -> float:
         """Seconds until it is to be renewed: three times as often as it would have to."""
@@ -101,6 +109,7 @@ class Lease:
                     )
                     worker.restart_as_new_worker()
                     await self.begin()
+                self.settled = self.clock() + self.ttl / 2
             except StoreError as error:
                 log.warning("worker %s cannot confirm its claims, and begins no node: %s", worker.id, error)
                 await asyncio.sleep(RETRY_S)

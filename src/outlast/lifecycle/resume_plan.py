@@ -65,7 +65,7 @@ def check_not_undone(run: str, failed: str, revival: Revival) -> None:
     stays = "its effect stays" if len(revival.since) == 1 else "their effects stay"
     raise NotAllowed(
         f"run {run} would do {failed} again, and {', '.join(revival.since)} ran since; {stays}. Go back to before what was "
-        f"undone (outlast jump {run} --to {revival.undone or START}), or resume it all the same (--force, force=True)."
+        f"undone (outlast jump {run} --to {revival.undone or START}), or do it all the same (--force, force=True)."
     )
 
 

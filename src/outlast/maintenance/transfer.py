@@ -173,7 +173,7 @@ class _Move:
         events = await copy_log(self._here, self._there, run, self._key)
         summary = await self._target.get(run)
         if summary.status is RunStatus.PAUSED and summary.copied_to and not await self._went_on(run):
-            await self._target.resume(run, by="outlast copy")
+            await self._target.resume(run, by="outlast copy", force=True)
             return Moved(run, events, blobs, "going on")
         if not events:
             return Moved(run, 0, blobs, "there already")
