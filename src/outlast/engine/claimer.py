@@ -54,7 +54,7 @@ class Claimer:
         wanted = min(worker.capacity, BATCH)
         if not wanted or not names:
             return False
-        await worker.lease.certain()
+        await worker.lease.confirm()
         if worker.lease.is_settling:
             return False
         if worker.own is None:
