@@ -47,7 +47,7 @@ class Patient(MemoryStore):
         if self.failures:
             self.failed.set()
             raise self.failures.pop()
-        await super().save_checkpoint(lines)
+        await super().keep(lines)
         self.batches.append(len(lines))
         self.came.set()
 
@@ -336,14 +336,14 @@ def test_a_hook_that_others_put_over_ours_stays_and_nothing_is_heard_twice(
 
 PROGRAM = """
 import asyncio, logging
-from outlast.execution.log_writer import LineKeeper, capture
+from outlast.execution.log_writer import LogWriter, capture
 from outlast.stores.memory import MemoryStore
 from outlast.testing.contract.samples import A, begin
 
 async def main():
     store = MemoryStore()
     await store.append([begin(A)])
-    keeper = LineKeeper(store, lambda: 1)
+    keeper = LogWriter(store, lambda: 1)
     keeper.install()
     with capture(keeper, A, "n", 1):
         logging.getLogger("shop").warning("a last resort")
@@ -460,7 +460,7 @@ def test_the_task_does_not_run_in_the_context_of_who_spoke_first(logger: logging
         async def keep(self, lines: Sequence[Line]) -> None:
             seen.append(is_replaying.get())
             logger.info("said while keeping")
-            await super().save_checkpoint(lines)
+            await super().keep(lines)
 
     async def act() -> None:
         store = Curious()
@@ -588,13 +588,13 @@ def test_a_store_that_fails_on_command_does_not_count_lines_but_takes_none_of_th
     async def act() -> None:
         store, faults = faulty(Patient(), Fault("die_after", 2))
         await land(store, begin(A))
-        await store.save_checkpoint([line("one")])
+        await store.keep([line("one")])
         assert [each.text for each in await store.lines(A)] == ["one"]
         assert faults.calls == 1
         with pytest.raises(Died):
             await store.head(A)
         with pytest.raises(Died):
-            await store.save_checkpoint([line("two")])
+            await store.keep([line("two")])
 
     play(act)
 

@@ -138,8 +138,8 @@ def blocked_by(thread: int) -> str:
         elif isinstance(it, WorkflowLoop):
             code: Any = it._clock
             who = f"workflow {code.workflow.name} (run {code.run})"
-        elif isinstance(it, Attempts) and "ask" in each.f_locals:
-            command = each.f_locals["ask"]
+        elif isinstance(it, Attempts) and "command" in each.f_locals:
+            command = each.f_locals["command"]
             who = f"node {command.name} (run {command.driver.run})"
         each = each.f_back
     return f"{who or 'something'} at {shown(user_place(innermost))}"
