@@ -517,9 +517,9 @@ def test_what_waits_is_bounded_and_says_for_each_attempt_how_much_was_dropped(mo
                 log_writer.add(line(str(number), node="n"))
             await log_writer.close()
             (said,) = await store.lines(A, node="m")
-            assert (said.level, said.text) == ("WARNING", "6 lines came too fast to be kept and were dropped")
+            assert (said.level, said.text) == ("WARNING", "6 lines were dropped: they were logged faster than the store accepts them")
             said, *rest = await store.lines(A, node="n")
-            assert said.text == "3 lines came too fast to be kept and were dropped"
+            assert said.text == "3 lines were dropped: they were logged faster than the store accepts them"
             assert [each.text for each in rest] == [str(number) for number in range(3, 13)]
 
     play(act)
@@ -553,7 +553,7 @@ def test_lines_that_were_put_back_and_dropped_are_counted(monkeypatch: pytest.Mo
             store.gate.set()
             await store.came.wait()
             said, *rest = await store.texts()
-            assert said == "5 lines came too fast to be kept and were dropped"
+            assert said == "5 lines were dropped: they were logged faster than the store accepts them"
             assert rest == ["5", "6", "7", "8", "9"]
 
     play(act)
