@@ -112,7 +112,7 @@ async def test_the_doctor_names_the_difference_of_a_run_whose_code_diverged_and_
     assert "the log has the question 'Go on?'" in found.sentence
     assert "the code asked for timer" in found.sentence
     assert [action.split()[1] for action in found.actions if action.startswith("outlast")] == [
-        "diff",
+        "versions",
         "migrate",
         "cancel",
     ]

@@ -896,7 +896,7 @@ async def test_a_run_whose_replay_fails_as_nobody_foresaw_is_tried_again_and_the
     monkeypatch.setattr("outlast.engine.takeover.Replay.run", surprised)
     monkeypatch.setattr("outlast.engine.takeover.FAILURES_BEFORE_HOLD", 1)
     engine = await stage.engine()
-    assert "could not be driven, 1 times in a row" in await held_with(engine, run)
+    assert "advancing the run failed 1 times in a row" in await held_with(engine, run)
     assert replayed == [run]
     monkeypatch.undo()
     await engine.resume(run)

@@ -337,7 +337,7 @@ def test_a_sweeper_that_looked_long_ago_does_not_hand_over_what_somebody_has(add
         before = [await takeovers(made.store, each.run) for each in summaries]
         for summary in summaries:
             held = next(each for each in holdings if each.run == summary.run)
-            assert not (await late._seen(summary, held, now, dry_run=False)).is_recovered
+            assert not (await late._check_run(summary.run, held, now, dry_run=False)).is_recovered
         assert [await takeovers(made.store, each.run) for each in summaries] == before
         head = await made.store.head(RunId("given-back"))
         assert head is not None
