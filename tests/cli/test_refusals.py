@@ -111,7 +111,7 @@ def test_a_bad_branch_or_place(shell: Any) -> None:
     refused(shell("events", run, "--branch", "2"), 2, "has no branch 2; its newest is 1")
     refused(shell("events", run, "--branch", "-1"), 2)
     refused(shell("events", run, "--after", "-1"), 2)
-    refused(shell("events", run, "--branch", "0", "--everything"), 2, "either one branch or everything")
+    refused(shell("events", run, "--branch", "0", "--everything"), 2, "give either a branch or everything")
     assert shell("events", run, "--after", "9" * 30).exit_code == 0
 
 

@@ -1,4 +1,4 @@
-"""Waiting for something to happen to one run, among all the news of a store."""
+"""Notifications about one run, filtered from all changes of a store."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from outlast.ledger import Ledger
 
 
 class RunNotifications:
-    """Wakes whoever waits for news of a run. One listener serves all who wait."""
+    """Wakes the callers that wait for changes of a run. One listener serves all of them."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -41,7 +41,7 @@ class RunNotifications:
                 del self._waiting[run]
 
     def count(self, run: RunId) -> int:
-        """How many wait for news of a run here."""
+        """How many callers wait for changes of a run here."""
         return len(self._waiting.get(run, ()))
 
     def close(self) -> None:
