@@ -199,7 +199,7 @@ class Context(Struct, frozen=True):
 def context() -> Context:
     """The run, node and attempt of the calling code, and the idempotency key of the node."""
     if (workflow := scope.current.get(None)) is not None:
-        return Context(workflow.code.run, "", 0, workflow.code.run)
+        return Context(workflow.code.recorded_in, "", 0, workflow.code.recorded_in)
     here = remote.current()
     found = here.attempt if here is not None else _current_node("context()")
     return Context(RunId(found.run), found.node, found.attempt, found.idempotency_key)

@@ -94,6 +94,7 @@ class Code:
         "on_progress",
         "open",
         "progress",
+        "recorded_in",
         "run",
         "silencer",
         "to_close",
@@ -101,7 +102,8 @@ class Code:
     )
 
     def __init__(self, run: RunId, workflow: Workflow[..., Any], context: Context | None = None) -> None:
-        self.run = run
+        self.run = self.recorded_in = run
+        """`recorded_in` differs in the copied part of a fork: there it is the run in which the code first ran."""
         self.workflow = workflow
         self._context = context
         self.open: dict[str, Command] = {}

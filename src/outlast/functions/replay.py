@@ -89,11 +89,12 @@ class Replay:
         """What an owner wrote, as far as it lies between `first` and `last`."""
         time, seq = record.time, record.first
         is_whole = first <= seq and seq + record.count <= last + 1
+        code = self._code
         for event in events:
             answer = _HANDLERS.get(type(event))
             if answer is None:
                 if type(event) is e.Recalled:
-                    time = event.time
+                    time, code.recorded_in = event.time, RunId(event.run or code.run)
             elif is_whole or first <= seq <= last:
                 try:
                     pending = answer(self, event, seq, time)
@@ -102,6 +103,7 @@ class Replay:
                 except InvalidInput as error:
                     raise _unreadable(event, seq, error) from error
             seq += 1
+        code.recorded_in = code.run
 
     async def _find_arguments(self) -> None:
         params = await fetched(self._created.params, self._blobs)

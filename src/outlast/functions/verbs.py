@@ -172,7 +172,7 @@ def uuid() -> uuids.UUID:
 
 
 def _seed(scope: Scope, what: str) -> bytes:
-    text = f"{scope.code.run}\0{scope.path}\0{what}\0{scope.count()}"
+    text = f"{scope.code.recorded_in}\0{scope.path}\0{what}\0{scope.count()}"
     return blake2b(text.encode(), digest_size=16).digest()
 
 

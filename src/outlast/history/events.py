@@ -226,10 +226,12 @@ class JumpRequested(Event, frozen=True, kw_only=True):
 
 
 class Recalled(Event, frozen=True, kw_only=True):
-    """In a fork: what follows was copied from event `at` of the run it was forked from, and dates from `time`."""
+    """In a fork: the following events were copied from event `at` of the run it was forked from, and date from `time`. When
+    workflow code received them there, it ran with the id of `run`; empty: here it runs with the id of the fork itself."""
 
     at: int
     time: int
+    run: str = ""
 
 
 # --- steps and nodes ---------------------------------------------------------------------------------------------------

@@ -1,9 +1,10 @@
 """A fork: a new run that begins with the history of another one.
 
-The events of a lineage are said again as the first append of the new run, so that it is there whole or not at all. What
-belongs to the other run alone is left out: its owners, its branches, what was requested of it. Everything that has an id of
-its own gets a new one: children are other runs here. `Recalled` says where events come from and when they were said first,
-because workflow code may have asked for the time.
+The events of a lineage are copied into the first append of the new run, so that the run exists with all of them or not at
+all. Events that concern the other run alone are left out: its owners, its branches, the requests to it. Everything that has
+an id of its own gets a new one: children are other runs here. `Recalled` holds where events come from, when they were first
+appended, and in which run: workflow code may have asked for the time, the id of its run, or a random value, which follows
+from that id.
 """
 
 from __future__ import annotations
@@ -32,50 +33,73 @@ _LEFT_OUT = (
     e.RequestRefused,
     e.Recalled,
 )
+_DELIVERED = (
+    e.RunStarted,
+    e.NodeCompleted,
+    e.NodeFailed,
+    e.TimerFired,
+    e.NewsHeard,
+    e.ChildEnded,
+    e.InteractionAnswered,
+)
+"""Events that start code again. The code had no effect on them, unless it cancelled the node."""
 _GENERATION = re.compile(r"~b\d+$")
 FORKABLE = ("function", "graph", "plan")
 
 
 def forked(log: Sequence[Entry], run: RunId, cutoff: int, fork: RunId, title: str, by: str) -> list[e.AnyEvent]:
     """What the new run begins with: the lineage `log` of `run` up to `cutoff`, said again."""
-    copying = _Copying(run, cutoff, fork, title, by)
-    for entry in log:
-        if entry.seq <= max(cutoff, 1):
-            copying.copy(entry)
+    copied = [entry for entry in log if entry.seq <= max(cutoff, 1)]
+    decided = max((entry.seq for entry in copied if not _is_delivered(entry.event)), default=0)
+    copying = _Copying(run, cutoff, decided, fork, title, by)
+    for entry in copied:
+        copying.copy(entry)
     return copying.concluded()
 
 
-class _Copying:
-    """Says events again, numbered anew, and folds them as it goes."""
+def _is_delivered(event: e.AnyEvent) -> bool:
+    return isinstance(event, _DELIVERED) and not (
+        isinstance(event, e.NodeFailed) and event.error.category == "cancelled"
+    )
 
-    def __init__(self, run: RunId, cutoff: int, fork: RunId, title: str, by: str) -> None:
+
+class _Copying:
+    """Copies events with new numbers, and folds them. After the event `decided` the copy holds no decision of the code:
+    what the code decides there, it decides with the id of the fork."""
+
+    def __init__(self, run: RunId, cutoff: int, decided: int, fork: RunId, title: str, by: str) -> None:
         self._run, self._cutoff, self._fork, self._title, self._by = run, cutoff, fork, title, by
+        self._decided = decided
         self._events: list[e.AnyEvent] = []
         self._state = State()
         self._time = 0
-        self._recalled = (-1, 0)
+        self._from = ""
+        self._recalled = (-1, 0, "")
         self._places: list[tuple[int, int]] = []
         self._children: dict[str, str] = {}
 
     def copy(self, entry: Entry) -> None:
         if isinstance(entry.event, e.Recalled):
-            self._recalled = entry.time, entry.event.time
+            self._recalled = entry.time, entry.event.time, entry.event.run
         if isinstance(entry.event, _LEFT_OUT):
             return
         if isinstance(entry.event, e.ChildEnded) and entry.event.child not in self._children:
             return  # of a child that was started on a branch that was left
         event = self._translated(entry.event)
-        time = self._dated(entry)
-        if time != self._time and entry.seq > 1:
-            self._say(e.Recalled(at=entry.seq, time=time))
-            self._time = time
+        time, origin = self._origin(entry)
+        if (time, origin) != (self._time, self._from) and entry.seq > 1:
+            self._say(e.Recalled(at=entry.seq, time=time, run=origin))
+            self._time, self._from = time, origin
         self._say(event)
         self._places.append((entry.seq, len(self._events)))
 
-    def _dated(self, entry: Entry) -> int:
-        """When the run came to know of it. In a fork of a fork that is what the fork recalled, as far as it was copied."""
-        copied, recalled = self._recalled
-        return recalled if copied == entry.time else entry.time
+    def _origin(self, entry: Entry) -> tuple[int, str]:
+        """When the run learned of it, and the run whose id its code had then. For an event that the run was itself forked
+        with, both are as `Recalled` has them."""
+        copied, recalled, run = self._recalled
+        is_copied = copied == entry.time
+        origin = (run if is_copied else "") or self._run
+        return recalled if is_copied else entry.time, origin if entry.seq <= self._decided else ""
 
     def concluded(self) -> list[e.AnyEvent]:
         if self._state.is_closed:
