@@ -12,8 +12,8 @@ import msgspec
 
 from outlast.history.ids import RunId, WorkerId
 from outlast.store import Claim, Enrolled, Holding
-from outlast.stores.postgres.rows import Rows, bounded, kept, told
-from outlast.stores.shared import names_in
+from outlast.stores.postgres.rows import Rows, kept, told
+from outlast.stores.shared import bounded, names_in
 
 FORGOTTEN_AFTER = 86_400_000_000
 """Microseconds after which the row of a dead worker that holds nothing is removed."""

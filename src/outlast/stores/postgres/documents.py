@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from outlast.store import Document
-from outlast.stores.postgres.rows import Rows, bounded, kept
-from outlast.stores.shared import check_limit, checked_document
+from outlast.stores.postgres.rows import Rows, kept
+from outlast.stores.shared import bounded, check_limit, checked_document
 
 _ONE = "select name, version, body from {s}.document where name = $1"
 _CREATE = "insert into {s}.document (name, version, body) values ($1, $2, $3) on conflict do nothing returning 1"

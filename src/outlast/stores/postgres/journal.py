@@ -10,7 +10,8 @@ from outlast.history.ids import AppendId, RunId
 from outlast.history.record import Kind, Record
 from outlast.store import LANDED, Append, Head, Lost, Outcome
 from outlast.stores.postgres.batches import APPEND, columns, parted
-from outlast.stores.postgres.rows import LARGEST, Rows, bounded, kept, told
+from outlast.stores.postgres.rows import Rows, kept, told
+from outlast.stores.shared import LARGEST, bounded
 
 _HEAD = """
 select run, version, digest, epoch, branch, branch_first, closed, ready from {s}.head where run = $1"""

@@ -8,7 +8,8 @@ from typing import Any
 from outlast.errors import InvalidInput
 from outlast.history.ids import RunId
 from outlast.store import LINES_PER_ATTEMPT, Line
-from outlast.stores.postgres.rows import Rows, bounded, kept, told
+from outlast.stores.postgres.rows import Rows, kept, told
+from outlast.stores.shared import bounded
 
 _KEEP = "select {s}.keep($1, $2, $3, $4, $5, $6, $7, $8)"
 _LINES = """

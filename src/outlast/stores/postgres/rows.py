@@ -7,15 +7,8 @@ from collections.abc import Sequence
 from outlast.store import Append
 from outlast.stores.postgres.database import Database
 
-LARGEST = 1 << 62
-"""Larger than any seq, time or number of rows; the server's own numbers end at 2 to the 63rd."""
 _ESCAPED = {"\x00": "\x01\x30", "\x01": "\x01\x31"}
 _PLAIN = {value: key for key, value in _ESCAPED.items()}
-
-
-def bounded(number: int) -> int:
-    """The number, or the largest one that makes sense to ask the server for."""
-    return max(-LARGEST, min(number, LARGEST))
 
 
 def kept(text: str) -> str:

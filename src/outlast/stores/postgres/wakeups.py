@@ -13,7 +13,8 @@ from outlast.lifecycle.state import Wait
 from outlast.store import Append, Due, Notify, unreadable_wait
 from outlast.stores.postgres.change_feed import ChangeFeed
 from outlast.stores.postgres.database import Database
-from outlast.stores.postgres.rows import Rows, bounded, kept, told
+from outlast.stores.postgres.rows import Rows, kept, told
+from outlast.stores.shared import bounded
 
 _WAIT = """
 select w.body from {s}.head h join {s}.wait w on w.run = h.id and md5(w.name) = md5($2) where h.run = $1"""
