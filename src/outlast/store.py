@@ -349,7 +349,7 @@ class Blobs(Protocol):
         ...
 
     def open(self, ref: BlobRef) -> AsyncIterator[bytes]:
-        """Yield the bytes in chunks. Raise `NotFound` if the blob is absent, `Damaged` if the bytes do not match its hash."""
+        """Yield the bytes in chunks. Raise `NotFound` if it is absent, `Damaged` if the bytes do not match the hash."""
         ...
 
     async def has(self, hash: str) -> bool:

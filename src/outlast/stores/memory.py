@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mappi
 
 from msgspec.structs import replace
 
-from outlast.errors import InvalidInput, NotFound
+from outlast.errors import NotFound
 from outlast.history.ids import RunId, WorkerId
 from outlast.history.record import Kind, Record
 from outlast.lifecycle.state import Wait
@@ -38,7 +38,16 @@ from outlast.store import (
     Page,
     RunFilter,
 )
-from outlast.stores.shared import check_limit, checked_document, cursor, matches, page_of, refusal
+from outlast.stores.shared import (
+    check_limit,
+    checked_document,
+    cursor,
+    head_after,
+    invalid_cursor,
+    matches,
+    page_of,
+    refusal,
+)
 
 TAIL = 256
 """The most records in a `Lost`."""
@@ -106,7 +115,7 @@ class MemoryStore:
             tail = self._read(run, record.first, None, TAIL) if why == "version" else []
             return Lost(why, head, tuple(tail))
         memory.logs.setdefault(run, []).append(record)
-        memory.heads[run] = _moved(head, append)
+        memory.heads[run] = head_after(head, append)
         memory.granted[run] = max(memory.granted.get(run, 0), append.head.epoch)
         if append.summary is not None:
             memory.summaries[run] = append.summary
@@ -271,7 +280,7 @@ class MemoryStore:
     def _released(self, run: RunId, worker: WorkerId, *, ready: bool) -> None:
         memory = self.memory
         del memory.claims[run]
-        memory.heads[run] = _ready(memory.heads[run], ready)
+        memory.heads[run] = replace(memory.heads[run], ready=ready)
         if memory.interrupted.get(run) == worker:
             del memory.interrupted[run]
 
@@ -296,7 +305,7 @@ class MemoryStore:
         check_limit(limit)
         found = sorted((due for due in self._all_waits() if not kind or due.wait.kind == kind), key=_wait_cursor)
         if after and "\n" not in after:
-            raise InvalidInput(f"{after!r} is not a cursor of this list; pass the one that the previous call returned")
+            raise invalid_cursor(after)
         found = [due for due in found if _wait_cursor(due) > after]
         shown = found[:limit]
         return shown, _wait_cursor(shown[-1]) if len(found) > len(shown) else ""
@@ -393,16 +402,6 @@ class MemoryBlobs:
 
     async def remove(self, hash: str) -> None:
         self._contents.pop(hash, None)
-
-
-def _moved(old: Head | None, append: Append) -> Head:
-    """Return the head after an append; only a guest's append and a release set `ready`."""
-    keeps = old is not None and append.record.kind in (Kind.OWNER, Kind.TAKEOVER) and not append.release
-    return _ready(append.head, old.ready) if keeps and old is not None else append.head
-
-
-def _ready(head: Head, ready: bool) -> Head:
-    return Head(head.run, head.version, head.digest, head.epoch, head.branch, head.branch_first, head.closed, ready)
 
 
 def _summary_order(summary: RunSummary) -> tuple[int, str]:

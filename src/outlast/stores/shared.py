@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Literal, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from outlast.errors import Damaged, InvalidInput, StoreUnusable
 from outlast.history.record import Kind
@@ -61,6 +62,13 @@ def refusal(append: Append, head: Head | None, waits: Collection[str]) -> Refusa
     return "wait" if any(name not in waits for name in append.needs) else None
 
 
+def head_after(old: Head | None, append: Append) -> Head:
+    """Return the head after an append. Only a guest's append and a release set `ready`."""
+    if old is None or append.release or append.record.kind not in (Kind.OWNER, Kind.TAKEOVER):
+        return append.head
+    return append.head if append.head.ready == old.ready else replace(append.head, ready=old.ready)
+
+
 def matches(summary: RunSummary, query: RunFilter) -> bool:
     """Return whether a query matches the run of this summary, ignoring its cursor."""
     return (
@@ -103,8 +111,12 @@ def cursor(after: str) -> tuple[int, str]:
     """Decode a cursor into the creation time and the id of the last run already listed."""
     created, separator, run = after.partition(":")
     if not separator or not re.fullmatch(r"-?[0-9]{1,18}", created):
-        raise InvalidInput(f"{after[:80]!r} is not a cursor of this list; pass the one that the previous call returned")
+        raise invalid_cursor(after)
     return int(created), run
+
+
+def invalid_cursor(after: str) -> InvalidInput:
+    return InvalidInput(f"{after[:80]!r} is not a cursor of this list; pass the one that the previous call returned")
 
 
 def page_of(shown: Iterable[Listed], *, is_last: bool) -> Page:

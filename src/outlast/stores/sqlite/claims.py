@@ -296,8 +296,8 @@ def _candidate(row: tuple[Any, ...]) -> Candidate:
 
 
 def _grant(db: apsw.Connection, candidate: Candidate, worker: WorkerId) -> Claim:
-    """The interrupted worker is stored until a takeover is in the log, because the claimant may be interrupted too. From then
-    on the new owner is stored, until it releases the run: so a lost row of `claim` hides no interruption."""
+    """The interrupted worker is stored until a takeover is in the log, because the claimant may be interrupted too. Then
+    the new owner is stored, until it releases the run: so a lost row of `claim` hides no interruption."""
     id, run, interrupted, granted, holder, cause = candidate
     if cause != "claimed":
         interrupted = f"{cause}:{holder}"

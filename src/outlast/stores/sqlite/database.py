@@ -374,7 +374,7 @@ _NO_MESSAGE = "not an error"
 
 
 def _translated(error: apsw.Error, what: str, *, committing: bool = False) -> OutlastError:
-    """Return the error of Outlast for an error of apsw. This function alone decides which errors leave the outcome open: only
+    """Return the error of Outlast for an error of apsw. Only this function decides which errors leave the outcome open:
     an I/O error during the commit itself, when the last page may or may not have reached the disk."""
     match error:
         case apsw.BusyError() | apsw.LockedError():

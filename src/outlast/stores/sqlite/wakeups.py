@@ -10,11 +10,11 @@ from typing import Any
 import apsw
 import msgspec
 
-from outlast.errors import Damaged, InvalidInput, StoreError
+from outlast.errors import Damaged, StoreError
 from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
 from outlast.store import Due, Notify, unreadable_wait
-from outlast.stores.shared import bounded, check_limit
+from outlast.stores.shared import bounded, check_limit, invalid_cursor
 from outlast.stores.sqlite.database import Database
 from outlast.stores.sqlite.rows import Rows
 
@@ -160,5 +160,5 @@ def _cursor(after: str, limit: int) -> tuple[int, str]:
     place, separator, name = after.partition(":")
     check_limit(limit)
     if after and not (separator and re.fullmatch(r"[0-9]{1,18}", place)):
-        raise InvalidInput(f"{after!r} is not a cursor of this list; pass the one that the previous call returned")
+        raise invalid_cursor(after)
     return int(place or 0), name
