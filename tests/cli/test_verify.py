@@ -106,10 +106,10 @@ def test_a_summary_that_does_not_read_is_found(shell: Any) -> None:
     shell.damage("update catalogue set body = x'7b22ff' where run = ?", run)
     answer = shell("verify", run)
     assert answer.exit_code == 1
-    assert "the summary does not read" in answer.stdout
+    assert "the summary cannot be decoded" in answer.stdout
     everything = shell("verify", "--all")
     assert everything.exit_code == 1
-    assert "the summary does not read" in everything.stdout
+    assert "the summary cannot be decoded" in everything.stdout
     assert "1 with violations" in everything.stderr
 
 

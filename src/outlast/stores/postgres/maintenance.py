@@ -1,4 +1,4 @@
-"""Looking at the schema as a whole."""
+"""Reports the contents of a schema."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from outlast.history.ids import WorkerId
 from outlast.stores.postgres.connections import Connection
-from outlast.stores.postgres.rows import Rows, told
+from outlast.stores.postgres.rows import Rows, unescaped
 from outlast.stores.postgres.schema import has_schema, in_schema
 from outlast.stores.shared import VERSION
 
@@ -21,7 +21,7 @@ _BLOBS = "select count(*), coalesce(sum(size), 0)::bigint from {s}.blob where ha
 
 
 class Enrolled(NamedTuple):
-    """A worker that the store knows, and how many runs it holds."""
+    """A registered worker and the number of runs it holds."""
 
     worker: WorkerId
     is_live: bool
@@ -30,7 +30,7 @@ class Enrolled(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """What is in a schema; version 0 if there is none."""
+    """The contents of a schema; version 0 if it does not exist."""
 
     shown: str
     version: int
@@ -43,10 +43,10 @@ class Contents(NamedTuple):
 
 
 class MaintenanceRows(Rows):
-    """The caretaker's part of the store. It is no part of the contract."""
+    """Implements the contents report, which is not part of the contract."""
 
     async def look(self) -> Contents:
-        """What is in the schema, without making or changing it."""
+        """Return the contents of the schema, without creating or changing it."""
         return await self._db.inspect(self._look)
 
     async def _look(self, connection: Connection) -> Contents:
@@ -59,5 +59,7 @@ class MaintenanceRows(Rows):
         runs = await connection.fetch(in_schema(_RUNS, schema))
         workers = await connection.fetch(in_schema(_WORKERS, schema))
         blobs = await connection.fetchrow(in_schema(_BLOBS, schema))
-        enrolled = tuple(Enrolled(WorkerId(told(id)), is_live, until, held) for id, is_live, until, held in workers)
+        enrolled = tuple(
+            Enrolled(WorkerId(unescaped(id)), is_live, until, held) for id, is_live, until, held in workers
+        )
         return Contents(shown, VERSION, library, size, dict(runs), enrolled, blobs[0], blobs[1])
