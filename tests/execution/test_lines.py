@@ -517,7 +517,10 @@ def test_what_waits_is_bounded_and_says_for_each_attempt_how_much_was_dropped(mo
                 log_writer.add(line(str(number), node="n"))
             await log_writer.close()
             (said,) = await store.lines(A, node="m")
-            assert (said.level, said.text) == ("WARNING", "6 lines were dropped: they were logged faster than the store accepts them")
+            assert (said.level, said.text) == (
+                "WARNING",
+                "6 lines were dropped: they were logged faster than the store accepts them",
+            )
             said, *rest = await store.lines(A, node="n")
             assert said.text == "3 lines were dropped: they were logged faster than the store accepts them"
             assert [each.text for each in rest] == [str(number) for number in range(3, 13)]
