@@ -441,21 +441,6 @@ begin
     where l.run = b.id and md5(l.node) = md5(b.node) and l.attempt = b.attempt and l.place <= b.newest - most;
 end $$;
 
--- Writes a summary and its tags; the caller has locked the head.
-create function {s}.put_summary(
-    run_id bigint, given text, now_at bigint, now_status text, now_workflow text, now_parent text,
-    now_exclusive text, now_created bigint, now_updated bigint, now_text text, now_body bytea, now_tags text[]
-) returns void language sql as $$
-    insert into {s}.catalogue (id, run, at, status, workflow, parent, exclusive, created, updated, text, body)
-    values (run_id, given, now_at, now_status, now_workflow, now_parent, now_exclusive, now_created, now_updated, now_text,
-        now_body)
-    on conflict (id) do update set run = excluded.run, at = excluded.at, status = excluded.status,
-        workflow = excluded.workflow, parent = excluded.parent, exclusive = excluded.exclusive, created = excluded.created,
-        updated = excluded.updated, text = excluded.text, body = excluded.body;
-    delete from {s}.tag where run = run_id;
-    insert into {s}.tag (run, tag) select run_id, t.tag from unnest(now_tags) as t (tag);
-$$;
-
 -- Replaces a summary if the stored one still has the version `seen`; never by an older one.
 create function {s}.correct(
     given text, seen bigint, now_at bigint, now_status text, now_workflow text, now_parent text,
@@ -469,8 +454,14 @@ begin
        or coalesce((select c.at from {s}.catalogue c where c.id = found_id), 0) != seen then
         return false;
     end if;
-    perform {s}.put_summary(found_id, given, now_at, now_status, now_workflow, now_parent, now_exclusive, now_created,
-        now_updated, now_text, now_body, now_tags);
+    insert into {s}.catalogue (id, run, at, status, workflow, parent, exclusive, created, updated, text, body)
+    values (found_id, given, now_at, now_status, now_workflow, now_parent, now_exclusive, now_created, now_updated, now_text,
+        now_body)
+    on conflict (id) do update set at = excluded.at, status = excluded.status, workflow = excluded.workflow,
+        parent = excluded.parent, exclusive = excluded.exclusive, created = excluded.created,
+        updated = excluded.updated, text = excluded.text, body = excluded.body;
+    delete from {s}.tag where run = found_id;
+    insert into {s}.tag (run, tag) select found_id, t.tag from unnest(now_tags) as t (tag);
     return true;
 end $$;
 
@@ -487,8 +478,9 @@ begin
     if found_id is null then
         return false;
     end if;
-    perform {s}.put_summary(found_id, given, now_at, now_status, now_workflow, now_parent, now_exclusive, now_created,
-        now_updated, now_text, now_body, now_tags);
+    delete from {s}.catalogue c where c.id = found_id;
+    perform {s}.correct(given, 0, now_at, now_status, now_workflow, now_parent, now_exclusive, now_created, now_updated,
+        now_text, now_body, now_tags);
     delete from {s}.wait where run = found_id;
     insert into {s}.wait (run, name, kind, due, body)
     select found_id, w.name, w.kind, w.due, w.body from unnest(names, kinds, dues, bodies) as w (name, kind, due, body);
