@@ -18,8 +18,8 @@ from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.testing.answering import Patience, attended
 from outlast.testing.crashes import RUN, Story
-from outlast.testing.doors import MemoryDoor
 from outlast.testing.processes import Processes
+from outlast.testing.store_factory import MemoryStoreFactory
 from outlast.testing.world import World, compare, read_all
 from outlast.values.codec import fetched
 
@@ -62,15 +62,15 @@ def forked_everywhere(story: Story, folder: Path, step: int = 1) -> int:
     """Fork a run that is over at its events, also a fork, and see how all of them end."""
     world = World()
     with Processes() as processes:
-        door = MemoryDoor(folder)
-        door.anew()
-        store = door.open()
+        factory = MemoryStoreFactory(folder)
+        factory.reset()
+        store = factory.open()
         attempting = lambda: processes.attempting  # noqa: E731
 
         async def act(client: ol.Engine) -> int:
             await client.start(story.workflow.options(id=RUN), *story.args, **story.kwargs)
             async with attended(client, store, story.answers, None, resumes=False) as trouble:
-                await Patience(store, attempting).until_over(story.over, trouble, is_resumed=False)
+                await Patience(store, attempting).until_over(story.over, trouble, resumes_held=False)
                 log = [entry async for entry in client.events(RUN)]
                 before = await whole(client, RUN)
                 forks: dict[str, int] = {}
@@ -83,7 +83,7 @@ def forked_everywhere(story: Story, folder: Path, step: int = 1) -> int:
                         continue
                     forks[handle.run] = seq
                 await client.fork(f"fork-{len(log) // 2 // step * step}", id="fork-of-fork")
-                await Patience(store, attempting).until_over(story.over, trouble, is_resumed=False)
+                await Patience(store, attempting).until_over(story.over, trouble, resumes_held=False)
             assert await whole(client, RUN) == before
             await self_same(client, log, forks)
             return len(forks)

@@ -58,7 +58,7 @@ def test_a_run_that_went_to_another_store_is_copied_to_a_third_one_only_by_force
     assert shell("copy", run, "--from", str(shell.store), "--to", "second.db").exit_code == 0
     refused = shell("copy", run, "--from", str(shell.store), "--to", "third.db")
     assert refused.exit_code == 2
-    assert "second.db and goes on there" in refused.output
+    assert "second.db and continues there" in refused.output
     assert "--force" in refused.output
     forced = shell("copy", run, "--from", str(shell.store), "--to", "third.db", "--force")
     assert forced.exit_code == 0

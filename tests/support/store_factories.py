@@ -17,18 +17,18 @@ from outlast.stores.objects import ObjectStore
 from outlast.stores.objects.bucket import Bucket, Listed
 from outlast.stores.objects.opening import bucket_over, open_bucket
 from outlast.stores.sqlite import SqliteStore
-from outlast.testing.doors import Door
 from outlast.testing.faults import hide_locks
-from outlast.testing.time_skipping import LeapingLoop
+from outlast.testing.store_factory import StoreFactory
+from outlast.testing.time_skipping import TimeSkippingLoop
 from support.servers import s3
 
 
-class SqliteDoor(Door):
+class SqliteStoreFactory(StoreFactory):
     """A process's death does not lose what the system has: a power cut is another matter, and so durability is relaxed."""
 
     number = 0
 
-    def anew(self) -> None:
+    def reset(self) -> None:
         shutil.rmtree(self.folder / str(self.number), ignore_errors=True)
         self.number += 1
         (self.folder / str(self.number)).mkdir(parents=True)
@@ -36,18 +36,18 @@ class SqliteDoor(Door):
     def open(self) -> Store:
         return SqliteStore(self.folder / str(self.number) / "runs.db", durability="relaxed", commit="inline")
 
-    async def bury(self, store: Store, *, is_reachable: bool) -> None:
+    async def after_death(self, store: Store, *, is_reachable: bool) -> None:
         if is_reachable:
             hide_locks(store)  # the system has freed them
         else:
             await store.close()
 
 
-class ObjectsDoor(Door):
+class ObjectStoreFactory(StoreFactory):
     """Objects in memory, behind the adapter that speaks to servers. That a process is dead is known to nobody: its
     successor waits until its time has run out."""
 
-    def anew(self) -> None:
+    def reset(self) -> None:
         from obstore.store import MemoryStore as Objects
 
         self.objects = Objects()
@@ -55,15 +55,15 @@ class ObjectsDoor(Door):
     def open(self) -> Store:
         return ObjectStore(WatchedBucket(bucket_over(self.objects, "memory")))
 
-    async def bury(self, store: Store, *, is_reachable: bool) -> None:
+    async def after_death(self, store: Store, *, is_reachable: bool) -> None:
         """Nothing is open between two requests, and whoever is dead says no goodbye."""
 
 
-class S3Door(ObjectsDoor):
+class S3StoreFactory(ObjectStoreFactory):
     """Objects on a real server."""
 
-    def anew(self) -> None:
-        self.prefix = f"doors/{os.urandom(8).hex()}"
+    def reset(self) -> None:
+        self.prefix = f"factories/{os.urandom(8).hex()}"
 
     def open(self) -> Store:
         at = bucket_at(s3.shared().address(self.prefix))
@@ -103,28 +103,28 @@ class WatchedBucket:
 
 def _at_work() -> AbstractContextManager[None]:
     loop = asyncio.get_running_loop()
-    return loop.at_work() if isinstance(loop, LeapingLoop) else nullcontext()
+    return loop.at_work() if isinstance(loop, TimeSkippingLoop) else nullcontext()
 
 
-class PostgresDoor(Door):
+class PostgresStoreFactory(StoreFactory):
     """The schema that a URL names. As with SQLite, no power is cut here."""
 
     def __init__(self, url: str) -> None:
         super().__init__(Path())
         self._url = url
 
-    def anew(self) -> None:
+    def reset(self) -> None:
         self._carry_out("empty_store")
 
     def open(self) -> Store:
         from outlast.stores.postgres import PostgresStore
 
         store, loop = PostgresStore(self._url, durability="relaxed"), asyncio.get_running_loop()
-        if isinstance(loop, LeapingLoop):
+        if isinstance(loop, TimeSkippingLoop):
             loop.servers.append(lambda: store.in_flight)
         return cast("Store", store)
 
-    async def bury(self, store: Store, *, is_reachable: bool) -> None:
+    async def after_death(self, store: Store, *, is_reachable: bool) -> None:
         if not is_reachable:
             await store.close()
             await asyncio.to_thread(self._carry_out, "bury_workers")
