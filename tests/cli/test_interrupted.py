@@ -105,7 +105,7 @@ def test_a_module_that_is_gone_is_named_as_what_to_give(project: Any) -> None:
     package.rename(project.folder / "away")
     ran = project("resume", "m")
     assert ran.returncode == 2
-    assert "there is no module app.main here" in ran.stderr
+    assert "no module named app.main;" in ran.stderr
     assert "--app app.main" in ran.stderr
 
 
@@ -271,7 +271,7 @@ def test_code_that_is_not_found_is_said_and_the_run_is_untouched(project: Any) -
     for command in ("resume", "retry"):
         ran = project(command, "f")
         assert (ran.returncode, ran.stdout) == (2, "")
-        assert "there is no module flows" in ran.stderr
+        assert "no module named flows" in ran.stderr
     assert project("events", "f", "-o", "json").stdout == before
 
 
@@ -341,7 +341,7 @@ def test_another_module_of_the_same_name_does_not_stand_for_a_file_that_is_gone(
     (project.folder / "jobs" / "nightly.py").unlink()
     ran = project("resume", "f")
     assert (ran.returncode, ran.stdout) == (2, "")
-    assert f"there is no file {project.folder / 'jobs' / 'nightly.py'}" in ran.stderr
+    assert f"no such file: {project.folder / 'jobs' / 'nightly.py'}" in ran.stderr
 
 
 def test_code_is_found_in_a_project_that_was_moved(project: Any) -> None:

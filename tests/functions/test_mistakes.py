@@ -452,7 +452,7 @@ async def test_a_divergence_names_the_line_of_what_the_code_asks_for(stage: Any)
     handle = await engine.start(before)
     await stage.until(engine, handle.run, e.InteractionRequested)
     found = await dry_run(engine._store, handle.run, after)
-    assert f"than the code asks it with now ({line_of(after.fn, 'plus_one(2)')})" in str(found.divergence)
+    assert f"than the code passes now ({line_of(after.fn, 'plus_one(2)')})" in str(found.divergence)
     found = await dry_run(engine._store, handle.run, other)
     assert f"the code asked for timer 'sleep' ({line_of(other.fn, 'ol.sleep(1)')})" in str(found.divergence)
 

@@ -119,7 +119,7 @@ def test_workflow_code_that_asks_for_something_else_each_time_is_caught(workflow
     said = report(workflow)
     assert said.startswith(f"{workflow.name} does not survive a crash.\n\nthe process died at store call ")
     assert "with other inputs" in said
-    assert "than the code asks it with now" in said
+    assert "than the code passes now" in said
     assert "RunTakenOver" in said
     assert "held for a person" in said
     assert "ol.random()" in said

@@ -191,7 +191,7 @@ def test_bytes_that_hold_a_value_are_not_on_their_way_before_they_are_refused() 
     remember(PLAIN)
     begun: list[bytes] = []
     with pytest.raises(NotStorable):
-        codec_for(Any).told({"rows": ["x" * SHORTEST, PLAIN]}, "result", begun.append)
+        codec_for(Any).encode_and_copy({"rows": ["x" * SHORTEST, PLAIN]}, "result", begun.append)
     assert begun == []
 
 

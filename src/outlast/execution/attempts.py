@@ -191,7 +191,7 @@ class Attempts:
             return value.reference or value.raw, codec.decode(value.raw), self._no_upload
         upload = EagerUpload(self._worker.store.blobs)
         try:
-            return *codec.told(value, "result", upload.begin), upload
+            return *codec.encode_and_copy(value, "result", upload.begin), upload
         except BaseException:
             upload.drop()
             raise

@@ -78,8 +78,8 @@ class Record(TypeCodec):
             if part is not msgspec.UNSET:
                 try:
                     tree[name] = lower(part, depth + 1)
-                except CodecError as snag:
-                    raise snag.within(f".{field}", value) from None
+                except CodecError as error:
+                    raise error.within(f".{field}", value) from None
         return self._packed(tree)
 
     def lift(self, tree: Any, /) -> Any:
@@ -90,8 +90,8 @@ class Record(TypeCodec):
             if name in tree:
                 try:
                     values[field] = shape.lift(tree[name])
-                except CodecError as snag:
-                    raise snag.within(f".{field}") from None
+                except CodecError as error:
+                    raise error.within(f".{field}") from None
         try:
             return self._built(values)
         except CodecError:

@@ -67,8 +67,8 @@ class SecretPatterns:
 def remember(value: str) -> None:
     """From now on this value is searched for."""
     global known
-    if (require_scope := revealed_here.get()) is not None:
-        require_scope.add(value)
+    if (own := revealed_here.get()) is not None:
+        own.add(value)
     with _lock:
         disguise = known.get(value) or SecretPatterns(value)
         others = {each: its for each, its in known.items() if each != value}

@@ -38,12 +38,12 @@ class CodecError(Exception):
         self._holders: list[int] = []
 
     def within(self, step: str, holder: object = None) -> CodecError:
-        """The same, seen from the container `holder` whose part at `step` has the snag."""
+        """The same, seen from the container `holder` whose part at `step` has the error."""
         self._steps.append(step)
         self._holders.append(id(holder))
         return self
 
-    def told(self, where: str) -> str:
+    def message_from(self, where: str) -> str:
         """The path from `where` to the part, and the reason."""
         steps, reason = self._steps[::-1], self.reason
         if reason is _TOO_DEEP:

@@ -47,8 +47,8 @@ class Typed(TypeCodec):
                 if key not in self._keys:
                     raise CodecError(f"{name_of(self.cls)} has no such key, so it cannot be stored there")
                 tree[str.__str__(key)] = self._keys[key].lower(part, depth + 1)
-            except CodecError as snag:
-                raise snag.within(key_step(key), value) from None
+            except CodecError as error:
+                raise error.within(key_step(key), value) from None
         return tree
 
     def lift(self, tree: Any, /) -> Any:
@@ -60,8 +60,8 @@ class Typed(TypeCodec):
             if key in self._keys:
                 try:
                     value[key] = self._keys[key].lift(part)
-                except CodecError as snag:
-                    raise snag.within(key_step(key)) from None
+                except CodecError as error:
+                    raise error.within(key_step(key)) from None
         return value
 
     def _check_keys(self, value: Mapping[str, Any]) -> None:

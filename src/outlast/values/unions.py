@@ -45,8 +45,8 @@ class Choice(TypeCodec):
         for shape in self._by_class.get(type(value)) or self._members.values():
             try:
                 tree = shape.lower(value, depth)
-            except CodecError as snag:
-                first = first or snag
+            except CodecError as error:
+                first = first or error
             else:
                 return self._told(shape, tree) if self._tells else tree
         raise first if first and type(value) in self._by_class else not_a(value, str(self))
