@@ -106,11 +106,9 @@ class Cancelling(Committing):
     def _has_failed_in_log(self, command: Command) -> bool:
         """Whether the log has a failure of a node that was not resumed after a replay: the end of the run had cut it
         short."""
-        node = (
-            self.writer.state.nodes.get(command.name)
-            if command in self._deferred and isinstance(command, NodeCommand)
-            else None
-        )
+        if not isinstance(command, NodeCommand) or command not in self._deferred:
+            return False
+        node = self.writer.state.nodes.get(command.name)
         return node is not None and node.status is NodeStatus.FAILED
 
     def _resume_deferred(self) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import AsyncIterator, Collection, Coroutine, Mapping, Sequence
 from contextvars import Context, copy_context
 from functools import partial
@@ -121,10 +120,6 @@ class Worker:
     def is_crowded(self) -> bool:
         """Whether runs that only wait are released at once."""
         return self.own is None and len(self.drivers) > MAX_IDLE_RUNS
-
-    def chance(self) -> float:
-        """A random number from 0 to 1, for the pauses between attempts."""
-        return int.from_bytes(os.urandom(6), "big") / (1 << 48)
 
     def listen(self) -> None:
         """Begin to capture the log records of nodes."""

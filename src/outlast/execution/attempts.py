@@ -1,8 +1,7 @@
 """Runs attempts of nodes: on the loop, in a thread, or in another process; with timeouts and cancellation.
 
 A node may raise anything, return anything, ignore its cancellation or die: the only effect is an outcome of its
-attempt. Attempts of a node do not overlap: an attempt that ignores its timeout or a pause keeps the next attempt
-waiting, unless there is no next one.
+attempt. Attempts of a node do not overlap: an attempt that ignores its timeout or a pause delays the next one.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context, copy_context
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Raw
 
@@ -179,7 +178,7 @@ class Attempts:
     async def _find_checkpoint(self, own: NodeContext) -> None:
         node = own.command.driver.writer.state.nodes.get(own.command.name)
         if node is not None and node.checkpoint is not None:
-            own.kept = await fetched(node.checkpoint, self._worker.store.blobs)
+            own.checkpoint = await fetched(node.checkpoint, self._worker.store.blobs)
 
     def _encoded_result(self, command: NodeCommand, value: Any) -> tuple[e.Value | bytes, Any, EagerUpload]:
         """The result as JSON, the value that the code receives, which is the same as in a replay, and the upload of a
@@ -199,7 +198,7 @@ class Attempts:
     # --- with a timeout, in a thread or in another process
 
     async def _run_with_timeout(self, command: NodeCommand, own: NodeContext) -> Any:
-        """Run the function of the node where `run_in` says, with its timeout."""
+        """Run the function of the node in the place that `run_in` names, with its timeout."""
         work = asyncio.ensure_future(self._work(command, own))
         try:
             done, _ = await asyncio.wait({work}, timeout=command.spec.timeout)
@@ -275,8 +274,8 @@ class Attempts:
             node=command.name,
             attempt=command.attempt,
             idempotency_key=idempotency_key_of(command),
-            checkpoint=None if own.kept is None else bytes(own.kept),
-            feedback=None if command.given is None else bytes(command.given.feedback),
+            checkpoint=None if own.checkpoint is None else bytes(own.checkpoint),
+            feedback=None if own.feedback is None else bytes(own.feedback),
             transient=tuple(map(kind_of, retry_on)),
             permanent=tuple(map(kind_of, give_up_on)),
         )
@@ -310,14 +309,11 @@ class Attempts:
         return False
 
 
-class _Encoded:
+class _Encoded(NamedTuple):
     """A result that a remote attempt encoded. `reference` is set if the blob store already holds it."""
 
-    __slots__ = ("raw", "reference")
-
-    def __init__(self, raw: Raw, reference: Raw | None = None) -> None:
-        self.raw = raw
-        self.reference = reference
+    raw: Raw
+    reference: Raw | None = None
 
 
 class _RemoteFailure(Exception):
