@@ -88,9 +88,9 @@ class Cancelling(Committing):
     def _cancel_code(self) -> list[Command]:
         """Cancel the code and return the commands that it abandons."""
         code = self.code
-        before, code.close, code.to_close = list(code.to_close.values()), None, {}
+        closing, code.close, code.to_close = list(code.to_close.values()), None, {}
         code.cancel()
-        abandoned, code.close, code.to_close = [*before, *code.to_close.values()], self._close, {}
+        abandoned, code.close, code.to_close = [*closing, *code.to_close.values()], self._close, {}
         return abandoned
 
     def _close_abandoned(self, node_commands: Iterable[Command], reason: e.Failure) -> None:

@@ -57,11 +57,11 @@ def adopt(driver: OutcomeHandling, command: NodeCommand) -> bool:
     return True
 
 
-def reusable_result(driver: OutcomeHandling, command: NodeCommand, asked: NodeCommand | NodeState) -> Adoptable | None:
+def reusable_result(driver: OutcomeHandling, command: NodeCommand, node: NodeCommand | NodeState) -> Adoptable | None:
     """The result that replaces an attempt of this node. None if a person edited its inputs or gave it feedback, which
     `asked` holds."""
     found = driver.adoptable.get(command.name)
-    if found is None or found.hash != command.hash or found.code != command.spec.code or asked.given is not None:
+    if found is None or found.hash != command.hash or found.code != command.spec.code or node.given is not None:
         return None
     return found
 

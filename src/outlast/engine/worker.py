@@ -30,7 +30,6 @@ from outlast.execution.log_writer import LogWriter
 from outlast.execution.processes import ProcessPool
 from outlast.execution.progress import Progress
 from outlast.functions.code import Code
-from outlast.functions.commands import NodeCommand
 from outlast.functions.decorators import Workflow
 from outlast.history import events as e
 from outlast.history.ids import RunId, WorkerId
@@ -257,15 +256,11 @@ class Worker:
         for driver in list(self.drivers.values()):
             await driver.stop()
         self.is_closing = True
-        attempts = [
-            command.task
-            for driver in self.drivers.values()
-            for command in driver.code.open.values()
-            if isinstance(command, NodeCommand)
-        ]
+        commands = [command for driver in self.drivers.values() for command in driver.open_node_commands()]
+        tasks = [command.task for command in commands if command.task is not None]
         for driver in list(self.drivers.values()):
             driver.leave()
-        await self.attempts.close([task for task in attempts if task is not None])
+        await self.attempts.close(tasks)
         await self.takeovers.shielded.done(5)
         for task in list(self._tasks):
             task.cancel()

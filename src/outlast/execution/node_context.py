@@ -100,8 +100,8 @@ class NodeContext(AttemptLog, eq=False, kw_only=True):
         """End the attempt. Incomplete files are renamed to their interrupted names."""
         if self.unfinished:
             for written in list(self.unfinished.values()):
-                if (kept := written.keep_partial()) is not None:
-                    self.output_changed("interrupted", kept)
+                if (partial := written.keep_partial()) is not None:
+                    self.output_changed("interrupted", partial)
         if self.partial_line:
             super().end()
 
@@ -129,8 +129,8 @@ def checkpoint(value: Any) -> CheckpointSaved:
     ends here: an async node is cancelled, and in a plain one `Stopped` is raised, which `except Exception` does not
     catch."""
     raw = encode(value, where="checkpoint")
-    if (here := remote.current()) is not None:
-        here.checkpoint(bytes(raw))
+    if (remote_attempt := remote.current()) is not None:
+        remote_attempt.checkpoint(bytes(raw))
         return CheckpointSaved()
     attempt = _current_node("checkpoint()")
     if not attempt.is_threaded:
@@ -157,8 +157,8 @@ def progress(done: float, total: float | None = None, text: str = "") -> None:
     }
     if (workflow := scope.current.get(None)) is not None:
         workflow.code.show_progress({"node": "", **report})
-    elif (here := remote.current()) is not None:
-        here.progress(report)
+    elif (remote_attempt := remote.current()) is not None:
+        remote_attempt.progress(report)
     else:
         attempt = _current_node("progress()")
         report = {"node": attempt.command.name, **report}
@@ -210,15 +210,15 @@ def idempotency_key() -> str:
 
 def is_stopping() -> bool:
     """Whether this attempt was abandoned or asked to stop: a plain node with a loop should check this, and return."""
-    if (here := remote.current()) is not None:
-        return here.is_stopping
+    if (remote_attempt := remote.current()) is not None:
+        return remote_attempt.is_stopping
     attempt = _current_node("is_stopping()")
     return attempt.is_stopped or attempt.is_over
 
 
 def _current(function: str) -> NodeContext | AttemptInfo:
-    here = remote.current()
-    return _current_node(function) if here is None else here.attempt
+    remote_attempt = remote.current()
+    return _current_node(function) if remote_attempt is None else remote_attempt.attempt
 
 
 def _current_node(function: str) -> NodeContext:

@@ -83,10 +83,10 @@ class Helper:
 
     def save(self, data: bytes) -> bool:
         """Send a checkpoint, and wait until it is acknowledged. True if the call must end there."""
-        serial, kept = next(self._serials), queue.SimpleQueue[bool]()
-        self._unacknowledged[serial] = kept
+        serial, acknowledged = next(self._serials), queue.SimpleQueue[bool]()
+        self._unacknowledged[serial] = acknowledged
         self.send_note("checkpoint", data, serial)
-        return kept.get()
+        return acknowledged.get()
 
     def close(self) -> None:
         self._channel.close()

@@ -110,9 +110,9 @@ class Sweeper:
         report, now = Report(), await self._store.now()
         held = await self._holdings()
         try:
-            async for some in self._unfinished():
-                looks = (self._check_run(run, held.get(run), now, dry_run) for run in some)
-                for check in await asyncio.gather(*looks, return_exceptions=True):
+            async for runs in self._unfinished():
+                checks = (self._check_run(run, held.get(run), now, dry_run) for run in runs)
+                for check in await asyncio.gather(*checks, return_exceptions=True):
                     if isinstance(check, BaseException):
                         raise check
                     report.add(check)
@@ -142,13 +142,13 @@ class Sweeper:
             after = batch[-1].run
 
     async def _unfinished(self) -> AsyncIterator[list[RunId]]:
-        some: list[RunId] = []
+        batch: list[RunId] = []
         async for run in runs_of(self._store, unfinished=True):
-            some.append(run)
-            if len(some) == CONCURRENCY:
-                yield some
-                some = []
-        yield some
+            batch.append(run)
+            if len(batch) == CONCURRENCY:
+                yield batch
+                batch = []
+        yield batch
 
     # --- one run
 

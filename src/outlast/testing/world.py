@@ -58,12 +58,12 @@ class World:
         """See every attempt that a worker makes. Nodes that want a process or a cluster get a thread: it dies with ours."""
         attempt = attempts._attempt  # and not `begin`: a node that follows another in its task is not begun by it
 
-        async def seen(command: NodeCommand, own: NodeContext) -> None:
+        async def seen(command: NodeCommand, context: NodeContext) -> None:
             spec = command.spec
             if not hasattr(spec.fn, "__seen__"):
                 place = "loop" if spec.run_in == "loop" else "thread"
                 command.spec = replace(spec, fn=self._seen(spec.fn), run_in=place)
-            await attempt(command, own)
+            await attempt(command, context)
 
         attempts._attempt = seen  # type: ignore[method-assign]
 
