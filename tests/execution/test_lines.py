@@ -16,14 +16,14 @@ import pytest
 
 from outlast.errors import OutcomeUnknown, StoreBusy
 from outlast.execution import log_writer as lines_module
-from outlast.execution.log_writer import LogWriter, ReplaySilencer, capture, is_replaying
+from outlast.execution.log_writer import LogWriter
 from outlast.history.ids import RunId
 from outlast.store import Line
 from outlast.stores.memory import MemoryStore
 from outlast.testing.contract.samples import A, B, begin, land
 from outlast.testing.faults import Died, Fault, faulty
 from outlast.values import secret_patterns
-from outlast.values.context import LONGEST_TEXT
+from outlast.values.context import LONGEST_TEXT, ReplaySilencer, capture, is_replaying
 from outlast.values.secrets import Secret
 
 SOON = 10.0
@@ -336,7 +336,8 @@ def test_a_hook_that_others_put_over_ours_stays_and_nothing_is_heard_twice(
 
 PROGRAM = """
 import asyncio, logging
-from outlast.execution.log_writer import LogWriter, capture
+from outlast.execution.log_writer import LogWriter
+from outlast.values.context import capture
 from outlast.stores.memory import MemoryStore
 from outlast.testing.contract.samples import A, begin
 
@@ -450,7 +451,7 @@ def test_the_task_is_not_there_while_nothing_is_said(monkeypatch: pytest.MonkeyP
 
 
 def tasks_of_keepers() -> list[asyncio.Task[Any]]:
-    return [task for task in asyncio.all_tasks() if task.get_name() == "outlast-line-keeper"]
+    return [task for task in asyncio.all_tasks() if task.get_name() == "outlast-log-writer"]
 
 
 def test_the_task_does_not_run_in_the_context_of_who_spoke_first(logger: logging.Logger) -> None:
@@ -538,7 +539,7 @@ def test_lines_that_the_store_refused_are_brought_again_in_order(caplog: pytest.
             assert await store.texts() == ["one", "two"]
 
     play(act)
-    assert len([record for record in caplog.records if "could not be kept" in record.message]) == 1
+    assert len([record for record in caplog.records if "could not be stored" in record.message]) == 1
 
 
 def test_lines_that_were_put_back_and_dropped_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -426,9 +426,7 @@ def test_the_command_tells_and_then_does(tmp_path: Path) -> None:
     play(where, scene)
     told = swept("--store", where, "--once", "--dry-run", "--stale-after", "0")
     assert told.returncode == 0
-    assert (
-        "no-task  no task: it says that it is running, and nobody has claimed it; would be handed over" in told.stderr
-    )
+    assert "no-task  no task: its status is running, but no worker has claimed it; would be handed over" in told.stderr
     assert "2 unfinished runs: 1 healthy, 0 waiting, 0 recovered, 1 stalled" in told.stderr
     young = json.loads(swept("--store", where, "--once", "-o", "json").stdout)
     assert (young["healthy"], young["recovered"]) == (2, 0), "it was given back a moment ago"

@@ -88,9 +88,9 @@ class Cancelling(Committing):
     def _cancel_code(self) -> list[Command]:
         """Cancel the code and return the commands that it abandons."""
         code = self.code
-        before, code.close, code.to_close = list(code.to_close.values()), None, {}
+        closing, code.close, code.to_close = list(code.to_close.values()), None, {}
         code.cancel()
-        abandoned, code.close, code.to_close = [*before, *code.to_close.values()], self._close, {}
+        abandoned, code.close, code.to_close = [*closing, *code.to_close.values()], self._close, {}
         return abandoned
 
     def _close_abandoned(self, node_commands: Iterable[Command], reason: e.Failure) -> None:
@@ -106,11 +106,9 @@ class Cancelling(Committing):
     def _has_failed_in_log(self, command: Command) -> bool:
         """Whether the log has a failure of a node that was not resumed after a replay: the end of the run had cut it
         short."""
-        node = (
-            self.writer.state.nodes.get(command.name)
-            if command in self._deferred and isinstance(command, NodeCommand)
-            else None
-        )
+        if not isinstance(command, NodeCommand) or command not in self._deferred:
+            return False
+        node = self.writer.state.nodes.get(command.name)
         return node is not None and node.status is NodeStatus.FAILED
 
     def _resume_deferred(self) -> None:

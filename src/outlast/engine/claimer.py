@@ -52,40 +52,40 @@ class Claimer:
     async def look(self) -> bool:
         """Claim a batch of runs and adopt them. True if there may be more."""
         worker, names = self._worker, tuple(sorted(registry.names()))
-        wanted = min(worker.capacity, BATCH)
-        if not wanted or not names:
+        limit = min(worker.capacity, BATCH)
+        if not limit or not names:
             return False
         await worker.lease.confirm()
         if worker.lease.is_settling:
             return False
         if worker.own is None:
-            claims = await self._claim_fairly(names, wanted)
+            claims = await self._claim_fairly(names, limit)
         else:
-            claims = await self._claim_own(worker.own, wanted)
+            claims = await self._claim_own(worker.own, limit)
         await asyncio.gather(*(worker.takeovers.adopt(claim) for claim in claims))
-        return len(claims) == wanted
+        return len(claims) == limit
 
-    async def _claim_own(self, own: set[RunId], wanted: int) -> list[Claim]:
+    async def _claim_own(self, own: set[RunId], limit: int) -> list[Claim]:
         """Claim those of the worker's own runs that have no live owner and work to do."""
         runs = [run for run in tuple(own) if not self._worker.has_run(run) and await self._needs_owner(run)]
-        return await self._worker.claim(runs=runs, limit=wanted) if runs else []
+        return await self._worker.claim(runs=runs, limit=limit) if runs else []
 
-    async def _claim_fairly(self, names: tuple[str, ...], wanted: int) -> list[Claim]:
+    async def _claim_fairly(self, names: tuple[str, ...], limit: int) -> list[Claim]:
         """While runs exceed the capacity, claim a share for each workflow in turn: a workflow with thousands of runs
         must not starve the others. Otherwise claim for all workflows in one call."""
         claim = self._worker.claim
         claims: list[Claim] = []
         if self._is_scarce and len(names) > 1:
             after = bisect_right(names, self._served)
-            share = max(1, wanted // len(names))
+            share = max(1, limit // len(names))
             for name in (*names[after:], *names[:after]):
-                if len(claims) < wanted:
-                    some = await claim(workflows=(name,), limit=min(share, wanted - len(claims)))
-                    self._served = name if some else self._served
-                    claims += some
-        if len(claims) < wanted:
-            claims += await claim(workflows=names, limit=wanted - len(claims))
-        self._is_scarce = len(claims) == wanted
+                if len(claims) < limit:
+                    batch = await claim(workflows=(name,), limit=min(share, limit - len(claims)))
+                    self._served = name if batch else self._served
+                    claims += batch
+        if len(claims) < limit:
+            claims += await claim(workflows=names, limit=limit - len(claims))
+        self._is_scarce = len(claims) == limit
         return claims
 
     async def _log_recovered(self) -> str:

@@ -10,11 +10,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from functools import partial
 
 from outlast.engine.driver_state import CommandOutcome
 from outlast.engine.request_handling import RequestHandling
-from outlast.engine.retry import Backoff, redecide, without_closed
+from outlast.engine.retry import redecide, without_closed
 from outlast.engine.terminal_events import Ending, cancelled, checked_for_unawaited, needs_completion, terminal_event
 from outlast.errors import Fenced, Overtaken, StoreError
 from outlast.functions.commands import ChildCommand, Command, NodeCommand, TimerCommand
@@ -27,6 +26,8 @@ log = logging.getLogger("outlast.engine")
 
 SOON_US = 2_000_000
 """Microseconds: a run that waits for less than this stays in memory."""
+FIRST_PAUSE_S, MAX_PAUSE_S = 0.05, 5.0
+"""Seconds between two attempts of an append that the store does not take."""
 _NO_OUTCOMES: Sequence[CommandOutcome] = ()
 
 
@@ -184,10 +185,13 @@ class Committing(RequestHandling):
         """Retry an append until the store takes it, so that results are not lost. Events that end waits which guests
         have already ended are left out; if none are left, nothing is appended. False if the log has entries that the
         code had to receive before the outcomes in `delivered`."""
-        backoff = Backoff(self.writer, partial(self.worker.wait_for_store, self.run))
+        pause = FIRST_PAUSE_S
         while True:
             if isinstance(error, StoreError):
-                await backoff.wait_after(error)
+                if self.writer.head.version == 0:  # the start of the run was not confirmed to its caller yet
+                    raise error
+                await self.worker.wait_for_store(self.run, error, pause)
+                pause = min(pause * 2, MAX_PAUSE_S)
             else:
                 if delivered and self._is_out_of_order(delivered):
                     return False

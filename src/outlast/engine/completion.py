@@ -204,9 +204,9 @@ async def continuation_of(ledger: Ledger, run: RunId) -> RunId | None:
 async def _ensure_successor(ledger: Ledger, created: e.RunCreated, ending: e.RunContinued) -> RunId:
     """Create the successor of a run, if it does not exist, and return its id."""
     successor = RunId(ending.successor)
-    again = msgspec.structs.replace(created, params=ending.carried, key="", forked_from="", more=None)
+    successor_created = msgspec.structs.replace(created, params=ending.carried, key="", forked_from="", more=None)
     with suppress(AlreadyExists):
-        await ledger.create_ready(successor, again)
+        await ledger.create_ready(successor, successor_created)
     return successor
 
 
@@ -245,10 +245,10 @@ def _child_ended_event(created: e.RunCreated, ending: Ended) -> e.ChildEnded:
 
 async def created_of(store: Journal, run: RunId) -> e.RunCreated:
     """The first event of a run."""
-    found = await store.read(run, 1, 1, 1)
-    if not found:
+    records = await store.read(run, 1, 1, 1)
+    if not records:
         raise NotFound(f"there is no run {run}")
-    event = found[0].events()[0]
+    event = records[0].events()[0]
     if not isinstance(event, e.RunCreated):
         raise Damaged("the first event is not RunCreated", run=run, seq=1)
     return event
@@ -259,10 +259,10 @@ async def ending_of(store: Journal, head: Head) -> Ended:
     branch may begin after it."""
     for first, seq in reversed(await lineage_of(store, head)):
         while seq >= first:
-            found = await store.read(head.run, seq, seq, 1)
-            if not found:
+            records = await store.read(head.run, seq, seq, 1)
+            if not records:
                 raise Damaged("the event is missing from the log", run=head.run, seq=seq)
-            record = found[0]
+            record = records[0]
             for at, event in reversed(list(enumerate(record.events(), record.first))):
                 if at <= seq and isinstance(event, e.RunCompleted | e.RunFailed | e.RunCancelled | e.RunContinued):
                     return event

@@ -71,11 +71,8 @@ class Driver(Cancelling):
         self._go_live()
         self._set_time()
         if state.outline.version != version:
-            self._pending.append(
-                e.VersionChanged(
-                    version=version, previous=state.outline.version, reason="the code replayed without divergence"
-                )
-            )
+            reason = "the code replayed without divergence"
+            self._pending.append(e.VersionChanged(version=version, previous=state.outline.version, reason=reason))
         request = decide.next_request(state)
         ends = isinstance(request, e.CancelRequested) or (code.is_cancelled and self._cleanup_expired())
         if code.main is None and not ends:
@@ -121,8 +118,8 @@ class Driver(Cancelling):
         for command in known:
             command.driver = self
             if isinstance(command, NodeCommand) and command.key in running:
-                self.code.open[command.key] = own = running[command.key]
-                own.adopt_future(command)
+                self.code.open[command.key] = live = running[command.key]
+                live.adopt_future(command)
                 self.in_flight += 1
             elif defer:
                 self._deferred.append(command)

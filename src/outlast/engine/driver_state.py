@@ -55,7 +55,8 @@ class DriverState:
     _outcomes: list[CommandOutcome] = field(default_factory=list)
     """Outcomes of nodes and timers that the code has not received, in order of arrival."""
     _facts: list[e.AnyEvent] = field(default_factory=list)
-    """Events about attempts. They hold whatever the code has received, and precede the pending events."""
+    """Events about attempts. They do not depend on the outcomes that the code has received, and precede the pending
+    events."""
     _pending: list[e.AnyEvent] = field(default_factory=list)
     """Outcomes that the code received since the last append, and the commands that followed from them."""
     _to_begin: list[Command] = field(default_factory=list)

@@ -32,11 +32,8 @@ log = logging.getLogger("outlast.engine")
 RETRY_S = 0.5
 """Seconds between two attempts to confirm a lease with a store that does not answer."""
 
-since_boot: Callable[[], float] = partial(
-    time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", 0))
-)
-if not hasattr(time, "CLOCK_MONOTONIC"):
-    since_boot = time.monotonic
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
+since_boot: Callable[[], float] = time.monotonic if _CLOCK is None else partial(time.clock_gettime, _CLOCK)
 """Seconds on a clock that is never set and, where the platform has one, includes the time that the machine sleeps."""
 
 

@@ -8,6 +8,7 @@ append that records them.
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable
 from contextvars import Context
 from typing import Any
@@ -19,6 +20,8 @@ from outlast.errors import CRASH_LIMIT, NODE_INTERRUPTED, RUN_ENDED, Fenced
 from outlast.functions.commands import CANCELLED, ChildCommand, Command, NodeCommand, Note, TimerCommand
 from outlast.history import events as e
 from outlast.lifecycle import decide
+
+_chance = random.SystemRandom().random  # independent of a seed that user code sets
 
 MAX_SLEEP_S = 60.0
 """Seconds between two reads of the clock, however distant a time is: the clock may be set, or the machine may sleep,
@@ -123,7 +126,7 @@ class OutcomeHandling(DriverState):
         """Whether the retry policy of a failed node allows another attempt, which is then scheduled."""
         assert isinstance(command, NodeCommand)
         self.in_flight -= 1
-        state, now, chance = self.writer.state, self._time, self.worker.chance()
+        state, now, chance = self.writer.state, self._time, _chance()
         events = decide.fail_node(
             state, command.name, failed.error, command.spec.retry, now=now, chance=chance, ms=failed.ms
         )

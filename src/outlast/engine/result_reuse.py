@@ -29,26 +29,22 @@ BACK = 8
 
 async def adoptable_by(writer: RunWriter) -> dict[str, Adoptable]:
     """The results that the current branch of a run may reuse from earlier ones. Nodes of a damaged branch run again."""
+    branches: list[tuple[e.BranchOpened, list[Entry]]] = []
+    head: Head | None = writer.head
+    found: dict[str, Adoptable] = {}
     try:
-        return await _adoptable_by(writer)
+        while head is not None and head.branch and len(branches) < BACK:
+            opened, abandoned, head = await previous_branch(writer.store, head, writer.key)
+            branches.append((opened, abandoned))
+            if any(isinstance(entry.event, e.RunCompleted | e.RunContinued) for entry in abandoned):
+                break  # that branch had already reused every result it needed
+        for opened, abandoned in reversed(branches):
+            if found or abandoned:
+                found = adoptable(opened, await writer.state_at(opened.cutoff), abandoned, found)
+        return found
     except (Damaged, Illegal, *STRANGE) as error:
         log.warning("run %s reuses no results of its previous branch, which is damaged: %s", writer.run, error)
         return {}
-
-
-async def _adoptable_by(writer: RunWriter) -> dict[str, Adoptable]:
-    branches: list[tuple[e.BranchOpened, list[Entry]]] = []
-    head: Head | None = writer.head
-    while head is not None and head.branch and len(branches) < BACK:
-        opened, abandoned, head = await previous_branch(writer.store, head, writer.key)
-        branches.append((opened, abandoned))
-        if any(isinstance(entry.event, e.RunCompleted | e.RunContinued) for entry in abandoned):
-            break  # that branch had already reused every result it needed
-    found: dict[str, Adoptable] = {}
-    for opened, abandoned in reversed(branches):
-        if found or abandoned:
-            found = adoptable(opened, await writer.state_at(opened.cutoff), abandoned, found)
-    return found
 
 
 def adopt(driver: OutcomeHandling, command: NodeCommand) -> bool:
@@ -61,11 +57,11 @@ def adopt(driver: OutcomeHandling, command: NodeCommand) -> bool:
     return True
 
 
-def reusable_result(driver: OutcomeHandling, command: NodeCommand, asked: NodeCommand | NodeState) -> Adoptable | None:
+def reusable_result(driver: OutcomeHandling, command: NodeCommand, node: NodeCommand | NodeState) -> Adoptable | None:
     """The result that replaces an attempt of this node. None if a person edited its inputs or gave it feedback, which
     `asked` holds."""
     found = driver.adoptable.get(command.name)
-    if found is None or found.hash != command.hash or found.code != command.spec.code or asked.given is not None:
+    if found is None or found.hash != command.hash or found.code != command.spec.code or node.given is not None:
         return None
     return found
 

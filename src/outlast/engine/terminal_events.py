@@ -70,10 +70,10 @@ def checked_for_unawaited(ending: Ended, code: Code, action: str) -> Ended:
     """The same ending, or a failure that names the calls which the code left without awaiting. They are only logged if
     `action` is "warn" or the run continues as a successor. Code that failed is not checked."""
     has_failed = isinstance(ending, e.RunFailed) or (isinstance(ending, e.RunCancelled) and ending.error is not None)
-    left = [] if has_failed else code.unawaited()
-    if not left:
+    calls = [] if has_failed else code.unawaited()
+    if not calls:
         return ending
-    named = ", ".join(left[:SHOWN]) + (f" and {len(left) - SHOWN} more" if len(left) > SHOWN else "")
+    named = ", ".join(calls[:SHOWN]) + (f" and {len(calls) - SHOWN} more" if len(calls) > SHOWN else "")
     if action == "warn" or isinstance(ending, e.RunContinued):
         text = "run %s of workflow %s ended with calls that it never awaited and that were not executed: %s"
         log.warning(text, code.run, code.workflow.name, named)

@@ -114,8 +114,8 @@ class Timekeeper:
     async def _until_next(self) -> float:
         store = self._worker.store
         due = await store.next_due()
-        left = 0.0 if due is None else (due - await store.now()) / 1e6
-        return min(MAX_SLEEP_S, max(MIN_SLEEP_S, left)) if left > 0 else MAX_SLEEP_S
+        seconds = 0.0 if due is None else (due - await store.now()) / 1e6
+        return min(MAX_SLEEP_S, max(MIN_SLEEP_S, seconds)) if seconds > 0 else MAX_SLEEP_S
 
 
 def _key(due: Due) -> tuple[RunId, str, int | None]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import AsyncIterator, Collection, Coroutine, Mapping, Sequence
 from contextvars import Context, copy_context
 from functools import partial
@@ -31,7 +30,6 @@ from outlast.execution.log_writer import LogWriter
 from outlast.execution.processes import ProcessPool
 from outlast.execution.progress import Progress
 from outlast.functions.code import Code
-from outlast.functions.commands import NodeCommand
 from outlast.functions.decorators import Workflow
 from outlast.history import events as e
 from outlast.history.ids import RunId, WorkerId
@@ -121,10 +119,6 @@ class Worker:
     def is_crowded(self) -> bool:
         """Whether runs that only wait are released at once."""
         return self.own is None and len(self.drivers) > MAX_IDLE_RUNS
-
-    def chance(self) -> float:
-        """A random number from 0 to 1, for the pauses between attempts."""
-        return int.from_bytes(os.urandom(6), "big") / (1 << 48)
 
     def listen(self) -> None:
         """Begin to capture the log records of nodes."""
@@ -262,15 +256,11 @@ class Worker:
         for driver in list(self.drivers.values()):
             await driver.stop()
         self.is_closing = True
-        attempts = [
-            command.task
-            for driver in self.drivers.values()
-            for command in driver.code.open.values()
-            if isinstance(command, NodeCommand)
-        ]
+        commands = [command for driver in self.drivers.values() for command in driver.open_node_commands()]
+        tasks = [command.task for command in commands if command.task is not None]
         for driver in list(self.drivers.values()):
             driver.leave()
-        await self.attempts.close([task for task in attempts if task is not None])
+        await self.attempts.close(tasks)
         await self.takeovers.shielded.done(5)
         for task in list(self._tasks):
             task.cancel()

@@ -1,8 +1,7 @@
 """Runs attempts of nodes: on the loop, in a thread, or in another process; with timeouts and cancellation.
 
 A node may raise anything, return anything, ignore its cancellation or die: the only effect is an outcome of its
-attempt. Attempts of a node do not overlap: an attempt that ignores its timeout or a pause keeps the next attempt
-waiting, unless there is no next one.
+attempt. Attempts of a node do not overlap: an attempt that ignores its timeout or a pause delays the next one.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context, copy_context
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Raw
 
@@ -71,11 +70,11 @@ class Attempts:
 
     async def stop_all(self, node_commands: Sequence[NodeCommand], grace: float = GRACE) -> None:
         """Ask attempts to stop, and wait for at most `grace` seconds. Their outcomes within that time count."""
-        own = asyncio.current_task()
+        current = asyncio.current_task()
         tasks = [
             command.task
             for command in node_commands
-            if command.task is not None and command.task is not own and not command.task.done()
+            if command.task is not None and command.task is not current and not command.task.done()
         ]
         for command in node_commands:
             command.release()
@@ -98,16 +97,16 @@ class Attempts:
         task, driver = command.task, command.driver
         try:
             while True:
-                own = command.node_context = NodeContext(
+                context = command.node_context = NodeContext(
                     self._log_writer, driver.run, command.name, command.attempt, self._stdout, command=command
                 )
-                set_attempt_log(own)
-                found = copy_context()
-                await self._attempt(command, own)
+                set_attempt_log(context)
+                context_before = copy_context()
+                await self._attempt(command, context)
                 following = await driver.write(take_next=True)
                 if following is None:
                     return
-                if not _is_task_clean(task, found):
+                if not _is_task_clean(task, context_before):
                     following.begin()
                     return
                 command = following
@@ -115,7 +114,7 @@ class Attempts:
         except Exception as error:  # an internal error: errors of nodes are outcomes
             driver.abandon_run(error)
 
-    async def _attempt(self, command: NodeCommand, own: NodeContext) -> None:
+    async def _attempt(self, command: NodeCommand, context: NodeContext) -> None:
         """One attempt, from the call to the delivery of its outcome."""
         driver, attempt, spec, lease = command.driver, command.attempt, command.spec, self._worker.lease
         failure: e.Failure | None = None
@@ -124,7 +123,7 @@ class Attempts:
         try:
             if attempt > 1:
                 await self._wait_for_previous(command)
-                await self._find_checkpoint(own)
+                await self._find_checkpoint(context)
             if lease.clock() >= lease.until:
                 await lease.confirm()
             if spec.run_in == "loop" and spec.timeout is None:
@@ -134,23 +133,23 @@ class Attempts:
                     args, kwargs = self._arguments(command)
                     value = await spec.fn(*args, **kwargs)
             else:
-                value = await self._run_with_timeout(command, own)
+                value = await self._run_with_timeout(command, context)
             written, value, upload = self._encoded_result(command, value)
             output = Raw(written) if len(written) <= INLINE_LIMIT else await upload.stored(written)
         except ProcessDied as death:
             if not isinstance(death, PoolClosed):
                 crash = str(death)
         except BaseException as error:
-            if not (own.is_stopped or driver.is_over):
+            if not (context.is_stopped or driver.is_over):
                 failure = _failure(command, error)
         else:
-            if own.is_stopped and driver.is_winding_down:
+            if context.is_stopped and driver.is_winding_down:
                 return  # a value that a node returns because it was stopped is not its result
             driver.completed(command, attempt, output, value, _ms(began))
         finally:
             command.task = command.node_context = None  # breaks the cycle of task, context and command
-            if own.partial_line or own.unfinished:
-                own.end()
+            if context.partial_line or context.unfinished:
+                context.end()
         # Outside the handler: otherwise errors that the code raises next would have this error as their context, which a
         # replay does not reproduce.
         if failure is not None:
@@ -161,8 +160,8 @@ class Attempts:
     async def _wait_for_previous(self, command: NodeCommand) -> None:
         """Wait until the previous attempt of the node has ended, if it was abandoned in this process."""
         key = command.driver.run, command.name
-        while (before := self._left_running.get(key)) is not None:
-            await asyncio.wait({before})
+        while (previous := self._left_running.get(key)) is not None:
+            await asyncio.wait({previous})
 
     def _track_left_running(self, command: NodeCommand, end: asyncio.Future[Any]) -> None:
         key = command.driver.run, command.name
@@ -176,10 +175,10 @@ class Attempts:
             return command.packed.args, command.packed.kwargs
         return command.arguments.unpack(command.inputs)
 
-    async def _find_checkpoint(self, own: NodeContext) -> None:
-        node = own.command.driver.writer.state.nodes.get(own.command.name)
+    async def _find_checkpoint(self, context: NodeContext) -> None:
+        node = context.command.driver.writer.state.nodes.get(context.command.name)
         if node is not None and node.checkpoint is not None:
-            own.kept = await fetched(node.checkpoint, self._worker.store.blobs)
+            context.checkpoint = await fetched(node.checkpoint, self._worker.store.blobs)
 
     def _encoded_result(self, command: NodeCommand, value: Any) -> tuple[e.Value | bytes, Any, EagerUpload]:
         """The result as JSON, the value that the code receives, which is the same as in a replay, and the upload of a
@@ -198,9 +197,9 @@ class Attempts:
 
     # --- with a timeout, in a thread or in another process
 
-    async def _run_with_timeout(self, command: NodeCommand, own: NodeContext) -> Any:
-        """Run the function of the node where `run_in` says, with its timeout."""
-        work = asyncio.ensure_future(self._work(command, own))
+    async def _run_with_timeout(self, command: NodeCommand, context: NodeContext) -> Any:
+        """Run the function of the node in the place that `run_in` names, with its timeout."""
+        work = asyncio.ensure_future(self._work(command, context))
         try:
             done, _ = await asyncio.wait({work}, timeout=command.spec.timeout)
         except asyncio.CancelledError:
@@ -211,12 +210,12 @@ class Attempts:
                     self._track_left_running(command, work)
             raise
         if not done:
-            await self._on_timeout(command, own, work)
+            await self._on_timeout(command, context, work)
         return work.result()
 
-    async def _work(self, command: NodeCommand, own: NodeContext) -> Any:
+    async def _work(self, command: NodeCommand, context: NodeContext) -> Any:
         if command.spec.run_in not in ("loop", "thread"):
-            return await self._run_remotely(command, own)
+            return await self._run_remotely(command, context)
         args, kwargs = self._arguments(command)
         if command.spec.run_in == "loop":
             try:
@@ -248,9 +247,9 @@ class Attempts:
             self._track_left_running(command, self._threads.end_of(running))
             raise
 
-    async def _on_timeout(self, command: NodeCommand, own: NodeContext, work: asyncio.Future[Any]) -> None:
+    async def _on_timeout(self, command: NodeCommand, context: NodeContext, work: asyncio.Future[Any]) -> None:
         """Ask the attempt to stop. If the node has attempts left, wait until this one has ended."""
-        own.is_stopped = True
+        context.is_stopped = True
         is_thread = command.spec.run_in == "thread"
         error = TimeoutError(f"it took longer than {command.spec.timeout:g} s")
         has_more = command.spec.retry.wait_us(failure_of(error), self._failed_attempts(command) + 1, 0.5) is not None
@@ -258,7 +257,7 @@ class Attempts:
             work.cancel()
         if has_more or not is_thread:
             await asyncio.wait({work}, timeout=None if has_more else GRACE)
-        own.is_stopped = False
+        context.is_stopped = False
         if work.done():
             work.cancelled() or work.exception()  # retrieved, so that asyncio logs no warning
         raise error
@@ -267,7 +266,7 @@ class Attempts:
         node = command.driver.writer.state.nodes.get(command.name)
         return node.retries if node is not None else 0
 
-    async def _run_remotely(self, command: NodeCommand, own: NodeContext) -> Any:
+    async def _run_remotely(self, command: NodeCommand, context: NodeContext) -> Any:
         spec = command.spec
         retry_on, give_up_on = spec.retry.classes
         info = AttemptInfo(
@@ -275,8 +274,8 @@ class Attempts:
             node=command.name,
             attempt=command.attempt,
             idempotency_key=idempotency_key_of(command),
-            checkpoint=None if own.kept is None else bytes(own.kept),
-            feedback=None if command.given is None else bytes(command.given.feedback),
+            checkpoint=None if context.checkpoint is None else bytes(context.checkpoint),
+            feedback=None if context.feedback is None else bytes(context.feedback),
             transient=tuple(map(kind_of, retry_on)),
             permanent=tuple(map(kind_of, give_up_on)),
         )
@@ -285,7 +284,7 @@ class Attempts:
             main_of_this_process(),
             bytes(command.inputs),
             info,
-            on_message=partial(self._on_message, command, own),
+            on_message=partial(self._on_message, command, context),
             confirm=self._worker.lease.confirm,
         )
         if isinstance(answer, e.Failure):
@@ -294,30 +293,27 @@ class Attempts:
             return _Encoded(await fetched(answer.reference, self._worker.store.blobs), answer.reference)
         return _Encoded(Raw(answer))
 
-    async def _on_message(self, command: NodeCommand, own: NodeContext, kind: str, content: Any) -> bool:
+    async def _on_message(self, command: NodeCommand, context: NodeContext, kind: str, content: Any) -> bool:
         """Handle a message of a remote attempt. True if the attempt must end at this checkpoint."""
         if kind == "checkpoint":
-            own.is_stopped = await own.save_checkpoint(Raw(content)) or own.is_stopped
-            return own.is_stopped
+            context.is_stopped = await context.save_checkpoint(Raw(content)) or context.is_stopped
+            return context.is_stopped
         elif kind == "progress":
             self._worker.progress.update(command.driver.run, {"node": command.name, **content})
         elif kind == "output":
-            own.output_changed(content.pop("stage"), OutputFile(**content))
+            context.output_changed(content.pop("stage"), OutputFile(**content))
         elif kind == "line":
             time, text = int(content["time"] * 1e6), content["text"]
             run, node = command.driver.run, command.name
-            self._log_writer.add(Line(run, node, own.attempt, time, content["level"], content["logger"], text))
+            self._log_writer.add(Line(run, node, context.attempt, time, content["level"], content["logger"], text))
         return False
 
 
-class _Encoded:
+class _Encoded(NamedTuple):
     """A result that a remote attempt encoded. `reference` is set if the blob store already holds it."""
 
-    __slots__ = ("raw", "reference")
-
-    def __init__(self, raw: Raw, reference: Raw | None = None) -> None:
-        self.raw = raw
-        self.reference = reference
+    raw: Raw
+    reference: Raw | None = None
 
 
 class _RemoteFailure(Exception):
@@ -346,13 +342,13 @@ def _wrapped_if_stopping(error: BaseException) -> BaseException:
     return error
 
 
-def _is_task_clean(task: asyncio.Task[None] | None, found: Context) -> bool:
+def _is_task_clean(task: asyncio.Task[None] | None, before: Context) -> bool:
     """Whether a node left its task as it found it: without a pending cancellation, and with the same context variables.
     Otherwise the next node must not run in this task."""
     if task is None or task.cancelling():
         return False
     try:
-        return copy_context() == found
+        return copy_context() == before
     except Exception:  # the context has a value whose comparison fails
         return False
 

@@ -57,8 +57,8 @@ ExecutorFactory: TypeAlias = Callable[[], Executor]
 class Executors:
     """The executors of a worker, each created on first use."""
 
-    def __init__(self, makers: Mapping[str, ExecutorFactory]) -> None:
-        self._factories = makers
+    def __init__(self, factories: Mapping[str, ExecutorFactory]) -> None:
+        self._factories = factories
         self._made: dict[str, Executor] = {}
 
     def executor_for(self, place: str) -> Executor:
@@ -69,5 +69,5 @@ class Executors:
         return self._made[place]
 
     async def close(self) -> None:
-        for made in self._made.values():
-            await made.close()
+        for executor in self._made.values():
+            await executor.close()

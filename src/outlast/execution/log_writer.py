@@ -31,10 +31,8 @@ from outlast.errors import OutcomeUnknown, StoreError
 from outlast.execution.log_capture import listen_to_logging, listen_to_stdout
 from outlast.history.ids import RunId
 from outlast.store import Line, Lines
-from outlast.values.context import LONGEST_TEXT, ReplaySilencer, capture, is_replaying
+from outlast.values.context import LONGEST_TEXT
 from outlast.values.secret_patterns import masked
-
-__all__ = ["LogWriter", "ReplaySilencer", "capture", "is_replaying"]
 
 log = logging.getLogger("outlast.engine")
 

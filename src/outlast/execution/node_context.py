@@ -12,6 +12,7 @@ from msgspec import Raw, Struct
 from outlast.errors import InvalidInput, NotDurable
 from outlast.execution import remote
 from outlast.execution.partial_file import FINISHED, INTERRUPTED, OutputFile, Stage
+from outlast.execution.process_wire import AttemptInfo
 from outlast.execution.stopping import Stopped
 from outlast.functions import scope
 from outlast.history import events as e
@@ -32,12 +33,12 @@ MAX_TEXT_LENGTH = 1_000
 
 
 class NodeContext(AttemptLog, eq=False, kw_only=True):
-    """One attempt of a node. `kept` is the last checkpoint, of this attempt or an earlier one; `unfinished` are the
+    """One attempt of a node. `checkpoint` is the last one, of this attempt or an earlier one; `unfinished` are the
     files that the attempt is writing, by their hidden names."""
 
     command: NodeCommand
     is_stopped: bool = False
-    kept: e.Value | None = None
+    checkpoint: e.Value | None = None
     unfinished: dict[str, OutputFile] | None = None
 
     @property
@@ -53,6 +54,10 @@ class NodeContext(AttemptLog, eq=False, kw_only=True):
         return idempotency_key_of(self.command)
 
     @property
+    def feedback(self) -> e.Value | None:
+        return None if self.command.given is None else self.command.given.feedback
+
+    @property
     def is_over(self) -> bool:
         """Whether the attempt already has its outcome. A thread may still run its function."""
         return self.command.node_context is not self
@@ -63,7 +68,7 @@ class NodeContext(AttemptLog, eq=False, kw_only=True):
         if self.is_over or self.command.key not in driver.code.open:
             return True  # the outcome of the node is in the log or about to be: no event may follow it
         data = await stored(raw, driver.worker.store.blobs)
-        self.kept = raw
+        self.checkpoint = raw
         await driver.record(e.NodeCheckpointed(node=self.command.name, attempt=self.attempt, data=data))
         return driver.is_winding_down and self.command.spec.repeatable
 
@@ -95,8 +100,8 @@ class NodeContext(AttemptLog, eq=False, kw_only=True):
         """End the attempt. Incomplete files are renamed to their interrupted names."""
         if self.unfinished:
             for written in list(self.unfinished.values()):
-                if (kept := written.keep_partial()) is not None:
-                    self.output_changed("interrupted", kept)
+                if (partial := written.keep_partial()) is not None:
+                    self.output_changed("interrupted", partial)
         if self.partial_line:
             super().end()
 
@@ -124,8 +129,8 @@ def checkpoint(value: Any) -> CheckpointSaved:
     ends here: an async node is cancelled, and in a plain one `Stopped` is raised, which `except Exception` does not
     catch."""
     raw = encode(value, where="checkpoint")
-    if (here := remote.current()) is not None:
-        here.checkpoint(bytes(raw))
+    if (remote_attempt := remote.current()) is not None:
+        remote_attempt.checkpoint(bytes(raw))
         return CheckpointSaved()
     attempt = _current_node("checkpoint()")
     if not attempt.is_threaded:
@@ -138,9 +143,8 @@ def checkpoint(value: Any) -> CheckpointSaved:
 
 def last_checkpoint(default: Any = None) -> Any:
     """The last value that this node stored with `checkpoint`, in this attempt or an earlier one, else `default`."""
-    here = remote.current()
-    kept = here.attempt.checkpoint if here is not None else _current_node("last_checkpoint()").kept
-    return default if kept is None else codec_for(Any).decode(kept)
+    raw = _current("last_checkpoint()").checkpoint
+    return default if raw is None else codec_for(Any).decode(Raw(raw))
 
 
 def progress(done: float, total: float | None = None, text: str = "") -> None:
@@ -153,8 +157,8 @@ def progress(done: float, total: float | None = None, text: str = "") -> None:
     }
     if (workflow := scope.current.get(None)) is not None:
         workflow.code.show_progress({"node": "", **report})
-    elif (here := remote.current()) is not None:
-        here.progress(report)
+    elif (remote_attempt := remote.current()) is not None:
+        remote_attempt.progress(report)
     else:
         attempt = _current_node("progress()")
         report = {"node": attempt.command.name, **report}
@@ -176,12 +180,7 @@ def _number(value: Any, where: str) -> float:
 
 def feedback(default: Any = None) -> Any:
     """The feedback that a person gave when this node was run again, else `default`."""
-    here = remote.current()
-    if here is not None:
-        raw = here.attempt.feedback
-    else:
-        given = _current_node("feedback()").command.given
-        raw = None if given is None else given.feedback
+    raw = _current("feedback()").feedback
     return default if raw is None or bytes(raw) == b"null" else codec_for(Any).decode(Raw(raw))
 
 
@@ -200,23 +199,26 @@ def context() -> Context:
     """The run, node and attempt of the calling code, and the idempotency key of the node."""
     if (workflow := scope.current.get(None)) is not None:
         return Context(workflow.code.recorded_in, "", 0, workflow.code.recorded_in)
-    here = remote.current()
-    found = here.attempt if here is not None else _current_node("context()")
+    found = _current("context()")
     return Context(RunId(found.run), found.node, found.attempt, found.idempotency_key)
 
 
 def idempotency_key() -> str:
     """A text that is the same for every attempt of this node: pass it to services that detect repeated requests."""
-    here = remote.current()
-    return (here.attempt if here is not None else _current_node("idempotency_key()")).idempotency_key
+    return _current("idempotency_key()").idempotency_key
 
 
 def is_stopping() -> bool:
     """Whether this attempt was abandoned or asked to stop: a plain node with a loop should check this, and return."""
-    if (here := remote.current()) is not None:
-        return here.is_stopping
+    if (remote_attempt := remote.current()) is not None:
+        return remote_attempt.is_stopping
     attempt = _current_node("is_stopping()")
     return attempt.is_stopped or attempt.is_over
+
+
+def _current(function: str) -> NodeContext | AttemptInfo:
+    remote_attempt = remote.current()
+    return _current_node(function) if remote_attempt is None else remote_attempt.attempt
 
 
 def _current_node(function: str) -> NodeContext:

@@ -90,8 +90,8 @@ class OutputPath:
             self.__exit__(kind, error, trace)
 
     def _keep(self, written: OutputFile) -> None:
-        if (kept := written.keep_partial()) is not None:
-            self._writer.report("interrupted", kept)
+        if (partial := written.keep_partial()) is not None:
+            self._writer.report("interrupted", partial)
 
 
 def output_path(path: str | os.PathLike[str]) -> OutputPath:
@@ -127,9 +127,9 @@ class _Writer(NamedTuple):
 
 
 def _writer() -> _Writer:
-    if (here := remote.current()) is not None:
-        report = here.output
-        own = _output_name(here.attempt.idempotency_key, here.attempt.attempt)
+    if (remote_attempt := remote.current()) is not None:
+        report = remote_attempt.output
+        own = _output_name(remote_attempt.attempt.idempotency_key, remote_attempt.attempt.attempt)
         return _Writer(own, lambda stage, written: report({"stage": stage, **written._asdict()}))
     node = current_attempt_log()
     if isinstance(node, NodeContext):

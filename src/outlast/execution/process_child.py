@@ -5,7 +5,7 @@ notices the end of its parent while the code is busy. One thread sends, so that 
 stack overflow, a finaliser that logs) leaves half a message behind. A sender waits until its message is sent, so that
 lines before a crash arrive.
 
-Printed text goes to standard error. Threads, the working directory and modules that a call leaves behind are present in
+Printed text goes to standard error. Threads, the working directory and modules of a finished call are present in
 the next call of the same helper; log lines of a thread that outlives its call belong to the next call.
 """
 
@@ -50,7 +50,7 @@ class Helper:
     """The state of this process."""
 
     is_stopping = False
-    """Always false: a call that nobody waits for is ended by killing the process."""
+    """Always false: an abandoned call is ended by killing the process."""
 
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
@@ -83,10 +83,10 @@ class Helper:
 
     def save(self, data: bytes) -> bool:
         """Send a checkpoint, and wait until it is acknowledged. True if the call must end there."""
-        serial, kept = next(self._serials), queue.SimpleQueue[bool]()
-        self._unacknowledged[serial] = kept
+        serial, acknowledged = next(self._serials), queue.SimpleQueue[bool]()
+        self._unacknowledged[serial] = acknowledged
         self.send_note("checkpoint", data, serial)
-        return kept.get()
+        return acknowledged.get()
 
     def close(self) -> None:
         self._channel.close()

@@ -38,8 +38,8 @@ def main_of_this_process() -> str:
 def function_named(entry: str, main: str) -> Callable[..., Any]:
     """The function with this name, or the `fn` of the object with this name. `InvalidInput` if there is none; errors of
     the module's import are raised unchanged."""
-    thing = _thing_named(entry, main)
-    function = getattr(thing, "fn", thing)
+    value = _thing_named(entry, main)
+    function = getattr(value, "fn", value)
     if not callable(function):
         raise InvalidInput(f"{entry} is not a function and holds none")
     return function  # type: ignore[no-any-return]
@@ -50,11 +50,11 @@ def classes_named(names: Iterable[str], main: str) -> tuple[type[BaseException],
     found = []
     for name in names:
         try:
-            thing = _thing_named(name, main)
+            value = _thing_named(name, main)
         except (Exception, SystemExit):  # importing a module may raise anything
             continue
-        if isinstance(thing, type) and issubclass(thing, BaseException):
-            found.append(thing)
+        if isinstance(value, type) and issubclass(value, BaseException):
+            found.append(value)
     return tuple(found)
 
 
@@ -62,17 +62,17 @@ def _thing_named(entry: str, main: str) -> Any:
     name, _, path = entry.partition(":")
     if name in _MAIN:
         with _lock:
-            found: Any = _main_loaded(main)
+            value: Any = _main_loaded(main)
     else:
-        found = _imported(name)
+        value = _imported(name)
     for step in path.split("."):
         try:
-            found = getattr(found, step)
+            value = getattr(value, step)
         except AttributeError:
             raise InvalidInput(
                 f"{entry} cannot be found by its name in another process; define it at the top level of its module"
             ) from None
-    return found
+    return value
 
 
 def _imported(name: str) -> ModuleType:
@@ -90,7 +90,7 @@ def _main_loaded(main: str) -> ModuleType:
     if main in _loaded:
         return _loaded[main]
     code, module = _main_compiled(main)
-    before = {name: sys.modules.get(name) for name in _MAIN}
+    previous = {name: sys.modules.get(name) for name in _MAIN}
     # Before its code runs: dataclasses, for example, look up their module by name.
     sys.modules.update(dict.fromkeys(_MAIN, module))
     is_loading = True
@@ -98,7 +98,7 @@ def _main_loaded(main: str) -> ModuleType:
         exec(code, vars(module))
     except BaseException:
         del sys.modules["__mp_main__"]
-        sys.modules.update({name: old for name, old in before.items() if old is not None})
+        sys.modules.update({name: old for name, old in previous.items() if old is not None})
         raise
     finally:
         is_loading = False

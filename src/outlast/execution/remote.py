@@ -76,11 +76,11 @@ def current() -> RemoteAttempt | None:
 @contextmanager
 def attempt_entered(remote_attempt: RemoteAttempt) -> Iterator[None]:
     """Run the attempt in this context, and in its copies."""
-    before = _entered.set(remote_attempt)
+    token = _entered.set(remote_attempt)
     try:
         yield
     finally:
-        _entered.reset(before)
+        _entered.reset(token)
 
 
 class LogForwarder(logging.Handler):

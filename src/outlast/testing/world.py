@@ -59,12 +59,12 @@ class World:
         the process."""
         attempt = attempts._attempt  # not `begin`, which does not start a node that follows another in its task
 
-        async def seen(command: NodeCommand, own: NodeContext) -> None:
+        async def seen(command: NodeCommand, context: NodeContext) -> None:
             spec = command.spec
             if not hasattr(spec.fn, "__seen__"):
                 place = "loop" if spec.run_in == "loop" else "thread"
                 command.spec = replace(spec, fn=self._seen(spec.fn), run_in=place)
-            await attempt(command, own)
+            await attempt(command, context)
 
         attempts._attempt = seen  # type: ignore[method-assign]
 
