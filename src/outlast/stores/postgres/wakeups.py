@@ -22,13 +22,10 @@ _WAITS = """
 select h.run, w.id, w.name, w.body from {s}.wait w join {s}.head h on h.id = w.run
 where w.id > $1 and ($2 = '' or w.kind = $2) order by w.id limit $3"""
 _DUE = """
-select h.run, w.name, w.due, w.body from {s}.wait w join {s}.head h on h.id = w.run
-where w.due <= {s}.clock($1) order by w.due, w.run, w.name limit $2"""
-_DUE_AFTER = """
-select h.run, w.name, w.due, w.body from {s}.wait w join {s}.head h on h.id = w.run
-where w.due <= {s}.clock($1) and w.due >= $3
-and (w.due, w.run, w.name) > ($3, coalesce((select id from {s}.head where run = $4), 0), $5)
-order by w.due, w.run, w.name limit $2"""
+select h.run, w.name, w.due, w.body from {{s}}.wait w join {{s}}.head h on h.id = w.run
+where w.due <= {{s}}.clock($1) {} order by w.due, w.run, w.name limit $2"""
+_AFTER = """
+and w.due >= $3 and (w.due, w.run, w.name) > ($3, coalesce((select id from {s}.head where run = $4), 0), $5)"""
 _NEXT = "select min(due) from {s}.wait where due is not null"
 _NOW = "select {s}.clock($1)"
 
@@ -70,12 +67,9 @@ class WakeupRows(Rows):
         return [_due(run, name, None, body) for run, _, name, body in shown], following
 
     async def due(self, limit: int = 100, *, after: Due | None = None) -> list[Due]:
-        most = max(0, bounded(limit))
-        if after is None:
-            rows = await self._db.read(_DUE, self.skew, most)
-        else:
-            place = (after.wait.due, escaped(after.run), escaped(after.wait.name))
-            rows = await self._db.read(_DUE_AFTER, self.skew, most, *place)
+        place = () if after is None else (after.wait.due, escaped(after.run), escaped(after.wait.name))
+        sql = _DUE.format("" if after is None else _AFTER)
+        rows = await self._db.read(sql, self.skew, max(0, bounded(limit)), *place)
         return [_due(*row) for row in rows]
 
     async def next_due(self) -> int | None:
