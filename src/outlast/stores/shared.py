@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
 from outlast.errors import Damaged, InvalidInput, StoreUnusable
-from outlast.history.ids import RunId
+from outlast.history.ids import RunId, WorkerId
 from outlast.history.record import Kind
 from outlast.lifecycle.summary import RunSummary
 from outlast.store import Append, Head, Listed, Notify, Page, RunFilter, search_text
@@ -31,9 +31,7 @@ _decode = msgspec.json.Decoder(RunSummary).decode
 def check_version(where: str, version: int) -> None:
     """Refuse a store of another version."""
     if version > VERSION:
-        raise StoreUnusable(
-            f"{where} has version {version}, this Outlast knows version {VERSION}: upgrade Outlast to open it"
-        )
+        raise StoreUnusable(f"{where} has version {version}, this Outlast has version {VERSION}: upgrade Outlast")
     if version < VERSION:
         raise StoreUnusable(
             f"{where} has version {version}, written by an unreleased development version of Outlast; this Outlast knows "
@@ -48,6 +46,15 @@ def check_schema(where: str, schema: str, present: Collection[str]) -> None:
         raise StoreUnusable(
             f"{where} lacks {', '.join(missing)}, perhaps dropped by another program: restore the store from a backup"
         )
+
+
+class WorkerRuns(NamedTuple):
+    """A registered worker and the number of runs it holds."""
+
+    worker: WorkerId
+    is_live: bool
+    expires: int
+    runs: int
 
 
 class Subscriptions:

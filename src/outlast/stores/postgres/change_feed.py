@@ -73,7 +73,7 @@ class ChangeFeed:
             self._own.update((append.record.run, append.record.last) for append in landed)
         if self._notifier is None and not self._db.server.pgbouncer:
             self._notifier = asyncio.get_running_loop().create_task(
-                self._notify_others(), name="outlast-postgres-notifier"
+                self._notify_others(), name="outlast-postgres-notify"
             )
 
     async def _notify_others(self) -> None:

@@ -13,7 +13,7 @@ from outlast.lifecycle.state import Wait
 from outlast.store import Append, Due, Notify, unreadable_wait
 from outlast.stores.postgres.change_feed import ChangeFeed
 from outlast.stores.postgres.database import Database
-from outlast.stores.postgres.rows import Rows, escaped, unescaped
+from outlast.stores.postgres.rows import Rows, escape, unescape
 from outlast.stores.shared import bounded, check_limit, invalid_cursor
 
 _WAIT = """
@@ -52,7 +52,7 @@ class WakeupRows(Rows):
         return now
 
     async def wait(self, run: RunId, name: str) -> Wait | None:
-        rows = await self._db.read(_WAIT, escaped(run), escaped(name))
+        rows = await self._db.read(_WAIT, escape(run), escape(name))
         if not rows:
             return None
         wait = read_wait(rows[0][0])
@@ -61,13 +61,13 @@ class WakeupRows(Rows):
         return wait
 
     async def waits(self, *, kind: str = "", after: str = "", limit: int = 100) -> tuple[list[Due], str]:
-        rows = await self._db.read(_WAITS, _cursor(after, limit), escaped(kind), bounded(limit) + 1)
+        rows = await self._db.read(_WAITS, _cursor(after, limit), escape(kind), bounded(limit) + 1)
         shown = rows[:limit]
         following = str(shown[-1][1]) if len(rows) > limit else ""
         return [_due(run, name, None, body) for run, _, name, body in shown], following
 
     async def due(self, limit: int = 100, *, after: Due | None = None) -> list[Due]:
-        place = () if after is None else (after.wait.due, escaped(after.run), escaped(after.wait.name))
+        place = () if after is None else (after.wait.due, escape(after.run), escape(after.wait.name))
         sql = _DUE.format("" if after is None else _AFTER)
         rows = await self._db.read(sql, self.skew, max(0, bounded(limit)), *place)
         return [_due(*row) for row in rows]
@@ -85,7 +85,7 @@ class WakeupRows(Rows):
 
 def _due(run: str, name: str, due: int | None, body: bytes) -> Due:
     wait = read_wait(body)
-    return Due(RunId(run), wait) if wait is not None else unreadable_wait(run, unescaped(name), due)
+    return Due(RunId(run), wait) if wait is not None else unreadable_wait(run, unescape(name), due)
 
 
 def _cursor(after: str, limit: int) -> int:
