@@ -94,20 +94,16 @@ class Journal(Protocol):
 
     async def append(self, batch: Sequence[Append]) -> list[Outcome]:
         """Write each append completely or not at all, in order, with one flush. Return one outcome each (S1 to S5)."""
-        ...
 
     async def head(self, run: RunId) -> Head | None:
         """Return the head of a run, or None if the run does not exist."""
-        ...
 
     async def runs(self, *, unfinished: bool = False, after: str = "", limit: int = 1000) -> tuple[list[RunId], str]:
         """List runs in any order: all, or those whose head is not closed. Return them and the cursor to the next ones, which
         is empty at the end."""
-        ...
 
     async def read(self, run: RunId, first: int = 1, last: int | None = None, limit: int = 1000) -> list[Record]:
         """Return the records that hold events `first` to `last`, at most `limit`, in order. Fewer than `limit`: no more."""
-        ...
 
 
 # --- the catalog: summaries --------------------------------------------------------------------------------------------
@@ -175,28 +171,22 @@ class Catalog(Protocol):
 
     async def derived(self, run: RunId) -> Derived:
         """Return head, summary and waits of a run from one read. Damaged rows are reported, not raised."""
-        ...
 
     async def rewrite(self, summary: RunSummary, waits: Sequence[Wait], *, closed: bool) -> bool:
         """Replace the summary, the waits and the head's `closed` flag of a run by values computed from its log, if the log
         still ends at `summary.at`. The rest of the head does not change."""
-        ...
 
     async def summary(self, run: RunId) -> RunSummary | None:
         """Return the stored summary. It may be older than the log; `at` is its version."""
-        ...
 
     async def search(self, query: RunFilter) -> Page:
         """Return the runs that match, up to `query.limit`."""
-        ...
 
     async def correct(self, summary: RunSummary, seen: int) -> bool:
         """Replace a stale summary if the stored one still has version `seen`; never by an older one."""
-        ...
 
     async def note(self, scratch: Mapping[RunId, bytes]) -> None:
         """Store the latest scratch of some runs. It may be lost and is never a fact."""
-        ...
 
 
 # --- claims: who may advance a run -------------------------------------------------------------------------------------
@@ -242,19 +232,15 @@ class Claims(Protocol):
 
     async def enrol(self, worker: WorkerId, ttl: float, workflows: Collection[str] = ()) -> None:
         """Register a new incarnation of a worker for `ttl` seconds, with the workflows it knows."""
-        ...
 
     async def workers(self) -> list[Enrolled]:
         """List all workers that enrolled and did not retire. A dead worker without runs is deleted after a day."""
-        ...
 
     async def renew(self, worker: WorkerId, ttl: float) -> bool:
         """Extend the lease to `ttl` seconds from now. False: the store does not know the worker, which must stop."""
-        ...
 
     async def retire(self, worker: WorkerId) -> None:
         """Remove the worker. The runs it still holds become ready."""
-        ...
 
     async def claim(
         self,
@@ -267,21 +253,17 @@ class Claims(Protocol):
         """Claim up to `limit` runs that no other live worker holds, atomically: the named `runs` in any state, or those of
         `workflows` (None: of any) that are ready or interrupted. A worker that names a run it already holds gets a claim
         with a new epoch: so a claim survives the loss of its answer."""
-        ...
 
     async def release(self, run: RunId, worker: WorkerId, version: int, *, ready: bool = False) -> bool:
         """Release a run if its log is still at `version`. False: events arrived since, which the owner must read first.
         `ready` asks another worker to continue the run."""
-        ...
 
     async def holding(self, run: RunId) -> Holding | None:
         """Return the current holder of the run."""
-        ...
 
     async def holdings(self, worker: WorkerId | None = None, *, after: str = "", limit: int = 1000) -> list[Holding]:
         """List what one worker or all workers hold, by run id after `after`. Fewer than `limit`: no more. A worker compares
         the list with the runs that it knows to hold, and claims missing ones by name."""
-        ...
 
 
 # --- wake-ups: waits and notifications ---------------------------------------------------------------------------------
@@ -310,25 +292,20 @@ class Wakeups(Protocol):
 
     async def wait(self, run: RunId, name: str) -> Wait | None:
         """Return one wait of a run: a guest reads it before it ends it."""
-        ...
 
     async def waits(self, *, kind: str = "", after: str = "", limit: int = 100) -> tuple[list[Due], str]:
         """List waits (an inbox, if `kind` is interaction). Return them and the cursor to the next ones, empty at the end."""
-        ...
 
     async def due(self, limit: int = 100, *, after: Due | None = None) -> list[Due]:
         """List the waits that are due by the store's clock, oldest first. Fewer than `limit`: no more. Waits that are due at
         the same time have an order too, so a list can continue after any wait, even one that has ended since."""
-        ...
 
     async def next_due(self) -> int | None:
         """Return the time of the next wait."""
-        ...
 
     def subscribe(self, notify: Notify) -> Callable[[], None]:
         """Call `notify` with the runs that other connections changed, soon and at least once, on the subscriber's event
         loop. The returned function ends the subscription."""
-        ...
 
 
 # --- blobs: large values beside the log --------------------------------------------------------------------------------
@@ -346,19 +323,15 @@ class Blobs(Protocol):
 
     async def put(self, chunks: AsyncIterator[bytes] | bytes) -> BlobRef:
         """Store these bytes; they are durable on return. Equal bytes are stored once."""
-        ...
 
     def open(self, ref: BlobRef) -> AsyncIterator[bytes]:
         """Yield the bytes in chunks. Raise `NotFound` if it is absent, `Damaged` if the bytes do not match the hash."""
-        ...
 
     async def has(self, hash: str) -> bool:
         """Return whether the blob is stored."""
-        ...
 
     async def remove(self, hash: str) -> None:
         """Delete the blob if it is stored."""
-        ...
 
 
 class PendingBlob(Protocol):
@@ -366,11 +339,9 @@ class PendingBlob(Protocol):
 
     async def keep(self) -> BlobRef:
         """Make the bytes a blob; it is durable on return."""
-        ...
 
     def drop(self) -> None:
         """Delete the bytes."""
-        ...
 
 
 @runtime_checkable
@@ -379,7 +350,6 @@ class BeginsEarly(Protocol):
 
     def begin(self, content: bytes) -> PendingBlob:
         """Begin to write the bytes and return at once."""
-        ...
 
 
 # --- lines: log records and output of attempts -------------------------------------------------------------------------
@@ -411,14 +381,12 @@ class Lines(Protocol):
     async def keep(self, lines: Sequence[Line]) -> None:
         """Store lines of any number of runs, in order, in one transaction, without those of unknown runs. They survive the
         death of the process; the call does not wait for the disk."""
-        ...
 
     async def lines(
         self, run: RunId, *, node: str = "", attempt: int | None = None, after: int = 0, limit: int = 1000
     ) -> list[Line]:
         """Return the lines with a number greater than `after`, at most `limit`, in order, of all nodes and attempts or of
         one. Fewer than `limit`: no more."""
-        ...
 
 
 # --- documents: small named values of services --------------------------------------------------------------------------
@@ -440,20 +408,16 @@ class Documents(Protocol):
 
     async def document(self, name: str) -> Document | None:
         """Return the document with this name."""
-        ...
 
     async def put_document(self, document: Document, *, replaces: str = "") -> bool:
         """Replace the version `replaces`, or create the document if `replaces` is empty. True also if this same version is
         stored already; False if another one is."""
-        ...
 
     async def remove_document(self, name: str, version: str) -> bool:
         """Remove this version of the document. True also if the document is absent; False if it has another version."""
-        ...
 
     async def documents(self, prefix: str = "", *, after: str = "", limit: int = 1000) -> list[Document]:
         """List documents by name: those with this prefix, after `after`. Fewer than `limit`: no more."""
-        ...
 
 
 class Store(Journal, Catalog, Claims, Wakeups, Lines, Documents, Protocol):
@@ -464,19 +428,15 @@ class Store(Journal, Catalog, Claims, Wakeups, Lines, Documents, Protocol):
     @property
     def blobs(self) -> Blobs:
         """Large values beside the log."""
-        ...
 
     async def now(self) -> int:
         """Return the time of the store's clock, in microseconds since 1970."""
-        ...
 
     def reopen(self) -> Store:
         """Return another connection to the same data, for use on another event loop. The caller closes it."""
-        ...
 
     async def close(self) -> None:
         """Close files and connections. Claims do not change: a worker retires first."""
-        ...
 
 
 def search_text(summary: RunSummary) -> str:

@@ -249,7 +249,7 @@ def refused(handler: Any) -> None:
 @pytest.mark.parametrize(
     ("code", "said"),
     [
-        ("RequestTimeTooSkewed", "the clock of this machine is wrong"),
+        ("RequestTimeTooSkewed", "the server refuses the clock of this machine: set the clock"),
         ("SignatureDoesNotMatch", "the access key or the secret key is wrong"),
         ("ExpiredToken", "the session token has expired"),
     ],

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from bisect import bisect_left
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 
@@ -148,16 +149,8 @@ class MemoryStore:
 
     def _read(self, run: RunId, first: int, last: int | None, limit: int) -> list[Record]:
         log = self.memory.logs.get(run, [])
-        low, high = 0, len(log)
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (middle + 1, high) if log[middle].last < first else (low, middle)
-        found: list[Record] = []
-        for record in log[low : low + limit]:
-            if last is not None and record.first > last:
-                break
-            found.append(record)
-        return found
+        start = bisect_left(log, first, key=lambda record: record.last)
+        return [record for record in log[start : start + limit] if last is None or record.first <= last]
 
     # --- catalog
 

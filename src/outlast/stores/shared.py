@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any, Literal, TypeAlias
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
 from outlast.errors import Damaged, InvalidInput, StoreUnusable
+from outlast.history.ids import RunId, WorkerId
 from outlast.history.record import Kind
 from outlast.lifecycle.summary import RunSummary
-from outlast.store import Append, Head, Listed, Page, RunFilter, search_text
+from outlast.store import Append, Head, Listed, Notify, Page, RunFilter, search_text
 
 Refusal: TypeAlias = Literal["version", "epoch", "wait"]
 
@@ -29,9 +31,7 @@ _decode = msgspec.json.Decoder(RunSummary).decode
 def check_version(where: str, version: int) -> None:
     """Refuse a store of another version."""
     if version > VERSION:
-        raise StoreUnusable(
-            f"{where} has version {version}, this Outlast knows version {VERSION}: upgrade Outlast to open it"
-        )
+        raise StoreUnusable(f"{where} has version {version}, this Outlast has version {VERSION}: upgrade Outlast")
     if version < VERSION:
         raise StoreUnusable(
             f"{where} has version {version}, written by an unreleased development version of Outlast; this Outlast knows "
@@ -46,6 +46,54 @@ def check_schema(where: str, schema: str, present: Collection[str]) -> None:
         raise StoreUnusable(
             f"{where} lacks {', '.join(missing)}, perhaps dropped by another program: restore the store from a backup"
         )
+
+
+class WorkerRuns(NamedTuple):
+    """A registered worker and the number of runs it holds."""
+
+    worker: WorkerId
+    is_live: bool
+    expires: int
+    runs: int
+
+
+class Subscriptions:
+    """The subscribers of a store, and the task that watches for changes while there are any."""
+
+    def __init__(self, watch: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
+        self._watch = watch
+        self._name = name
+        self._notifies: list[Notify] = []
+        self._watcher: asyncio.Task[None] | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self._notifies)
+
+    def add(self, notify: Notify) -> Callable[[], None]:
+        """Add a subscriber, and start the task with the first one. Return the function that removes it."""
+        self._notifies.append(notify)
+        if self._watcher is None:
+            self._watcher = asyncio.get_running_loop().create_task(self._watch(), name=self._name)
+
+        def unsubscribe() -> None:
+            if notify in self._notifies:
+                self._notifies.remove(notify)
+            if not self._notifies:
+                self.stop()
+
+        return unsubscribe
+
+    def notify(self, runs: frozenset[RunId]) -> None:
+        for each in list(self._notifies):
+            each(runs)
+
+    def stop(self) -> asyncio.Task[None] | None:
+        """Remove all subscribers and cancel the task. Return it."""
+        self._notifies.clear()
+        watcher, self._watcher = self._watcher, None
+        if watcher is not None:
+            watcher.cancel()
+        return watcher
 
 
 def refusal(append: Append, head: Head | None, waits: Collection[str]) -> Refusal | None:

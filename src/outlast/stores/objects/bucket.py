@@ -75,38 +75,29 @@ class Bucket(Protocol):
 
     async def create(self, name: str, body: bytes) -> Tag:
         """Write the object if the name is free, else raise `Taken`."""
-        ...
 
     async def update(self, name: str, body: bytes, tag: Tag) -> Tag:
         """Write the object if it still has this version, else raise `Taken`."""
-        ...
 
     async def put(self, name: str, body: bytes | Path) -> Tag:
         """Write bytes or the content of a file, replacing any existing object."""
-        ...
 
     async def get(self, name: str) -> Found | None:
         """Read the whole object; None if it does not exist."""
-        ...
 
     def stream(self, name: str) -> AsyncIterator[bytes]:
         """Yield the bytes in chunks; raise `FileNotFoundError` if the object does not exist."""
-        ...
 
     async def written(self, name: str) -> int | None:
         """Return when the object was written, in microseconds by the server's clock; None if it does not exist."""
-        ...
 
     def listing(self, folder: str, after: str = "") -> AsyncIterator[Listed]:
         """List the objects below a folder with names greater than `after`, in order."""
-        ...
 
     async def folders(self, folder: str) -> Sequence[str]:
         """List the names of the folders directly below a folder."""
-        ...
 
     async def delete(self, names: Iterable[str]) -> None:
         """Delete these objects; absent ones are ignored."""
-        ...
 
     async def close(self) -> None: ...

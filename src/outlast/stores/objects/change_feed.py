@@ -26,6 +26,7 @@ from outlast.stores.objects import keys
 from outlast.stores.objects.bucket import Bucket, Listed
 from outlast.stores.objects.reading import Reading
 from outlast.stores.objects.run_index import fresh
+from outlast.stores.shared import Subscriptions
 
 log = logging.getLogger("outlast.stores")
 
@@ -66,8 +67,7 @@ class ChangeFeedObjects(Reading):
         self._dropped = 0
         self._published = -1
         self._publisher: asyncio.Task[None] | None = None
-        self._notifies: list[Notify] = []
-        self._watcher: asyncio.Task[None] | None = None
+        self._subscriptions = Subscriptions(self._watch, "outlast-objects-watcher")
         self._others = True
         self._tags: dict[str, str] = {}
         self._reported: dict[str, int] = {}
@@ -83,7 +83,7 @@ class ChangeFeedObjects(Reading):
             self._listed.move_to_end(run)
         while len(self._listed) > MAX_LISTED:
             self._dropped = self._listed.popitem(last=False)[1]
-        if self._others or self._watcher is None:
+        if self._others or not self._subscriptions:
             self._publish_soon()
 
     def _publish_soon(self) -> None:
@@ -118,19 +118,9 @@ class ChangeFeedObjects(Reading):
     # --- receiving
 
     def subscribe(self, notify: Notify) -> Callable[[], None]:
-        self._notifies.append(notify)
-        if self._watcher is None:
+        if not self._subscriptions:
             self._others = True
-            self._watcher = asyncio.get_running_loop().create_task(self._watch(), name="outlast-objects-watcher")
-
-        def unsubscribe() -> None:
-            if notify in self._notifies:
-                self._notifies.remove(notify)
-            if not self._notifies and self._watcher is not None:
-                self._watcher.cancel()
-                self._watcher = None
-
-        return unsubscribe
+        return self._subscriptions.add(notify)
 
     async def _watch(self) -> None:
         loop = asyncio.get_running_loop()
@@ -149,8 +139,7 @@ class ChangeFeedObjects(Reading):
                 runs = set()
             if runs:
                 self._last_change = loop.time()
-                for notify in list(self._notifies):
-                    notify(frozenset(runs))
+                self._subscriptions.notify(frozenset(runs))
             await asyncio.sleep(BUSY_POLL_S if loop.time() - self._last_change < IDLE_AFTER_S else IDLE_POLL_S)
 
     async def _poll_change_lists(self) -> set[RunId]:
@@ -195,9 +184,7 @@ class ChangeFeedObjects(Reading):
 
     async def _stop_publishing(self) -> None:
         """Publish pending changes, or delete the change list."""
-        if self._watcher is not None:
-            self._watcher.cancel()
-            self._watcher = None
+        self._subscriptions.stop()
         if self._publisher is not None:
             self._publisher.cancel()
         is_pending = self._published < self._count and self._others

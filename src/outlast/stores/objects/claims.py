@@ -61,9 +61,7 @@ class ClaimObjects(ObjectStoreBase):
         self._require_writable()
         self._workflows[worker] = tuple(sorted(workflows))
         if ttl < SHORTEST_LEASE_S:
-            raise InvalidInput(
-                f"a lease in an object store must be at least {SHORTEST_LEASE_S:.0f} seconds, not {ttl:g}"
-            )
+            raise InvalidInput(f"a lease in an object store has at least {SHORTEST_LEASE_S:.0f} seconds, not {ttl:g}")
         self._lease_tags[worker] = await self._bucket.put(keys.worker(worker), await self._encoded_lease(worker, ttl))
         await self._delete_expired()
 

@@ -109,9 +109,7 @@ class JournalObjects(Reading):
             await self._change(run, known, lambda run_index: run_index)
             await self._unmark(run, replaced)
         except StoreError as error:
-            log.warning(
-                "run %s: an append is committed, but its index is not updated yet; trying again: %s", run, error
-            )
+            log.warning("run %s: an append is committed, but its index is not updated; trying again: %s", run, error)
             self._update_index_later(run)
 
     async def _lost(self, append: Append, known: Known) -> Lost:

@@ -7,19 +7,11 @@ from collections import Counter
 import obstore
 from msgspec import Struct
 
-from outlast.history.ids import RunId, WorkerId
+from outlast.history.ids import RunId
 from outlast.stores.objects import ObjectStore, keys
 from outlast.stores.objects.bucket import Bucket
 from outlast.stores.objects.run_index import UNFINISHED_FOLDER
-
-
-class Enrolled(Struct, frozen=True):
-    """A registered worker and the number of runs it holds."""
-
-    worker: WorkerId
-    is_live: bool
-    expires: int
-    runs: int
+from outlast.stores.shared import WorkerRuns
 
 
 class Contents(Struct, frozen=True):
@@ -28,7 +20,7 @@ class Contents(Struct, frozen=True):
     library: str
     bytes: int
     runs: dict[str, int]
-    workers: tuple[Enrolled, ...]
+    workers: tuple[WorkerRuns, ...]
     blob_count: int
     blob_bytes: int
 
@@ -67,6 +59,6 @@ async def _counts(store: ObjectStore, folders: dict[str, str]) -> dict[str, int]
     return dict(sorted(counts.items()))
 
 
-async def _worker(store: ObjectStore, plain: str, runs: int) -> Enrolled | None:
+async def _worker(store: ObjectStore, plain: str, runs: int) -> WorkerRuns | None:
     lease = await store._lease_of(plain)
-    return None if lease is None else Enrolled(lease.worker, lease.expires > await store.now(), lease.expires, runs)
+    return None if lease is None else WorkerRuns(lease.worker, lease.expires > await store.now(), lease.expires, runs)

@@ -18,6 +18,7 @@ from outlast.stores.objects import keys
 from outlast.stores.objects.bucket import Bucket
 from outlast.stores.objects.envelope import Landed, merged, sealed, split_segment
 from outlast.stores.objects.shared import Known, ObjectStoreBase
+from outlast.stores.shared import LARGEST
 
 MERGED = 64
 """Appends in a segment."""
@@ -25,7 +26,6 @@ MERGED_BYTES = 1 << 18
 """Bytes of events after which a segment is written with fewer appends."""
 MERGED_AT_END = 16
 """The fewest appends that are merged when their run ends."""
-ENDLESS = 1 << 62
 
 
 class Reading(ObjectStoreBase):
@@ -36,7 +36,7 @@ class Reading(ObjectStoreBase):
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def read(self, run: RunId, first: int = 1, last: int | None = None, limit: int = 1000) -> list[Record]:
-        end = ENDLESS if last is None else last
+        end = LARGEST if last is None else last
         place, found = max(first, 1), list[Record]()
         segments = [] if self._is_boundary(run, place) else await self._segments(run, end)
         while len(found) < limit and place <= end:
@@ -55,10 +55,18 @@ class Reading(ObjectStoreBase):
     async def _until(
         self, run: RunId, place: int, end: int, limit: int, segments: Sequence[tuple[int, int]]
     ) -> list[Landed]:
-        """Read records from their own objects up to the next segment."""
-        before = max((last for _, last in segments if last < place), default=0)
-        until = min((start for start, _ in segments if start > place), default=ENDLESS)
-        return await self._singles(run, place, min(end, until - 1), before, limit)
+        """Read records from their own objects, from the one that holds `place` up to the next segment."""
+        before = place - 1  # a record begins right after it
+        if not self._is_boundary(run, place):
+            before = max((last for _, last in segments if last < place), default=0)
+        end = min(end, min((start for start, _ in segments if start > place), default=LARGEST) - 1)
+        names: list[str] = []
+        async for listed in self._bucket.listing(f"log/{run}", after=keys.record(run, before)):
+            start = int(listed.name.rpartition("/")[2])
+            if start > end or len(names) > limit:
+                break
+            names = [listed.name] if start <= place else [*names, listed.name]
+        return await self._appends(run, names[: limit + 1])
 
     async def _parts(self, run: RunId, row: Sequence[tuple[int, int]]) -> list[Landed]:
         async def part(bounds: tuple[int, int]) -> list[Landed]:
@@ -68,18 +76,6 @@ class Reading(ObjectStoreBase):
             return []
 
         return [landed for some in await self._each(part, row) for landed in some]
-
-    async def _singles(self, run: RunId, place: int, end: int, before: int, limit: int) -> list[Landed]:
-        """Read records from their own objects, from the one that holds `place`. A record begins right after `before`."""
-        if self._is_boundary(run, place):
-            before = place - 1
-        names: list[str] = []
-        async for listed in self._bucket.listing(f"log/{run}", after=keys.record(run, before)):
-            start = int(listed.name.rpartition("/")[2])
-            if start > end or len(names) > limit:
-                break
-            names = [listed.name] if start <= place else [*names, listed.name]
-        return await self._appends(run, names[: limit + 1])
 
     def _is_boundary(self, run: RunId, place: int) -> bool:
         """Return whether the cache shows that a record begins at `place`, or that the log ends before it."""

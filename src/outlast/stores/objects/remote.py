@@ -166,9 +166,7 @@ def _writing(name: str) -> Iterator[None]:
         raise Taken(name) from error
     except (BaseError, FileNotFoundError, ValueError, OSError) as error:
         _check_definite(error)
-        raise OutcomeUnknown(
-            f"could not write {name}: {message_of(error)}; whether it was written is unknown"
-        ) from None
+        raise OutcomeUnknown(f"could not write {name}: {message_of(error)}; the outcome is unknown") from None
 
 
 @contextmanager
@@ -195,12 +193,8 @@ def _check_definite(error: Exception) -> None:
 
 
 _CAUSES = {
-    r"RequestTimeTooSkewed|RequestExpired": (
-        "the server refuses the request because the clock of this machine is wrong: set the clock"
-    ),
-    r"InvalidAccessKeyId|InvalidClientTokenId|SignatureDoesNotMatch": (
-        "the server refuses these credentials: the access key or the secret key is wrong"
-    ),
+    r"RequestTimeTooSkewed|RequestExpired": ("the server refuses the clock of this machine: set the clock"),
+    r"InvalidAccessKeyId|InvalidClientTokenId|SignatureDoesNotMatch": ("the access key or the secret key is wrong"),
     r"ExpiredToken|TokenRefreshRequired": "the session token has expired: renew the credentials",
     r"169\.254\.169\.254|latest/(api/token|meta-data)|metadata\.google|missing.{0,20}credential|no credential": (
         "no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, GOOGLE_APPLICATION_CREDENTIALS or "

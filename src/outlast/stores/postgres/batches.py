@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from outlast.store import Append, search_text
-from outlast.stores.postgres.rows import escaped
+from outlast.stores.postgres.rows import escape
 
 LARGEST_PART = 64 << 20
 """Approximate bytes of bodies in one call; the server limits a message to one gigabyte."""
@@ -85,15 +85,15 @@ def _summaries(batch: Sequence[Append]) -> list[list[Any]]:
         [summary.run for _, summary in found],
         [summary.at for _, summary in found],
         [str(summary.status) for _, summary in found],
-        [escaped(summary.workflow) for _, summary in found],
-        [escaped(summary.parent) for _, summary in found],
-        [escaped(summary.exclusive) for _, summary in found],
+        [escape(summary.workflow) for _, summary in found],
+        [escape(summary.parent) for _, summary in found],
+        [escape(summary.exclusive) for _, summary in found],
         [summary.created for _, summary in found],
         [summary.updated for _, summary in found],
-        [escaped(search_text(summary)) for _, summary in found],
+        [escape(search_text(summary)) for _, summary in found],
         [_encode(summary) for _, summary in found],
         [place for place, _ in tags],
-        [escaped(tag) for _, tag in tags],
+        [escape(tag) for _, tag in tags],
     ]
 
 
@@ -112,11 +112,11 @@ def _waits(batch: Sequence[Append]) -> list[list[Any]]:
     return [
         [place for place, _, _ in needs],
         [run for _, run, _ in needs],
-        [escaped(name) for _, _, name in needs],
+        [escape(name) for _, _, name in needs],
         [place for place, _ in closes],
-        [escaped(name) for _, name in closes],
+        [escape(name) for _, name in closes],
         [place for place, _ in opens],
-        [escaped(wait.name) for _, wait in opens],
+        [escape(wait.name) for _, wait in opens],
         [wait.kind for _, wait in opens],
         [wait.due for _, wait in opens],
         [_encode(wait) for _, wait in opens],

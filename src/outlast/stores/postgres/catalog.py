@@ -12,7 +12,7 @@ from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
 from outlast.lifecycle.summary import RunSummary
 from outlast.store import Derived, Head, Listed, Page, RunFilter, search_text, unreadable
-from outlast.stores.postgres.rows import Rows, escaped, unescaped
+from outlast.stores.postgres.rows import Rows, escape, unescape
 from outlast.stores.postgres.wakeups import read_wait
 from outlast.stores.shared import bounded, catalogue_faults, check_limit, cursor, encode_summary, page_of, summary_of
 
@@ -40,11 +40,11 @@ class CatalogRows(Rows):
     """Implements the catalog."""
 
     async def summary(self, run: RunId) -> RunSummary | None:
-        rows = await self._db.read(_SUMMARY, escaped(run))
+        rows = await self._db.read(_SUMMARY, escape(run))
         return summary_of(run, rows[0][0]) if rows else None
 
     async def derived(self, run: RunId) -> Derived:
-        rows = await self._db.read(_DERIVED, escaped(run))
+        rows = await self._db.read(_DERIVED, escape(run))
         if not rows:
             return Derived(None)
         head, columns, tags, waits = rows[0][:7], rows[0][7:16], rows[0][16], rows[0][17]
@@ -53,7 +53,7 @@ class CatalogRows(Rows):
         found: dict[str, Wait] = {}
         for name, kind, due, body in waits:
             wait = read_wait(body)
-            if wait is None or (escaped(wait.name), escaped(wait.kind), wait.due) != (name, kind, due):
+            if wait is None or (escape(wait.name), escape(wait.kind), wait.due) != (name, kind, due):
                 faults.append(f"the row of the wait {name!r} cannot be decoded")
             else:
                 found[wait.name] = wait
@@ -67,18 +67,18 @@ class CatalogRows(Rows):
         except Damaged as damage:
             faults.append(str(damage))
             return None
-        faults += catalogue_faults(_COLUMNS, row, _row(summary), tags, [escaped(tag) for tag in summary.tags])
+        faults += catalogue_faults(_COLUMNS, row, _row(summary), tags, [escape(tag) for tag in summary.tags])
         return summary
 
     async def rewrite(self, summary: RunSummary, waits: Sequence[Wait], *, closed: bool) -> bool:
         rows = await self._db.write(
             _REWRITE,
-            escaped(summary.run),
+            escape(summary.run),
             closed,
             *_row(summary),
-            [escaped(tag) for tag in dict.fromkeys(summary.tags)],
-            [escaped(wait.name) for wait in waits],
-            [escaped(wait.kind) for wait in waits],
+            [escape(tag) for tag in dict.fromkeys(summary.tags)],
+            [escape(wait.name) for wait in waits],
+            [escape(wait.kind) for wait in waits],
             [wait.due for wait in waits],
             [_encode(wait) for wait in waits],
             is_repeatable=True,
@@ -93,16 +93,16 @@ class CatalogRows(Rows):
     async def correct(self, summary: RunSummary, seen: int) -> bool:
         rows = await self._db.write(
             _CORRECT,
-            escaped(summary.run),
+            escape(summary.run),
             bounded(seen),
             *_row(summary),
-            [escaped(tag) for tag in dict.fromkeys(summary.tags)],
+            [escape(tag) for tag in dict.fromkeys(summary.tags)],
         )
         return bool(rows[0][0])
 
     async def note(self, scratch: Mapping[RunId, bytes]) -> None:
         if scratch:
-            await self._db.write(_NOTE, [escaped(run) for run in scratch], list(scratch.values()), is_repeatable=True)
+            await self._db.write(_NOTE, [escape(run) for run in scratch], list(scratch.values()), is_repeatable=True)
 
 
 def _row(summary: RunSummary) -> tuple[Any, ...]:
@@ -110,12 +110,12 @@ def _row(summary: RunSummary) -> tuple[Any, ...]:
     return (
         summary.at,
         str(summary.status),
-        escaped(summary.workflow),
-        escaped(summary.parent),
-        escaped(summary.exclusive),
+        escape(summary.workflow),
+        escape(summary.parent),
+        escape(summary.exclusive),
         summary.created,
         summary.updated,
-        escaped(search_text(summary)),
+        escape(search_text(summary)),
         encode_summary(summary),
     )
 
@@ -124,7 +124,7 @@ def _listed(run: str, created: int, status: str, workflow: str, body: bytes, scr
     try:
         return Listed(summary_of(run, body), scratch or b"")
     except Damaged:
-        return Listed(unreadable(unescaped(run), created, status, unescaped(workflow)))
+        return Listed(unreadable(unescape(run), created, status, unescape(workflow)))
 
 
 def _search(query: RunFilter) -> tuple[str, list[Any]]:
@@ -150,20 +150,20 @@ def _terms(query: RunFilter) -> tuple[list[str], list[Any]]:
     if query.statuses:
         term("c.status = any({0}::text[])", [str(status) for status in query.statuses])
     if query.workflow:
-        term("c.workflow = {0} and left(c.workflow, 200) = left({0}, 200)", escaped(query.workflow))
+        term("c.workflow = {0} and left(c.workflow, 200) = left({0}, 200)", escape(query.workflow))
     if query.parent:
-        term("c.parent = {0} and c.parent != ''", escaped(query.parent))
+        term("c.parent = {0} and c.parent != ''", escape(query.parent))
     if query.exclusive:
-        term("md5(c.exclusive) = md5({0}) and c.exclusive = {0} and c.exclusive != ''", escaped(query.exclusive))
+        term("md5(c.exclusive) = md5({0}) and c.exclusive = {0} and c.exclusive != ''", escape(query.exclusive))
     for tag in query.tags:
-        term("exists (select 1 from {s}.tag t where md5(t.tag) = md5({0}) and t.run = c.id)", escaped(tag))
+        term("exists (select 1 from {s}.tag t where md5(t.tag) = md5({0}) and t.run = c.id)", escape(tag))
     if query.text:
-        term("strpos(c.text, {0}) > 0", escaped(query.text.casefold()))
+        term("strpos(c.text, {0}) > 0", escape(query.text.casefold()))
     if query.created_from is not None:
         term("c.created >= {0}", bounded(query.created_from))
     if query.created_until is not None:
         term("c.created < {0}", bounded(query.created_until))
     if query.after:
         created, run = cursor(query.after)
-        term("(c.created, c.run) < ({0}::bigint, {1}::text)", created, escaped(run))
+        term("(c.created, c.run) < ({0}::bigint, {1}::text)", created, escape(run))
     return terms, values

@@ -21,6 +21,7 @@ from outlast.history.ids import RunId
 from outlast.store import Append, Notify
 from outlast.stores.postgres.database import Database
 from outlast.stores.postgres.errors import DRIVERS
+from outlast.stores.shared import Subscriptions
 
 log = logging.getLogger("outlast.stores.postgres")
 
@@ -54,8 +55,7 @@ class ChangeFeed:
         self._db = database
         self._name = os.urandom(6).hex()
         self._channel = f"outlast_{database.server.schema}"
-        self._notifies: list[Notify] = []
-        self._listener: asyncio.Task[None] | None = None
+        self._subscriptions = Subscriptions(self._listen, "outlast-postgres-listener")
         self._notifier: asyncio.Task[None] | None = None
         self._pending: set[RunId] = set()
         self._own: dict[RunId, int] = {}
@@ -69,11 +69,11 @@ class ChangeFeed:
         if not landed:
             return
         self._pending.update(append.record.run for append in landed)
-        if self._notifies:
+        if self._subscriptions:
             self._own.update((append.record.run, append.record.last) for append in landed)
         if self._notifier is None and not self._db.server.pgbouncer:
             self._notifier = asyncio.get_running_loop().create_task(
-                self._notify_others(), name="outlast-postgres-notifier"
+                self._notify_others(), name="outlast-postgres-notify"
             )
 
     async def _notify_others(self) -> None:
@@ -100,19 +100,9 @@ class ChangeFeed:
     # --- receiving
 
     def subscribe(self, notify: Notify) -> Callable[[], None]:
-        self._notifies.append(notify)
-        if self._listener is None:
+        if not self._subscriptions:
             self._look_back = FIRST_LOOK_BACK
-            self._listener = asyncio.get_running_loop().create_task(self._listen(), name="outlast-postgres-listener")
-
-        def unsubscribe() -> None:
-            if notify in self._notifies:
-                self._notifies.remove(notify)
-            if not self._notifies and self._listener is not None:
-                self._listener.cancel()
-                self._listener = None
-
-        return unsubscribe
+        return self._subscriptions.add(notify)
 
     async def _listen(self) -> None:
         """Listen until cancelled. After a broken connection, make a new one and poll once for missed appends."""
@@ -148,7 +138,7 @@ class ChangeFeed:
     def _receive(self, _connection: object, _pid: int, _channel: str, payload: str) -> None:
         name, *runs = payload.split(",")
         if name != self._name and runs:
-            self._announce(frozenset(map(RunId, runs)))
+            self._subscriptions.notify(frozenset(map(RunId, runs)))
 
     async def _poll(self) -> None:
         """Report the runs that other processes changed since the last poll."""
@@ -159,18 +149,12 @@ class ChangeFeed:
         own |= self._own
         runs = frozenset(RunId(run) for _, run, version in rows if run is not None and own.get(run) != version)
         if runs:
-            self._announce(runs)
-
-    def _announce(self, runs: frozenset[RunId]) -> None:
-        for notify in list(self._notifies):
-            notify(runs)
+            self._subscriptions.notify(runs)
 
     async def close(self) -> None:
         """Stop listening, and send pending notifications."""
-        self._notifies.clear()
-        listener, self._listener = self._listener, None
+        listener = self._subscriptions.stop()
         if listener is not None:
-            listener.cancel()
             await asyncio.wait([listener])
         if self._notifier is not None:
             with suppress(TimeoutError):

@@ -12,7 +12,7 @@ import msgspec
 
 from outlast.history.ids import RunId, WorkerId
 from outlast.store import Claim, Enrolled, Holding
-from outlast.stores.postgres.rows import Rows, escaped, unescaped
+from outlast.stores.postgres.rows import Rows, escape, unescape
 from outlast.stores.shared import bounded, names_in
 
 FORGOTTEN_AFTER = 86_400_000_000
@@ -42,22 +42,22 @@ class ClaimRows(Rows):
     """Implements the claims."""
 
     async def enrol(self, worker: WorkerId, ttl: float, workflows: Collection[str] = ()) -> None:
-        names = escaped(msgspec.json.encode(sorted(workflows)).decode())
+        names = escape(msgspec.json.encode(sorted(workflows)).decode())
         times = self.skew, _microseconds(ttl), FORGOTTEN_AFTER
-        await self._db.write(_ENROL, escaped(worker), *times, names, is_repeatable=True)
+        await self._db.write(_ENROL, escape(worker), *times, names, is_repeatable=True)
 
     async def workers(self) -> list[Enrolled]:
         rows = await self._db.read(_ENROLLED, self.skew)
         return [
-            Enrolled(WorkerId(unescaped(id)), is_live, until, seen, names_in(unescaped(workflows)))
+            Enrolled(WorkerId(unescape(id)), is_live, until, seen, names_in(unescape(workflows)))
             for id, is_live, until, seen, workflows in rows
         ]
 
     async def renew(self, worker: WorkerId, ttl: float) -> bool:
-        return bool(await self._db.write(_RENEW, escaped(worker), self.skew, _microseconds(ttl), is_repeatable=True))
+        return bool(await self._db.write(_RENEW, escape(worker), self.skew, _microseconds(ttl), is_repeatable=True))
 
     async def retire(self, worker: WorkerId) -> None:
-        await self._db.write(_RETIRE, escaped(worker), is_repeatable=True)
+        await self._db.write(_RETIRE, escape(worker), is_repeatable=True)
 
     async def claim(
         self,
@@ -67,28 +67,26 @@ class ClaimRows(Rows):
         workflows: Collection[str] | None = None,
         limit: int = 1,
     ) -> list[Claim]:
-        named = None if runs is None else [escaped(run) for run in dict.fromkeys(runs)]
-        names = None if workflows is None or runs is not None else [escaped(name) for name in workflows]
-        rows = await self._db.write(_CLAIM, escaped(worker), self.skew, named, names, bounded(limit))
+        named = None if runs is None else [escape(run) for run in dict.fromkeys(runs)]
+        names = None if workflows is None or runs is not None else [escape(name) for name in workflows]
+        rows = await self._db.write(_CLAIM, escape(worker), self.skew, named, names, bounded(limit))
         return [
-            Claim(RunId(run), worker, epoch, unescaped(previous), "expired" if previous else "claimed")
+            Claim(RunId(run), worker, epoch, unescape(previous), "expired" if previous else "claimed")
             for run, epoch, previous in rows
         ]
 
     async def release(self, run: RunId, worker: WorkerId, version: int, *, ready: bool = False) -> bool:
-        rows = await self._db.write(
-            _RELEASE, escaped(run), escaped(worker), bounded(version), ready, is_repeatable=True
-        )
+        rows = await self._db.write(_RELEASE, escape(run), escape(worker), bounded(version), ready, is_repeatable=True)
         return bool(rows[0][0])
 
     async def holding(self, run: RunId) -> Holding | None:
-        rows = await self._db.read(_HOLDING, escaped(run), self.skew)
-        return Holding(run, WorkerId(unescaped(rows[0][0])), *rows[0][1:]) if rows else None
+        rows = await self._db.read(_HOLDING, escape(run), self.skew)
+        return Holding(run, WorkerId(unescape(rows[0][0])), *rows[0][1:]) if rows else None
 
     async def holdings(self, worker: WorkerId | None = None, *, after: str = "", limit: int = 1000) -> list[Holding]:
-        holder = None if worker is None else escaped(worker)
-        rows = await self._db.read(_HOLDINGS, escaped(after), holder, max(0, bounded(limit)), self.skew)
-        return [Holding(RunId(run), WorkerId(unescaped(holder)), *times) for run, holder, *times in rows]
+        holder = None if worker is None else escape(worker)
+        rows = await self._db.read(_HOLDINGS, escape(after), holder, max(0, bounded(limit)), self.skew)
+        return [Holding(RunId(run), WorkerId(unescape(holder)), *times) for run, holder, *times in rows]
 
 
 def _microseconds(seconds: float) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from outlast.store import Document
-from outlast.stores.postgres.rows import Rows, escaped
+from outlast.stores.postgres.rows import Rows, escape
 from outlast.stores.shared import bounded, check_limit, checked_document
 
 _ONE = "select name, version, body from {s}.document where name = $1"
@@ -19,7 +19,7 @@ class DocumentRows(Rows):
     """Implements the documents."""
 
     async def document(self, name: str) -> Document | None:
-        rows = await self._db.read(_ONE, escaped(name))
+        rows = await self._db.read(_ONE, escape(name))
         return Document(*rows[0]) if rows else None
 
     async def put_document(self, document: Document, *, replaces: str = "") -> bool:
@@ -32,10 +32,10 @@ class DocumentRows(Rows):
         return bool(landed) or (stored is not None and stored.version == document.version)
 
     async def remove_document(self, name: str, version: str) -> bool:
-        removed = await self._db.write(_REMOVE, escaped(name), version)
+        removed = await self._db.write(_REMOVE, escape(name), version)
         return bool(removed) or await self.document(name) is None
 
     async def documents(self, prefix: str = "", *, after: str = "", limit: int = 1000) -> list[Document]:
         check_limit(limit)
-        rows = await self._db.read(_SOME, escaped(after), escaped(prefix), bounded(limit))
+        rows = await self._db.read(_SOME, escape(after), escape(prefix), bounded(limit))
         return [Document(*row) for row in rows]

@@ -80,9 +80,7 @@ def is_worth_waiting_for(error: BaseException) -> bool:
 def while_writing(error: BaseException, where: str) -> OutlastError:
     """Translate an error of a statement that writes."""
     if is_cut(error):
-        return OutcomeUnknown(
-            f"the connection to {where} broke: {message_of(error)}; whether the statement was committed is unknown"
-        )
+        return OutcomeUnknown(f"the connection to {where} broke: {message_of(error)}; the outcome is unknown")
     return _refused(error, f"write to {where}")
 
 
@@ -112,9 +110,7 @@ def _refused(error: BaseException, what: str) -> OutlastError:
         case _ if state in _BUSY:
             return StoreBusy(f"could not {what}: the server is busy ({message_of(error)}); nothing was written")
         case _ if state in _NO_STORE:
-            return StoreUnusable(
-                f"could not {what}: the tables do not match this version of Outlast ({message_of(error)})"
-            )
+            return StoreUnusable(f"could not {what}: the tables are of another version ({message_of(error)})")
         case _ if state in _DAMAGED:
             return Damaged(f"could not {what}: the server reported damage ({message_of(error)})")
         case _:

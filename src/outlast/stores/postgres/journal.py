@@ -10,7 +10,7 @@ from outlast.history.ids import AppendId, RunId
 from outlast.history.record import Kind, Record
 from outlast.store import LANDED, Append, Head, Lost, Outcome
 from outlast.stores.postgres.batches import APPEND, columns, split_batch
-from outlast.stores.postgres.rows import Rows, escaped, unescaped
+from outlast.stores.postgres.rows import Rows, escape, unescape
 from outlast.stores.shared import LARGEST, bounded
 
 _HEAD = """
@@ -46,18 +46,18 @@ class JournalRows(Rows):
         return outcomes
 
     async def head(self, run: RunId) -> Head | None:
-        rows = await self._db.read(_HEAD, escaped(run))
+        rows = await self._db.read(_HEAD, escape(run))
         return _head(run, rows[0][1:]) if rows else None
 
     async def runs(self, *, unfinished: bool = False, after: str = "", limit: int = 1000) -> tuple[list[RunId], str]:
         sql = _OPEN_RUNS if unfinished else _RUNS
         rows = await self._db.read(sql, int(after or 0), bounded(limit) + 1)
         shown = rows[:limit]
-        return [RunId(unescaped(run)) for _, run in shown], str(shown[-1][0]) if len(rows) > limit else ""
+        return [RunId(unescape(run)) for _, run in shown], str(shown[-1][0]) if len(rows) > limit else ""
 
     async def read(self, run: RunId, first: int = 1, last: int | None = None, limit: int = 1000) -> list[Record]:
         until = bounded(LARGEST if last is None else last)
-        rows = await self._db.read(_READ, escaped(run), bounded(first), until, max(0, bounded(limit)))
+        rows = await self._db.read(_READ, escape(run), bounded(first), until, max(0, bounded(limit)))
         return [_record(run, row) for row in rows]
 
 

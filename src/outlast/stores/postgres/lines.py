@@ -7,7 +7,7 @@ from typing import Any
 
 from outlast.history.ids import RunId
 from outlast.store import LINES_PER_ATTEMPT, Line
-from outlast.stores.postgres.rows import Rows, escaped, unescaped
+from outlast.stores.postgres.rows import Rows, escape, unescape
 from outlast.stores.shared import bounded, check_limit
 
 _KEEP = "select {s}.keep($1, $2, $3, $4, $5, $6, $7, $8)"
@@ -25,13 +25,13 @@ class LineRows(Rows):
             return
         await self._db.write(
             _KEEP,
-            [escaped(line.run) for line in lines],
-            [escaped(line.node) for line in lines],
+            [escape(line.run) for line in lines],
+            [escape(line.node) for line in lines],
             [line.attempt for line in lines],
             [line.time for line in lines],
-            [escaped(line.level) for line in lines],
-            [escaped(line.logger) for line in lines],
-            [escaped(line.text) for line in lines],
+            [escape(line.level) for line in lines],
+            [escape(line.logger) for line in lines],
+            [escape(line.text) for line in lines],
             LINES_PER_ATTEMPT,
         )
 
@@ -41,15 +41,13 @@ class LineRows(Rows):
         check_limit(limit)
         terms, values = "", list[Any]()
         if node:
-            values.append(escaped(node))
+            values.append(escape(node))
             terms = f"and md5(node) = md5(${len(values) + 3})"
         if attempt is not None:
             values.append(bounded(attempt))
             terms += f" and attempt = ${len(values) + 3}"
-        rows = await self._db.read(_LINES.format(terms), escaped(run), bounded(after), bounded(limit), *values)
+        rows = await self._db.read(_LINES.format(terms), escape(run), bounded(after), bounded(limit), *values)
         return [
-            Line(
-                run, unescaped(node), attempt, time, unescaped(level), unescaped(logger), unescaped(text), number, place
-            )
+            Line(run, unescape(node), attempt, time, unescape(level), unescape(logger), unescape(text), number, place)
             for node, attempt, time, level, logger, text, number, place in rows
         ]

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from outlast.history.ids import WorkerId
 from outlast.stores.postgres.connections import Connection
-from outlast.stores.postgres.rows import Rows, unescaped
+from outlast.stores.postgres.rows import Rows, unescape
 from outlast.stores.postgres.schema import has_schema, in_schema
-from outlast.stores.shared import VERSION
+from outlast.stores.shared import VERSION, WorkerRuns
 
 _BYTES = """
 select coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint from pg_class c
@@ -20,15 +20,6 @@ from {s}.worker w order by w.id"""
 _BLOBS = "select count(*), coalesce(sum(size), 0)::bigint from {s}.blob where hash is not null"
 
 
-class Enrolled(NamedTuple):
-    """A registered worker and the number of runs it holds."""
-
-    worker: WorkerId
-    is_live: bool
-    expires: int
-    runs: int
-
-
 class Contents(NamedTuple):
     """The contents of a schema; version 0 if it does not exist."""
 
@@ -37,7 +28,7 @@ class Contents(NamedTuple):
     library: str
     bytes: int
     runs: dict[str, int]
-    workers: tuple[Enrolled, ...]
+    workers: tuple[WorkerRuns, ...]
     blob_count: int
     blob_bytes: int
 
@@ -60,6 +51,6 @@ class MaintenanceRows(Rows):
         workers = await connection.fetch(in_schema(_WORKERS, schema))
         blobs = await connection.fetchrow(in_schema(_BLOBS, schema))
         enrolled = tuple(
-            Enrolled(WorkerId(unescaped(id)), is_live, until, held) for id, is_live, until, held in workers
+            WorkerRuns(WorkerId(unescape(id)), is_live, until, held) for id, is_live, until, held in workers
         )
         return Contents(shown, VERSION, library, size, dict(runs), enrolled, blobs[0], blobs[1])

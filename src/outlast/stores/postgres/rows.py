@@ -11,15 +11,15 @@ _ESCAPED = {"\x00": "\x01\x30", "\x01": "\x01\x31"}
 _PLAIN = {value: key for key, value in _ESCAPED.items()}
 
 
-def escaped(text: str) -> str:
+def escape(text: str) -> str:
     """Encode text without the character 0, which the server cannot store. Distinct texts and substrings stay distinct."""
     if "\x00" not in text and "\x01" not in text:
         return text
     return "".join(_ESCAPED.get(character, character) for character in text)
 
 
-def unescaped(text: str) -> str:
-    """Decode text that was encoded by `escaped`."""
+def unescape(text: str) -> str:
+    """Decode text that was encoded by `escape`."""
     if "\x01" not in text:
         return text
     first, *others = text.split("\x01")

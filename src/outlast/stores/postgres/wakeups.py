@@ -13,7 +13,7 @@ from outlast.lifecycle.state import Wait
 from outlast.store import Append, Due, Notify, unreadable_wait
 from outlast.stores.postgres.change_feed import ChangeFeed
 from outlast.stores.postgres.database import Database
-from outlast.stores.postgres.rows import Rows, escaped, unescaped
+from outlast.stores.postgres.rows import Rows, escape, unescape
 from outlast.stores.shared import bounded, check_limit, invalid_cursor
 
 _WAIT = """
@@ -22,13 +22,10 @@ _WAITS = """
 select h.run, w.id, w.name, w.body from {s}.wait w join {s}.head h on h.id = w.run
 where w.id > $1 and ($2 = '' or w.kind = $2) order by w.id limit $3"""
 _DUE = """
-select h.run, w.name, w.due, w.body from {s}.wait w join {s}.head h on h.id = w.run
-where w.due <= {s}.clock($1) order by w.due, w.run, w.name limit $2"""
-_DUE_AFTER = """
-select h.run, w.name, w.due, w.body from {s}.wait w join {s}.head h on h.id = w.run
-where w.due <= {s}.clock($1) and w.due >= $3
-and (w.due, w.run, w.name) > ($3, coalesce((select id from {s}.head where run = $4), 0), $5)
-order by w.due, w.run, w.name limit $2"""
+select h.run, w.name, w.due, w.body from {{s}}.wait w join {{s}}.head h on h.id = w.run
+where w.due <= {{s}}.clock($1) {} order by w.due, w.run, w.name limit $2"""
+_AFTER = """
+and w.due >= $3 and (w.due, w.run, w.name) > ($3, coalesce((select id from {s}.head where run = $4), 0), $5)"""
 _NEXT = "select min(due) from {s}.wait where due is not null"
 _NOW = "select {s}.clock($1)"
 
@@ -55,7 +52,7 @@ class WakeupRows(Rows):
         return now
 
     async def wait(self, run: RunId, name: str) -> Wait | None:
-        rows = await self._db.read(_WAIT, escaped(run), escaped(name))
+        rows = await self._db.read(_WAIT, escape(run), escape(name))
         if not rows:
             return None
         wait = read_wait(rows[0][0])
@@ -64,18 +61,15 @@ class WakeupRows(Rows):
         return wait
 
     async def waits(self, *, kind: str = "", after: str = "", limit: int = 100) -> tuple[list[Due], str]:
-        rows = await self._db.read(_WAITS, _cursor(after, limit), escaped(kind), bounded(limit) + 1)
+        rows = await self._db.read(_WAITS, _cursor(after, limit), escape(kind), bounded(limit) + 1)
         shown = rows[:limit]
         following = str(shown[-1][1]) if len(rows) > limit else ""
         return [_due(run, name, None, body) for run, _, name, body in shown], following
 
     async def due(self, limit: int = 100, *, after: Due | None = None) -> list[Due]:
-        most = max(0, bounded(limit))
-        if after is None:
-            rows = await self._db.read(_DUE, self.skew, most)
-        else:
-            place = (after.wait.due, escaped(after.run), escaped(after.wait.name))
-            rows = await self._db.read(_DUE_AFTER, self.skew, most, *place)
+        place = () if after is None else (after.wait.due, escape(after.run), escape(after.wait.name))
+        sql = _DUE.format("" if after is None else _AFTER)
+        rows = await self._db.read(sql, self.skew, max(0, bounded(limit)), *place)
         return [_due(*row) for row in rows]
 
     async def next_due(self) -> int | None:
@@ -91,7 +85,7 @@ class WakeupRows(Rows):
 
 def _due(run: str, name: str, due: int | None, body: bytes) -> Due:
     wait = read_wait(body)
-    return Due(RunId(run), wait) if wait is not None else unreadable_wait(run, unescaped(name), due)
+    return Due(RunId(run), wait) if wait is not None else unreadable_wait(run, unescape(name), due)
 
 
 def _cursor(after: str, limit: int) -> int:

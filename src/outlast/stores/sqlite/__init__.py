@@ -74,6 +74,6 @@ class SqliteStore(JournalRows, CatalogRows, ClaimRows, WakeupRows, LineRows, Doc
         return other
 
     async def close(self) -> None:
-        self._stop_watching()
+        self._subscriptions.stop()
         self._close_locks()
         await self._db.close()

@@ -62,7 +62,7 @@ class Database:
         self._usual_commit = 0.0
         self._flushes = True
         self._is_closed = False
-        with translating_errors(f"open {path}"):
+        with translating(f"open {path}"):
             self._write = self._open_writer()
             self._file = FileIdentity(path) if vfs is None else None
             self.read = self._with_retries(lambda: self._connect(writable=False))
@@ -83,9 +83,7 @@ class Database:
                 self._with_retries(lambda: complete_creation(self._connect(writable=True)))
                 connection, is_made = self._with_retries(self._open_reader)
             if not is_made:
-                raise StoreUnusable(
-                    f"{self.path} is an empty file, and no store yet: start a run in it to create the store"
-                )
+                raise StoreUnusable(f"{self.path} is an empty file, and no store yet: start a run to create the store")
             return connection
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -230,7 +228,7 @@ class Database:
         """Run a possibly long read on another thread."""
 
         def locked() -> Result:
-            with self._searching, translating_errors(f"read {self.path}"):
+            with self._searching, translating(f"read {self.path}"):
                 if self._file is not None:
                     self._file.check()
                 return act(self._search)
@@ -304,9 +302,7 @@ class _Checkpointer:
                 finally:
                     connection.close()
             except apsw.Error:
-                time.sleep(
-                    0.1
-                )  # a full disk, a lock: the data is safe in the WAL; the next commit wakes this thread again
+                time.sleep(0.1)  # a full disk, a lock: the data is safe in the WAL; the next commit tries again
             self.stage = "done"
 
 
@@ -342,7 +338,7 @@ def _roll_back(connection: apsw.Connection) -> None:
 
 
 @contextmanager
-def translating_errors(what: str) -> Iterator[None]:
+def translating(what: str) -> Iterator[None]:
     """Translate apsw's errors into errors of Outlast."""
     try:
         yield

@@ -28,11 +28,9 @@ class FileIdentity:
         try:
             found = self._identity()
         except OSError as error:
-            raise StoreUnusable(
-                MOVED.format(self._path, f"moved or removed while it was open ({error.strerror})")
-            ) from None
+            raise StoreUnusable(MOVED.format(self._path, f"moved or removed while open ({error.strerror})")) from None
         if found != self._expected:
-            raise StoreUnusable(MOVED.format(self._path, "replaced by another file while it was open"))
+            raise StoreUnusable(MOVED.format(self._path, "replaced by another file while open"))
 
     def _identity(self) -> tuple[int, int]:
         found = os.stat(self._path)

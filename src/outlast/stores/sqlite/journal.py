@@ -42,9 +42,8 @@ class JournalRows(Rows):
 
     async def runs(self, *, unfinished: bool = False, after: str = "", limit: int = 1000) -> tuple[list[RunId], str]:
         sql = _RUNS.format("and closed = 0" if unfinished else "")
-        rows: list[tuple[int, bytes]] = await self._db.scan(
-            lambda db: list(db.execute(sql, (int(after or 0), bounded(limit) + 1)))
-        )
+        values = (int(after or 0), bounded(limit) + 1)
+        rows: list[tuple[int, bytes]] = await self._db.scan(lambda db: list(db.execute(sql, values)))
         shown = rows[:limit]
         return [RunId(legible(run)) for _, run in shown], str(shown[-1][0]) if len(rows) > limit else ""
 

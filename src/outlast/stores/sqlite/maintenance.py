@@ -15,7 +15,7 @@ from msgspec import Struct
 from outlast.errors import Damaged
 from outlast.history.ids import WorkerId
 from outlast.stores.shared import VERSION
-from outlast.stores.sqlite.database import complete_creation, translating_errors
+from outlast.stores.sqlite.database import complete_creation, translating
 from outlast.stores.sqlite.schema import has_schema
 
 BUSY_TIMEOUT_MS = 10_000
@@ -46,7 +46,7 @@ class Contents(Struct, frozen=True):
 
 def look(path: Path) -> Contents:
     """Return the contents of the file at `path`."""
-    with translating_errors(f"look into {path}"), closing(_reader(path)) as db:
+    with translating(f"look into {path}"), closing(_reader(path)) as db:
         if not has_schema(db):
             return Contents(0, apsw.sqlite_lib_version())
         runs = {str(status): int(count) for status, count in db.execute(_RUNS)}
@@ -58,7 +58,7 @@ def copy(path: Path, target: Path) -> Generator[tuple[int, int], None, None]:
     """Copy a snapshot of the file into a new one while other processes write. Yield the number of copied pages and of all
     pages. The caller flushes the new file."""
     with (
-        translating_errors(f"copy {path} to {target}"),
+        translating(f"copy {path} to {target}"),
         closing(_reader(path)) as old,
         closing(apsw.Connection(str(target))) as new,
     ):
@@ -74,7 +74,7 @@ def copy(path: Path, target: Path) -> Generator[tuple[int, int], None, None]:
 
 def check(path: Path) -> None:
     """Raise `Damaged` if the file does not open or its pages are inconsistent."""
-    with translating_errors(f"check {path}"), closing(_reader(path)) as db:
+    with translating(f"check {path}"), closing(_reader(path)) as db:
         has_schema(db)
         verdict = db.execute("pragma quick_check(1)").get
         if verdict != "ok":

@@ -14,7 +14,7 @@ from outlast.errors import Damaged, StoreError
 from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
 from outlast.store import Due, Notify, unreadable_wait
-from outlast.stores.shared import bounded, check_limit, invalid_cursor
+from outlast.stores.shared import Subscriptions, bounded, check_limit, invalid_cursor
 from outlast.stores.sqlite.database import Database
 from outlast.stores.sqlite.rows import Rows
 
@@ -57,8 +57,7 @@ class WakeupRows(Rows):
 
     def __init__(self, database: Database) -> None:
         super().__init__(database)
-        self._notifies: list[Notify] = []
-        self._watcher: asyncio.Task[None] | None = None
+        self._subscriptions = Subscriptions(self._watch, "outlast-sqlite-watcher")
         self._seen = 0
         self._own: list[tuple[int, int]] = []
         """Log rows beyond `_seen` that this process wrote, as pairs (before the first one, last one)."""
@@ -97,24 +96,10 @@ class WakeupRows(Rows):
     # --- appends of other processes
 
     def subscribe(self, notify: Notify) -> Callable[[], None]:
-        if self._watcher is None:
+        if not self._subscriptions:
             with self._db.reading() as db:
                 self._seen = db.execute(_NEWEST).get
-            self._watcher = asyncio.get_running_loop().create_task(self._watch(), name="outlast-sqlite-watcher")
-        self._notifies.append(notify)
-
-        def unsubscribe() -> None:
-            if notify in self._notifies:
-                self._notifies.remove(notify)
-            if not self._notifies:
-                self._stop_watching()
-
-        return unsubscribe
-
-    def _stop_watching(self) -> None:
-        if self._watcher is not None:
-            self._watcher.cancel()
-            self._watcher = None
+        return self._subscriptions.add(notify)
 
     async def _watch(self) -> None:
         version = -1
@@ -132,8 +117,7 @@ class WakeupRows(Rows):
             except StoreError:
                 continue  # a temporary error: the next check starts at the same row
             if runs:
-                for notify in list(self._notifies):
-                    notify(runs)
+                self._subscriptions.notify(runs)
 
     def _new_runs(self, db: apsw.Connection) -> frozenset[RunId]:
         newest, runs = db.execute(_NEWEST).get, set[RunId]()
@@ -147,7 +131,7 @@ class WakeupRows(Rows):
     def _announce_own(self, landed: int, last: int) -> None:
         if landed and self._seen == last - landed:
             self._seen = last
-        elif landed and self._watcher is not None:
+        elif landed and self._subscriptions:
             self._own.append((last - landed, last))
 
 

@@ -36,28 +36,8 @@ class CatalogContract(SearchContract):
         """S1"""
         store = await doors.open()
         wait = Wait("interaction", "q", "node", 5, "ok? ☃", "hash", msgspec.Raw(b'{"a": 1}'))
-        full = RunSummary(
-            A,
-            9,
-            RunStatus.WAITING,
-            "w",
-            2,
-            "v1",
-            "graph",
-            7,
-            8,
-            "p",
-            "t\n\x00'",
-            ("b", "a"),
-            "x",
-            "r",
-            "c",
-            True,
-            True,
-            6,
-            1,
-            (wait,),
-        )
+        words = ("p", "t\n\x00'", ("b", "a"), "x", "r", "c")
+        full = RunSummary(A, 9, RunStatus.WAITING, "w", 2, "v1", "graph", 7, 8, *words, True, True, 6, 1, (wait,))
         await land(store, begin(A, summary=full))
         assert await store.summary(A) == full
         assert [item.summary for item in (await store.search(RunFilter())).items] == [full]
@@ -115,22 +95,15 @@ class CatalogContract(SearchContract):
         await land(store, begin(A, count=2, summary=wrong))
         assert await store.correct(summary(A, 2, workflow="right", parent="p", exclusive="x", created=99), 1)
         assert await names(store) == [A, "other"]
-        for query in (
-            RunFilter(workflow="right"),
-            RunFilter(parent="p"),
-            RunFilter(exclusive="x"),
-            RunFilter(created_from=99),
+        for field, right, old in (
+            ("workflow", "right", "typo"),
+            ("parent", "p", "typo"),
+            ("exclusive", "x", "typo"),
+            ("created_from", 99, 100),
         ):
-            assert await names(store, query) == [A]
-        wrongly = (
-            RunFilter(workflow="typo"),
-            RunFilter(parent="typo"),
-            RunFilter(exclusive="typo"),
-            RunFilter(tags=("typo",)),
-            RunFilter(created_until=2),
-        )
-        for query in wrongly:
-            assert await names(store, query) == []
+            assert await names(store, **{field: right}) == [A], field
+            assert await names(store, **{field: old}) == [], field
+        assert await names(store, tags=("typo",)) == await names(store, created_until=2) == []
 
     # --- derived records
 

@@ -46,7 +46,7 @@ class ClaimsContract(LeaseContract):
         runs = [RunId(f"r{number:02}") for number in range(40)]
         assert await store.append([begin_ready(run) for run in runs]) == [LANDED] * len(runs)
         granted = await asyncio.gather(
-            *(door.claim(worker, limit=3) for _ in range(10) for door, worker in ((store, ANN), (other, BEN)))
+            *(each.claim(worker, limit=3) for _ in range(10) for each, worker in ((store, ANN), (other, BEN)))
         )
         claims = [claim for some in granted for claim in some]
         assert sorted(claim.run for claim in claims) == runs

@@ -10,7 +10,7 @@ from outlast.lifecycle.state import Wait
 from outlast.store import LANDED, Append, Store
 from outlast.testing.contract.doors import Doors, with_doors
 from outlast.testing.contract.fencing import FencingContract
-from outlast.testing.contract.samples import ANN, ENDLESS, NO_TRACE, A, B, begin, chain, follow, land, summary, trace
+from outlast.testing.contract.samples import ANN, NO_TRACE, A, B, begin, chain, follow, in_pages, land, summary, trace
 from outlast.testing.contract.wholeness import WholenessContract
 
 MEGABYTE = 1 << 20
@@ -175,14 +175,7 @@ def overlapping(made: list[Record], first: int, last: int) -> list[Record]:
 
 async def paged(store: Store, first: int, limit: int) -> list[Record]:
     """Read the log of A from an event, in pages."""
-    found: list[Record] = []
-    while True:
-        page = await store.read(A, first, limit=limit)
-        found += page
-        assert len(found) < ENDLESS, "the log has too many pages"
-        if len(page) < limit:
-            return found
-        first = page[-1].last + 1
+    return await in_pages(lambda last: store.read(A, last.last + 1 if last else first, limit=limit), limit)
 
 
 def laden(before: Append | None) -> Append:

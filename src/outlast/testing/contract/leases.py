@@ -8,7 +8,7 @@ from outlast.history.ids import RunId, WorkerId
 from outlast.history.record import Kind
 from outlast.store import LANDED, Holding, Store
 from outlast.testing.contract.doors import Contract, Doors, with_doors
-from outlast.testing.contract.samples import ANN, BEN, CAT, ENDLESS, A, B, C, begin, follow, land, summary
+from outlast.testing.contract.samples import ANN, BEN, CAT, A, B, C, begin, follow, in_pages, land, summary
 
 
 class LeaseContract(Contract):
@@ -216,10 +216,4 @@ async def holder(store: Store, run: RunId = A) -> str:
 
 async def all_holdings(store: Store, worker: WorkerId | None, limit: int) -> list[Holding]:
     """List all that one worker or all workers hold, in pages."""
-    found: list[Holding] = []
-    while True:
-        page = await store.holdings(worker, after=found[-1].run if found else "", limit=limit)
-        found += page
-        assert len(found) < ENDLESS, "the list has too many pages"
-        if len(page) < limit:
-            return found
+    return await in_pages(lambda last: store.holdings(worker, after=last.run if last else "", limit=limit), limit)

@@ -13,7 +13,7 @@ from outlast.errors import InvalidInput
 from outlast.history.ids import RunId
 from outlast.store import LANDED, LINES_PER_ATTEMPT, Line, Store
 from outlast.testing.contract.doors import Contract, Doors, with_doors
-from outlast.testing.contract.samples import BEGINNING, ENDLESS, A, B, C, begin, land, summary, trace
+from outlast.testing.contract.samples import BEGINNING, A, B, C, begin, in_pages, land, summary, trace
 
 TEXTS = ("", " ", "two\nlines\r\n", "nul \x00 inside", "ünïcödé ☃ 🐍", "'; drop table line; --", "x" * 8_000)
 
@@ -187,12 +187,9 @@ def line_of(run: RunId, node: str = "n", attempt: int = 1, *, text: str = "hello
 
 async def everything(store: Store, run: RunId, *, limit: int = 100, **filters: Any) -> list[Line]:
     """Read all lines in pages; only the last may be short."""
-    found = page = await store.lines(run, limit=limit, **filters)
-    while len(page) >= limit:
-        page = await store.lines(run, after=page[-1].number, limit=limit, **filters)
-        found = [*found, *page]
-        assert len(found) < ENDLESS, "the list has too many pages"
-    return found
+    return await in_pages(
+        lambda last: store.lines(run, after=last.number if last else 0, limit=limit, **filters), limit
+    )
 
 
 async def counted(store: Store, run: RunId, **filters: Any) -> list[tuple[str, int, int, int]]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import count as counter
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
@@ -24,6 +24,7 @@ ENDLESS = 10_000
 A, B, C = RunId("run-a"), RunId("run-b"), RunId("run-c")
 ANN, BEN, CAT = WorkerId("ann"), WorkerId("ben"), WorkerId("cat")
 
+T = TypeVar("T")
 _appends = counter(1)
 _everything = RunFilter(limit=1000)
 
@@ -137,6 +138,16 @@ async def trace(store: Store, run: RunId) -> Trace:
         tuple(sorted(waits, key=lambda wait: wait.name)),
         await store.holding(run),
     )
+
+
+async def in_pages(read: Callable[[Any], Awaitable[list[T]]], limit: int) -> list[T]:
+    """Read pages of a list until one is short. `read` gets the last entry of the page before, None at first."""
+    found = page = await read(None)
+    while len(page) >= limit:
+        page = await read(page[-1])
+        found = [*found, *page]
+        assert len(found) < ENDLESS, "the list has too many pages"
+    return found
 
 
 async def all_waits(store: Store, *, kind: str = "", limit: int = 100) -> list[Due]:

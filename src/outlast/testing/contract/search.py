@@ -114,14 +114,13 @@ class SearchContract(Contract):
         )
         now = summary(A, 2, status=RunStatus.COMPLETED, tags=("new", "both"), title="new", reason="because")
         head = await land(store, follow(head, summary=now))
-        for query in (
-            RunFilter(statuses=(RunStatus.COMPLETED,)),
-            RunFilter(tags=("new", "both")),
-            RunFilter(text="because"),
+        for field, new, old in (
+            ("statuses", (RunStatus.COMPLETED,), (RunStatus.RUNNING,)),
+            ("tags", ("new", "both"), ("old",)),
+            ("text", "because", "old"),
         ):
-            assert await names(store, query) == [A]
-        for query in (RunFilter(statuses=(RunStatus.RUNNING,)), RunFilter(tags=("old",)), RunFilter(text="old")):
-            assert await names(store, query) == []
+            assert await names(store, **{field: new}) == [A], field
+            assert await names(store, **{field: old}) == [], field
         await land(store, follow(head, summary=summary(A, 3, status=RunStatus.COMPLETED)))
         assert await names(store, tags=("both",)) == [], "the last summary has no tags"
 
@@ -207,9 +206,9 @@ async def listed(doors: Doors, **runs: dict[str, Any]) -> Store:
     return store
 
 
-async def names(store: Store, query: RunFilter | None = None, **parts: Any) -> list[str]:
+async def names(store: Store, **query: Any) -> list[str]:
     """Return the matching runs, which must fit one page."""
-    page = await store.search(query or RunFilter(**parts))
+    page = await store.search(RunFilter(**query))
     assert page.next == ""
     return [item.summary.run for item in page.items]
 

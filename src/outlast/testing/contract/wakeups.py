@@ -14,7 +14,7 @@ from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
 from outlast.store import LANDED, Due, Store
 from outlast.testing.contract.doors import Contract, Doors, with_doors
-from outlast.testing.contract.samples import A, B, C, all_waits, begin, follow, land
+from outlast.testing.contract.samples import A, B, C, all_waits, begin, follow, in_pages, land
 
 NOTIFIED_S = 2.0
 """Seconds within which other connections are notified of an append."""
@@ -236,12 +236,7 @@ class RecordedSubscription:
 
 async def all_due(store: Store, limit: int) -> list[Due]:
     """List all due waits, in pages."""
-    found = await store.due(limit)
-    page = found
-    while len(page) == limit and len(found) < 1000:
-        page = await store.due(limit, after=page[-1])
-        found = [*found, *page]
-    return found
+    return await in_pages(lambda last: store.due(limit, after=last), limit)
 
 
 def as_set(found: Iterable[Due]) -> set[tuple[RunId, str]]:
