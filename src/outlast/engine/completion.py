@@ -234,13 +234,11 @@ def child_of(created: e.RunCreated) -> RunId:
 
 def _child_ended_event(created: e.RunCreated, ending: Ended) -> e.ChildEnded:
     child = child_of(created)
-    match ending:
-        case e.RunCompleted():
-            return e.ChildEnded(child=child, output=ending.output)
-        case e.RunFailed():
-            return e.ChildEnded(child=child, status="failed", error=ending.error)
-        case _:
-            return e.ChildEnded(child=child, status="cancelled")
+    if isinstance(ending, e.RunCompleted):
+        return e.ChildEnded(child=child, output=ending.output)
+    if isinstance(ending, e.RunFailed):
+        return e.ChildEnded(child=child, status="failed", error=ending.error)
+    return e.ChildEnded(child=child, status="cancelled")
 
 
 async def created_of(store: Journal, run: RunId) -> e.RunCreated:

@@ -21,12 +21,10 @@ async def check_edit(store: Store, run: RunId, workflow: Workflow[..., Any], new
     for event in new_branch.then:
         match event:
             case e.NodeScheduled(node=node, inputs=inputs) if inputs is not e.NULL:
-                command = await command_at(store, run, workflow, node, new_branch.cutoff)
-                if command is not None:
+                if (command := await command_at(store, run, workflow, node, new_branch.cutoff)) is not None:
                     command.arguments.check_arguments(inputs)
             case e.NodeCompleted(node=node, output=output):
-                command = await command_at(store, run, workflow, node, new_branch.cutoff)
-                if command is not None:
+                if (command := await command_at(store, run, workflow, node, new_branch.cutoff)) is not None:
                     _check_output(command.arguments.returns.decode, node, output, command.arguments.shown)
             case _:
                 pass

@@ -46,7 +46,7 @@ class Lease:
         self.until = math.inf
         """The lease is confirmed up to this time of the clock."""
         self.settled = -math.inf
-        """From this time on, what others hold is judged by their leases."""
+        """From this time on, the leases of other workers are reliable again."""
         self._worker = worker
         self._confirming: asyncio.Task[None] | None = None
 
@@ -56,8 +56,8 @@ class Lease:
 
     @property
     def is_settling(self) -> bool:
-        """Whether this worker renewed only just now, after its lease had lapsed. Others that were suspended with it have not
-        come to renew theirs yet, and are not dead. They do within a third of their time."""
+        """Whether this worker has just renewed a lapsed lease. Other workers that were suspended with it, such as on
+        the same machine, may be alive and renew within a third of their lease: they must not count as dead yet."""
         return self.clock() < self.settled
 
     def until_renewal(self) -> float:

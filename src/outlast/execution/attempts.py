@@ -252,7 +252,9 @@ class Attempts:
         context.is_stopped = True
         is_thread = command.spec.run_in == "thread"
         error = TimeoutError(f"it took longer than {command.spec.timeout:g} s")
-        has_more = command.spec.retry.wait_us(failure_of(error), self._failed_attempts(command) + 1, 0.5) is not None
+        node = command.driver.writer.state.nodes.get(command.name)
+        failed = 1 if node is None else node.retries + 1
+        has_more = command.spec.retry.wait_us(failure_of(error), failed, 0.5) is not None
         if not (is_thread and has_more):
             work.cancel()
         if has_more or not is_thread:
@@ -261,10 +263,6 @@ class Attempts:
         if work.done():
             work.cancelled() or work.exception()  # retrieved, so that asyncio logs no warning
         raise error
-
-    def _failed_attempts(self, command: NodeCommand) -> int:
-        node = command.driver.writer.state.nodes.get(command.name)
-        return node.retries if node is not None else 0
 
     async def _run_remotely(self, command: NodeCommand, context: NodeContext) -> Any:
         spec = command.spec

@@ -68,11 +68,10 @@ class HelperProcess:
                 process = await asyncio.create_subprocess_exec(
                     *_command(), stdin=far.fileno(), env=_environment(), start_new_session=True
                 )
-        except OSError as error:
+        except BaseException as error:
             near.close()
-            raise ProcessDied(f"a helper process could not be started: {error}") from error
-        except BaseException:
-            near.close()
+            if isinstance(error, OSError):
+                raise ProcessDied(f"a helper process could not be started: {error}") from error
             raise
         return cls(process, near)
 
