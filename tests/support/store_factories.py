@@ -1,4 +1,4 @@
-"""The stores of files and servers, which one process after the other opens, for tests in which processes die."""
+"""Store factories for SQLite, object stores and PostgreSQL, for tests in which processes die."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from support.servers import s3
 
 
 class SqliteStoreFactory(StoreFactory):
-    """A process's death does not lose what the system has: a power cut is another matter, and so durability is relaxed."""
+    """Durability is relaxed: a killed process loses nothing that the system has buffered. Power cuts are tested
+    elsewhere."""
 
     number = 0
 
@@ -38,14 +39,14 @@ class SqliteStoreFactory(StoreFactory):
 
     async def after_death(self, store: Store, *, is_reachable: bool) -> None:
         if is_reachable:
-            hide_locks(store)  # the system has freed them
+            hide_locks(store)  # the system has released them
         else:
             await store.close()
 
 
 class ObjectStoreFactory(StoreFactory):
-    """Objects in memory, behind the adapter that speaks to servers. That a process is dead is known to nobody: its
-    successor waits until its time has run out."""
+    """Objects in memory, behind the adapter for servers. The death of a process is not announced: its successor waits
+    until the claim expires."""
 
     def reset(self) -> None:
         from obstore.store import MemoryStore as Objects
@@ -56,7 +57,7 @@ class ObjectStoreFactory(StoreFactory):
         return ObjectStore(WatchedBucket(bucket_over(self.objects, "memory")))
 
     async def after_death(self, store: Store, *, is_reachable: bool) -> None:
-        """Nothing is open between two requests, and whoever is dead says no goodbye."""
+        """Nothing: no connection is open between two requests."""
 
 
 class S3StoreFactory(ObjectStoreFactory):
@@ -72,7 +73,7 @@ class S3StoreFactory(ObjectStoreFactory):
 
 
 class WatchedBucket:
-    """Lets a leaping loop know that a request is under way, so that time does not leap over its answer."""
+    """Reports requests in flight to a time-skipping loop, so that the clock does not skip their answers."""
 
     def __init__(self, bucket: Bucket) -> None:
         self._bucket = bucket
@@ -107,14 +108,14 @@ def _at_work() -> AbstractContextManager[None]:
 
 
 class PostgresStoreFactory(StoreFactory):
-    """The schema that a URL names. As with SQLite, no power is cut here."""
+    """The schema in a URL. As with SQLite, there are no power cuts."""
 
     def __init__(self, url: str) -> None:
         super().__init__(Path())
         self._url = url
 
     def reset(self) -> None:
-        self._carry_out("empty_store")
+        self._administer("empty_store")
 
     def open(self) -> Store:
         from outlast.stores.postgres import PostgresStore
@@ -127,10 +128,10 @@ class PostgresStoreFactory(StoreFactory):
     async def after_death(self, store: Store, *, is_reachable: bool) -> None:
         if not is_reachable:
             await store.close()
-            await asyncio.to_thread(self._carry_out, "bury_workers")
+            await asyncio.to_thread(self._administer, "bury_workers")
 
-    def _carry_out(self, deed: str) -> None:
-        """On a loop of its own, where time does not leap."""
+    def _administer(self, action: str) -> None:
+        """Run on another loop, where the clock is real."""
         from support.servers import postgres_admin
 
-        asyncio.run(getattr(postgres_admin, deed)(self._url))
+        asyncio.run(getattr(postgres_admin, action)(self._url))

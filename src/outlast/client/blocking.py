@@ -117,7 +117,7 @@ class BlockingEngine(_Blocking[Engine]):
         thread = thread or LoopThread()
         self._opening = opening
         try:
-            super().__init__(thread, thread.do(_entered(opening)))
+            super().__init__(thread, thread.do(opening.__aenter__()))
         except BaseException:
             thread.stop()
             raise
@@ -127,7 +127,7 @@ class BlockingEngine(_Blocking[Engine]):
     def close(self) -> None:
         """Stop advancing runs; other workers can continue them. Calls that still wait, and later calls, raise
         `StoreError`. Closing twice is allowed."""
-        self._thread.stop(lambda: _exited(self._opening))
+        self._thread.stop(lambda: self._opening.__aexit__(None, None, None))
 
     def start(self, workflow: Workflow[P, R], /, *args: P.args, **kwargs: P.kwargs) -> BlockingRunHandle[R]:
         """See `Engine.start`."""
@@ -223,14 +223,6 @@ def _each(thread: LoopThread, items: AsyncIterator[T]) -> Iterator[T]:
                 return
     finally:
         thread.leave(_closed(items))
-
-
-async def _entered(opening: AbstractAsyncContextManager[Engine]) -> Engine:
-    return await opening.__aenter__()
-
-
-async def _exited(opening: AbstractAsyncContextManager[Engine]) -> None:
-    await opening.__aexit__(None, None, None)
 
 
 async def _next(items: AsyncIterator[T]) -> T:

@@ -15,6 +15,7 @@ import msgspec
 
 from outlast.client import branch_plans
 from outlast.client.branch_plans import Plan
+from outlast.client.exclusive import check_exclusive
 from outlast.client.handle import RunHandle
 from outlast.client.recovery import Recovery
 from outlast.client.temporary_claim import TemporaryClaims, Verbs
@@ -23,7 +24,6 @@ from outlast.engine.completion import created_of
 from outlast.engine.edits import check_edit
 from outlast.errors import Claimed, Damaged, Illegal, NotAllowed, NotFound, Overtaken, RunGone
 from outlast.functions import registry
-from outlast.functions.workflow_import import find_workflow
 from outlast.history import events as e
 from outlast.history.events import Children
 from outlast.history.ids import RunId, checked_run
@@ -104,9 +104,8 @@ class Branching(Verbs):
             log = [entry async for entry in self._reader.events(run, branch=left)]
         events = forked(log, run, cutoff, fork, title, by)
         created = await created_of(self._store, run)
-        workflow = find_workflow(created, self._apps) if self._worker is not None else None
-        if created.exclusive:
-            await self._claims.check_exclusive(created.exclusive, fork)
+        workflow = self._workflow_of(created)
+        await check_exclusive(self._store, created.exclusive, fork)
         writer = await self._ledger.create(fork, events, await self._claims.own_worker())
         async with self._claims.holding(writer, ready=True):
             await self.must_still_be_free(created.exclusive, writer)
@@ -118,7 +117,7 @@ class Branching(Verbs):
     async def open_branch(self, run: RunId, verb: Verb, plan: Plan) -> RunHandle[Any]:
         """Open a branch, or have the owner of the run open it; returns when it is open."""
         created = await created_of(self._store, run)
-        workflow = find_workflow(created, self._apps) if self._worker is not None else None
+        workflow = self._workflow_of(created)
         head = await self._reader.head(run)
         log, upto = await self._readable_lineage(run)
         new_branch = plan(log)
@@ -132,8 +131,7 @@ class Branching(Verbs):
             known = workflow or registry.known(created.workflow)
             if known is not None:
                 await check_edit(self._store, run, known, new_branch)
-        if created.exclusive:
-            await self._claims.check_exclusive(created.exclusive, run)
+        await check_exclusive(self._store, created.exclusive, run)
         try:
             await self._open_branch_here(run, new_branch, created.exclusive, upto)
         except Claimed:
@@ -198,13 +196,10 @@ class Branching(Verbs):
                     f"the worker of run {run} has not opened the branch within {OWNER_WAIT_S:g} s; the request is "
                     "in the log and will be obeyed"
                 )
-            heard = self._news.subscribed(run)
-            try:
+            with self._news.next_change(run) as change:
                 if await self._open_if_unowned(run, new_branch, branch):
                     return
-                await asyncio.wait({heard}, timeout=POLL_S)
-            finally:
-                self._news.unsubscribe(run, heard)
+                await asyncio.wait({change}, timeout=POLL_S)
         await self._check_request_met(run, new_branch)
 
     async def _open_if_unowned(self, run: RunId, new_branch: BranchPlan, branch: int) -> bool:
@@ -246,8 +241,7 @@ class Branching(Verbs):
     async def must_still_be_free(self, exclusive: str, writer: RunWriter) -> None:
         """Pause the run again if another run with the same exclusive key started at the same time."""
         try:
-            if exclusive:
-                await self._claims.check_exclusive(exclusive, writer.run)
+            await check_exclusive(self._store, exclusive, writer.run)
         except NotAllowed as refusal:
             await writer.append(decide.pause(writer.state, e.PauseRequested(reason=str(refusal))))
             raise

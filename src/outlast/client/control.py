@@ -14,13 +14,13 @@ from typing import Any
 from outlast.client import branch_plans
 from outlast.client.branch_plans import signed
 from outlast.client.branching import OWNER_WAIT_S, Branching
+from outlast.client.exclusive import check_exclusive
 from outlast.client.handle import RunHandle
 from outlast.client.recovery import Recovery
 from outlast.client.temporary_claim import TemporaryClaims, Verbs
 from outlast.engine import pausing
 from outlast.engine.completion import continuation_of, created_of, latest_run_of
 from outlast.errors import WORKER_RESTARTED, Claimed, Damaged, NotAllowed, Overtaken, RunGone
-from outlast.functions.workflow_import import find_workflow
 from outlast.history import events as e
 from outlast.history.events import Children
 from outlast.history.ids import RunId
@@ -122,11 +122,8 @@ class Control(Verbs):
     async def take_over_later(self, run: RunId) -> str:
         self._claims.advance_run(run)
         holding = await self._store.holding(run)
-        return (
-            holding.worker
-            if holding is not None and holding.is_live and holding.worker != self._claims.worker_id
-            else ""
-        )
+        is_elsewhere = holding is not None and holding.is_live and holding.worker != self._claims.worker_id
+        return holding.worker if holding is not None and is_elsewhere else ""
 
     async def retry(
         self,
@@ -140,8 +137,8 @@ class Control(Verbs):
         force: bool = False,
     ) -> RunHandle[Any]:
         if node is None or await self._is_failed(run, node):
-            by, given = branch_plans.signed(by, reason)[0], branch_plans.feedback_of(feedback)
-            return await self._reopen(run, node, by, given, force=force, children=children)
+            given = branch_plans.feedback_of(feedback)
+            return await self._reopen(run, node, signed(by, reason)[0], given, force=force, children=children)
         plan = branch_plans.again(node, feedback, by=by, reason=reason)
         return await self._branching.open_branch(run, "jump", branch_plans.leaving(plan, children))
 
@@ -188,13 +185,12 @@ class Control(Verbs):
         children: Children = "cancel",
     ) -> RunHandle[Any]:
         by, created = words("by", by), await created_of(self._store, run)
-        workflow = find_workflow(created, self._apps) if self._worker is not None else None
+        workflow = self._workflow_of(created)
         verb: Verb = "resume" if node is None else "retry"
         with suppress(Damaged):  # `must_be_sound` reports it, with the remedy
             await self._claims.must_allow(run, verb, force=force)
         await self._recovery.must_be_sound(run)
-        if created.exclusive:
-            await self._claims.check_exclusive(created.exclusive, run)
+        await check_exclusive(self._store, created.exclusive, run)
         summary = await self._reader.get(run)
         revival = await self._revival(run, node, by, feedback) if summary.recoverable and not summary.held else None
         if revival is not None:

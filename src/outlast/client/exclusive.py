@@ -7,8 +7,6 @@ possibly both.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 from outlast.errors import NotAllowed
 from outlast.history.ids import RunId
 from outlast.lifecycle.status import RunStatus
@@ -18,21 +16,15 @@ LIVE = (RunStatus.CREATED, RunStatus.RUNNING, RunStatus.WAITING, RunStatus.COMPE
 
 
 async def check_exclusive(catalog: Catalog, exclusive: str, run: RunId) -> None:
-    """Refuse if another live run has this key; the error names it."""
-    async for other in _live(catalog, exclusive):
-        if other != run:
+    """Refuse if another live run has this key; the error names it. An empty key is never held."""
+    after = ""
+    while exclusive:
+        page = await catalog.search(RunFilter(exclusive=exclusive, statuses=LIVE, after=after))
+        for other in (listed.summary.run for listed in page.items if listed.summary.run != run):
             raise NotAllowed(
                 f"exclusive key {exclusive!r} is held by live run {other}: wait for its end or cancel it, then start or "
                 f"resume run {run}"
             )
-
-
-async def _live(catalog: Catalog, exclusive: str) -> AsyncIterator[RunId]:
-    after = ""
-    while True:
-        page = await catalog.search(RunFilter(exclusive=exclusive, statuses=LIVE, after=after))
-        for listed in page.items:
-            yield listed.summary.run
         if not page.next:
             return
         after = page.next

@@ -14,7 +14,7 @@ from outlast.client.diagnostics import Diagnostics
 from outlast.client.evidence import Diagnosis
 from outlast.client.handle import RunHandle
 from outlast.client.questions import questions_of
-from outlast.client.reader import Statuses, WorkerRuns
+from outlast.client.reader import Statuses, WorkerRuns, checked_filter
 from outlast.client.recovery import Recovery
 from outlast.client.results import Question, Results
 from outlast.client.starts import Starts
@@ -147,7 +147,7 @@ class Engine:
         """One page of the runs that match, newest first: `for run in await engine.list_runs(status="failed")` yields
         their summaries. `since` is the earliest time of creation. A `RunFilter` has more conditions, and the place at
         which the next page begins: `RunFilter(after=page.next)`."""
-        return await self._reader.list_runs(filter, workflow=workflow, status=status, since=since, limit=limit)
+        return await self._reader.list_runs(checked_filter(filter, workflow, status, since, limit))
 
     def iter_runs(
         self,
@@ -159,7 +159,7 @@ class Engine:
     ) -> AsyncIterator[RunSummary]:
         """The summaries of all runs that match, newest first. `limit` of the filter is the number of runs in one
         read."""
-        return self._reader.iter_runs(filter, workflow=workflow, status=status, since=since)
+        return self._reader.iter_runs(checked_filter(filter, workflow, status, since))
 
     # --- waiting
 

@@ -55,14 +55,14 @@ def _checked(query: RunFilter) -> RunFilter:
     return query
 
 
-def _filter(
+def checked_filter(
     given: RunFilter | None,
     workflow: str | None,
     status: Statuses | None,
     since: datetime | None,
-    limit: int | None,
+    limit: int | None = None,
 ) -> RunFilter:
-    """A filter with what is given besides."""
+    """The filter with these conditions added."""
     changes: dict[str, Any] = {"workflow": workflow, "limit": limit}
     if status is not None:
         changes["statuses"] = tuple(map(parse_status, [status] if isinstance(status, str) else status))
@@ -99,19 +99,8 @@ class Reader:
 
     # --- finding runs
 
-    async def list_runs(
-        self,
-        filter: RunFilter | None = None,
-        *,
-        workflow: str | None = None,
-        status: Statuses | None = None,
-        since: datetime | None = None,
-        limit: int | None = None,
-    ) -> Page:
+    async def list_runs(self, query: RunFilter) -> Page:
         """See `Engine.list_runs`."""
-        return await self._page(_filter(filter, workflow, status, since, limit))
-
-    async def _page(self, query: RunFilter) -> Page:
         if query.limit < 1:
             raise InvalidInput(f"limit must be at least 1, not {query.limit}")
         try:
@@ -121,18 +110,10 @@ class Reader:
         except (ValueError, OverflowError) as error:
             raise InvalidInput(f"invalid filter: {error}") from error
 
-    async def iter_runs(
-        self,
-        filter: RunFilter | None = None,
-        *,
-        workflow: str | None = None,
-        status: Statuses | None = None,
-        since: datetime | None = None,
-    ) -> AsyncIterator[RunSummary]:
+    async def iter_runs(self, query: RunFilter) -> AsyncIterator[RunSummary]:
         """See `Engine.iter_runs`."""
-        query = _filter(filter, workflow, status, since, None)
         while True:
-            page = await self._page(query)
+            page = await self.list_runs(query)
             for summary in page:
                 yield summary
             if not page.next:

@@ -95,13 +95,13 @@ class Recovery(Verbs):
             self._store,
             run,
             self._reader.key,
-            workflow=await self._workflow_of(run),
+            workflow=await self._known_workflow_of(run),
             watchers=self._news.count(run),
             claimed_by_us=claimed_by_us,
             blobs=blobs,
         )
 
-    async def _workflow_of(self, run: RunId) -> Workflow[..., Any] | None:
+    async def _known_workflow_of(self, run: RunId) -> Workflow[..., Any] | None:
         """The workflow of the run, if this process knows it; a diagnosis imports no code."""
         try:
             return registry.known((await created_of(self._store, run)).workflow)

@@ -95,14 +95,11 @@ class Results(Verbs):
 
     async def _wait_for_ending(self, run: RunId) -> Ended:
         while True:
-            heard = self._news.subscribed(run)
-            try:
+            with self._news.next_change(run) as change:
                 ending = await self._stored_ending(run)
                 if ending is not None:
                     return ending
-                await asyncio.wait({heard}, timeout=POLL)
-            finally:
-                self._news.unsubscribe(run, heard)
+                await asyncio.wait({change}, timeout=POLL)
 
     async def _stored_ending(self, run: RunId) -> Ended | None:
         """How the run ended, from the store; None if it has not ended."""
@@ -138,8 +135,7 @@ class Results(Verbs):
         """See `Engine.watch`."""
         is_stalled = False
         while True:
-            heard = self._news.subscribed(run)
-            try:
+            with self._news.next_change(run) as change:
                 head = await self._reader.head(run)
                 if head.version > after:
                     async for entry in self._reader.events(run, everything=True, after=after):
@@ -150,9 +146,7 @@ class Results(Verbs):
                 else:
                     if stalled is not None and is_stalled is not (is_stalled := await self._is_stalled(run)):
                         stalled(is_stalled)
-                    await asyncio.wait({heard}, timeout=POLL)
-            finally:
-                self._news.unsubscribe(run, heard)
+                    await asyncio.wait({change}, timeout=POLL)
 
     async def _is_stalled(self, run: RunId) -> bool:
         """Whether a run should advance and no live worker advances it."""
@@ -183,13 +177,10 @@ class Results(Verbs):
             async with waiting:
                 while found is None:
                     newest = await latest_run_of(self._store, run)
-                    heard = self._news.subscribed(newest)
-                    try:
+                    with self._news.next_change(newest) as change:
                         found = await self._open_question(run, question)
                         if found is None:
-                            await asyncio.wait({heard}, timeout=POLL)
-                    finally:
-                        self._news.unsubscribe(newest, heard)
+                            await asyncio.wait({change}, timeout=POLL)
         except TimeoutError:
             if not waiting.expired():
                 raise

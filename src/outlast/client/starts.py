@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ParamSpec, TypeVar
 
 from outlast.client.branching import OWNER_WAIT_S
+from outlast.client.exclusive import check_exclusive
 from outlast.client.handle import RunHandle
 from outlast.client.idempotency import same_arguments
 from outlast.client.temporary_claim import TemporaryClaims, Verbs
@@ -80,14 +81,14 @@ class Starts(Verbs):
         """Start a run with an exclusive key: it begins only after no other live run was found to hold the key."""
         if await self._store.head(run) is not None:  # a repeated start succeeds even if another run holds the key now
             raise AlreadyExists(f"run {run} already exists")
-        await self._claims.check_exclusive(created.exclusive, run)
+        await check_exclusive(self._store, created.exclusive, run)
         await self._starts.shield(self._begin_exclusive(run, created))
 
     async def _begin_exclusive(self, run: RunId, created: e.RunCreated) -> None:
         """Hold the run until the second check, so that no worker advances it, then release it."""
         writer = await self._ledger.create(run, [created], await self._claims.own_worker())
         try:
-            await self._claims.check_exclusive(created.exclusive, run)
+            await check_exclusive(self._store, created.exclusive, run)
         except NotAllowed as refusal:
             await writer.append([e.RunCancelled(reason=str(refusal))], release=True)
             raise

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from outlast.client.exclusive import check_exclusive
 from outlast.client.handle import RunHandle
 from outlast.client.notifications import RunNotifications
 from outlast.client.reader import Reader
@@ -193,9 +192,6 @@ class TemporaryClaims:
         """The worker of this engine; empty if it advances no runs."""
         return self.worker.id if self.worker is not None else ""
 
-    async def check_exclusive(self, exclusive: str, run: RunId) -> None:
-        await check_exclusive(self.store, exclusive, run)
-
 
 class Verbs:
     """The shared parts of an engine's collaborators."""
@@ -208,6 +204,10 @@ class Verbs:
         self._worker = claims.worker
         self._apps = claims.apps
         self._news = claims.news
+
+    def _workflow_of(self, created: e.RunCreated) -> Workflow[..., Any] | None:
+        """The code of a run that this engine is to advance; None without a worker."""
+        return find_workflow(created, self._apps) if self._worker is not None else None
 
 
 def _has_work(state: State) -> bool:

@@ -74,9 +74,7 @@ def folder_of(blobs: str) -> Path:
 async def inspect(settings: Settings) -> Info:
     """The facts about the configured store (U1)."""
     if server_at(settings.store) is not None:
-        from outlast.maintenance.server_info import inspect_server
-
-        return await inspect_server(settings)
+        return await _inspect_server(settings)
     if (bucket := bucket_at(settings.store)) is not None:
         return await _inspect_objects(bucket, settings.blobs)
     from outlast.stores.blob_files import sizes
@@ -100,6 +98,37 @@ async def inspect(settings: Settings) -> Info:
     )
 
 
+async def _inspect_server(settings: Settings) -> Info:
+    from outlast.stores.postgres import PostgresStore
+
+    store = PostgresStore(settings.store, readonly=True)
+    try:
+        contents = await store.look()
+    finally:
+        await store.close()
+    if not contents.version:
+        raise StoreUnusable(f"there is no store at {contents.shown}")
+    blobs, count, size = "the database", contents.blob_count, contents.blob_bytes
+    if settings.blobs:
+        from outlast.stores.blob_files import sizes
+
+        folder = folder_of(settings.blobs)
+        blobs, (count, size) = str(folder), sizes(folder)
+    return Info(
+        kind="server",
+        path=contents.shown,
+        bytes=contents.bytes,
+        wal_bytes=0,
+        schema=contents.version,
+        library=contents.library,
+        runs=contents.runs,
+        workers=tuple(Worker(*each) for each in contents.workers),
+        blobs=blobs,
+        blob_count=count,
+        blob_bytes=size,
+    )
+
+
 async def _inspect_objects(at: BucketAddress, blobs: str) -> Info:
     from outlast.stores.blob_files import sizes
     from outlast.stores.objects.maintenance import look
@@ -107,7 +136,7 @@ async def _inspect_objects(at: BucketAddress, blobs: str) -> Info:
     from outlast.stores.shared import VERSION
 
     contents = await look(open_bucket(at, readonly=True))
-    folder = Path(os.path.abspath(os.path.expanduser(blobs))) if blobs else None
+    folder = folder_of(blobs) if blobs else None
     count, size = (contents.blob_count, contents.blob_bytes) if folder is None else sizes(folder)
     return Info(
         path=at.url,

@@ -10,11 +10,9 @@ from typing import TypeVar
 
 from outlast.client import BlockingEngine, Engine
 from outlast.client.loop_thread import LoopThread
-from outlast.compose import working
-from outlast.ledger import Ledger
-from outlast.settings import Settings
 from outlast.store import Store
 from outlast.stores.memory import MemoryStore
+from outlast.testing.processes import engine_and_worker
 from outlast.testing.time_skipping import TimeSkippingLoop
 
 T = TypeVar("T")
@@ -29,17 +27,12 @@ def engine(store: Store | None = None, *, concurrency: int = 2000) -> Iterator[B
 
     The engine runs in its own thread, for plain and async tests alike; to let other tasks run while you wait, `await
     asyncio.to_thread(handle.result)`."""
-    opened = _Leaping(store or MemoryStore(), concurrency)
+    thread = _TimeSkippingThread()
+    opened = BlockingEngine(_opened(store or MemoryStore(), thread.loop, concurrency), thread)
     try:
         yield opened
     finally:
         opened.close()
-
-
-class _Leaping(BlockingEngine):
-    def __init__(self, store: Store, concurrency: int) -> None:
-        thread = _TimeSkippingThread()
-        super().__init__(_opened(store, thread.loop, concurrency), thread)
 
 
 class _TimeSkippingThread(LoopThread):
@@ -62,17 +55,11 @@ class _TimeSkippingThread(LoopThread):
 @asynccontextmanager
 async def _opened(store: Store, loop: TimeSkippingLoop, concurrency: int) -> AsyncIterator[Engine]:
     loop.clock.rule(store)
-    ledger = Ledger(store, clock=loop.clock)
     try:
-        async with working(ledger, Settings(store="", claim=FOREVER, concurrency=concurrency)) as worker:
+        async with engine_and_worker(store, concurrency, FOREVER, loop.clock) as (client, worker):
             loop.threads = lambda: worker.attempts._threads.busy
             loop.is_attempting = lambda: any(driver.in_flight for driver in worker.drivers.values())
-            client = Engine(ledger, worker)
-            try:
-                yield client
-            finally:
-                await client._leave()
+            yield client
     finally:
-        await ledger.close()
         loop.clock.leave(store)
         await asyncio.sleep(0)

@@ -37,14 +37,15 @@ async def engine_over(
     key: bytes = b"",
 ) -> AsyncIterator[Engine]:
     """An engine over an open store, which stays open."""
-    async with _engine(store, concurrency, claim, clock, key) as (client, _):
+    async with engine_and_worker(store, concurrency, claim, clock, key) as (client, _):
         yield client
 
 
 @asynccontextmanager
-async def _engine(
-    store: Store, concurrency: int, claim: float, clock: Callable[[], int], key: bytes
+async def engine_and_worker(
+    store: Store, concurrency: int, claim: float, clock: Callable[[], int], key: bytes = b""
 ) -> AsyncIterator[tuple[Engine, Worker]]:
+    """An engine over an open store, and its worker."""
     ledger = Ledger(store, key=key, clock=clock)
     try:
         async with working(ledger, Settings(store="", claim=claim, concurrency=concurrency)) as worker:
@@ -129,7 +130,7 @@ class Processes:
             self._worker = None
 
     async def _engine(self, store: Store, act: Callable[[Engine], Awaitable[T]]) -> T:
-        async with _engine(store, self._concurrency, self._claim, self.loop.clock, b"") as (client, worker):
+        async with engine_and_worker(store, self._concurrency, self._claim, self.loop.clock) as (client, worker):
             self._worker = worker
             if self._world is not None:
                 self._world.watch(worker.attempts)

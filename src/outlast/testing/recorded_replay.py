@@ -14,7 +14,8 @@ from outlast.errors import InvalidInput, OutlastError
 from outlast.functions.decorators import Workflow
 from outlast.functions.dry_replay import DryRun, dry_run
 from outlast.history.ids import RunId
-from outlast.store import RunFilter, Store
+from outlast.ledger.reading import runs_of
+from outlast.store import Store
 from outlast.stores.memory import MemoryStore
 from outlast.testing.crash_test import apart
 from outlast.testing.recorded_runs import files_at, remembered
@@ -91,7 +92,7 @@ async def _chosen(
     if isinstance(store, MemoryStore) and not store.memory.summaries:
         there = list(store.memory.heads)  # an export
     else:
-        there = await _listed(store, unfinished)
+        there = [run async for run in runs_of(store, unfinished=unfinished)]
     if runs is not None:
         missing = [run for run in runs if run not in there]
         if missing:
@@ -100,19 +101,6 @@ async def _chosen(
     if workflow is None:
         return there
     return [run for run in there if (await created_of(store, run)).workflow == workflow.name]
-
-
-async def _listed(store: Store, unfinished: bool) -> list[RunId]:
-    there, query = list[RunId](), RunFilter(limit=1000)
-    while True:
-        page = await store.search(query)
-        for listed in page.items:
-            head = await store.head(listed.summary.run)
-            if head is not None and not (unfinished and head.closed):
-                there.append(listed.summary.run)
-        if not page.next:
-            return there
-        query = RunFilter(limit=1000, after=page.next)
 
 
 async def _rehearsed(
