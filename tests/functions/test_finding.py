@@ -132,7 +132,7 @@ def test_another_package_of_that_name_does_not_stand_for_it(
     __import__("parcels")
     with pytest.raises(
         NotImportable,
-        match=rf"needs module parcels.sending from {folder}/jobs, but parcels.sending is already imported from {other}/\S+: use another process",
+        match=rf"needs module parcels.sending from {folder}/jobs, but parcels.sending is already imported from {other}/\S+",
     ):
         workflow_import.find_workflow(created)
 
