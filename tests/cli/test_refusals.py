@@ -198,9 +198,9 @@ def test_a_damaged_database_file(shell: Any) -> None:
 @pytest.mark.parametrize(
     ("address", "told"),
     [
-        ("postgresql://me:secret@there/db?schema=Not-One", "cannot be the schema of a store"),
+        ("postgresql://me:secret@there/db?schema=Not-One", "invalid schema 'Not-One'"),
         ("postgresql://me:secret@there/db?pgbouncer=perhaps", "write pgbouncer=1"),
-        ("postgresql://me:secret@there:port/db", "does not read"),
+        ("postgresql://me:secret@there:port/db", "invalid address of a PostgreSQL store"),
         ("postgresql:db", "postgresql://user@host"),
         ("s3://bucket/a b", "the address of a bucket"),
         ("s3://me:secret@bucket/runs", "environment"),

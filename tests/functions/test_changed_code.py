@@ -314,7 +314,7 @@ CHANGES: dict[str, tuple[Flow, str, str]] = {
     "a node is now a child run": (as_a_child, "node 'first'", "child run 'first'"),
     "a parameter of a node is renamed": (parameter_of_a_node_renamed, '{"number":1}', '{"count":1}'),
     "a node returns another type": (result_of_a_node_retyped, "'first'", "str"),
-    "a parameter is removed": (parameter_removed, "number", "not known now"),
+    "a parameter is removed": (parameter_removed, "number", "does not take now"),
     "a parameter is renamed": (parameter_renamed, "the code does not accept the parameters", "'count'"),
     "a parameter has another type": (parameter_retyped, "the code does not accept the parameters", "list"),
     "a parameter without default is added": (parameter_added, "the code does not accept the parameters", "'factor'"),

@@ -468,7 +468,7 @@ def test_a_run_that_somebody_set_going_in_both_stores_is_refused(sqlite: str, tm
 
 def test_a_store_is_not_copied_onto_itself(sqlite: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(InvalidInput, match="one and the same"):
+    with pytest.raises(InvalidInput, match="both addresses name the same store"):
         asyncio.run(copied(sqlite, "runs.db"))
 
 

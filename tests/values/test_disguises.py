@@ -24,7 +24,7 @@ from outlast.values.secret_patterns import MOST_KNOWN, SHORTEST_REFUSED, masked,
 PEM = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0B\nAQEFAASC\n-----END PRIVATE KEY-----\n"
 ODD = ['hun"ter2', "it's hunter2", "hunter2\\x", "hunter2\\", "hunter2\tof\nthe north", "hünter2\u20ac", PEM]
 PLAIN = "hunter2-of-the-north"
-SAID = "a secret's value must not be stored; pass the Secret"
+SAID = "the value of a secret must not be stored; pass the Secret"
 
 
 @pytest.fixture(autouse=True)
