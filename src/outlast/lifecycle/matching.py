@@ -1,4 +1,4 @@
-"""What an event is about, so that it can be matched with one of another run, and what of it is chance."""
+"""The fields that identify an event, to match it with an event of another run, and the fields to ignore."""
 
 from __future__ import annotations
 
@@ -54,37 +54,24 @@ ABOUT: dict[type[e.Event], tuple[str, ...]] = {
     e.ChildStarted: ("child",),
     e.ChildEnded: ("child",),
 }
-"""The fields that say what an event is about. A node completes once on a lineage, whichever attempt it is."""
+"""The fields that identify an event of a type. A node completes once on a lineage, so its attempt does not count."""
 
 UNREMARKABLE: tuple[type[e.Event], ...] = (e.NewsHeard, e.NodesRetired, e.Recalled)
-"""Bookkeeping: when an owner came to hear of something, what it no longer keeps in mind, where a fork has things from."""
+"""Bookkeeping events: news read by an owner, nodes removed from the state, origins of copied events."""
 
 VOLATILE = frozenset(
     {
         *("ms", "epoch", "worker", "previous", "retry_at", "due", "upto", "receipt", "request"),
         *("adopted", "evidence", "parent_first", "previous_first", "previous_branch", "new_branch", "forked_at"),
-        *(
-            "root",
-            "parent",
-            "parent_node",
-            "as_child",
-            "forked_from",
-            "child",
-            "detached",
-            "cancelled",
-            "successor",
-            "signal",
-            "cursor",
-            "more",
-            "interaction",
-        ),
+        *("root", "parent", "parent_node", "as_child", "forked_from", "child", "detached", "cancelled", "successor"),
+        *("signal", "cursor", "more", "interaction"),
     }
 )
-"""Fields that are chance, or numbers and names of this one run."""
+"""Fields that differ by chance, or that hold ids of one run."""
 INPUT_HASHES = frozenset({"hash"})
-"""Fields that repeat others: they count only where nothing else shows the difference."""
+"""Fields that repeat others: they count only where no other field shows the difference."""
 
 
 def is_unremarkable(event: e.AnyEvent) -> bool:
-    """Whether it says nothing about what happened. A run that is only claimed again was not interrupted."""
+    """Whether an event is only bookkeeping. A run that was released and claimed again was not interrupted."""
     return isinstance(event, UNREMARKABLE) or (isinstance(event, e.RunTakenOver) and event.cause == "claimed")

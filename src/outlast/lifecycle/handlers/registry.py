@@ -15,7 +15,7 @@ HANDLERS: dict[type[e.Event], Handler] = {}
 
 
 def on(kind: type[Kind]) -> Callable[[Callable[[State, Kind, int], None]], Callable[[State, Kind, int], None]]:
-    """Make the function the handler of events of this type; it gets the state, the event and its seq."""
+    """Register the function as the handler of events of this type. It receives the state, the event and its seq."""
 
     def register(handler: Callable[[State, Kind, int], None]) -> Callable[[State, Kind, int], None]:
         HANDLERS[kind] = handler
