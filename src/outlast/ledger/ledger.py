@@ -220,14 +220,7 @@ class Ledger:
         digest = chained(head.digest, first, count, head.branch, 0, kind, now, id, body, self.key)
         record = Record(head.run, first, count, head.branch, 0, kind, id, now, body, digest)
         after = Head(
-            head.run,
-            record.last,
-            digest,
-            head.epoch,
-            head.branch,
-            head.branch_first,
-            head.closed,
-            not head.closed,
+            head.run, record.last, digest, head.epoch, head.branch, head.branch_first, head.closed, not head.closed
         )
         return Append(record, after, None, (), closes, needs)
 

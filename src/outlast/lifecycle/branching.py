@@ -10,6 +10,18 @@ from outlast.history import events as e
 from outlast.history.record import Entry
 from outlast.lifecycle.status import RunStatus
 
+_STATUSES: dict[type[e.Event], RunStatus] = {
+    e.RunStarted: RunStatus.RUNNING,
+    e.RunPaused: RunStatus.PAUSED,
+    e.RunCompleted: RunStatus.COMPLETED,
+    e.RunContinued: RunStatus.COMPLETED,
+    e.RunFailed: RunStatus.FAILED,
+    e.RunCancelled: RunStatus.CANCELLED,
+    e.CompensationStarted: RunStatus.COMPENSATING,
+    e.CleanupStarted: RunStatus.COMPENSATING,
+}
+"""The events that change the status of a run, and the status that follows."""
+
 
 class BranchSummary(Struct, kw_only=True):
     """One branch. `first` to `last` are its own events; `status` is the status of the run at its end, without `waiting`."""
@@ -56,12 +68,12 @@ class BranchSummaries:
         branch.last, branch.ended = entry.seq, entry.time
         if isinstance(event, e.NodeCompleted):
             branch.nodes += 1
-        change = _change(event)
-        if change is not None:
+        status = _STATUSES.get(type(event))
+        if status is not None:
             if isinstance(event, e.RunStarted) and self._is_undoing(entry.branch, entry.seq):
-                change = RunStatus.COMPENSATING, False  # the resumed run continues to compensate
-            branch.status, branch.is_held = change
-            self._changes.append((entry.seq, entry.branch, *change))
+                status = RunStatus.COMPENSATING  # the resumed run continues to compensate
+            branch.status, branch.is_held = status, isinstance(event, e.RunFailed) and event.held
+            self._changes.append((entry.seq, entry.branch, branch.status, branch.is_held))
 
     def _open(self, event: e.BranchOpened, entry: Entry) -> None:
         status, is_held = next(self._before(event.parent, event.cutoff), (RunStatus.CREATED, False))
@@ -98,24 +110,6 @@ class BranchSummaries:
         if found:
             found[-1].is_current = True
         return found
-
-
-def _change(event: e.AnyEvent) -> tuple[RunStatus, bool] | None:
-    match event:
-        case e.RunStarted():
-            return RunStatus.RUNNING, False
-        case e.RunPaused():
-            return RunStatus.PAUSED, False
-        case e.RunCompleted() | e.RunContinued():
-            return RunStatus.COMPLETED, False
-        case e.RunFailed():
-            return RunStatus.FAILED, event.held
-        case e.RunCancelled():
-            return RunStatus.CANCELLED, False
-        case e.CompensationStarted() | e.CleanupStarted():
-            return RunStatus.COMPENSATING, False
-        case _:
-            return None
 
 
 def branches_in(entries: Iterable[Entry]) -> list[BranchSummary]:

@@ -25,6 +25,15 @@ from outlast.lifecycle.matching import ABOUT, INPUT_HASHES, VOLATILE, is_unremar
 Verdict: TypeAlias = Literal["same", "differs", "left", "right"]
 Key: TypeAlias = tuple[str, ...]
 
+_ENDINGS: dict[type[e.Event], str] = {
+    e.RunCompleted: "completed",
+    e.RunContinued: "continued",
+    e.RunCancelled: "cancelled",
+    e.RunPaused: "paused",
+    e.RunStarted: "",
+    e.BranchOpened: "",
+}
+
 
 class Row(Struct, frozen=True, gc=False):
     """One event on the left, on the right, or on both sides; `changes` lists the differences."""
@@ -106,21 +115,9 @@ def ending_of(entries: Iterable[Entry]) -> str:
     """The status in which these events end: `completed`, `continued`, `failed`, `held`, `cancelled`, `paused` or empty."""
     ending = ""
     for entry in entries:
-        match entry.event:
-            case e.RunCompleted():
-                ending = "completed"
-            case e.RunContinued():
-                ending = "continued"
-            case e.RunFailed(held=held):
-                ending = "held" if held else "failed"
-            case e.RunCancelled():
-                ending = "cancelled"
-            case e.RunPaused():
-                ending = "paused"
-            case e.RunStarted() | e.BranchOpened():
-                ending = ""
-            case _:
-                pass
+        ending = _ENDINGS.get(type(entry.event), ending)
+        if isinstance(entry.event, e.RunFailed):
+            ending = "held" if entry.event.held else "failed"
     return ending
 
 

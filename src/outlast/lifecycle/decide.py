@@ -108,13 +108,7 @@ def _refused(requests: Requests, code: Literal["ended", "superseded", "cannot", 
 
 
 def take_over(
-    state: State,
-    epoch: int,
-    worker: str,
-    *,
-    previous: str = "",
-    cause: Cause = "claimed",
-    hold: bool = False,
+    state: State, epoch: int, worker: str, *, previous: str = "", cause: Cause = "claimed", hold: bool = False
 ) -> Decision:
     """Begin a new epoch. If the previous owner was interrupted, repeat its started nodes or hold the run (C1, G1)."""
     events: Decision = [e.RunTakenOver(epoch=epoch, worker=worker, previous=previous, cause=cause)]

@@ -245,12 +245,7 @@ def _lineages(
 
 
 def _lineage(
-    run: RunId,
-    branch: Branch,
-    branches: dict[int, Branch],
-    end: int,
-    log: Sequence[Entry],
-    summary: RunSummary | None,
+    run: RunId, branch: Branch, branches: dict[int, Branch], end: int, log: Sequence[Entry], summary: RunSummary | None
 ) -> list[Violation]:
     """Fold one branch's lineage and report violations on its own interval: its parent reports those of the shared part."""
     try:

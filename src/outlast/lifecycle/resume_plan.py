@@ -7,7 +7,7 @@ it fail, and the children that it waits for there and that did not complete are 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,7 +17,7 @@ from outlast.history import events as e
 from outlast.history.record import Entry
 from outlast.lifecycle.branch_plan import START, BranchPlan, again, last_place, reset
 
-_ASKED = (
+_CALLS = (
     e.TimerSet,
     e.InteractionRequested,
     e.ChildStarted,
@@ -52,7 +52,7 @@ def after_failure(log: Sequence[Entry], node: str, *, feedback: e.Value = e.NULL
     else:
         return None
     revival = _with_children(log, plan, lost)
-    since = _completed(_after(log, outcome.seq))
+    since = _completed(entry for entry in log if entry.seq > outcome.seq)
     before = list(_completed(entry for entry in log if entry.seq < outcome.seq))
     undone = before[-min(len(since), len(before))] if since and before else ""
     return replace(revival, since=tuple(since), undone=undone)
@@ -129,12 +129,8 @@ def _completed(entries: Iterable[Entry]) -> dict[str, None]:
 
 def _has_continuation(log: Sequence[Entry], place: int) -> bool:
     """Whether the code called anything after this event."""
-    return any(_is_asked(entry.event) for entry in _after(log, place))
-
-
-def _after(log: Sequence[Entry], place: int) -> Iterator[Entry]:
-    return (entry for entry in log if entry.seq > place)
-
-
-def _is_asked(event: e.AnyEvent) -> bool:
-    return isinstance(event, _ASKED) or (isinstance(event, e.NodeScheduled) and event.cause == "first")
+    return any(
+        isinstance(entry.event, _CALLS) or (isinstance(entry.event, e.NodeScheduled) and entry.event.cause == "first")
+        for entry in log
+        if entry.seq > place
+    )

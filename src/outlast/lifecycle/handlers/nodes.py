@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from outlast.errors import Illegal
 from outlast.history import events as e
-from outlast.lifecycle.handlers.registry import on
+from outlast.lifecycle.handlers.registry import on, open_wait
 from outlast.lifecycle.state import OPEN, NodeState, NodeStatus, State, Wait
 from outlast.lifecycle.status import RunStatus
 
@@ -46,11 +46,7 @@ def _given(event: e.NodeScheduled) -> e.NodeScheduled | None:
     return None if event.feedback is e.NULL and event.inputs is e.NULL else event
 
 
-_AGAIN = {
-    RETRYING: ("retry",),
-    STARTED: ("crash", "pause", "reset"),
-    FAILED: ("reset",),
-}
+_AGAIN = {RETRYING: ("retry",), STARTED: ("crash", "pause", "reset"), FAILED: ("reset",)}
 
 
 def _node_scheduled_again(state: State, event: e.NodeScheduled, node: NodeState, seq: int) -> None:
@@ -83,39 +79,21 @@ def _node_scheduled_again(state: State, event: e.NodeScheduled, node: NodeState,
 
 @on(e.NodeStarted)
 def _node_started(state: State, event: e.NodeStarted, seq: int) -> None:
-    node = state.nodes.get(event.node)
-    if node is None or node.status is not SCHEDULED or node.attempt != event.attempt:
+    old = state.nodes.get(event.node)
+    if old is None or old.status is not SCHEDULED or old.attempt != event.attempt:
         raise Illegal("V3", f"attempt {event.attempt} of node {event.node} starts but is not scheduled", seq=seq)
     state.nodes[event.node] = NodeState(
-        STARTED,
-        node.attempt,
-        seq,
-        e.NULL,
-        None,
-        event,
-        node.checkpoint,
-        node.crashes,
-        node.retries,
-        node.reset,
-        node.given,
+        STARTED, old.attempt, seq, e.NULL, None, event, old.checkpoint, old.crashes, old.retries, old.reset, old.given
     )
 
 
 @on(e.NodeCheckpointed)
 def _node_checkpointed(state: State, event: e.NodeCheckpointed, seq: int) -> None:
-    node = _started(state, event.node, event.attempt, "checkpoints", seq)
+    old = state.nodes.get(event.node)
+    if old is None or old.status is not STARTED or old.attempt != event.attempt:
+        raise Illegal("V3", f"attempt {event.attempt} of node {event.node} checkpoints but has not started", seq=seq)
     state.nodes[event.node] = NodeState(
-        STARTED,
-        node.attempt,
-        seq,
-        e.NULL,
-        None,
-        node.started,
-        event.data,
-        node.crashes,
-        node.retries,
-        node.reset,
-        node.given,
+        STARTED, old.attempt, seq, e.NULL, None, old.started, event.data, old.crashes, old.retries, old.reset, old.given
     )
 
 
@@ -145,39 +123,19 @@ def _may_complete(node: NodeState | None, event: e.NodeCompleted, seq: int) -> N
 
 @on(e.NodeFailed)
 def _node_failed(state: State, event: e.NodeFailed, seq: int) -> None:
-    node = state.nodes.get(event.node)
-    if node is None or node.status not in OPEN or node.attempt != event.attempt:
+    old = state.nodes.get(event.node)
+    if old is None or old.status not in OPEN or old.attempt != event.attempt:
         raise Illegal("V3", f"attempt {event.attempt} of node {event.node} fails but is not open", seq=seq)
-    if node.status is SCHEDULED and event.error.category != "cancelled":
+    if old.status is SCHEDULED and event.error.category != "cancelled":
         raise Illegal("V3", f"attempt {event.attempt} of node {event.node} fails but has not started", seq=seq)
     status = FAILED
     if event.retry_at is not None:
         status = RETRYING
-        wait = Wait(
-            "timer",
-            f"retry:{event.node}",
-            event.node,
-            event.retry_at,
-            event.error.message[:200],
-            since=state.outline.time,
-        )
-        if state.waits.get(wait.name) is not None:
-            raise Illegal("V7", f"timer {wait.id} is already set", seq=seq)
-        state.waits[wait.name] = wait
+        timer, text = f"retry:{event.node}", event.error.message[:200]
+        open_wait(state, Wait("timer", timer, event.node, event.retry_at, text, since=state.outline.time), seq)
     state.outline.open_nodes -= 1
-    state.nodes[event.node] = NodeState(
-        status,
-        event.attempt,
-        seq,
-        e.NULL,
-        event.error,
-        node.started,
-        node.checkpoint,
-        node.crashes,
-        node.retries,
-        node.reset,
-        node.given,
-    )
+    kept = old.started, old.checkpoint, old.crashes, old.retries, old.reset, old.given
+    state.nodes[event.node] = NodeState(status, event.attempt, seq, e.NULL, event.error, *kept)
 
 
 @on(e.NodeSkipped)
@@ -219,13 +177,6 @@ def _node_compensated(state: State, event: e.NodeCompensated, seq: int) -> None:
 def _compensation_failed(state: State, event: e.CompensationFailed, seq: int) -> None:
     node = _compensating(state, event.node, seq)
     state.nodes[event.node] = NodeState(COMPENSATING, event.attempt, seq, node.output, event.error)
-
-
-def _started(state: State, name: str, attempt: int, verb: str, seq: int) -> NodeState:
-    node = state.nodes.get(name)
-    if node is None or node.status is not STARTED or node.attempt != attempt:
-        raise Illegal("V3", f"attempt {attempt} of node {name} {verb} but has not started", seq=seq)
-    return node
 
 
 def _compensating(state: State, name: str, seq: int) -> NodeState:

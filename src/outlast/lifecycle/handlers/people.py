@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from outlast.errors import Illegal
 from outlast.history import events as e
-from outlast.lifecycle.handlers.registry import on
+from outlast.lifecycle.handlers.registry import on, open_wait
 from outlast.lifecycle.state import Interaction, Signal, State, Wait
 
 
@@ -53,10 +53,7 @@ def _pending(state: State, name: str, verb: str, seq: int) -> Interaction:
 
 @on(e.SignalAwaited)
 def _signal_awaited(state: State, event: e.SignalAwaited, seq: int) -> None:
-    wait = Wait("signal", event.wait, text=event.name, since=state.outline.time)
-    if state.waits.get(wait.name) is not None:
-        raise Illegal("V7", f"the run already waits for {event.wait}", seq=seq)
-    state.waits[wait.name] = wait
+    open_wait(state, Wait("signal", event.wait, text=event.name, since=state.outline.time), seq)
 
 
 @on(e.SignalReceived)
@@ -76,10 +73,7 @@ def _signal_consumed(state: State, event: e.SignalConsumed, seq: int) -> None:
 
 @on(e.TimerSet)
 def _timer_set(state: State, event: e.TimerSet, seq: int) -> None:
-    wait = Wait("timer", event.timer, event.node, event.due, since=state.outline.time)
-    if state.waits.get(wait.name) is not None:
-        raise Illegal("V7", f"timer {event.timer} is already set", seq=seq)
-    state.waits[wait.name] = wait
+    open_wait(state, Wait("timer", event.timer, event.node, event.due, since=state.outline.time), seq)
 
 
 @on(e.TimerFired)

@@ -1,12 +1,13 @@
-"""Handlers by event type."""
+"""Handlers by event type, and the check that they share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from outlast.errors import Illegal
 from outlast.history import events as e
-from outlast.lifecycle.state import State
+from outlast.lifecycle.state import State, Wait
 
 Kind = TypeVar("Kind", bound=e.Event)
 Handler = Callable[[State, Any, int], None]
@@ -22,3 +23,9 @@ def on(kind: type[Kind]) -> Callable[[Callable[[State, Kind, int], None]], Calla
         return handler
 
     return register
+
+
+def open_wait(state: State, wait: Wait, seq: int) -> None:
+    if state.waits.get(wait.name) is not None:
+        raise Illegal("V7", f"the run already waits for {wait.kind} {wait.id}", seq=seq)
+    state.waits[wait.name] = wait
