@@ -441,7 +441,7 @@ def test_another_run_of_that_id_is_refused_and_keeps_no_other_waiting(sqlite: st
                 await engine.result(await started(engine, moved_quick, "same"))
         async with at_work(sqlite) as engine:
             await engine.result(await started(engine, moved_quick, "different"))
-        with pytest.raises(AlreadyExists, match="there is another run same in the store it is copied to"):
+        with pytest.raises(AlreadyExists, match="the target store already has another run same"):
             await copied(sqlite, other, "same")
         found = {each.run: each.how for each in await copied(sqlite, other)}
         assert found == {"same": "not copied", "different": "over"}
@@ -460,7 +460,7 @@ def test_a_run_that_somebody_set_going_in_both_stores_is_refused(sqlite: str, tm
                 if address == sqlite:
                     await engine.resume(RunId("story"), force=True)
                 await answered(engine, "story")
-        with pytest.raises(AlreadyExists, match="has gone on in both stores"):
+        with pytest.raises(AlreadyExists, match="continued in both stores"):
             await copied(sqlite, other, "story")
 
     asyncio.run(asyncio.wait_for(journey(), 60))

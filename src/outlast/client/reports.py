@@ -58,7 +58,7 @@ async def branches_in(reader: Reader, run: RunId) -> list[BranchSummary]:
     """All branches of a run, from one pass over its log."""
     summaries_by_branch = BranchSummaries()
     async for entry in reader.events(run, everything=True):
-        summaries_by_branch.hear(entry)
+        summaries_by_branch.add(entry)
     return summaries_by_branch.summaries()
 
 

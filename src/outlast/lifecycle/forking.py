@@ -1,10 +1,9 @@
-"""A fork: a new run that begins with the history of another one.
+"""Forks: a new run that begins with the history of another one.
 
-The events of a lineage are copied into the first append of the new run, so that the run exists with all of them or not at
-all. Events that concern the other run alone are left out: its owners, its branches, the requests to it. Everything that has
-an id of its own gets a new one: children are other runs here. `Recalled` holds where events come from, when they were first
-appended, and in which run: workflow code may have asked for the time, the id of its run, or a random value, which follows
-from that id.
+The events of a lineage are copied into the first append of the new run, so that the fork exists completely or not at all.
+Events that concern only the original run are left out: its owners, branches and requests. Children get new ids, because they
+are other runs. `Recalled` records the origin of the copied events, their original time and the run that received them:
+workflow code may have read the time, the id of its run, or a random value, which depends on that id.
 """
 
 from __future__ import annotations
@@ -42,13 +41,13 @@ _DELIVERED = (
     e.ChildEnded,
     e.InteractionAnswered,
 )
-"""Events that start code again. The code had no effect on them, unless it cancelled the node."""
+"""Events that wake the code. The code did not cause them, unless it cancelled the node."""
 _GENERATION = re.compile(r"~b\d+$")
 FORKABLE = ("function", "graph", "plan")
 
 
 def forked(log: Sequence[Entry], run: RunId, cutoff: int, fork: RunId, title: str, by: str) -> list[e.AnyEvent]:
-    """What the new run begins with: the lineage `log` of `run` up to `cutoff`, said again."""
+    """The first events of the new run: a copy of the lineage `log` of `run` up to `cutoff`."""
     copied = [entry for entry in log if entry.seq <= max(cutoff, 1)]
     decided = max((entry.seq for entry in copied if not _is_delivered(entry.event)), default=0)
     copying = _Copying(run, cutoff, decided, fork, title, by)
@@ -64,8 +63,8 @@ def _is_delivered(event: e.AnyEvent) -> bool:
 
 
 class _Copying:
-    """Copies events with new numbers, and folds them. After the event `decided` the copy holds no decision of the code:
-    what the code decides there, it decides with the id of the fork."""
+    """Copies events with new numbers and folds the copies. After the event `decided` the copy holds no decision of the code:
+    later decisions are made with the id of the fork."""
 
     def __init__(self, run: RunId, cutoff: int, decided: int, fork: RunId, title: str, by: str) -> None:
         self._run, self._cutoff, self._fork, self._title, self._by = run, cutoff, fork, title, by
@@ -84,18 +83,18 @@ class _Copying:
         if isinstance(entry.event, _LEFT_OUT):
             return
         if isinstance(entry.event, e.ChildEnded) and entry.event.child not in self._children:
-            return  # of a child that was started on a branch that was left
+            return  # the child was started on a branch that was left
         event = self._translated(entry.event)
         time, origin = self._origin(entry)
         if (time, origin) != (self._time, self._from) and entry.seq > 1:
-            self._say(e.Recalled(at=entry.seq, time=time, run=origin))
+            self._append(e.Recalled(at=entry.seq, time=time, run=origin))
             self._time, self._from = time, origin
-        self._say(event)
+        self._append(event)
         self._places.append((entry.seq, len(self._events)))
 
     def _origin(self, entry: Entry) -> tuple[int, str]:
-        """When the run learned of it, and the run whose id its code had then. For an event that the run was itself forked
-        with, both are as `Recalled` has them."""
+        """The time of the entry, and the run whose id the code had then. In a fork of a fork, copied entries have the time
+        and the run that `Recalled` records."""
         copied, recalled, run = self._recalled
         is_copied = copied == entry.time
         origin = (run if is_copied else "") or self._run
@@ -103,15 +102,15 @@ class _Copying:
 
     def concluded(self) -> list[e.AnyEvent]:
         if self._state.is_closed:
-            raise NotAllowed(f"event {self._cutoff} is where run {self._run} was over: fork it from an earlier event")
+            raise NotAllowed(f"run {self._run} is over at event {self._cutoff}: fork it from an earlier event")
         for message in [wait.id for wait in self._state.loose.values() if wait.kind == "outbox"]:
-            self._say(e.OutboxSent(message=message, receipt=f"left to run {self._run}"))
+            self._append(e.OutboxSent(message=message, receipt=f"left to run {self._run}"))
         if self._state.outline.base in (RunStatus.PAUSED, RunStatus.FAILED):
             for event in decide.resume(self._state, self._by):
-                self._say(event)
+                self._append(event)
         return self._events
 
-    def _say(self, event: e.AnyEvent) -> None:
+    def _append(self, event: e.AnyEvent) -> None:
         self._events.append(event)
         apply(self._state, event, len(self._events), self._time)
 
@@ -134,7 +133,7 @@ class _Copying:
 
     def _created(self, event: e.RunCreated) -> e.RunCreated:
         if event.kind not in FORKABLE:
-            raise NotAllowed(f"run {self._run} is a {event.kind}, which cannot be forked")
+            raise NotAllowed(f"run {self._run} is a {event.kind}: only runs of a {', '.join(FORKABLE)} can be forked")
         return structs.replace(
             event,
             by=self._by,
@@ -148,5 +147,5 @@ class _Copying:
         )
 
     def _place_of(self, seq: int) -> int:
-        """Where the last of the events up to `seq` stands here."""
+        """The seq in the fork of the last copied event up to `seq`."""
         return next((here for there, here in reversed(self._places) if there <= seq), 0)
