@@ -56,9 +56,10 @@ def test_the_exported_names_are_these() -> None:
             "Listed",
             "Page",
             "DryRun",
+            "Explanation",
             "Report",
         ),
-        *("Summary", "Verification", "Version", "Violation", "Wait", "WorkerRuns"),
+        *("RunSummary", "Verification", "Version", "Violation", "Wait", "WorkerRuns"),
     }
     named = {name for name in vars(types) if name.endswith("View")}
     assert set(dir(views)) == {*results, *named, "View", "VIEWS", "SCHEMA_VERSION", "json_schema"}
