@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from outlast.cli.questions import understood, wanted
+from outlast.cli.questions import expected, parsed
 from outlast.errors import InvalidInput
 from support import commands
 
@@ -54,7 +54,7 @@ def test_an_answer_while_nobody_works_on_the_run_is_kept_for_whoever_resumes_it(
 def test_wrong_answers_and_second_ones_are_refused(project: Any) -> None:
     with asked(project, "flows:asking", "--id", "q"):
         for arguments, told in (
-            (("perhaps",), "of type boolean, not 'perhaps' (wanted is yes or no)"),
+            (("perhaps",), "of type boolean, not 'perhaps' (expected yes or no)"),
             (("--json", "{"), "--json is not JSON"),
             (("--json", "12"), "of type boolean, not 12"),
             (("yes", "--no"), "give one answer"),
@@ -160,7 +160,7 @@ def test_a_run_that_is_over_takes_no_answer(project: Any) -> None:
     ],
 )
 def test_a_typed_text_means_what_the_question_wants(text: str, schema: Any, meant: Any) -> None:
-    assert understood(text, schema) == meant
+    assert parsed(text, schema) == meant
 
 
 @pytest.mark.parametrize(
@@ -175,11 +175,11 @@ def test_a_typed_text_means_what_the_question_wants(text: str, schema: Any, mean
 )
 def test_a_text_that_does_not_fit_is_refused_with_what_is_wanted(text: str, schema: Any, told: str) -> None:
     with pytest.raises(InvalidInput, match=told.replace("[", r"\[")):
-        understood(text, schema)
+        parsed(text, schema)
 
 
 def test_what_is_wanted_is_said_without_effect_on_the_terminal() -> None:
-    said = wanted({"anyOf": [{"enum": ["\x1b[2J"]}, {"type": "string", "format": "\x07date"}, {"type": "null"}]})
+    said = expected({"anyOf": [{"enum": ["\x1b[2J"]}, {"type": "string", "format": "\x07date"}, {"type": "null"}]})
     assert said.isprintable()
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from outlast.cli.outcome import way_out
+from outlast.cli.outcome import how_to_decide
 from outlast.history.events import Failure
 from outlast.history.ids import RunId
 
@@ -135,9 +135,9 @@ def test_nothing_is_drawn_where_nobody_looks(project: Any) -> None:
 
 
 def test_a_run_that_its_code_no_longer_fits_is_not_just_to_be_resumed() -> None:
-    told = way_out(Failure("outlast.run_diverged"), RunId("r"), " --store x.db")
+    told = how_to_decide(Failure("outlast.run_diverged"), RunId("r"), " --store x.db")
     assert all(f"outlast {verb} r --store x.db" in told for verb in ("versions diff", "resume", "migrate", "cancel"))
-    assert "migrate" not in way_out(Failure("outlast.node_interrupted"), RunId("r"), "")
+    assert "migrate" not in how_to_decide(Failure("outlast.node_interrupted"), RunId("r"), "")
 
 
 # --- mistakes
