@@ -59,7 +59,7 @@ def test_wrong_answers_and_second_ones_are_refused(project: Any) -> None:
             (("--json", "12"), "of type boolean, not 12"),
             (("yes", "--no"), "give one answer"),
             (("yes", "--interaction", "other"), "does not ask 'other'; it asks:\n  run q, approve: Shall we?"),
-            ((), "“Shall we?” wants yes or no: outlast answer q --yes|--no"),
+            ((), "“Shall we?” requires yes or no: outlast answer q --yes|--no"),
         ):
             ran = project("answer", "q", *arguments)
             assert (ran.returncode, ran.stdout) == (2, "")
@@ -117,8 +117,8 @@ def test_an_answer_is_taken_exactly_or_refused(project: Any) -> None:
     with project.begun("run", "flows:asking_for_counts", "--id", "q", "-o", "json") as process:
         project.until(lambda: "How many" in project("ps").stdout)
         for arguments, told in (
-            (("--json", '{"a": 1, "a": 2}'), "--json: the key 'a' stands twice in one JSON object"),
-            (('{"a": {"b": 1, "b": 2}}',), "the answer: the key 'b' stands twice in one JSON object"),
+            (("--json", '{"a": 1, "a": 2}'), "--json: the key 'a' appears twice in one JSON object"),
+            (('{"a": {"b": 1, "b": 2}}',), "the answer: the key 'b' appears twice in one JSON object"),
             (("--json", deep), "--json: the JSON is nested too deeply"),
             ((deep,), "the answer: the JSON is nested too deeply"),
         ):
@@ -258,7 +258,7 @@ def test_ctrl_c_at_a_question_leaves_the_run_resumable(project: Any) -> None:
         terminal.until("(yes or no) > ")
         terminal.process.send_signal(signal.SIGINT)
         assert terminal.end() == 130
-    assert "Go on with it: outlast resume q" in terminal.shown
+    assert "Resume it: outlast resume q" in terminal.shown
 
 
 def test_answer_without_a_value_asks_at_a_terminal(project: Any) -> None:
@@ -296,7 +296,7 @@ def test_a_list_for_programs_is_not_watched(form: str, project: Any) -> None:
     project("run", "flows:nothing", "--id", "first")
     with Terminal(project, "ps", "--watch", "-o", form) as terminal:
         assert terminal.end() == 2
-    assert f"-o {form} is for programs" in terminal.shown
+    assert f"--watch and -o {form} exclude each other" in terminal.shown
 
 
 def test_a_list_is_not_watched_where_nothing_can_be_drawn(project: Any) -> None:

@@ -68,8 +68,8 @@ def test_a_run_that_went_to_another_store_is_copied_to_a_third_one_only_by_force
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("--from", "runs.db", "--to", "there.db"), 2, "name the runs to copy, or say --all"),
-        (("--from", "runs.db", "--to", "there.db", "--all", "x"), 2, "name the runs to copy"),
+        (("--from", "runs.db", "--to", "there.db"), 2, "give either the runs to copy or --all"),
+        (("--from", "runs.db", "--to", "there.db", "--all", "x"), 2, "give either the runs to copy or --all"),
         (("--from", "none.db", "--to", "there.db", "--all"), 3, "there is no store at"),
         (("--from", "runs.db", "--to", "./runs.db", "--all"), 2, "one and the same"),
         (("--from", "runs.db", "--to", "there.db", "nobody"), 2, "nobody"),
