@@ -152,7 +152,7 @@ def test_a_run_that_its_code_no_longer_fits_is_not_just_to_be_resumed() -> None:
         ),
         (("flows:greet", "name=zoe", "size=3"), "unknown parameter 'size'; the workflow is greet("),
         (("flows:greet", "name=zoe", "times=many"), "parameter times: expected int, but 'many' is given"),
-        (("flows:greet", "name=zoe", "loud=perhaps"), "parameter loud: bool is expected"),
+        (("flows:greet", "name=zoe", "loud=perhaps"), "parameter loud: expected bool, but 'perhaps' is given"),
         (("flows:greet", "zoe"), "'zoe' is not key=value"),
         (("flows:greet", "name=zoe", "name=tom"), "parameter name is given twice"),
         (("flows:greet", "name=zoe", "--json", '{"name": "tom"}'), "parameter name is given twice"),
