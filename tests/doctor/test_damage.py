@@ -186,7 +186,7 @@ def test_a_run_of_which_a_record_is_missing_goes_on_from_before_it_on_request(sq
 def _goes_on(ward: Any, last_good: int) -> None:
     old = rows(ward)
     assert offered(ward) == last_good
-    with pytest.raises(NotAllowed, match="cannot go on"):
+    with pytest.raises(NotAllowed, match="cannot continue"):
         ward.do(_resume(ward))
     assert rows(ward) == old
     jumped = ward.shell("jump", RUN, "--to", str(last_good), "--no-wait")
@@ -367,7 +367,7 @@ def test_a_log_whose_end_was_lost_is_reported_with_what_the_summary_remembers_an
     assert "completed" in found.sentence
     assert "with 3 nodes completed" in found.sentence
     assert ward.recover(run) == []
-    with pytest.raises(NotAllowed, match="cannot go on"):
+    with pytest.raises(NotAllowed, match="cannot continue"):
         ward.do(_resume(ward))
     if ward.kind == "sqlite":
         assert ward.doctor(run, "--fix")["exit"] == 1

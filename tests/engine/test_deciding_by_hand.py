@@ -81,7 +81,7 @@ async def test_a_node_that_is_under_way_is_given_no_result(stage: Any) -> None:
     engine = await stage.engine()
     handle = await engine.start(decided)
     await stage.until(engine, handle.run, e.NodeStarted)
-    with pytest.raises(NotAllowed, match="is under way"):
+    with pytest.raises(NotAllowed, match="is still running: wait for its outcome"):
         await engine.jump(handle.run, "decided_payment", output="paid by hand")
 
 

@@ -75,12 +75,12 @@ class LogCursor:
 
     async def catch_up(self) -> list[Entry]:
         """Read and fold the new events of guests; returns them. Raises `Fenced` if the run has a newer owner."""
-        return await self._take_in([record async for record in self._newer()], Kind.OWNER)
+        return await self._fold_newer([record async for record in self._newer()], Kind.OWNER)
 
     def _newer(self) -> AsyncIterator[Record]:
         return records(self.store, self.run, self.head.version + 1)
 
-    async def _take_in(self, newer: Sequence[Record], kind: Kind) -> list[Entry]:
+    async def _fold_newer(self, newer: Sequence[Record], kind: Kind) -> list[Entry]:
         taken: list[Entry] = []
         for record in newer:
             self._check_not_fenced(record, kind)

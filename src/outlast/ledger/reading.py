@@ -36,15 +36,15 @@ async def sound_head(store: Store, run: RunId) -> Head:
     """The head of a run that must exist, compared with the end of its log and with its summary. Raises `Damaged` if they
     differ: an append would damage the log (G3), or hide that its end is lost (G5)."""
     head = await head_of(store, run)
-    while doubt := await _doubt(store, head):
+    while fault := await _head_fault(store, head):
         again = await head_of(store, run)
         if again == head:
-            raise Damaged(doubt, run=run, seq=head.version)
+            raise Damaged(fault, run=run, seq=head.version)
         head = again  # a concurrent append moved the head
     return head
 
 
-async def _doubt(store: Store, head: Head) -> str:
+async def _head_fault(store: Store, head: Head) -> str:
     version = head.version
     found = [(each.last, each.digest, each.branch) for each in await store.read(head.run, version, version + 1, 2)]
     if found != [(version, head.digest, head.branch)]:

@@ -49,7 +49,7 @@ async def verify(store: Store, run: RunId, key: bytes = b"") -> Verification:
     try:
         return await _verify(store, run, key)
     except (Damaged, *STRANGE) as error:
-        return _lost(run, f"cannot be read: {error!r}")
+        return _unreadable(run, f"cannot be read: {error!r}")
 
 
 async def _verify(store: Store, run: RunId, key: bytes) -> Verification:
@@ -59,11 +59,11 @@ async def _verify(store: Store, run: RunId, key: bytes) -> Verification:
     if head is None:
         if summary is None and not found:
             raise NotFound(f"there is no run {run}")
-        return _lost(run, *(stored.faults or ["the run has a summary but no head: its log cannot be reached"]))
+        return _unreadable(run, *(stored.faults or ["the run has a summary but no head: its log cannot be reached"]))
     if summary is None and not found:
         found.append(Violation(0, "V10", "the run has no summary"))
     log, unread = await _log(store, run, head.version)
-    found += [*unread, *_against_head(head, log), *await _after_head(store, head)]
+    found += [*unread, *_head_differences(head, log), *await _after_head(store, head)]
     found += await asyncio.to_thread(_violations, run, log, summary, key)
     if not found:  # otherwise there is no state to compare with
         intervals = await lineage_of(store, head)
@@ -79,7 +79,7 @@ async def _verify(store: Store, run: RunId, key: bytes) -> Verification:
     )
 
 
-def _lost(run: RunId, *why: str) -> Verification:
+def _unreadable(run: RunId, *why: str) -> Verification:
     return Verification(run, 0, 0, 0, None, "", tuple(Violation(0, "V1", each) for each in why))
 
 
@@ -116,7 +116,7 @@ async def _after_head(store: Store, head: Head) -> list[Violation]:
     return [Violation(place, "V1", f"the head ends at event {head.version}, but the log has later events")]
 
 
-def _against_head(head: Head, log: Sequence[Record]) -> list[Violation]:
+def _head_differences(head: Head, log: Sequence[Record]) -> list[Violation]:
     """The differences between the head and the last record; only the version if that differs."""
     if not log or log[-1].last != head.version:
         end = log[-1].last if log else 0

@@ -66,7 +66,7 @@ class RunWriter(LogCursor):
         if self._busy:
             raise RuntimeError(f"two tasks use the writer of run {self.run} at the same time")
         self._busy = True
-        asked: AppendId | None = None
+        pending: AppendId | None = None
         try:
             if self._unconfirmed:
                 taken = await self.catch_up()
@@ -86,9 +86,9 @@ class RunWriter(LogCursor):
                     raise InvalidInput("the list of events to append is empty")
                 draft = await self._branch_draft(events) if type(events[0]) is e.BranchOpened else self._draft
                 append = self._compose(draft, events, id, kind, release, time, overtaken)
-                asked = id
+                pending = id
                 outcome = await self._ledger.commit(append)
-                asked = None
+                pending = None
                 if outcome is LANDED:
                     self._landed(append, draft)
                     return append.record.first
@@ -102,8 +102,8 @@ class RunWriter(LogCursor):
                     raise Overtaken(f"{overtaken} events arrived before the branch could open: decide again")
         except BaseException as error:
             self._draft.drop()
-            if asked is not None and (isinstance(error, OutcomeUnknown) or not isinstance(error, StoreError)):
-                self._unconfirmed.add(asked)
+            if pending is not None and (isinstance(error, OutcomeUnknown) or not isinstance(error, StoreError)):
+                self._unconfirmed.add(pending)
             raise
         finally:
             self._busy = False
@@ -207,7 +207,7 @@ class RunWriter(LogCursor):
         newer = list(lost.tail)
         if not newer or newer[-1].last < lost.head.version:
             newer = [record async for record in self._newer()]
-        taken = await self._take_in(newer, kind)
+        taken = await self._fold_newer(newer, kind)
         if kind is Kind.OWNER and any(record.kind is Kind.CONTROL for record in newer):
             raise Overtaken(f"a request to run {self.run} arrived first: decide again")
         return taken

@@ -46,13 +46,13 @@ def _given(event: e.NodeScheduled) -> e.NodeScheduled | None:
     return None if event.feedback is e.NULL and event.inputs is e.NULL else event
 
 
-_AGAIN = {RETRYING: ("retry",), STARTED: ("crash", "pause", "reset"), FAILED: ("reset",)}
+_CAUSES_BY_STATUS = {RETRYING: ("retry",), STARTED: ("crash", "pause", "reset"), FAILED: ("reset",)}
 
 
 def _node_scheduled_again(state: State, event: e.NodeScheduled, node: NodeState, seq: int) -> None:
-    if node.status not in _AGAIN:
+    if node.status not in _CAUSES_BY_STATUS:
         raise Illegal("V4", f"node {event.node} is {node.status.name.lower()} and cannot be scheduled again", seq=seq)
-    if event.cause not in _AGAIN[node.status]:
+    if event.cause not in _CAUSES_BY_STATUS[node.status]:
         raise Illegal(
             "V9",
             f"node {event.node} is {node.status.name.lower()} and cannot be scheduled again with cause {event.cause}",
