@@ -247,7 +247,7 @@ class Control(Verbs):
         elif status is RunStatus.CANCELLED:
             log = [entry async for entry in self._reader.events(child)]
             await self._reopen_with_children(
-                child, resume_plan.after_cancellation(log, by=by, reason="its parent goes on"), by
+                child, resume_plan.after_cancellation(log, by=by, reason="its parent continues"), by
             )
 
     async def _wait_until_stopped(self, run: RunId) -> RunSummary:
