@@ -166,14 +166,7 @@ class Control(Verbs):
         return has_stopped and known.status in (NodeStatus.FAILED, NodeStatus.RETRYING, NodeStatus.STARTED)
 
     async def _reopen(
-        self,
-        run: RunId,
-        node: str | None,
-        by: str,
-        feedback: e.Value,
-        *,
-        force: bool,
-        children: Children = "cancel",
+        self, run: RunId, node: str | None, by: str, feedback: e.Value, *, force: bool, children: Children = "cancel"
     ) -> RunHandle[Any]:
         by, created = words("by", by), await created_of(self._store, run)
         workflow = self._workflow_of(created)

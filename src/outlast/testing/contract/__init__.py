@@ -61,12 +61,6 @@ __all__ = [
 
 
 class StoreContract(
-    JournalContract,
-    CatalogContract,
-    ClaimsContract,
-    WakeupsContract,
-    BlobsContract,
-    LinesContract,
-    DocumentsContract,
+    JournalContract, CatalogContract, ClaimsContract, WakeupsContract, BlobsContract, LinesContract, DocumentsContract
 ):
     """What `outlast.store.Store` promises."""
