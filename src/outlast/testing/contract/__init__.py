@@ -61,6 +61,12 @@ __all__ = [
 
 
 class StoreContract(
-    JournalContract, CatalogContract, ClaimsContract, WakeupsContract, BlobsContract, LinesContract, DocumentsContract
+    JournalContract,
+    CatalogContract,
+    ClaimsContract,
+    WakeupsContract,
+    BlobsContract,
+    LinesContract,
+    DocumentsContract,
 ):
     """What `outlast.store.Store` promises."""
