@@ -10,7 +10,7 @@ D1  Reading changes nothing and executes nothing.
 D2  No list is cut silently: lists come in pages, and an event that is missing from a log is an error.
 D3  Bytes that a store cannot read raise `Damaged` with their place; `verify` reports them with everything else it finds.
 D4  Concurrent writes are no violation: `verify` judges the log up to the head that it read.
-D5  Whatever was acknowledged is durable: a start, an answer, a request (P1).
+D5  An acknowledged start, answer or request is durable (P1).
 D6  Starts with the same id or key create one run. Different parameters are refused.
 D7  A verb that cannot be carried out is refused with a sentence for people and changes nothing (P11).
 """

@@ -33,9 +33,7 @@ class _Blocking(Generic[A]):
         self._awaited = awaited
 
 
-def _waits(
-    verb: Callable[Concatenate[A, P], Coroutine[Any, Any, T]],
-) -> Callable[Concatenate[_Blocking[A], P], T]:
+def _waits(verb: Callable[Concatenate[A, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[_Blocking[A], P], T]:
     """The same verb as a blocking call."""
 
     @functools.wraps(verb)

@@ -175,14 +175,7 @@ class Control(Verbs):
         return has_stopped and known.status in (NodeStatus.FAILED, NodeStatus.RETRYING, NodeStatus.STARTED)
 
     async def _reopen(
-        self,
-        run: RunId,
-        node: str | None,
-        by: str,
-        feedback: e.Value,
-        *,
-        force: bool,
-        children: Children = "cancel",
+        self, run: RunId, node: str | None, by: str, feedback: e.Value, *, force: bool, children: Children = "cancel"
     ) -> RunHandle[Any]:
         by, created = words("by", by), await created_of(self._store, run)
         workflow = self._workflow_of(created)
@@ -256,7 +249,7 @@ class Control(Verbs):
         elif status is RunStatus.CANCELLED:
             log = [entry async for entry in self._reader.events(child)]
             await self._reopen_with_children(
-                child, resume_plan.after_cancellation(log, by=by, reason="its parent goes on"), by
+                child, resume_plan.after_cancellation(log, by=by, reason="its parent continues"), by
             )
 
     async def _wait_until_stopped(self, run: RunId) -> RunSummary:

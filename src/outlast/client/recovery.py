@@ -210,9 +210,5 @@ def _needs_decision(state: State, taken: Sequence[e.AnyEvent], finding: Finding)
 
 def _recovered(finding: Finding, branch: int) -> e.RunRecovered:
     return e.RunRecovered(
-        code=finding.code,
-        reason=finding.sentence,
-        evidence=finding.events,
-        previous_branch=branch,
-        new_branch=branch,
+        code=finding.code, reason=finding.sentence, evidence=finding.events, previous_branch=branch, new_branch=branch
     )

@@ -170,7 +170,7 @@ class CrashLoop:
             run = RunId(name)
             more = times - self._needed(run, node, undisturbed[name, node], seen)
             if more > most:
-                raise Difference(f"node {node!r} was executed {more} more times than without a crash", run)
+                raise Difference(f"node {node!r} was executed too often: {more} beyond those without a crash", run)
 
     def _needed(self, run: RunId, node: str, undisturbed: int, seen: Round) -> int:
         """How many executions a node needs without interruptions: as many as in the undisturbed round, if it ended

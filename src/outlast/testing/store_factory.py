@@ -17,20 +17,21 @@ TURNS = 3
 
 
 class StoreFactory:
-    """One store, opened by one process after the other."""
+    """Makes one store and opens it for one process after the other."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def reset(self) -> None:
-        """Empty it."""
+        """Replace the store by an empty one."""
         raise NotImplementedError
 
     def open(self) -> Store:
         raise NotImplementedError
 
     async def after_death(self, store: Store, *, is_reachable: bool) -> None:
-        """The process is dead, and that is known. What it had open is closed, unless calls of it are still on their way."""
+        """Announce the death of a process. Its store is closed, unless calls of it are still in flight
+        (`is_reachable`)."""
         raise NotImplementedError
 
 

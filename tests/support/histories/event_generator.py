@@ -145,63 +145,63 @@ def _waits(state: State, kind: str) -> dict[str, Wait]:
     return {wait.id: wait for wait in (*state.waits.values(), *state.loose.values()) if wait.kind == kind}
 
 
-def _created(generator: EventGenerator, _state: State) -> Burst:
+def _created(gen: EventGenerator, _state: State) -> Burst:
     created = e.RunCreated(
         workflow="flow",
-        version=generator.word(),
-        params=generator.value(),
-        by=generator.word(),
-        kind=generator.one(("function", "graph", "plan", "trigger", "schedule")) or "function",
-        title=generator.word(),
-        tags=("a", "b")[: generator.pick(3)],
-        parent=generator.word(),
-        on_restart="hold" if generator.chance(4) else "resume",
+        version=gen.word(),
+        params=gen.value(),
+        by=gen.word(),
+        kind=gen.one(("function", "graph", "plan", "trigger", "schedule")) or "function",
+        title=gen.word(),
+        tags=("a", "b")[: gen.pick(3)],
+        parent=gen.word(),
+        on_restart="hold" if gen.chance(4) else "resume",
     )
     return [created]
 
 
-def _run_started(generator: EventGenerator, state: State) -> Burst:
+def _run_started(gen: EventGenerator, state: State) -> Burst:
     if state.outline.base is RunStatus.CREATED:
-        return [e.RunStarted(by=generator.word())]
-    return decide.resume(state) if generator.chance(2) else [e.RunStarted(resumed=True, by=generator.word())]
+        return [e.RunStarted(by=gen.word())]
+    return decide.resume(state) if gen.chance(2) else [e.RunStarted(resumed=True, by=gen.word())]
 
 
-def _ended(generator: EventGenerator, state: State, ending: decide.Ending) -> Burst:
+def _ended(gen: EventGenerator, state: State, ending: decide.Ending) -> Burst:
     """With the outcomes of all open nodes and requests, or alone where nothing is open. After a clean-up a run is
     cancelled."""
     if state.outline.cleanup is not None and not isinstance(ending, e.RunCancelled):
         return []
     is_open = state.outline.open_nodes or state.outline.requests
-    return decide.end(state, ending) if is_open or generator.chance(2) else [ending]
+    return decide.end(state, ending) if is_open or gen.chance(2) else [ending]
 
 
-def _run_failed(generator: EventGenerator, state: State) -> Burst:
-    if generator.chance(2):
-        return [e.RunFailed(error=generator.error(), recoverable=generator.chance(2), held=True)]
-    return _ended(generator, state, e.RunFailed(error=generator.error(), recoverable=generator.chance(2)))
+def _run_failed(gen: EventGenerator, state: State) -> Burst:
+    if gen.chance(2):
+        return [e.RunFailed(error=gen.error(), recoverable=gen.chance(2), held=True)]
+    return _ended(gen, state, e.RunFailed(error=gen.error(), recoverable=gen.chance(2)))
 
 
-def _cleanup_started(generator: EventGenerator, state: State) -> Burst:
+def _cleanup_started(gen: EventGenerator, state: State) -> Burst:
     extended = state.outline.cleanup is not None
-    due = state.outline.time + generator.pick(3)
-    return [e.CleanupStarted(due=due, by=generator.word(), reason=generator.word(), extended=extended)]
+    due = state.outline.time + gen.pick(3)
+    return [e.CleanupStarted(due=due, by=gen.word(), reason=gen.word(), extended=extended)]
 
 
-def _request_refused(generator: EventGenerator, state: State) -> Burst:
+def _request_refused(gen: EventGenerator, state: State) -> Burst:
     return [
-        e.RequestRefused(request=each.seq, code=generator.one(("ended", "superseded", "cannot", "still")) or "ended")
-        for each in generator.some(state.outline.requests)
+        e.RequestRefused(request=each.seq, code=gen.one(("ended", "superseded", "cannot", "still")) or "ended")
+        for each in gen.some(state.outline.requests)
     ]
 
 
-def _branch_opened(generator: EventGenerator, state: State) -> Burst:
-    at = generator.pick(generator.seq + 3)
-    cutoff = at if at <= generator.seq else (BEFORE_FIRST, generator.seq)[at - generator.seq - 1]
-    return generator.cut(state, cutoff)
+def _branch_opened(gen: EventGenerator, state: State) -> Burst:
+    at = gen.pick(gen.seq + 3)
+    cutoff = at if at <= gen.seq else (BEFORE_FIRST, gen.seq)[at - gen.seq - 1]
+    return gen.cut(state, cutoff)
 
 
-def _step_completed(generator: EventGenerator, state: State) -> Burst:
-    found = generator.one([name for name, _ in state.steps.items()])
+def _step_completed(gen: EventGenerator, state: State) -> Burst:
+    found = gen.one([name for name, _ in state.steps.items()])
     return [e.StepCompleted(step=found)] if found else []
 
 
@@ -212,45 +212,39 @@ _CAUSE_OF: dict[NodeStatus, tuple[Literal["retry", "crash", "pause", "reset"], .
 }
 
 
-def _node_scheduled(generator: EventGenerator, state: State) -> Burst:
-    again = generator.one(_nodes(state, *_CAUSE_OF)) if generator.chance(3) else None
+def _node_scheduled(gen: EventGenerator, state: State) -> Burst:
+    again = gen.one(_nodes(state, *_CAUSE_OF)) if gen.chance(3) else None
     if again is None:
-        return [
-            e.NodeScheduled(node=generator.fresh("n", state.nodes), step=generator.word(), feedback=generator.value())
-        ]
+        return [e.NodeScheduled(node=gen.fresh("n", state.nodes), step=gen.word(), feedback=gen.value())]
     name, node = again
-    cause = generator.one(_CAUSE_OF[node.status]) or "reset"
+    cause = gen.one(_CAUSE_OF[node.status]) or "reset"
     return [e.NodeScheduled(node=name, attempt=node.attempt + 1, cause=cause)]
 
 
-def _node_started(generator: EventGenerator, state: State) -> Burst:
+def _node_started(gen: EventGenerator, state: State) -> Burst:
     return [
-        e.NodeStarted(
-            node=name, attempt=node.attempt, inputs=generator.value(), hash=generator.word(), code=generator.word()
-        )
-        for name, node in generator.some(_nodes(state, NodeStatus.SCHEDULED))
+        e.NodeStarted(node=name, attempt=node.attempt, inputs=gen.value(), hash=gen.word(), code=gen.word())
+        for name, node in gen.some(_nodes(state, NodeStatus.SCHEDULED))
     ]
 
 
-def _node_checkpointed(generator: EventGenerator, state: State) -> Burst:
+def _node_checkpointed(gen: EventGenerator, state: State) -> Burst:
     return [
-        e.NodeCheckpointed(node=name, attempt=node.attempt, data=generator.value())
-        for name, node in generator.some(_nodes(state, NodeStatus.STARTED))
+        e.NodeCheckpointed(node=name, attempt=node.attempt, data=gen.value())
+        for name, node in gen.some(_nodes(state, NodeStatus.STARTED))
     ]
 
 
-def _node_completed(generator: EventGenerator, state: State) -> Burst:
-    adoptable = [name for name in generator.done if _may_adopt(state.nodes.get(name))]
-    if adoptable and generator.chance(2):
-        name = generator.one(adoptable) or adoptable[0]
+def _node_completed(gen: EventGenerator, state: State) -> Burst:
+    adoptable = [name for name in gen.done if _may_adopt(state.nodes.get(name))]
+    if adoptable and gen.chance(2):
+        name = gen.one(adoptable) or adoptable[0]
         known = state.nodes.get(name)
-        place = generator.one(generator.done[name]) or 0
-        return [
-            e.NodeCompleted(node=name, attempt=known.attempt if known else 1, output=generator.value(), adopted=place)
-        ]
+        place = gen.one(gen.done[name]) or 0
+        return [e.NodeCompleted(node=name, attempt=known.attempt if known else 1, output=gen.value(), adopted=place)]
     return [
-        e.NodeCompleted(node=name, attempt=node.attempt, output=generator.value(), ms=1.5)
-        for name, node in generator.some(_nodes(state, NodeStatus.STARTED))
+        e.NodeCompleted(node=name, attempt=node.attempt, output=gen.value(), ms=1.5)
+        for name, node in gen.some(_nodes(state, NodeStatus.STARTED))
     ]
 
 
@@ -258,195 +252,174 @@ def _may_adopt(node: NodeState | None) -> bool:
     return node is None or node.status in (NodeStatus.SCHEDULED, NodeStatus.STARTED)
 
 
-def _node_failed(generator: EventGenerator, state: State) -> Burst:
-    found = generator.one(_nodes(state, NodeStatus.STARTED, NodeStatus.SCHEDULED))
+def _node_failed(gen: EventGenerator, state: State) -> Burst:
+    found = gen.one(_nodes(state, NodeStatus.STARTED, NodeStatus.SCHEDULED))
     if found is None:
         return []
     name, node = found
     if node.status is NodeStatus.SCHEDULED:
         return [e.NodeFailed(node=name, attempt=node.attempt, error=e.Failure("Cancelled", category="cancelled"))]
-    due = generator.pick(1000) if generator.chance(2) else None
-    return [e.NodeFailed(node=name, attempt=node.attempt, error=generator.error(), ms=2.0, retry_at=due)]
+    due = gen.pick(1000) if gen.chance(2) else None
+    return [e.NodeFailed(node=name, attempt=node.attempt, error=gen.error(), ms=2.0, retry_at=due)]
 
 
-def _nodes_retired(generator: EventGenerator, state: State) -> Burst:
+def _nodes_retired(gen: EventGenerator, state: State) -> Burst:
     over = _nodes(state, NodeStatus.COMPLETED, NodeStatus.FAILED, NodeStatus.SKIPPED)
-    return [e.NodesRetired(nodes=(name,)) for name, _ in generator.some(over)] if generator.chance(3) else []
+    return [e.NodesRetired(nodes=(name,)) for name, _ in gen.some(over)] if gen.chance(3) else []
 
 
-def _node_skipped(generator: EventGenerator, state: State) -> Burst:
-    found = generator.one(_nodes(state, NodeStatus.SCHEDULED)) if generator.chance(2) else None
-    return [e.NodeSkipped(node=found[0] if found else generator.fresh("n", state.nodes), reason=generator.word())]
+def _node_skipped(gen: EventGenerator, state: State) -> Burst:
+    found = gen.one(_nodes(state, NodeStatus.SCHEDULED)) if gen.chance(2) else None
+    return [e.NodeSkipped(node=found[0] if found else gen.fresh("n", state.nodes), reason=gen.word())]
 
 
-def _compensation_started(generator: EventGenerator, state: State) -> Burst:
-    found = generator.some(_nodes(state, NodeStatus.COMPLETED, NodeStatus.COMPENSATING))
-    return [e.CompensationStarted(node=name, attempt=1 + generator.pick(3)) for name, _ in found]
+def _compensation_started(gen: EventGenerator, state: State) -> Burst:
+    found = gen.some(_nodes(state, NodeStatus.COMPLETED, NodeStatus.COMPENSATING))
+    return [e.CompensationStarted(node=name, attempt=1 + gen.pick(3)) for name, _ in found]
 
 
-def _node_compensated(generator: EventGenerator, state: State) -> Burst:
-    found = generator.some(_nodes(state, NodeStatus.COMPENSATING))
+def _node_compensated(gen: EventGenerator, state: State) -> Burst:
+    found = gen.some(_nodes(state, NodeStatus.COMPENSATING))
     return [e.NodeCompensated(node=name, attempt=node.attempt, ms=0.5) for name, node in found]
 
 
-def _compensation_failed(generator: EventGenerator, state: State) -> Burst:
-    found = generator.some(_nodes(state, NodeStatus.COMPENSATING))
-    return [e.CompensationFailed(node=name, attempt=node.attempt, error=generator.error()) for name, node in found]
+def _compensation_failed(gen: EventGenerator, state: State) -> Burst:
+    found = gen.some(_nodes(state, NodeStatus.COMPENSATING))
+    return [e.CompensationFailed(node=name, attempt=node.attempt, error=gen.error()) for name, node in found]
 
 
-def _interaction_requested(generator: EventGenerator, state: State) -> Burst:
+def _interaction_requested(gen: EventGenerator, state: State) -> Burst:
     asked = e.InteractionRequested(
-        interaction=generator.fresh("q", state.interactions),
-        node=generator.word(),
-        key=generator.word(),
-        kind=generator.one(("ask", "approve", "form")) or "ask",
-        prompt=generator.word(),
-        schema=generator.value(),
-        hash=generator.word(),
-        due=generator.pick(1000) if generator.chance(3) else None,
+        interaction=gen.fresh("q", state.interactions),
+        node=gen.word(),
+        key=gen.word(),
+        kind=gen.one(("ask", "approve", "form")) or "ask",
+        prompt=gen.word(),
+        schema=gen.value(),
+        hash=gen.word(),
+        due=gen.pick(1000) if gen.chance(3) else None,
     )
     return [asked]
 
 
-def _asked(generator: EventGenerator, state: State) -> list[str]:
+def _asked(gen: EventGenerator, state: State) -> list[str]:
     """A question that is open; a guest only sees the ones the run waits for."""
-    if generator.is_guest:
-        return generator.some(list(_waits(state, "interaction")))
+    if gen.is_guest:
+        return gen.some(list(_waits(state, "interaction")))
     pending = [name for name, asked in state.interactions.items() if asked.answer is None and not asked.withdrawn]
-    return generator.some(pending)
+    return gen.some(pending)
 
 
-def _interaction_answered(generator: EventGenerator, state: State) -> Burst:
-    return [
-        e.InteractionAnswered(interaction=q, answer=generator.value(), by=generator.word())
-        for q in _asked(generator, state)
-    ]
+def _interaction_answered(gen: EventGenerator, state: State) -> Burst:
+    return [e.InteractionAnswered(interaction=q, answer=gen.value(), by=gen.word()) for q in _asked(gen, state)]
 
 
-def _interaction_withdrawn(generator: EventGenerator, state: State) -> Burst:
-    return [e.InteractionWithdrawn(interaction=name, reason=generator.word()) for name in _asked(generator, state)]
+def _interaction_withdrawn(gen: EventGenerator, state: State) -> Burst:
+    return [e.InteractionWithdrawn(interaction=name, reason=gen.word()) for name in _asked(gen, state)]
 
 
-def _signal_awaited(generator: EventGenerator, state: State) -> Burst:
-    return [e.SignalAwaited(wait=generator.fresh("a", _waits(state, "signal")), name=f"news{generator.pick(2)}")]
+def _signal_awaited(gen: EventGenerator, state: State) -> Burst:
+    return [e.SignalAwaited(wait=gen.fresh("a", _waits(state, "signal")), name=f"news{gen.pick(2)}")]
 
 
-def _signal_received(generator: EventGenerator, state: State) -> Burst:
-    again = generator.one([name for name, _ in state.signals.items()]) if generator.chance(6) else None
-    name = again or generator.fresh("g", state.signals)
-    return [e.SignalReceived(signal=name, name=f"news{generator.pick(2)}", data=generator.value(), by=generator.word())]
+def _signal_received(gen: EventGenerator, state: State) -> Burst:
+    again = gen.one([name for name, _ in state.signals.items()]) if gen.chance(6) else None
+    name = again or gen.fresh("g", state.signals)
+    return [e.SignalReceived(signal=name, name=f"news{gen.pick(2)}", data=gen.value(), by=gen.word())]
 
 
-def _signal_consumed(generator: EventGenerator, state: State) -> Burst:
-    found = generator.some([name for name, signal in state.signals.items() if not signal.consumed])
-    waiting = generator.one(list(_waits(state, "signal")))
+def _signal_consumed(gen: EventGenerator, state: State) -> Burst:
+    found = gen.some([name for name, signal in state.signals.items() if not signal.consumed])
+    waiting = gen.one(list(_waits(state, "signal")))
     return [e.SignalConsumed(signal=name, wait=waiting or "") for name in found]
 
 
-def _timer_set(generator: EventGenerator, state: State) -> Burst:
-    again = generator.one(list(_waits(state, "timer"))) if generator.chance(3) else None
+def _timer_set(gen: EventGenerator, state: State) -> Burst:
+    again = gen.one(list(_waits(state, "timer"))) if gen.chance(3) else None
     if again is not None and not again.startswith("retry:"):
-        return [e.TimerCancelled(timer=again, reason="put off"), e.TimerSet(timer=again, due=generator.pick(1000))]
-    return [
-        e.TimerSet(timer=generator.fresh("t", _waits(state, "timer")), due=generator.pick(1000), node=generator.word())
-    ]
+        return [e.TimerCancelled(timer=again, reason="put off"), e.TimerSet(timer=again, due=gen.pick(1000))]
+    return [e.TimerSet(timer=gen.fresh("t", _waits(state, "timer")), due=gen.pick(1000), node=gen.word())]
 
 
-def _timer_fired(generator: EventGenerator, state: State) -> Burst:
-    return [e.TimerFired(timer=name) for name in generator.some(list(_waits(state, "timer")))]
+def _timer_fired(gen: EventGenerator, state: State) -> Burst:
+    return [e.TimerFired(timer=name) for name in gen.some(list(_waits(state, "timer")))]
 
 
-def _timer_cancelled(generator: EventGenerator, state: State) -> Burst:
-    return [
-        e.TimerCancelled(timer=name, reason=generator.word()) for name in generator.some(list(_waits(state, "timer")))
-    ]
+def _timer_cancelled(gen: EventGenerator, state: State) -> Burst:
+    return [e.TimerCancelled(timer=name, reason=gen.word()) for name in gen.some(list(_waits(state, "timer")))]
 
 
-def _cursor(generator: EventGenerator, old: e.Cursor | None) -> e.Cursor:
+def _cursor(gen: EventGenerator, old: e.Cursor | None) -> e.Cursor:
     """Where it was or further on, in its own kind."""
     if old is None:
-        return "" if generator.chance(2) else -3
-    return old + "a" * generator.pick(3) if isinstance(old, str) else old + generator.pick(3)
+        return "" if gen.chance(2) else -3
+    return old + "a" * gen.pick(3) if isinstance(old, str) else old + gen.pick(3)
 
 
-def _trigger_input_received(generator: EventGenerator, state: State) -> Burst:
-    found = generator.one(list(state.triggers.items()))
+def _trigger_input_received(gen: EventGenerator, state: State) -> Burst:
+    found = gen.one(list(state.triggers.items()))
     if found is None:
         return []
     name, source = found
-    cursor = None if generator.is_guest or generator.chance(2) else _cursor(generator, source.cursor)
-    return [e.TriggerInputReceived(trigger=name, input=f"i{source.received}", data=generator.value(), cursor=cursor)]
+    cursor = None if gen.is_guest or gen.chance(2) else _cursor(gen, source.cursor)
+    return [e.TriggerInputReceived(trigger=name, input=f"i{source.received}", data=gen.value(), cursor=cursor)]
 
 
-def _trigger_cursor_advanced(generator: EventGenerator, state: State) -> Burst:
+def _trigger_cursor_advanced(gen: EventGenerator, state: State) -> Burst:
     return [
-        e.TriggerCursorAdvanced(trigger=name, cursor=_cursor(generator, source.cursor), count=1)
-        for name, source in generator.some(list(state.triggers.items()))
+        e.TriggerCursorAdvanced(trigger=name, cursor=_cursor(gen, source.cursor), count=1)
+        for name, source in gen.some(list(state.triggers.items()))
     ]
 
 
-def _outbox_enqueued(generator: EventGenerator, state: State) -> Burst:
-    name = generator.fresh("m", _waits(state, "outbox"), spent=lambda name: generator.owed.get(f"outbox:{name}", False))
-    return [e.OutboxEnqueued(message=name, target=generator.word(), data=generator.value(), node=generator.word())]
+def _outbox_enqueued(gen: EventGenerator, state: State) -> Burst:
+    name = gen.fresh("m", _waits(state, "outbox"), spent=lambda name: gen.owed.get(f"outbox:{name}", False))
+    return [e.OutboxEnqueued(message=name, target=gen.word(), data=gen.value(), node=gen.word())]
 
 
-def _unpaid(generator: EventGenerator, state: State, kind: str) -> list[str]:
+def _unpaid(gen: EventGenerator, state: State, kind: str) -> list[str]:
     """Receipts that may arrive. A guest only sees the open ones; each arrives once in the whole log."""
     seen = _waits(state, kind)
-    return generator.some([name for name in seen if not generator.owed.get(f"{kind}:{name}", False)])
+    return gen.some([name for name in seen if not gen.owed.get(f"{kind}:{name}", False)])
 
 
-def _outbox_sent(generator: EventGenerator, state: State) -> Burst:
-    return [e.OutboxSent(message=name, receipt=generator.word()) for name in _unpaid(generator, state, "outbox")]
+def _outbox_sent(gen: EventGenerator, state: State) -> Burst:
+    return [e.OutboxSent(message=name, receipt=gen.word()) for name in _unpaid(gen, state, "outbox")]
 
 
-def _child_started(generator: EventGenerator, state: State) -> Burst:
-    name = generator.fresh("c", state.children, spent=lambda name: generator.owed.get(f"child:{name}", False))
-    return [e.ChildStarted(child=name, workflow=generator.word(), node=generator.word(), detached=generator.chance(3))]
+def _child_started(gen: EventGenerator, state: State) -> Burst:
+    name = gen.fresh("c", state.children, spent=lambda name: gen.owed.get(f"child:{name}", False))
+    return [e.ChildStarted(child=name, workflow=gen.word(), node=gen.word(), detached=gen.chance(3))]
 
 
-def _child_ended(generator: EventGenerator, state: State) -> Burst:
+def _child_ended(gen: EventGenerator, state: State) -> Burst:
     return [
-        e.ChildEnded(child=name, status="failed", error=generator.error())
-        if generator.chance(3)
-        else e.ChildEnded(child=name, output=generator.value())
-        for name in _unpaid(generator, state, "child")
+        e.ChildEnded(child=name, status="failed", error=gen.error())
+        if gen.chance(3)
+        else e.ChildEnded(child=name, output=gen.value())
+        for name in _unpaid(gen, state, "child")
     ]
 
 
 _ideas: dict[type[e.Event], Idea] = {
     e.RunCreated: _created,
     e.RunStarted: _run_started,
-    e.RunPaused: lambda generator, _: [e.RunPaused(reason=generator.word())],
+    e.RunPaused: lambda gen, _: [e.RunPaused(reason=gen.word())],
     e.RunTakenOver: lambda _, __: [],  # only `take_over` generates it, at the beginning of a TAKEOVER
-    e.PauseRequested: lambda generator, _: [e.PauseRequested(by=generator.word(), reason=generator.word())],
-    e.CancelRequested: lambda generator, _: [
-        e.CancelRequested(by=generator.word(), reason=generator.word(), force=generator.chance(3))
-    ],
+    e.PauseRequested: lambda gen, _: [e.PauseRequested(by=gen.word(), reason=gen.word())],
+    e.CancelRequested: lambda gen, _: [e.CancelRequested(by=gen.word(), reason=gen.word(), force=gen.chance(3))],
     e.RequestRefused: _request_refused,
-    e.RunCompleted: lambda generator, state: _ended(
-        generator, state, e.RunCompleted(output=generator.value(), ms=0.25)
-    ),
+    e.RunCompleted: lambda gen, state: _ended(gen, state, e.RunCompleted(output=gen.value(), ms=0.25)),
     e.RunFailed: _run_failed,
     e.CleanupStarted: _cleanup_started,
-    e.RunCancelled: lambda generator, state: _ended(
-        generator, state, e.RunCancelled(by=generator.word(), reason=generator.word())
-    ),
-    e.RunContinued: lambda generator, state: _ended(
-        generator, state, e.RunContinued(successor="next", carried=generator.value())
-    ),
-    e.RunRecovered: lambda generator, state: [
-        e.RunRecovered(code="G2", reason=generator.word(), evidence=(state.outline.seq,))
-    ],
-    e.VersionChanged: lambda generator, state: [
-        e.VersionChanged(version=generator.word(), previous=state.outline.version)
-    ],
+    e.RunCancelled: lambda gen, state: _ended(gen, state, e.RunCancelled(by=gen.word(), reason=gen.word())),
+    e.RunContinued: lambda gen, state: _ended(gen, state, e.RunContinued(successor="next", carried=gen.value())),
+    e.RunRecovered: lambda gen, state: [e.RunRecovered(code="G2", reason=gen.word(), evidence=(state.outline.seq,))],
+    e.VersionChanged: lambda gen, state: [e.VersionChanged(version=gen.word(), previous=state.outline.version)],
     e.BranchOpened: _branch_opened,
-    e.JumpRequested: lambda generator, _: [
-        e.JumpRequested(target=generator.pick(generator.seq + 1), branch=max(generator.branches) + 1)
-    ],
+    e.JumpRequested: lambda gen, _: [e.JumpRequested(target=gen.pick(gen.seq + 1), branch=max(gen.branches) + 1)],
     e.Recalled: lambda _, state: [e.Recalled(at=state.outline.seq, time=state.outline.time)],
-    e.StepStarted: lambda generator, _: [e.StepStarted(step=f"s{generator.pick(3)}")],
+    e.StepStarted: lambda gen, _: [e.StepStarted(step=f"s{gen.pick(3)}")],
     e.StepCompleted: _step_completed,
     e.NodeScheduled: _node_scheduled,
     e.NodeStarted: _node_started,
@@ -458,7 +431,7 @@ _ideas: dict[type[e.Event], Idea] = {
     e.CompensationStarted: _compensation_started,
     e.NodeCompensated: _node_compensated,
     e.CompensationFailed: _compensation_failed,
-    e.GraphExtended: lambda generator, _: [e.GraphExtended(by=generator.word(), nodes=generator.value())],
+    e.GraphExtended: lambda gen, _: [e.GraphExtended(by=gen.word(), nodes=gen.value())],
     e.InteractionRequested: _interaction_requested,
     e.InteractionAnswered: _interaction_answered,
     e.InteractionWithdrawn: _interaction_withdrawn,
@@ -469,13 +442,9 @@ _ideas: dict[type[e.Event], Idea] = {
     e.TimerFired: _timer_fired,
     e.TimerCancelled: _timer_cancelled,
     e.NewsHeard: lambda _, state: [e.NewsHeard(upto=state.outline.seq)],
-    e.DecisionRecorded: lambda generator, state: [
-        e.DecisionRecorded(key=generator.fresh("d", state.decisions), value=generator.value())
-    ],
-    e.TriggerRegistered: lambda generator, state: [
-        e.TriggerRegistered(
-            trigger=generator.fresh("x", state.triggers), kind=generator.word(), config=generator.value()
-        )
+    e.DecisionRecorded: lambda gen, state: [e.DecisionRecorded(key=gen.fresh("d", state.decisions), value=gen.value())],
+    e.TriggerRegistered: lambda gen, state: [
+        e.TriggerRegistered(trigger=gen.fresh("x", state.triggers), kind=gen.word(), config=gen.value())
     ],
     e.TriggerInputReceived: _trigger_input_received,
     e.TriggerCursorAdvanced: _trigger_cursor_advanced,
