@@ -20,7 +20,10 @@ def test_show_tells_how_a_run_stands_its_nodes_and_why_it_failed(failed: Any) ->
     lines = [" ".join(line.split()) for line in shown.stdout.splitlines()]
     assert lines[:2] == ["run f", "workflow fragile (flows:fragile)"]
     assert "status failed, recoverable" in lines
-    assert lines[lines.index("next") + 1] == "outlast resume f"
+    assert (
+        lines[lines.index("next") + 1]
+        == "outlast resume f repeats wants_repair and continues, after the cause is removed"
+    )
     assert "title The [b]lamp[/b]" in lines
     assert any(line.startswith("note completed") and line.endswith('"before"') for line in lines)
     assert any(line.startswith("wants_repair failed") and "ValueError: broken" in line for line in lines)
