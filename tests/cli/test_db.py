@@ -64,7 +64,7 @@ def test_a_damaged_blob_in_the_copy_is_a_finding(shell: Any) -> None:
     blob.write_bytes(b"not what the name says")
     answer = shell("db", "backup", "copy.db")
     assert answer.exit_code == 1
-    assert f"blob ab{'0' * 62} was damaged before" in answer.stderr
+    assert f"blob ab{'0' * 62} is damaged in the store; the backup has the damaged copy" in answer.stderr
     assert "1 blob, 22 bytes" in answer.stdout
 
 

@@ -55,7 +55,7 @@ def test_it_replaces_nothing_and_then_makes_nothing(name: str, shell: Any) -> No
     (folder / name).write_text("mine")
     answer = shell("init", "mine")
     assert answer.exit_code == 2
-    assert f"mine has {name} already" in answer.stderr
+    assert f"mine already has {name}" in answer.stderr
     assert [path.name for path in folder.iterdir()] == [name]
     assert (folder / name).read_text() == "mine"
 

@@ -149,7 +149,7 @@ def test_pause_from_elsewhere_ends_the_command_that_waits(project: Any) -> None:
         project.until_there("at-the-gate")
         ran = project("pause", "w", "--reason", "lunch", "--by", "zoe")
         assert ran.returncode == 0
-        assert "its worker was asked to pause it" in ran.stderr
+        assert "its worker will pause it" in ran.stderr
         (project.folder / "open").touch()
         _, err = process.communicate(timeout=30)
     assert (process.returncode, "run w is paused (lunch)" in err.decode()) == (7, True)

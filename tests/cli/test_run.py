@@ -21,7 +21,7 @@ def test_the_result_is_printed_and_the_rest_is_said_on_stderr(project: Any) -> N
 def test_programs_get_one_object_and_pipes_the_id(project: Any) -> None:
     told = json.loads(project("run", "flows:greet", "name=zoe", "--id", "a", "-o", "json").stdout)
     assert told.pop("result") == "hello zoe"
-    assert told == {"run": "a", "status": "completed", "error": None, "held": False, "reason": ""}
+    assert told == {"run": "a", "status": "completed", "error": None, "held": False, "reason": "", "files": []}
     ran = project("run", "flows:greet", "name=zoe", "--id", "b", "-o", "ids")
     assert ran.stdout == "b\n"
     assert project("ps", "-o", "ids").stdout.split() == ["b", "a"]
@@ -70,7 +70,7 @@ def test_asked_for_twice_under_an_id_or_a_key_it_is_one_run(project: Any) -> Non
         assert json.loads(first.stdout) == json.loads(second.stdout)
         other = project("run", "flows:greet", "name=tom", name, "monday")
         assert (other.returncode, other.stdout) == (2, "")
-        assert "different parameters" in other.stderr
+        assert "is already used with different parameters" in other.stderr
     assert (project.folder / "noted.txt").read_text() == "hello zoe\n" * 2
     assert project("run", "flows:nothing", "--id", "a", "--key", "b").returncode == 2
 
@@ -156,8 +156,8 @@ def test_a_run_that_its_code_no_longer_fits_is_not_just_to_be_resumed() -> None:
         (("flows:greet", "zoe"), "'zoe' is not key=value"),
         (("flows:greet", "name=zoe", "name=tom"), "parameter name is given twice"),
         (("flows:greet", "name=zoe", "--json", '{"name": "tom"}'), "parameter name is given twice"),
-        (("flows:greet", "--json", '{"name": '), "--json wants one JSON object"),
-        (("flows:greet", "--json", "[1]"), "--json wants one JSON object"),
+        (("flows:greet", "--json", '{"name": '), "--json requires a JSON object, such as"),
+        (("flows:greet", "--json", "[1]"), "--json requires a JSON object, such as"),
         (("flows:greet", "--json", '{"name": 3}'), "parameter name: expected str, but 3 is given"),
         (("flows:mixed", "order={}"), "parameter order"),
         (("flows:mixed", "colour=green"), "parameter colour"),

@@ -164,7 +164,7 @@ def test_the_commands_list_compare_and_move(sqlite_ward: Any) -> None:
     assert ward.dump()["log"] == before["log"]
     moved = ward.shell("migrate", RUN, "--yes")
     assert moved.exit_code == 0, (moved.stdout, moved.stderr)
-    assert "goes on from event" in moved.stderr
+    assert "continues after event" in moved.stderr
     listed = ward.shell("versions", "list", "doctor_moving")
     assert new[:12] in listed.stdout
     assert "current code" in listed.stdout

@@ -13,6 +13,7 @@ import typer
 from outlast.cli.console import WIDE, notice, show_lines, width, write_bytes, write_json
 from outlast.cli.entrypoint import SOUND, command
 from outlast.cli.options import Output, OutputOption, RunArgument
+from outlast.cli.streams import own
 from outlast.client import Line
 from outlast.compose import open_desk
 from outlast.lifecycle.status import TERMINAL
@@ -59,11 +60,13 @@ async def logs(
         for line in shown:
             writer.write(line)
         rounds_left = 2 if follow else 0
+        own().flush()
         while rounds_left:  # the last lines may arrive after the run ended
             rounds_left -= (await engine.get(found)).status in TERMINAL
             async for line in read(after=last):
                 writer.write(line)
                 last = line.number
+            own().flush()
             await asyncio.sleep(INTERVAL_S)
     if not last and output is Output.TEXT:
         notice(f"node {node} has no log lines" if node else f"run {found} has no log lines")
