@@ -57,6 +57,7 @@ if TYPE_CHECKING:
         step,
         uuid,
     )
+    from outlast.http import asgi
     from outlast.lifecycle.status import RunStatus
     from outlast.values.secrets import Secret, register_secret_source
 
@@ -98,6 +99,7 @@ _MODULES = {
     "Unawaited": "outlast.errors",
     "Workflow": "outlast.functions.decorators",
     "approve": "outlast.functions.verbs",
+    "asgi": "outlast.http",
     "ask": "outlast.functions.verbs",
     "checkpoint": "outlast.execution.node_context",
     "context": "outlast.execution.node_context",
@@ -185,6 +187,7 @@ __all__ = [
     "Unawaited",
     "Workflow",
     "approve",
+    "asgi",
     "ask",
     "checkpoint",
     "context",

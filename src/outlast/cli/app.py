@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from outlast import __version__
-from outlast.cli import config, db
+from outlast.cli import config, db, serve
 from outlast.cli.answer import answer
 from outlast.cli.branches import branches
 from outlast.cli.cancel import cancel
@@ -96,5 +96,6 @@ app.command(cls=Command)(migrate)
 app.command(cls=Command)(export)
 app.command(cls=Command)(copy)
 app.command(cls=Command)(init)
+serve.register(app)
 app.add_typer(db.app, name="db")
 app.add_typer(config.app, name="config")
