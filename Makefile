@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 DOCS := .make/docs
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test faults bench pages docs wheel lock clean
+.PHONY: help setup demo check quick test faults release bench pages docs schema wheel lock clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -46,10 +46,17 @@ test: export TMPDIR := $(or $(IN_MEMORY),$(TMPDIR))
 test: $(READY)  ## Run the test suite, in four processes: many tests wait for servers and processes
 	$(BIN)/pytest -n 4 --dist worksteal
 
+QUICK := tests/history tests/histories tests/lifecycle tests/properties/test_lineage.py tests/properties/test_histories.py
+quick: $(READY)  ## Run the tests that start no engine, server or process, in seconds
+	$(BIN)/pytest $(QUICK)
+
 faults: $(READY)  ## Run every fault crossing and the soaks, with counts and times
-	$(BIN)/pytest -n 4 --dist worksteal -m "soak or not soak" -rP tests/faults
-	$(BIN)/pytest -m "soak or not soak" -s tests/journeys
+	$(BIN)/pytest -n 4 --dist worksteal -m "not release" -rP tests/faults
+	$(BIN)/pytest -m "not release" -s tests/journeys
 	$(BIN)/pytest -m soak -s --ignore tests/faults --ignore tests/journeys
+
+release: $(READY)  ## Run what only a release needs: the wheel, Pyright, a server that crashes ten times
+	$(BIN)/pytest -m release
 
 bench: $(READY)  ## Measure, and write docs/benchmarks.md
 	$(BIN)/python -m compileall -q src benchmarks
@@ -66,6 +73,9 @@ $(DOCS)/.ready: requirements/docs.txt
 docs: $(DOCS)/.ready  ## Build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 PYTHONPATH=src $(DOCS)/bin/mkdocs build --quiet --strict
 
+schema: $(READY)  ## Write the JSON Schema of the views into docs/reference/
+	$(BIN)/python -c 'import json; from outlast.views import json_schema; print(json.dumps(json_schema(), indent=2))' > docs/reference/views.schema.json
+
 wheel: $(READY)  ## Build the wheel into dist/ with the locked tools
 	$(BIN)/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 	@ls dist/*.whl
@@ -75,7 +85,7 @@ lock: requirements/dev.in requirements/docs.in requirements/peer-dbos.in pyproje
 	$(PYTHON) -m venv --clear .make/lock
 	.make/lock/bin/pip install --quiet --disable-pip-version-check pip-tools
 	$(COMPILE) -o requirements/runtime.txt pyproject.toml
-	$(COMPILE) --allow-unsafe --extra postgres -o requirements/dev.txt pyproject.toml requirements/dev.in
+	$(COMPILE) --allow-unsafe --extra postgres --extra server -o requirements/dev.txt pyproject.toml requirements/dev.in
 	$(COMPILE) --allow-unsafe -o requirements/docs.txt pyproject.toml requirements/docs.in
 	$(COMPILE) --no-strip-extras --allow-unsafe -o requirements/peer-dbos.txt requirements/peer-dbos.in
 

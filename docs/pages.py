@@ -204,17 +204,18 @@ def _kinds(kinds: dict[str, str]) -> str:
 
 def commands() -> str:
     """What `outlast --help` and the help of every command say, as a reader sees it."""
+    from typer.main import get_command
+
     from outlast.cli.app import app
 
-    return "\n\n".join(f"## {' '.join(words)}\n\n```text\n{_help(words[1:])}\n```" for words in _all(app, "outlast"))
+    everything = _all(get_command(app), "outlast")
+    return "\n\n".join(f"## {' '.join(words)}\n\n```text\n{_help(words[1:])}\n```" for words in everything)
 
 
-def _all(app: Any, *words: str) -> Iterator[tuple[str, ...]]:
+def _all(command: Any, *words: str) -> Iterator[tuple[str, ...]]:
     yield words
-    for command in app.registered_commands:
-        yield (*words, command.name or command.callback.__name__.replace("_", "-"))
-    for group in app.registered_groups:
-        yield from _all(group.typer_instance, *words, group.name)
+    for name in command.list_commands(None) if hasattr(command, "list_commands") else ():
+        yield from _all(command.get_command(None, name), *words, name)
 
 
 def _help(words: tuple[str, ...]) -> str:

@@ -13,10 +13,16 @@ from hypothesis.internal.conjecture import providers
 
 pytest.register_assert_rewrite("support")
 
+from support import built_command, sampling  # noqa: E402
 from support.servers.fixtures import _any_postgres, postgres, postgres_url  # noqa: E402
 from support.stage import pytest_pyfunc_call, stage  # noqa: E402
 
 __all__ = ["_any_postgres", "postgres", "postgres_url", "pytest_pyfunc_call", "stage"]
+
+LONGEST = ("journeys", "docs")
+"""Folders of tests that mostly wait for processes and servers."""
+
+built_command.keep()
 
 settings.register_profile(
     "outlast",
@@ -37,8 +43,18 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's backgro
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest first, so that none of them is begun when all the others are done."""
+    items.sort(key=lambda item: item.path.parent.name not in LONGEST)
+
+
 def pytest_sessionfinish() -> None:
     """Servers that tests of this process brought up end with it."""
     servers = sys.modules.get("support.servers.s3")
     if servers is not None:
         servers.stop_shared()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    seed = sampling.seed()
+    terminalreporter.write_line(f"points that are a sample were chosen by {seed}: again with {sampling.GIVEN}={seed}")

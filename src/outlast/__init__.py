@@ -4,7 +4,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from outlast import events as events
     from outlast.client import BlockingEngine, BlockingRunHandle, Engine, RunFilter, RunHandle, RunSummary
+    from outlast.client.results import Question
     from outlast.compose import open, open_blocking, run
     from outlast.definition.retry import Retry
     from outlast.errors import (
@@ -82,6 +84,7 @@ _MODULES = {
     "NotImportable": "outlast.errors",
     "NotStorable": "outlast.errors",
     "OutlastError": "outlast.errors",
+    "Question": "outlast.client.results",
     "RaceResult": "outlast.functions.verbs",
     "Rejected": "outlast.errors",
     "Retry": "outlast.definition.retry",
@@ -170,6 +173,7 @@ __all__ = [
     "NotImportable",
     "NotStorable",
     "OutlastError",
+    "Question",
     "RaceResult",
     "Rejected",
     "Retry",
@@ -219,6 +223,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _RENAMED:
         raise AttributeError(f"outlast.{name} was renamed: use outlast.{_RENAMED[name]}", name=name, obj=None)
+    if name == "events":
+        return import_module("outlast.events")
     if name not in _MODULES:
         raise AttributeError(f"module 'outlast' has no attribute {name!r}")
     found = globals()[name] = getattr(import_module(_MODULES[name]), name)
@@ -226,4 +232,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, "__version__"])
+    return sorted([*__all__, "__version__", "events"])

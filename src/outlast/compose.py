@@ -224,6 +224,7 @@ def open_blocking(store: str | Path | None = None, *, worker: bool = True, signi
 
 def run(workflow: Workflow[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
     """Run a workflow to its end on the project's own store, and return what it returns. Other runs are left alone."""
+    __tracebackhide__ = True
     try:
         with open(take_over_others=False) as engine:
             return engine.start(workflow, *args, **kwargs).result()
@@ -250,8 +251,8 @@ async def _open(
             look_beside_the_script(str(settings.root.resolve()))
             load_apps(settings.apps, str(settings.root) if settings.apps else "")
             hands = await open_now.enter_async_context(working(ledger, settings, take_over_others=take_over_others))
-        client = Engine(ledger, hands, root=str(settings.root), apps=settings.apps)
-        open_now.push_async_callback(client.leave)
+        client = Engine(ledger, hands, root=str(settings.root), apps=settings.apps, hold=settings.on_restart == "hold")
+        open_now.push_async_callback(client._leave)
         yield client
 
 
@@ -283,7 +284,7 @@ async def open_both(
             ledger = Ledger(store, key=signing_key)
             open_now.push_async_callback(ledger.close)
             client = Engine(ledger)
-            open_now.push_async_callback(client.leave)
+            open_now.push_async_callback(client._leave)
             clients.append(client)
             stores.append(store)
         yield clients[0], clients[1], (stores[0], stores[1])

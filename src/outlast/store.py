@@ -216,19 +216,35 @@ class Claim(Struct, frozen=True):
 
 
 class Holding(Struct, frozen=True):
-    """Who holds a run, and whether the holder still counts as alive."""
+    """Who holds a run, and whether the holder still counts as alive; `seen` is when it last enrolled or renewed."""
 
     run: RunId
     worker: WorkerId
     expires: int
     is_live: bool
+    seen: int = 0
+
+
+class Enrolled(Struct, frozen=True):
+    """A worker that the store knows: whether it counts as alive, when it last enrolled or renewed, which workflows it knew
+    when it enrolled."""
+
+    worker: WorkerId
+    is_live: bool
+    expires: int
+    seen: int
+    workflows: tuple[str, ...] = ()
 
 
 class Claims(Protocol):
     """Workers and the runs they hold. A worker lives until a time by the store's clock and renews for all its runs."""
 
-    async def enrol(self, worker: WorkerId, ttl: float) -> None:
-        """A new incarnation of a worker, alive for `ttl` seconds."""
+    async def enrol(self, worker: WorkerId, ttl: float, workflows: Collection[str] = ()) -> None:
+        """A new incarnation of a worker, alive for `ttl` seconds, which knows these workflows."""
+        ...
+
+    async def workers(self) -> list[Enrolled]:
+        """All workers that have enrolled and not retired. A dead worker that holds nothing is forgotten after a day."""
         ...
 
     async def renew(self, worker: WorkerId, ttl: float) -> bool:

@@ -41,7 +41,7 @@ class Witness:
         assert now[: len(self.seen)] == self.seen
         self.seen = now
         log = [entry async for entry in self.client.events(self.run, everything=True)]
-        for branch in range(await self.client.newest(self.run) + 1):
+        for branch in range(await self.client.diagnostics.current_branch(self.run) + 1):
             seen = [entry.seq async for entry in self.client.events(self.run, branch=branch)]
             assert seen == naive(log, branch), f"branch {branch}"
         proof = await self.client.verify(self.run)

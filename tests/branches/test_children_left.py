@@ -211,7 +211,7 @@ async def test_a_child_that_was_never_created_is_not_created_later(stage: Any) -
     engine = await stage.engine()
     handle = await engine.start(parent_of_asking)
     child = await asked(engine, "asking_child")
-    created = await engine.created(child)
+    created = await engine.diagnostics.created(child)
     await stage.crash(engine)
     store = SqliteStore(stage.file, durability="relaxed", commit="inline")
     ledger, other = Ledger(store), RunId("never-created")
@@ -263,7 +263,7 @@ async def test_children_that_nobody_wants_otherwise_are_refused(stage: Any) -> N
     await asked(engine, "asking_child")
     with pytest.raises(InvalidInput, match="cancel"):
         await engine.jump(handle.run, "work", children="leave")
-    assert await engine.newest(handle.run) == 0
+    assert await engine.diagnostics.current_branch(handle.run) == 0
 
 
 @pytest.mark.parametrize("children", ["cancel", "keep"])
@@ -278,10 +278,10 @@ async def test_a_preview_says_what_becomes_of_the_children_and_changes_nothing(
     child = await asked(engine, "asking_child")
     before = await stage.events(engine, handle.run)
     if verb == "retry":
-        events = await engine.preview_retry(handle.run, "work", children=children)
+        events = await engine.diagnostics.preview_retry(handle.run, "work", children=children)
     else:
         plan = branch_plans.to_place("work", inputs=None) if verb == "jump" else branch_plans.back(1)
-        events = await engine.preview(handle.run, verb, branch_plans.leaving(plan, children))
+        events = await engine.diagnostics.preview(handle.run, verb, branch_plans.leaving(plan, children))
     assert await stage.events(engine, handle.run) == before
     (branch,) = [event for event in events if isinstance(event, e.BranchOpened)]
     assert (branch.cancelled, branch.detached) == (((child,), ()) if children == "cancel" else ((), (child,)))

@@ -83,7 +83,7 @@ import outlast as ol
 def find(customer: str) -> str:
     return customer.upper()
 
-@ol.workflow(name="asking_child")
+@ol.workflow(name="asking_of_family")
 async def asking() -> str:
     return await ol.ask("Who?")
 
@@ -100,7 +100,7 @@ def test_a_dry_run_says_what_becomes_of_the_children(tmp_path: Path, option: tup
     family = vars(load(str(tmp_path / "families.py")))["family"]
     with ol.open(tmp_path / "runs.db") as engine:
         engine.start(family.options(id="tuesday"), "ada")
-        while not engine.list_runs(workflow="asking_child", status="waiting").items:
+        while not engine.list_runs(workflow="asking_of_family", status="waiting").items:
             time.sleep(0.01)
     told = outlast("jump", "tuesday", "--to", "find", "--dry-run", *option)
     assert told.exit_code == 0, told.output

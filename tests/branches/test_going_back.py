@@ -151,7 +151,7 @@ async def test_jumps_past_earlier_forks_to_events_nodes_the_start_and_back_keep_
     engine = await stage.engine()
     assert await (await engine.rewind(run)).result() == ["a2", "b3", "c9"]
     await seen.look(engine)
-    assert await engine.newest(run) == 10
+    assert await engine.diagnostics.current_branch(run) == 10
     assert done == {"a": 2, "b": 4, "c": 9}
 
 
@@ -188,10 +188,10 @@ async def test_a_jump_to_nonsense_is_refused_and_changes_nothing(stage: Any, pla
     live = await engine.start(asking)
     await stage.until(engine, live.run, e.InteractionRequested)
     for handle in (over, live):
-        version = (await engine._head(handle.run)).version
+        version = (await engine._reader.head(handle.run)).version
         with pytest.raises(ol.OutlastError):
             await engine.jump(handle.run, place)
-        assert await engine.newest(handle.run) == 0
+        assert await engine.diagnostics.current_branch(handle.run) == 0
         with pytest.raises(ol.OutlastError):
             await engine.fork(handle.run, place)
         log = [entry.event async for entry in engine.events(handle.run, everything=True)]
@@ -218,7 +218,7 @@ async def test_hostile_numbers_are_refused(stage: Any) -> None:
         await engine.jump(handle.run, "work", output=1, inputs={"name": "z"})
     with pytest.raises(ol.OutlastError):
         await engine.jump(handle.run, "start", output=1)
-    assert await engine.newest(handle.run) == 0
+    assert await engine.diagnostics.current_branch(handle.run) == 0
 
 
 # --- questions ---------------------------------------------------------------------------------------------------------
@@ -360,7 +360,7 @@ async def test_an_output_of_the_wrong_kind_is_refused_or_holds_the_run_and_can_b
     try:
         bad = await engine.jump(handle.run, "work#2", output=[1, 2])
     except ol.OutlastError:
-        assert await engine.newest(handle.run) == 0
+        assert await engine.diagnostics.current_branch(handle.run) == 0
     else:
         with pytest.raises(ol.OutlastError):
             await bad.result()
@@ -409,7 +409,7 @@ async def test_an_edit_that_does_not_fit_the_node_is_refused_and_nothing_is_appe
     with pytest.raises(ol.InvalidInput, match=told):
         await engine.jump(handle.run, "work#2", **given)
     assert await stage.events(engine, handle.run) == before
-    assert await engine.newest(handle.run) == 0
+    assert await engine.diagnostics.current_branch(handle.run) == 0
 
 
 async def test_to_edit_one_of_large_inputs_keeps_the_others(stage: Any) -> None:
@@ -442,7 +442,7 @@ async def test_feedback_reaches_a_failed_node_on_its_branch_and_survives_a_crash
         await desk.retry(handle.run, "shaky", feedback="please")
     engine = await stage.engine()
     assert await (await engine.handle(handle.run)).result() == ["a1", "s please"]
-    assert await engine.newest(handle.run) == 0
+    assert await engine.diagnostics.current_branch(handle.run) == 0
     await witness(engine, handle.run).look()
 
 

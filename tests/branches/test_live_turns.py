@@ -95,7 +95,7 @@ async def test_a_run_at_work_goes_back_and_the_late_result_does_not_count(stage:
         await asyncio.sleep(0.1)
         is_open.add("b")
     await jumping
-    assert await engine.newest(handle.run) == 1
+    assert await engine.diagnostics.current_branch(handle.run) == 1
     await until(lambda: done["a"] == 2)
     is_open.add("b")
     result = await handle.result()
@@ -115,7 +115,7 @@ async def test_a_run_of_a_worker_in_another_engine_goes_back(stage: Any, witness
     await until(lambda: done["b"] == 1)
     other = await stage.engine(worker=False)
     await asyncio.wait_for(other.jump(handle.run, "work"), 20)
-    assert await other.newest(handle.run) == 1
+    assert await other.diagnostics.current_branch(handle.run) == 1
     is_open.add("b")
     assert await handle.result() == ["a2", "b2"]
     await witness(other, handle.run).look()
@@ -373,7 +373,7 @@ async def test_a_jump_and_a_cancellation_at_once_end_in_one_of_both(stage: Any, 
             assert isinstance(jumped, RunGone)
             assert (await engine.get(handle.run)).status == "cancelled"
         else:
-            assert await engine.newest(handle.run) == 1
+            assert await engine.diagnostics.current_branch(handle.run) == 1
         is_open.add("b")
         with contextlib.suppress(ol.RunCancelled):
             await handle.result()
@@ -393,7 +393,7 @@ async def test_a_jump_and_a_pause_at_once_leave_a_paused_branch(stage: Any, witn
     await engine._ledger.deliver(handle.run, [e.JumpRequested(target=1, branch=1)])
     await engine._ledger.deliver(handle.run, [e.PauseRequested()])
     await stage.until(engine, handle.run, e.RunPaused)
-    assert await engine.newest(handle.run) == 1
+    assert await engine.diagnostics.current_branch(handle.run) == 1
     await engine.resume(handle.run)
     is_open.add("b")
     assert await handle.result() == [f"a{done['a']}", f"b{done['b']}"]
@@ -430,13 +430,13 @@ async def test_whoever_takes_over_obeys_a_request_that_its_owner_did_not_live_to
     if "cancel" in order:
         with pytest.raises(ol.RunCancelled):
             await handle.result()
-        assert await engine.newest(handle.run) == 0
+        assert await engine.diagnostics.current_branch(handle.run) == 0
     else:
         if "pause" in order:
             await stage.until(engine, handle.run, e.RunPaused)
             await engine.resume(handle.run)
         assert await handle.result() == ["a1", "b2", "c2"]
-        assert await engine.newest(handle.run) == 1
+        assert await engine.diagnostics.current_branch(handle.run) == 1
     log = await seen.look()
     if order == "jump":  # and at the first try
         assert [x.branch for x in log if isinstance(x.event, e.RunTakenOver)] == [0]
@@ -505,7 +505,7 @@ async def test_a_run_that_stands_still_goes_back_and_on(stage: Any, witness: Any
     is_open.add("b")
     back = await engine.jump(handle.run, "work")
     result = await back.result()
-    assert await engine.newest(handle.run) == 1
+    assert await engine.diagnostics.current_branch(handle.run) == 1
     assert result[0] == f"a{done['a']}"
     await seen.look()
     if how == "continued":
@@ -532,7 +532,7 @@ async def test_a_jump_whose_run_ends_before_its_owner_hears_is_made_after_all(st
         await until(lambda before=before: done["b"] > before)
         is_open.add("b")
         back = await asyncio.wait_for(engine.jump(handle.run, "work"), 20)
-        assert await engine.newest(handle.run) == 1
+        assert await engine.diagnostics.current_branch(handle.run) == 1
         assert await back.result() == [f"a{done['a']}", f"b{done['b']}"]
         await witness(engine, handle.run).look()
 
@@ -552,7 +552,7 @@ async def test_a_run_that_has_something_for_itself_goes_back_only_if_that_is_fre
         await engine.jump(first.run, "start")
     with pytest.raises(NotAllowed, match="for itself"):
         await engine.fork(first.run)
-    assert await engine.newest(first.run) == 0
+    assert await engine.diagnostics.current_branch(first.run) == 0
     is_open.add("two")
     await second.result()
     assert await (await engine.jump(first.run, "work")).result() == [f"a{done['a']}", f"one{done['one']}"]
@@ -649,7 +649,7 @@ async def test_a_parent_does_not_hear_of_what_a_child_went_on_as_before_it_went_
     await until(lambda: done["old"])
     started = [x.event async for x in engine.events(handle.run) if isinstance(x.event, e.ChildStarted)]
     first = started[0].child
-    left = await engine.goes_on_as(first)
+    left = await engine.diagnostics.continued_as(first)
     await engine.jump(first, "work")
     is_open.add("old")
     assert await engine.result(left) == "old1"

@@ -83,10 +83,10 @@ async def test_by_force_it_goes_on_all_the_same(stage: Any, verb: str) -> None:
 
 async def test_explain_offers_the_jump_to_before_what_was_undone(stage: Any) -> None:
     engine, handle = await failed(stage)
-    offered = {each.verb: each for each in (await engine.explain(handle.run)).next}
+    offered = {each.verb: each for each in (await engine.explain(handle.run)).actions}
     assert "resume" not in offered
     assert offered["jump"].arguments == ("--to", "book")
-    assert "cancel" in offered["jump"].why
+    assert "cancel" in offered["jump"].effect
     await engine.jump(handle.run, offered["jump"].arguments[1])
     assert await handle.result() == ["flight", "hotel"]
     assert booked == {"flight": 1, "hotel": 1}

@@ -88,7 +88,11 @@ def test_the_whole_question_stands_where_it_is_decided_and_a_list_marks_its_cut(
         process.wait(30)
     assert "  line 39 of the draft\n    THE END" in project("show", "q").stdout
     explained = project("explain", "q").stdout
-    assert next(line for line in explained.splitlines() if line.startswith("now  It waits")).endswith("THE END”.")
+    assert (
+        next(line for line in explained.splitlines() if line.startswith("now  Waits for"))
+        .split(", for ")[0]
+        .endswith("THE END”")
+    )
     assert "THE END" in project("answer", "q").stderr
     for command in ("ps", "events"):
         told = project(command, *(["q"] if command == "events" else [])).stdout

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from outlast.cli.branches import tree
 from outlast.lifecycle.branching import BranchSummary
+from outlast.views.build import branch_view
+from outlast.views.text import tree
 
 
 def test_the_branch_before_stands_on_the_left(shell: Any) -> None:
@@ -20,11 +21,11 @@ def test_the_branch_before_stands_on_the_left(shell: Any) -> None:
     lines = told.stdout.splitlines()
     assert lines[0] == f"left   {run}@0  8 events"
     assert lines[1] == f"right  {run}@1  10 events, completed"
-    assert lines[3] == "=  the first 7 events are shared: the branches part after that"
+    assert lines[3] == "=  7 events are shared before the branches part"
     assert [line[0] for line in lines[4:8]] == [">", "≠", " ", ">"]
-    assert lines[5].split()[1:5] == ["8", "NodeCompleted", "write", '"first']
+    assert lines[5].split()[1:5] == ["8", "NodeCompleted", "write", "completed:"]
     assert lines[6].strip() == 'output: "first try" → "second try"'
-    assert lines[-1] == "1 differs, 2 only on the right; 7 events the same."
+    assert lines[-1] == "1 different, 2 only right; 7 events the same."
 
 
 def test_what_is_the_same_exits_with_0(shell: Any) -> None:
@@ -41,7 +42,7 @@ def test_two_real_runs_differ_in_what_was_asked_and_what_came_out(project: Any) 
     assert (told.returncode, told.stderr) == (0, "")
     assert 'params.name: "ada" → "bob"' in told.stdout
     assert 'output: "hello ada" → "hello bob"' in told.stdout
-    assert "differ; " in told.stdout.splitlines()[-1]
+    assert "different; " in told.stdout.splitlines()[-1]
     project("run", "flows:greet", "name=ada", "--id", "again")
     same = project("compare", "ada", "again")
     assert (same.returncode, same.stdout.splitlines()[-1][:18]) == (0, "Both are the same:")
@@ -111,7 +112,7 @@ def test_programs_and_pipes_get_the_branches(shell: Any) -> None:
 
 def test_branches_hang_below_their_parents_in_the_order_they_opened() -> None:
     parents = (None, 0, 1, 0, 1, 3)
-    found = [BranchSummary(branch=number, parent=parent) for number, parent in enumerate(parents)]
+    found = [branch_view(BranchSummary(branch=number, parent=parent)) for number, parent in enumerate(parents)]
     assert [f"{guide}{each.branch}" for guide, each in tree(found)] == [
         "0",
         "├─ 1",

@@ -1,4 +1,4 @@
-"""`outlast explain` tells the story of a run to people and programs."""
+"""`outlast explain` explains a run to people and programs."""
 
 from __future__ import annotations
 
@@ -9,41 +9,46 @@ import pytest
 from rich.cells import cell_len
 
 
-def test_a_newcomer_reads_what_happened_and_what_to_type_next(project: Any) -> None:
+def test_a_failed_run_is_explained_with_the_commands_that_are_useful_next(project: Any) -> None:
     project("run", "flows:fragile", "--id", "f")
     told = project("explain", "f")
     assert (told.returncode, told.stderr) == (0, "")
     lines = [" ".join(line.split()) for line in told.stdout.splitlines()]
     assert lines[0].startswith("Run f of workflow fragile failed after ")
-    assert lines[0].endswith(": 1 node completed, 1 failed.")
-    assert any("note completed in " in line and line.endswith(': "before".') for line in lines)
-    assert any("wants_repair failed after " in line and "ValueError: broken [red]here[/red]." in line for line in lines)
-    assert "now It failed, and can go on once the cause is gone." in lines
-    assert "outlast resume f does wants_repair again and goes on, once the cause is gone" in lines
+    assert lines[0].endswith(": 1 node completed, 1 node failed.")
+    assert any("note completed in " in line and line.endswith(': "before"') for line in lines)
+    assert any("wants_repair failed after " in line and "ValueError: broken [red]here[/red]" in line for line in lines)
+    (now,) = (line for line in lines if line.startswith("now "))
+    assert now.startswith("now Failed: ValueError: broken [red]here[/red] (")
+    assert "flows.py:61 in wants_repair)" in now
+    assert "outlast resume f repeats wants_repair and continues, after the cause is removed" in lines
 
 
-def test_a_killed_run_tells_of_the_kill_and_of_going_on(project: Any) -> None:
+def test_a_killed_run_tells_of_the_lost_worker_and_of_what_was_repeated(project: Any) -> None:
     with project.begun("run", "flows:passing", "--id", "p") as process:
         project.until_there("at-the-gate")
         process.kill()
         process.wait(30)
     (project.folder / "open").touch()
+    killed = project("explain", "p").stdout
+    assert "now  Running." in killed
+    assert "C1" in killed
     assert project("resume", "p").returncode == 0
     told = project("explain", "p").stdout
-    assert "gate was begun, and no result of it was recorded." in told
-    assert "Its worker died, and another one took it over; done again: gate." in told
+    assert " died; run taken over by " in told
+    assert "gate scheduled again after an interruption (attempt 2)" in told
     assert "gate completed in " in told
-    assert 'The run completed: "through".' in told
+    assert "Run completed in " in told
 
 
-def test_every_kind_of_run_is_told_and_says_what_it_waits_for(shell: Any) -> None:
+def test_every_kind_of_run_is_explained_with_what_it_waits_for(shell: Any) -> None:
     for workflow, said in (
-        ("digest", "fetch completed in 95 ms, at its 2nd attempt"),
-        ("approval", "It waits for an answer to “Publish 12 pages?”."),
-        ("payout", "It is held, a person has to decide"),
-        ("order", "It waits for signal payment received."),
+        ("digest", "fetch completed in 95 ms (attempt 2)"),
+        ("approval", "Waits for answer to “Publish 12 pages?”"),
+        ("payout", "Held: a person must decide"),
+        ("order", "Waits for signal payment received."),
         ("import", "ValueError: line 17: not a number"),
-        ("report", "cleo went back to event 7, NodeStarted of write, and opened branch 1: too dry"),
+        ("report", "Branch 1 opened after event 7 (jump by cleo: too dry)"),
     ):
         told = shell("explain", shell.runs[workflow])
         assert told.exit_code == 0, told.output
@@ -52,34 +57,37 @@ def test_every_kind_of_run_is_told_and_says_what_it_waits_for(shell: Any) -> Non
 
 def test_a_branch_is_named_behind_the_beginning_of_an_id(shell: Any) -> None:
     run = shell.runs["report"]
-    assert "as branch 0 had it" in shell("explain", f"{run[:18]}@0").stdout
-    assert "as branch" not in shell("explain", f"{run[:18]}@1").stdout
+    assert "on branch 0:" in shell("explain", f"{run[:18]}@0").stdout
+    assert "on branch 1:" not in shell("explain", f"{run[:18]}@1").stdout
     missing = shell("explain", f"{run}@9")
     assert (missing.exit_code, missing.stdout) == (2, "")
     assert "has no branch 9" in missing.stderr
 
 
-def test_programs_get_the_sentences_with_their_places(shell: Any) -> None:
+def test_programs_get_the_entries_with_their_places(shell: Any) -> None:
     run = shell.runs["report"]
     told = json.loads(shell("explain", run, "-o", "json").stdout)
-    assert (told["run"], told["status"], told["branch"], told["current"]) == (run, "completed", 1, True)
-    assert [(each["about"], each["first"], each["last"]) for each in told["sentences"]] == [
-        ("run", 1, 1),
-        ("work", 3, 5),
-        ("work", 6, 7),
-        ("recovery", 9, 9),
-        ("work", 10, 10),
-        ("end", 11, 11),
+    assert (told["run"], told["status"], told["branch"], told["is_current"]) == (run, "completed", 1, True)
+    assert [(each["kind"], each["seq"], each["last"]) for each in told["timeline"]["entries"]] == [
+        ("RunCreated", 1, 1),
+        ("NodeCompleted", 5, 5),
+        ("BranchOpened", 9, 9),
+        ("NodeCompleted", 10, 10),
+        ("RunCompleted", 11, 11),
     ]
-    assert told["next"][0]["command"] == f"outlast compare {run}"
-    assert len(json.loads(shell("explain", run, "--full", "-o", "json").stdout)["sentences"]) > 6
+    assert told["actions"][0]["command"] == f"outlast compare {run}"
+    full = json.loads(shell("explain", run, "--full", "-o", "json").stdout)
+    assert [each["seq"] for each in full["timeline"]["entries"]] == [1, 2, 3, 4, 5, 6, 7, 9, 10, 11]
 
 
 @pytest.mark.parametrize("width", [40, 80, 140])
-def test_a_story_fits_the_screen(width: int, shell: Any) -> None:
+def test_an_explanation_fits_the_screen_and_its_commands_are_not_wrapped(width: int, shell: Any) -> None:
     for run in shell.runs.values():
         lines = shell("explain", run, COLUMNS=str(width)).stdout.splitlines()
-        assert max(map(cell_len, lines)) <= width
+        commands = [line for line in lines if line.lstrip().startswith("outlast ")]
+        assert max(cell_len(line) for line in lines if line not in commands) <= width
+        told = json.loads(shell("explain", run, "-o", "json").stdout)
+        assert all(any(each["command"] in line for line in commands) for each in told["actions"])
 
 
 def test_words_of_runs_have_no_effect_on_the_terminal(project: Any) -> None:

@@ -51,7 +51,7 @@ def test_after_kill_9_resume_completes_the_run(project: Any) -> None:
     assert (ran.returncode, json.loads(ran.stdout)["result"]) == (0, "through")
     assert noted(project) == ["before"]
     assert project("verify", "p").returncode == 0
-    assert "the worker had died" in project("events", "p").stdout
+    assert " died; run taken over by " in project("events", "p").stdout
 
 
 APP = """
@@ -391,5 +391,5 @@ def test_cancel_ends_what_nobody_works_on_and_names_what_is_over(project: Any) -
     assert ran.returncode == 2
     assert [json.loads(line) for line in ran.stdout.splitlines()] == [{"run": "p", "status": "cancelled"}]
     assert "run n is over and cannot be cancelled" in ran.stderr
-    assert "by zoe, a test" in project("events", "p").stdout
+    assert "by zoe: a test" in project("events", "p").stdout
     assert project("cancel", "p").returncode == 2

@@ -154,7 +154,9 @@ def test_pause_from_elsewhere_ends_the_command_that_waits(project: Any) -> None:
         _, err = process.communicate(timeout=30)
     assert (process.returncode, "run w is paused (lunch)" in err.decode()) == (7, True)
     assert "by zoe, lunch" in project("events", "w").stdout
-    assert "paused, lunch; to go on: outlast resume w" in project("show", "w").stdout
+    shown = project("show", "w").stdout
+    assert "paused, lunch" in shown
+    assert "\nnext\n  outlast resume w\n" in shown
     ran = project("pause", "w")
     assert (ran.returncode, ran.stderr) == (2, "outlast: run w is paused already\n")
 

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from io import StringIO
 from typing import Any
 
 import pytest
-from rich.console import Console
 
-from outlast.cli.ps import show_table
-from outlast.cli.texts import short_ids
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
 from outlast.lifecycle.status import RunStatus
 from outlast.lifecycle.summary import RunSummary
+from outlast.views.build import run_view
+from outlast.views.texts import short_ids
+from outlast.views.types import RunListView
 
 NOW = 1_793_600_000_000_000
 
@@ -60,11 +59,18 @@ def test_json_has_stable_names_and_times_that_programs_read(shell: Any) -> None:
     (approval,) = [run for run in document["runs"] if run["workflow"] == "approval"]
     assert set(approval) == {
         *("run", "workflow", "status", "kind", "title", "tags", "parent", "version", "created", "updated"),
-        *("branch", "at", "done_nodes", "reason", "recoverable", "held", "waiting", "waits"),
+        *("branch", "at", "done_nodes", "reason", "recoverable", "held", "waiting", "waits", "progress", "holder"),
     }
     assert re.fullmatch(r"2026-11-01T10:00:00\.\d{6}Z", approval["created"])
     assert approval["waits"] == [
-        {"kind": "interaction", "id": "q1", "node": "draft", "due": None, "text": "Publish 12 pages?"}
+        {
+            "kind": "interaction",
+            "id": "q1",
+            "node": "draft",
+            "due": None,
+            "text": "Publish 12 pages?",
+            "since": "2026-11-01T10:00:01.250000Z",
+        }
     ]
 
 
@@ -160,9 +166,7 @@ def test_text_from_a_store_has_no_effect_on_the_terminal() -> None:
         waiting=1,
         waits=(Wait("interaction", hostile, hostile, None, hostile),),
     )
-    file = StringIO()
-    show_table(Console(file=file, width=400, color_system=None, force_terminal=False), [run], NOW)
-    lines = file.getvalue().splitlines()
+    lines = str(RunListView(runs=(run_view(run),), next=None)).splitlines()
     assert len(lines) == 2
     assert all(line.isprintable() for line in lines)
     assert "\\x1b[2J[red]x[/red]" in lines[1]

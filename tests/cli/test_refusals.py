@@ -244,9 +244,9 @@ def test_ctrl_c_ends_a_command_with_130(shell: Any, monkeypatch: pytest.MonkeyPa
 
 
 def test_the_exit_codes_are_in_the_help(shell: Any) -> None:
-    told = shell("--help", COLUMNS="120").stdout
+    told = " ".join(shell("--help").stdout.split())
     for code, meaning in EXIT_CODES.items():
-        assert f"{code}  {meaning}" in told
+        assert f" {code} {meaning}" in told
 
 
 @pytest.mark.parametrize(
@@ -255,7 +255,7 @@ def test_the_exit_codes_are_in_the_help(shell: Any) -> None:
 def test_every_command_has_help_with_an_example(command: str, shell: Any) -> None:
     answer = shell(command, "--help", COLUMNS="100")
     assert answer.exit_code == 0
-    assert f"\n outlast {command} " in answer.stdout
+    assert f"\n  outlast {command} " in answer.stdout
 
 
 @pytest.mark.parametrize("command", ["cancel", "pause", "resume"])

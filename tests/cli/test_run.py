@@ -136,7 +136,7 @@ def test_nothing_is_drawn_where_nobody_looks(project: Any) -> None:
 
 def test_a_run_that_its_code_no_longer_fits_is_not_just_to_be_resumed() -> None:
     told = way_out(Failure("outlast.run_diverged"), RunId("r"), " --store x.db")
-    assert all(f"outlast {verb} r --store x.db" in told for verb in ("diff", "resume", "migrate", "cancel"))
+    assert all(f"outlast {verb} r --store x.db" in told for verb in ("versions diff", "resume", "migrate", "cancel"))
     assert "migrate" not in way_out(Failure("outlast.node_interrupted"), RunId("r"), "")
 
 

@@ -6,7 +6,7 @@ from datetime import datetime
 
 import pytest
 
-from outlast.cli.times import iso, parse_time, span, took, until
+from outlast.views.times import iso, parse_time, span, took, until
 
 NOW = 1_793_600_000_000_000
 SECOND = 1_000_000

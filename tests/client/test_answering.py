@@ -113,7 +113,7 @@ def test_of_two_answers_at_once_one_is_told_that_the_other_was_first(engine: ol.
     (tmp_path / "begin").touch()
     run = engine.start(answering_late, str(tmp_path)).run
     until(lambda: engine.questions(run))
-    outcomes = engine.do(both(engine._client))
+    outcomes = engine._thread.do(both(engine._awaited))
     assert sorted(type(each).__name__ for each in outcomes) == ["AlreadyAnswered", "str"], outcomes
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import os
 import subprocess
 import sys
@@ -19,9 +18,14 @@ import pytest
 
 import outlast as ol
 from outlast.client import BlockingEngine, BlockingRunHandle, Engine
+from outlast.client.blocking import BlockingDiagnostics, BlockingVersions
+from outlast.client.diagnostics import Diagnostics
 from outlast.client.loop_thread import LoopThread
+from outlast.client.versions import Versions
 from outlast.errors import NotAllowed, NotDurable, StoreError
 from outlast.history.ids import RunId
+from outlast.ledger import Ledger
+from outlast.stores.memory import MemoryStore
 from support import commands
 
 T = TypeVar("T")
@@ -54,54 +58,46 @@ def engine(tmp_path: Path) -> Iterator[ol.BlockingEngine]:
 
 # --- being the same desk
 
-ASYNC_ONLY = {"leave"}
-"""An engine that blocks is closed."""
-BLOCKING_ONLY = {"close", "do"}
+BLOCKING_ONLY = {BlockingEngine: {"close"}}
+PAIRS = [
+    (Engine, BlockingEngine),
+    (ol.RunHandle, BlockingRunHandle),
+    (Versions, BlockingVersions),
+    (Diagnostics, BlockingDiagnostics),
+]
 
 
-def verbs_of(desk: type) -> dict[str, object]:
-    return {name: getattr(desk, name) for name in dir(desk) if not name.startswith("_")}
+def verbs_of(desk: type) -> set[str]:
+    return {name for name in dir(desk) if not name.startswith("_")}
 
 
-def parameters_of(verb: object) -> list[tuple[str, object, object]]:
-    signature = inspect.signature(cast("Callable[..., object]", verb)) if callable(verb) else inspect.Signature()
-    return [(each.name, each.kind, each.annotation) for each in signature.parameters.values()]
-
-
-def test_both_desks_have_the_same_verbs() -> None:
-    awaited, blocking = verbs_of(Engine), verbs_of(BlockingEngine)
-    assert awaited.keys() - blocking.keys() == ASYNC_ONLY
-    assert blocking.keys() - awaited.keys() == BLOCKING_ONLY
-    assert verbs_of(ol.RunHandle).keys() == verbs_of(BlockingRunHandle).keys()
-
-
-@pytest.mark.parametrize("verb", sorted(verbs_of(Engine).keys() - ASYNC_ONLY - {"list_runs", "iter_runs"}))
-def test_a_verb_takes_the_same_at_both_desks(verb: str) -> None:
-    assert parameters_of(verbs_of(BlockingEngine)[verb]) == parameters_of(verbs_of(Engine)[verb])
+@pytest.mark.parametrize(("awaited", "blocking"), PAIRS)
+def test_a_blocking_object_has_the_same_verbs(awaited: type, blocking: type) -> None:
+    assert verbs_of(blocking) - BLOCKING_ONLY.get(blocking, set()) == verbs_of(awaited)
 
 
 def test_every_verb_that_looks_is_answered(engine: ol.BlockingEngine) -> None:
     run = engine.start(waits_for_word).run
     assert engine.find(run[:30]) == run
-    assert engine.created(run).workflow == "waits_for_word"
-    assert engine.now() > 0
-    assert engine.newest(run) == 0
-    assert engine.lineage(run)[0][0] == 1
+    assert engine.diagnostics.created(run).workflow == "waits_for_word"
+    assert engine.diagnostics.now() > 0
+    assert engine.diagnostics.current_branch(run) == 0
+    assert engine.diagnostics.lineage(run)[0][0] == 1
     assert len(list(engine.events(run, everything=True))) >= 2
     assert [each.run for each in engine.iter_runs()] == [run]
-    assert engine.worker_id in [each.worker for each in engine.workers()]
-    assert engine.stand_by(run) == ""
-    version = engine.today(run)
-    assert [each.version for each in engine.versions("waits_for_word")] == [version]
-    assert engine.known_versions(version[:8]) == [version]
-    assert "approve" in engine.source(version)
-    assert engine.differences(version, version) == ""
-    assert engine.rehearse(run).agrees
+    assert engine.diagnostics.worker_id in [each.worker for each in engine.workers()]
+    assert engine.diagnostics.take_over_later(run) == ""
+    version = engine.versions.current(run)
+    assert [each.version for each in engine.versions.of("waits_for_word")] == [version]
+    assert engine.versions.starting_with(version[:8]) == [version]
+    assert "approve" in engine.versions.source(version)
+    assert engine.versions.diff(version, version) == ""
+    assert engine.versions.replay(run).agrees
     assert engine.migrate(run).agrees
     assert engine.diagnose(run).status
     assert engine.recover(run) == []
     assert engine.verify(run).violations == ()
-    engine.wind_down(reason="enough")
+    engine.pause_all(reason="enough")
     assert engine.get(run).status == "paused"
 
 
@@ -193,7 +189,7 @@ def test_workflow_code_may_not_start_runs_of_its_own(asked: ol.BlockingEngine) -
     async def starts_a_run_of_its_own() -> int:
         return await (await client.start(is_within, 1)).result()
 
-    client = asked._client
+    client = asked._awaited
     with pytest.raises(NotDurable, match="a workflow cannot start is_within"):
         within(lambda: asked.start(starts_a_run_of_its_own).result())
 
@@ -203,7 +199,7 @@ def test_what_runs_on_the_loop_of_an_engine_may_not_wait_for_it(engine: ol.Block
         engine.list_runs()
 
     with pytest.raises(NotAllowed, match="the engine's own loop"):
-        within(lambda: engine.do(ask()))
+        within(lambda: engine._thread.do(ask()))
 
 
 def within(verb: Callable[[], T]) -> T:
@@ -270,7 +266,7 @@ def test_a_person_who_interrupts_the_closing_is_not_shown_what_it_left_undone(ca
 
     @asynccontextmanager
     async def opening() -> AsyncIterator[Engine]:
-        yield cast("Engine", None)
+        yield Engine(Ledger(MemoryStore()))
         is_closing.set()
         try:
             await asyncio.Event().wait()

@@ -21,7 +21,7 @@ async def sits_alone(name: str) -> str:
 
 async def _given_up(client: Any, run: str) -> None:
     """Start a run, and be cancelled when it is there and has not been looked for again."""
-    must_be_free, looks = client._must_be_free, 0
+    must_be_free, looks = client._claims.must_be_free, 0
     start = asyncio.create_task(client.start(sits_alone.options(id=run), run))
 
     async def looked(*args: Any) -> None:
@@ -32,7 +32,7 @@ async def _given_up(client: Any, run: str) -> None:
             await asyncio.sleep(0.01)
         await must_be_free(*args)
 
-    client._must_be_free = looked
+    client._claims.must_be_free = looked
     with pytest.raises(asyncio.CancelledError):
         await start
 
@@ -68,14 +68,14 @@ def test_a_start_that_is_cancelled_and_finds_another_run_there_is_over(tmp_path:
 
     async def scene() -> None:
         async with ol.open(tmp_path / "runs.db", worker=False) as desk:
-            look = desk._must_be_free
+            look = desk._claims.must_be_free
 
             async def refused(*args: Any) -> None:
                 if (await desk._store.head("given-up")) is not None:
                     raise NotAllowed("somebody was quicker")
                 await look(*args)
 
-            desk._must_be_free = refused  # type: ignore[method-assign]
+            desk._claims.must_be_free = refused  # type: ignore[method-assign]
             await _given_up(desk, "given-up")
             async with asyncio.timeout(PATIENCE):
                 while (await desk.get("given-up")).status != "cancelled":

@@ -60,7 +60,7 @@ async def carried_out(client: Engine, verb: Verb) -> object:
         case "activate":
             return await client.activate(RUN, 0)
         case "migrate":
-            return await client.must_be_migratable(RUN)
+            return await client.versions.check_migration(RUN)
 
 
 async def left_at(place: str) -> Ledger:

@@ -43,7 +43,7 @@ def test_who_waits_for_a_while_is_told_that_the_run_goes_on(engine: ol.BlockingE
             waiting()
         assert isinstance(told.value, TimeoutError)
     answered(engine, handle.run, "first")
-    while (last := engine.goes_on_as(handle.run)) == handle.run:
+    while (last := engine.diagnostics.continued_as(handle.run)) == handle.run:
         pass
     with pytest.raises(ol.StillRunning):
         handle.result(timeout=0.01)

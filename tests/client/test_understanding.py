@@ -1,4 +1,4 @@
-"""The desk tells the story of a run, compares two of them and lists branches; all of it only reads (D1)."""
+"""The desk explains a run, compares two of them and lists branches; all of it only reads (D1)."""
 
 from __future__ import annotations
 
@@ -12,33 +12,34 @@ from outlast.history import events as e
 from outlast.history.ids import RunId
 
 
-def test_a_story_is_told_of_every_run(play: Any) -> None:
+def test_every_run_is_explained(play: Any) -> None:
     async def scene(house: Any) -> None:
         for workflow, run in house.runs.items():
-            story = await house.desk.explain(run)
-            assert (story.run, story.workflow, story.is_current) == (run, workflow, True)
-            assert story.status == (await house.desk.get(run)).status
+            told = await house.desk.explain(run)
+            assert (told.run, told.workflow, told.is_current) == (run, workflow, True)
+            assert told.status == (await house.desk.get(run)).status
 
     play(scene)
 
 
-def test_a_branch_that_was_left_has_its_own_story(play: Any) -> None:
+def test_a_branch_that_was_left_is_explained_by_itself(play: Any) -> None:
     async def scene(house: Any) -> None:
         run = house.runs["report"]
         now, before = await house.desk.explain(run), await house.desk.explain(run, branch=0)
         assert (now.branch, now.is_current, before.branch, before.is_current) == (1, True, 0, False)
-        assert 'write completed in 250 ms: "first try".' in [each.text for each in before.sentences]
-        assert any("event 8 stays on branch 0: write had completed" in each.text for each in now.sentences)
+        assert 'write completed: "first try" (after 250 ms)' in [each.text for each in before.timeline.entries]
+        entries = [each.text for each in now.timeline.entries]
+        assert any("event 8 stays on branch 0, completed there: write" in each for each in entries)
 
     play(scene)
 
 
-def test_a_full_story_leaves_nothing_out(play: Any) -> None:
+def test_a_full_timeline_has_an_entry_for_every_event(play: Any) -> None:
     async def scene(house: Any) -> None:
         run = house.runs["digest"]
         short, full = await house.desk.explain(run), await house.desk.explain(run, full=True)
-        assert full.is_full
-        assert len(full.sentences) > len(short.sentences)
+        assert [each.seq for each in full.timeline.entries] == list(range(1, 13))
+        assert len(full.timeline.entries) > len(short.timeline.entries)
 
     play(scene)
 
@@ -123,7 +124,7 @@ def test_what_cannot_be_compared_or_told_is_refused(play: Any) -> None:
     play(scene)
 
 
-def test_a_damaged_log_is_no_story(play_in_memory: Any) -> None:
+def test_a_damaged_log_is_not_explained(play_in_memory: Any) -> None:
     async def scene(house: Any) -> None:
         del house.store.memory.logs[house.runs["digest"]][2]
         with pytest.raises(Damaged):

@@ -28,6 +28,7 @@ from typing import NamedTuple
 
 import pytest
 
+from support import commands
 from support.servers import s3
 
 ROOT = Path(__file__).parents[2]
@@ -105,7 +106,7 @@ class Notebook:
 
     def execute(self, code: str) -> None:
         if self._interpreter is None:
-            self._interpreter = subprocess.Popen(
+            self._interpreter = commands.Popen(
                 [sys.executable, "-c", INTERPRETER],
                 cwd=self._folder,
                 env=self._surroundings,

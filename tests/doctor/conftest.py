@@ -99,7 +99,7 @@ class Ward:
             yield client
         finally:
             with suppress(Died):
-                await client.leave()
+                await client._leave()
             with suppress(Died):
                 await ledger.close()
             await inner.close()
@@ -289,7 +289,7 @@ class Ward:
         async def look() -> list[e.AnyEvent]:
             async with self.desk() as desk:
                 remedies = (await desk.diagnose(run)).remedies
-                return await desk.planned(run, remedies[0]) if remedies else []
+                return await desk.diagnostics.preview_recovery(run, remedies[0]) if remedies else []
 
         return self.do(look())
 
@@ -335,7 +335,7 @@ class Ward:
         healed = self.dump()
         assert self.recover(run) == []
         if self.kind == "sqlite":
-            assert self.doctor(run, "--fix")["runs"][0]["repaired"] == []
+            assert self.doctor(run, "--fix")["runs"][0]["repairs"] == []
         assert self.dump() == healed, "a second repair has changed something"
         assert self.is_sound(run)
         self._goes_on(run, case)
@@ -346,18 +346,18 @@ class Ward:
         """What the command says of it."""
         file = self.file.read_bytes()
         (shown,) = (told := self.doctor(run))["runs"]
-        assert (told["exit"], shown["sound"], shown["repaired"]) == (1, False, [])
+        assert (told["exit"], shown["sound"], shown["repairs"]) == (1, False, [])
         assert next(each["code"] for each in shown["findings"] if each["standing"] != "consistent") == case.code
         (dry,) = self.doctor(run, "--fix", "--dry-run")["runs"]
-        said = [text.partition("(")[0] for text in dry["planned"][0]["events"]]
-        assert dry["planned"][0]["code"] == case.code
+        said = [event["type"] for event in dry["repairs"][0]["appends"]]
+        assert dry["repairs"][0]["code"] == case.code
         assert [name for name in said if name != "RunTakenOver"] == list(case.says)
         assert self.file.read_bytes() == file
 
     def _repaired(self, run: RunId, case: Case, planned: list[e.AnyEvent], events: list[Entry]) -> None:
         if self.kind == "sqlite":
             (shown,) = (told := self.doctor(run, "--fix"))["runs"]
-            assert (told["exit"], shown["sound"], shown["repaired"]) == (0, True, [case.code])
+            assert (told["exit"], shown["sound"], [each["code"] for each in shown["repairs"]]) == (0, True, [case.code])
         else:
             assert [finding.code for finding in self.recover(run)] == [case.code]
         assert all(finding.standing == "consistent" for finding in self.diagnose(run))

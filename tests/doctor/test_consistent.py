@@ -92,7 +92,7 @@ def test_a_run_that_is_as_it_should_be_is_not_touched(ward: Any, name: str) -> N
     assert ward.recover(run) == []
     if ward.kind == "sqlite":
         shown = ward.doctor(run, "--fix")
-        assert (shown["exit"], shown["runs"][0]["sound"], shown["runs"][0]["planned"]) == (
+        assert (shown["exit"], shown["runs"][0]["sound"], shown["runs"][0]["repairs"]) == (
             int(not is_well),
             is_well,
             [],

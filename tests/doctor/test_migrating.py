@@ -154,21 +154,21 @@ def test_the_commands_list_compare_and_move(sqlite_ward: Any) -> None:
     ward = sqlite_ward
     ward.do(_diverged(ward, 2))
     old, new = (deploy(ward, number).version for number in (1, 2))
-    listed = ward.shell("versions", "doctor_moving")
+    listed = ward.shell("versions", "list", "doctor_moving")
     assert listed.exit_code == 0
     assert old[:12] in listed.stdout
     before = ward.dump()
-    shown = ward.shell("diff", RUN)
+    shown = ward.shell("versions", "diff", RUN)
     assert shown.exit_code == 1, (shown.stdout, shown.stderr)
     assert "+    label = await tag(item)" in shown.stdout
     assert ward.dump()["log"] == before["log"]
     moved = ward.shell("migrate", RUN, "--yes")
     assert moved.exit_code == 0, (moved.stdout, moved.stderr)
     assert "goes on from event" in moved.stderr
-    listed = ward.shell("versions", "doctor_moving")
+    listed = ward.shell("versions", "list", "doctor_moving")
     assert new[:12] in listed.stdout
     assert "today's code" in listed.stdout
-    same = ward.shell("diff", RUN)
+    same = ward.shell("versions", "diff", RUN)
     assert same.exit_code == 0, (same.stdout, same.stderr)
     assert ward.do(_to_its_end(ward)) == "lamp fetched packed, lamp tagged (True) shipped"
 
@@ -176,7 +176,11 @@ def test_the_commands_list_compare_and_move(sqlite_ward: Any) -> None:
 def test_versions_of_a_workflow_without_runs_and_texts_that_name_no_run_are_told_so(sqlite_ward: Any) -> None:
     ward = sqlite_ward
     ward.do(_waiting(ward))
-    for arguments in (("versions", "nothing_of_the_kind"), ("diff", "zzz"), ("migrate", "zzz", "--yes")):
+    for arguments in (
+        ("versions", "list", "nothing_of_the_kind"),
+        ("versions", "diff", "zzz"),
+        ("migrate", "zzz", "--yes"),
+    ):
         result = ward.shell(*arguments)
         assert result.exit_code not in (0, 1), (arguments, result.exit_code, result.stdout, result.stderr)
         assert "Traceback" not in result.stderr

@@ -77,7 +77,7 @@ async def by_worker(ward: Any) -> None:
     async with ward.engine() as engine:
         for _ in range(20):
             await asyncio.sleep(0.01)
-        assert await engine.workers() == []
+        assert [each.runs for each in await engine.workers()] == [[]]
 
 
 async def by_sweeper(ward: Any) -> None:
@@ -327,7 +327,9 @@ def test_what_was_edited_beside_the_log_is_found_shown_and_written_again(sql_war
         assert "G2" in [each["code"] for each in shown["findings"] if each["standing"] == "repairable"]
     assert "well" in ward.shell("ps", "-a").stdout
     dry = ward.doctor(RUN, "--fix", "--dry-run")
-    assert dry["runs"][0]["planned"][0] == {"code": "G2", "events": []}
+    repair = dry["runs"][0]["repairs"][0]
+    assert (repair["code"], repair["needed"], repair["done"], repair["appends"]) == ("G2", True, False, [])
+    assert repair["effects"], "what would be written is named"
     assert ward.doctor(RUN, "--fix")["exit"] == 0
     assert beside(ward) == whole
     assert (ward.shell("verify", RUN).exit_code, ward.doctor(RUN)["exit"]) == (0, 0)

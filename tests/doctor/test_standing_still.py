@@ -42,7 +42,7 @@ def test_changed_code_of_a_failed_run_that_can_be_resumed_is_named(ward: Any) ->
         return str(reference.hash)
 
     found = {each.code: each for each in ward.diagnose(failed(ward, ward.do(stored())))}
-    assert any("outlast diff" in action for action in found["E3"].actions)
+    assert any("outlast versions diff" in action for action in found["E3"].actions)
 
 
 @pytest.mark.parametrize("version", ["", UNKNOWN])

@@ -160,7 +160,7 @@ def test_a_recovery_that_is_cut_before_an_open_child_adopts_it(ward: Any, ends: 
     child = ward.do(left_with_a_child(ward))
 
     async def cut() -> None:
-        async with ward.desk() as desk, desk._owning(RUN, "jump", ready=True) as pen:
+        async with ward.desk() as desk, desk._claims.owning(RUN, "jump", ready=True) as pen:
             log = [entry async for entry in desk.events(RUN)]
             (done,) = [entry.seq for entry in log if isinstance(entry.event, e.NodeCompleted)]
             await pen.turn(Turn(cutoff=done, cause="recovery", code="D2", evidence=(done,)))
@@ -206,7 +206,7 @@ def test_an_acknowledged_edit_that_has_not_begun_survives_a_repair(ward: Any) ->
     ward.do(ward.left_after(ward.flows.doctor_numbered, e.NodeCompleted, run=RUN, args=()))
 
     async def edit() -> None:
-        async with ward.desk() as desk, desk._owning(RUN, "jump", ready=True) as pen:
+        async with ward.desk() as desk, desk._claims.owning(RUN, "jump", ready=True) as pen:
             log = [entry async for entry in desk.events(RUN)]
             await pen.turn(branch_plan.again(log, "numbered", inputs=e.Value(b'{"i":7}'), cause="jump", by="ann"))
 

@@ -60,16 +60,16 @@ async def test_a_node_that_was_not_done_is_told_to_do_it_again(stage: Any, named
 
 async def test_explain_and_the_doctor_say_how_to_decide(stage: Any) -> None:
     engine, run = await held_inside(stage)
-    story = await engine.explain(run)
-    assert [(each.verb, each.arguments) for each in story.next][:3] == [
+    told = await engine.explain(run)
+    assert [(each.verb, each.arguments) for each in told.actions][:3] == [
         ("jump", ("--to", "decided_payment", "--edit", "output=VALUE")),
         ("resume", ()),
         ("cancel", ()),
     ]
-    told = " ".join([*story.now, *(each.text for each in story.sentences)])
-    assert "Of decided_payment no result was recorded: only a person can find out whether it was done." in told
-    assert "at work" not in told
-    assert "to be done again" not in told
+    text = " ".join([*told.state, *(each.text for each in told.timeline.entries)])
+    assert "No result of decided_payment was recorded: only a person can find out whether it was done." in text
+    assert "Running" not in text
+    assert "Interrupted, to be repeated" not in text
     diagnosis = await engine.diagnose(run)
     assert not diagnosis.is_sound
     actions = "\n".join(diagnosis.findings[0].actions)
@@ -118,8 +118,8 @@ async def test_the_doctor_names_the_difference_of_a_run_whose_code_diverged_and_
     ]
     assert "test_deciding_by_hand.py:" in found.sentence
     assert any("put the old code back" in action for action in found.actions)
-    story = await engine.explain(handle.run)
-    assert [each.verb for each in story.next][:2] == ["diff", "migrate"]
-    now = " ".join(story.now)
+    told = await engine.explain(handle.run)
+    assert [each.verb for each in told.actions][:2] == ["diff", "migrate"]
+    now = " ".join(told.state)
     assert "the log has the question 'Go on?'" in now
     assert "test_deciding_by_hand.py:" in now

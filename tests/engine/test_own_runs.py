@@ -226,7 +226,7 @@ def test_runs_whose_owner_left_without_a_word_are_found(monkeypatch: pytest.Monk
         async with bench(memory) as there, bench(memory) as here:
             runs = [(await there.client.start(own_question)).run for _ in range(3)]
             for run in runs:
-                assert await here.client.stand_by(run) == there.worker.id
+                assert await here.client.diagnostics.take_over_later(run) == there.worker.id
             left = there.worker.id
             there.worker.begin_anew()
             there.worker.own = set()

@@ -813,13 +813,13 @@ def test_a_run_is_paused_without_await(tmp_path: Path) -> None:
         while handle.get().status is not ol.RunStatus.PAUSED:
             assert time.monotonic() < give_up
             time.sleep(0.005)
-        while engine.do(_is_driven(engine, handle.run)):
+        while engine._thread.do(_is_driven(engine, handle.run)):
             pass
         assert engine.resume(handle.run).result() == "done"
 
 
 async def _is_driven(engine: Any, run: str) -> bool:
-    return run in engine._client._worker.drivers
+    return run in engine._awaited._worker.drivers
 
 
 # --- draining, and closing

@@ -77,9 +77,9 @@ async def test_a_run_that_a_person_rejected_does_not_take_resume(stage: Any) -> 
     assert (summary.status, summary.recoverable) == (ol.RunStatus.FAILED, False)
     with pytest.raises(NotAllowed, match="failed for good"):
         await engine.resume(handle.run)
-    story = await engine.explain(handle.run)
-    assert "It failed for good." in story.now
-    assert [(each.verb, each.arguments) for each in story.next][:1] == [("jump", ("--to", "approve"))]
+    told = await engine.explain(handle.run)
+    assert any(sentence.startswith("Failed for good") for sentence in told.state)
+    assert [(each.verb, each.arguments) for each in told.actions][:1] == [("jump", ("--to", "approve"))]
     await engine.jump(handle.run, "approve")
     await stage.until(engine, handle.run, lambda event: getattr(event, "interaction", "") == "approve~b1")
     await handle.answer(True)

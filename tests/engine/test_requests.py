@@ -240,7 +240,7 @@ async def test_who_has_a_run_go_back_while_it_is_paused_finds_it_paused_on_the_n
     await one.jump(run, "start")
     assert (await one.get(run)).status == "paused"
     assert (await stage.events(one, run))[-1] == e.RunPaused(by="bob", reason="lunch")
-    assert await one.newest(run) == 1
+    assert await one.diagnostics.current_branch(run) == 1
     assert await stage.is_sound(one, run)
 
 
@@ -255,7 +255,7 @@ async def test_a_run_whose_owner_died_before_it_was_cancelled_is_not_set_going_a
     with pytest.raises(ol.RunGone, match="was cancelled by bob before that"):
         await (desk.jump(run, "start") if verb == "jump" else getattr(desk, verb)(run))
     assert (await desk.get(run)).status == "cancelled"
-    assert await desk.newest(run) == 0
+    assert await desk.diagnostics.current_branch(run) == 0
 
 
 async def test_the_doctor_goes_back_in_no_run_that_is_to_end(stage: Any) -> None:
@@ -270,7 +270,7 @@ async def test_the_doctor_goes_back_in_no_run_that_is_to_end(stage: Any) -> None
     engine = await stage.engine()
     with pytest.raises(ol.RunCancelled):
         await (await engine.handle(run)).result()
-    assert await engine.newest(run) == 0
+    assert await engine.diagnostics.current_branch(run) == 0
 
 
 async def test_of_two_who_have_a_run_go_back_at_once_one_is_told_and_the_other_has_it(stage: Any) -> None:
@@ -304,7 +304,7 @@ async def chained(stage: Any) -> tuple[ol.Engine, str, str]:
 
     engine = await stage.engine()
     handle = await engine.start(chain, 2)
-    while not (await engine.get(last := await engine.goes_on_as(handle.run))).waits:
+    while not (await engine.get(last := await engine.diagnostics.continued_as(handle.run))).waits:
         await asyncio.sleep(0.001)
     assert last != handle.run
     return engine, handle.run, last
@@ -336,16 +336,16 @@ async def test_a_run_that_continued_is_paused_and_resumed_as_what_it_goes_on_as(
 async def test_who_cancels_a_run_that_has_just_completed_is_told_that_it_is_over(stage: Any) -> None:
     one, _, run = await asking(stage)
     engine = await stage.engine()
-    head = one._head
+    head = one._reader.head
 
     async def stale(wanted: Any) -> Any:
-        one._head = head
+        one._reader.head = head
         found = await head(wanted)
         await engine.answer(run, 7)
         assert await engine.result(run) == 7
         return found
 
-    one._head = stale
+    one._reader.head = stale
     with pytest.raises(ol.RunGone, match="is over and cannot be cancelled"):
         await one.cancel(run)
     assert await stage.is_sound(one, run)

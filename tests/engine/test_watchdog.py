@@ -20,7 +20,7 @@ from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger.ledger import system_clock
 from outlast.stores.memory import MemoryStore
-from outlast.testing.engine import _engine
+from outlast.testing.processes import _engine
 
 CLAIM = 2.0
 GIVE_UP_S = 30.0
@@ -97,7 +97,7 @@ def test_what_blocks_the_loop_is_reported_with_file_and_line(
             assert await handle.result() is True, "it was never reported"
 
     asyncio.run(scene())
-    function = workflow.fn if line is not None else blocking_node.spec.fn
+    function = workflow.fn if line is not None else blocking_node.fn
     place = f"test_watchdog.py:{function.__code__.co_firstlineno + (line or 2)}"
     assert who in reports[0]
     assert place in reports[0]

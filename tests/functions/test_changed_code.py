@@ -1005,18 +1005,18 @@ async def test_a_run_that_caught_an_error_of_outlast_goes_on_although_its_class_
 
     @ol.node
     async def refuses() -> None:
-        raise ol.BadInput("no")
+        raise ol.InvalidInput("no")
 
     @workflow
     async def flow(number: int) -> int:
         try:
             await refuses()
-        except ol.BadInput:
+        except ol.InvalidInput:
             number = await world.first(number)
         return await world.pending(number)
 
     with monkeypatch.context() as before:
-        before.setattr(ol.BadInput, "__module__", "outlast.where_it_was")
+        before.setattr(ol.InvalidInput, "__module__", "outlast.where_it_was")
         run = await crashed(stage, world, flow, 1)
     engine = await stage.engine()
     assert await asyncio.wait_for(engine.result(run), PATIENCE) == 1002

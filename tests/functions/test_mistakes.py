@@ -233,7 +233,7 @@ async def test_a_workflow_that_waits_for_a_thread_fails_with_the_line_and_the_th
     assert line_of(waiting_for_a_thread.fn, "run_sync") in str(caught.value)
     for thread in threading.enumerate():
         if thread.name == "AnyIO worker thread":
-            thread.queue.put_nowait(None)  # type: ignore[attr-defined]
+            await asyncio.to_thread(thread.queue.put, None)  # type: ignore[attr-defined]
             await asyncio.to_thread(thread.join)
     assert not cried
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import outlast as ol
-from outlast.errors import InvalidInput
+from outlast.errors import InvalidInput, NotStorable
 from outlast.settings import read_settings
 
 
@@ -29,9 +29,9 @@ async def small_child(number: int = 0) -> int:
     return await plus_one(number)
 
 
-async def came_to(stage: Any, workflow: Any, **options: Any) -> Any:
+async def came_to(stage: Any, workflow: Any, *args: Any, **options: Any) -> Any:
     engine = await stage.engine(**options)
-    return await asyncio.wait_for((await engine.start(workflow)).result(), 8)
+    return await asyncio.wait_for((await engine.start(workflow, *args)).result(), 8)
 
 
 def line_of(fn: Callable[..., Any], text: str) -> str:
@@ -143,6 +143,40 @@ async def test_a_run_that_ends_with_calls_never_awaited_fails_and_names_each(sta
         assert f"{name} ({line_of(hasty.fn, text)})" in said, (name, said)
 
 
+@pytest.mark.parametrize("is_annotated", [True, False])
+@pytest.mark.parametrize("kind", list(CALLS))
+async def test_a_call_within_a_returned_value_is_named_with_its_place(
+    stage: Any, kind: str, is_annotated: bool
+) -> None:
+    async def hasty() -> Any:
+        call = CALLS[kind]()
+        return {"of": [1, (2, call)]}
+
+    if is_annotated:
+        hasty.__annotations__["return"] = dict[str, list[Any]]
+    with pytest.raises(NotStorable, match="await it, and store its result") as caught:
+        await came_to(stage, ol.workflow(hasty))
+    said = str(caught.value)
+    assert 'result["of"][1][1]: the call of ' in said
+    assert f"({__file__}:{CALLS[kind].__code__.co_firstlineno})" in said
+
+
+async def test_a_call_within_a_list_of_another_type_or_the_parameters_of_a_node_is_named_too(stage: Any) -> None:
+    @ol.node
+    async def total(numbers: list[int]) -> int:
+        return sum(numbers)
+
+    @ol.workflow
+    async def hasty(is_given: bool) -> list[int]:
+        call = plus_one(1)
+        return [await total([call])] if is_given else [call]  # type: ignore[list-item]
+
+    for is_given in (True, False):
+        with pytest.raises(NotStorable) as caught:
+            await came_to(stage, hasty, is_given)
+        assert f"the call of plus_one ({line_of(hasty.fn, 'call = plus_one')})" in str(caught.value)
+
+
 async def test_a_plain_workflow_that_never_waited_for_a_call_fails(stage: Any) -> None:
     @ol.workflow
     def hasty() -> int:
@@ -186,6 +220,92 @@ async def test_a_task_that_nobody_awaited_fails_the_run(stage: Any, is_over: boo
         await came_to(stage, hasty)
     assert line_of(hasty.fn, "create_task") in str(caught.value)
     assert "helper" in str(caught.value)
+
+
+def joined_by_gather(*calls: Any) -> Any:
+    return asyncio.gather(*calls)
+
+
+def joined_by_a_gather_of_a_gather(*calls: Any) -> Any:
+    return asyncio.gather(asyncio.gather(*calls), plus_one(7))
+
+
+def joined_by_a_gather_of_tasks(*calls: Any) -> Any:
+    return asyncio.gather(*[asyncio.create_task(each) for each in calls], return_exceptions=True)
+
+
+def joined_by_shields(*calls: Any) -> Any:
+    return asyncio.gather(*[asyncio.shield(each) for each in calls])
+
+
+JOINTS = [joined_by_gather, joined_by_a_gather_of_a_gather, joined_by_a_gather_of_tasks, joined_by_shields]
+
+
+@pytest.mark.parametrize("waits", [0, 1, 4])
+@pytest.mark.parametrize("joined", JOINTS)
+async def test_what_asyncio_joins_fails_the_run_if_nobody_awaits_it(stage: Any, joined: Any, waits: int) -> None:
+    """Whether it is over by the end of the run or not."""
+
+    @ol.workflow
+    async def hasty() -> None:
+        joined(plus_one(1), plus_one(2))
+        for number in range(waits):
+            await plus_one(number)
+
+    with pytest.raises(ol.Unawaited) as caught:
+        await came_to(stage, hasty)
+    said = str(caught.value)
+    place = line_of(joined, "return")
+    assert f"plus_one ({place})" in said
+    assert f"plus_one#2 ({place})" in said
+
+
+@pytest.mark.parametrize("joined", JOINTS)
+async def test_what_asyncio_joins_is_no_mistake_if_it_is_awaited_at_once_or_later_or_watched(
+    stage: Any, joined: Any
+) -> None:
+    @ol.workflow
+    async def careful() -> int:
+        await joined(plus_one(1), plus_one(2))
+        later = joined(plus_one(1), plus_one(2))
+        over = joined(plus_one(1), plus_one(2))
+        while not over.done():
+            await plus_one(0)
+        await later
+        over.result()
+        joined(plus_one(1), plus_one(2)).add_done_callback(lambda _: None)
+        joined(plus_one(1), plus_one(2)).cancel()
+        await asyncio.wait_for(joined(plus_one(1), plus_one(2)), 60)
+        await asyncio.wait([joined(plus_one(1), plus_one(2))])
+        done = [asyncio.create_task(plus_one(1)), asyncio.create_task(plus_one(2))]
+        while not all(each.done() for each in done):
+            await plus_one(0)
+        return sum(await asyncio.gather(*done))
+
+    assert await came_to(stage, careful) == 5
+
+
+async def test_a_shield_that_nobody_awaits_fails_the_run(stage: Any) -> None:
+    @ol.workflow
+    async def hasty() -> int:
+        asyncio.shield(plus_one(1))
+        return await plus_one(2)
+
+    with pytest.raises(ol.Unawaited) as caught:
+        await came_to(stage, hasty)
+    assert f"plus_one ({line_of(hasty.fn, 'shield')})" in str(caught.value)
+
+
+async def test_thousands_of_gathers_are_not_kept_in_memory(stage: Any) -> None:
+    from outlast.functions.scope import here
+
+    @ol.workflow
+    async def many() -> int:
+        for number in range(200):
+            await asyncio.gather(plus_one(number), plus_one(number))
+        return len(here("this").code._loop._tasks)
+
+    assert await came_to(stage, many) < 100
 
 
 async def test_tasks_that_somebody_looks_after_are_no_mistake(stage: Any) -> None:

@@ -1,4 +1,4 @@
-"""Every golden log can be told, compared with itself, and its branches be shown, for ever."""
+"""Every golden log can be explained, compared with itself, and its branches be shown, for ever."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from outlast.history.ids import RunId
 from outlast.history.record import Entry, entries
 from outlast.lifecycle.branching import branches_in
 from outlast.lifecycle.comparison import compare
-from outlast.lifecycle.narrative import Story, narrate
+from outlast.lifecycle.explanation import Explanation, explain
+from outlast.lifecycle.timeline import TimelineBuilder
 
 NAMES = sorted(path.stem for path in Path(__file__).parent.glob("*.jsonl"))
 
@@ -33,15 +34,18 @@ def log(name: str) -> list[Entry]:
     return [entry for record in golden.records(name) for entry in entries(record)]
 
 
-def story(name: str, *, full: bool = False) -> Story:
-    told = log(name)
-    return narrate(RunId(name), told, told[-1].time, lineage=golden.intervals(name), full=full)
+def explained(name: str, *, full: bool = False) -> Explanation:
+    timeline, told = TimelineBuilder(golden.intervals(name)), log(name)
+    for entry in told:
+        timeline.add(entry)
+    return explain(RunId(name), timeline, told[-1].time, full=full)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_old_log_is_told(name: str) -> None:
-    assert story(name).status == golden.expected(name)["status"]
-    assert len(story(name, full=True).sentences) >= len(story(name).sentences) > 1
+def test_an_old_log_is_explained(name: str) -> None:
+    told = explained(name)
+    assert told.status == golden.expected(name)["status"]
+    assert len(explained(name, full=True).timeline.entries) >= len(told.timeline.entries) > 1
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -55,17 +59,18 @@ def test_the_last_branch_of_an_old_log_is_the_current_one(name: str) -> None:
 
 
 def test_a_hold_a_recovery_and_what_people_did_are_told_in_order() -> None:
-    assert [sentence.text for sentence in story("held-and-resumed").sentences] == [
-        'ada started it with {"order":17}.',
-        "pay was begun, and no result of it was recorded.",
-        "Its worker went silent, and another one took it over.",
-        "The run was held, for a person to decide: Server restarted while workflow was running.",
-        "ada had it go on; done again: pay.",
-        "pay failed, at its 2nd attempt: ConnectionError: reset by peer.",
-        "The run failed because of pay.",
-        "It was recovered, A4 (seen by events 9 and 10): a node had failed, and nothing was scheduled after it; "
-        "a person asked.",
-        "ada had it go on; done again: pay.",
-        "pay was to be done again.",
-        "The run was held, for a person to decide: Diverged: the code changed.",
+    told = explained("held-and-resumed")
+    assert [entry.text for entry in told.timeline.entries] == [
+        'Run of orders created by ada: {"order":17}',
+        "Claim of worker-1 expired; run taken over by worker-2 (epoch 2)",
+        "Run held for a person's decision: Server restarted while workflow was running",
+        "Run resumed by ada",
+        "pay scheduled again on resume (attempt 2)",
+        "pay failed (attempt 2): ConnectionError: reset by peer",
+        "Run failed in pay and can be resumed: ConnectionError: reset by peer",
+        "Run recovered from state A4: a person asked (events 9 and 10)",
+        "Run resumed by ada",
+        "pay scheduled again (attempt 3)",
+        "Run held for a person's decision: RunDiverged: the code changed",
     ]
+    assert told.state == ("Held: a person must decide: RunDiverged: the code changed.",)

@@ -25,6 +25,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import apsw
+import pytest
 
 import outlast as ol
 from outlast.history import events as e
@@ -67,26 +68,32 @@ async def chores(run: int) -> list[str]:
 async def main(role: str, path: str, runs: int) -> None:
     logging.basicConfig(stream=sys.stdout, format="log: %(message)s", level=logging.WARNING)
     claim = CLAIM if role == "sleeper" else 30.0
-    async with ol.open(path, claim=claim, concurrency=100 if role == "worker" else 2000) as engine:
+    async with ol.open(path, claim=claim, concurrency=max(20, runs // 10) if role == "worker" else 2000) as engine:
         print(f"open {os.getpid()}", flush=True)
-        if role != "sleeper":
+        if role == "starter":
             gate.set()
         if role == "worker":
+            await _until_told()
             while len((await engine.list_runs(RunFilter(statuses=(ol.RunStatus.COMPLETED,), limit=runs))).items) < runs:
                 await asyncio.sleep(0.02)
         else:
             handles = await asyncio.gather(*(engine.start(_named(number), number) for number in range(runs)))
             if role == "sleeper":
-                await _until_told(runs)
+                await _until_holding(runs)
+                await _until_told()
             results = await asyncio.gather(*(handle.result() for handle in handles))
             assert results == [[f"{run}.{place}" for place in range(NODES)] for run in range(runs)]
         print("over", flush=True)
 
 
-async def _until_told(runs: int) -> None:
+async def _until_holding(runs: int) -> None:
     while len(Path(os.environ["CHORE_NOTES"]).read_text().splitlines()) < runs:
         await asyncio.sleep(0.01)
     print("holding", flush=True)
+
+
+async def _until_told() -> None:
+    """Nodes end from here on."""
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
     gate.set()
 
@@ -121,6 +128,12 @@ def process(role: str, folder: Path, runs: int) -> Iterator[subprocess.Popen[str
             yield started
         finally:
             started.kill()
+
+
+def tell(process: subprocess.Popen[str]) -> None:
+    assert process.stdin is not None
+    process.stdin.write("go\n")
+    process.stdin.flush()
 
 
 def said(by: subprocess.Popen[str]) -> list[str]:
@@ -180,9 +193,9 @@ def must_be_done_once(found: dict[RunId, list[Record]], seen: list[Made]) -> Non
 # --- the tests ---------------------------------------------------------------------------------------------------------
 
 
-def test_five_hundred_workflows_survive_kill_nine_and_no_completed_node_is_repeated(tmp_path: Path) -> None:
-    runs, began = 500, time.perf_counter()
-    repeated = 0
+@pytest.mark.parametrize("runs", [100, pytest.param(500, marks=pytest.mark.soak)])
+def test_workflows_survive_kill_nine_and_no_completed_node_is_repeated(runs: int, tmp_path: Path) -> None:
+    began, repeated = time.perf_counter(), 0
     for share in (0.2, 0.6):  # a node that is interrupted five times would be held for a person
         with process("starter", tmp_path, runs) as victim:
             asyncio.run(_until_made(tmp_path, int(runs * NODES * share)))
@@ -212,10 +225,13 @@ def test_five_hundred_workflows_survive_kill_nine_and_no_completed_node_is_repea
     print(f"\n{runs} runs, 4 kills, {extra} attempts made again, {time.perf_counter() - began:.1f} s")
 
 
-def test_two_processes_share_a_thousand_runs_and_each_run_has_one_owner_at_a_time(tmp_path: Path) -> None:
-    runs, began = 1000, time.perf_counter()
+@pytest.mark.parametrize("runs", [200, pytest.param(1000, marks=pytest.mark.soak)])
+def test_two_processes_share_many_runs_and_each_run_has_one_owner_at_a_time(runs: int, tmp_path: Path) -> None:
+    began = time.perf_counter()
     asyncio.run(_leave_for_others(tmp_path, runs))
     with process("worker", tmp_path, runs) as one, process("worker", tmp_path, runs) as other:
+        for worker in (one, other):
+            tell(worker)
         assert said(one)[-1] == "over"
         assert said(other)[-1] == "over"
     found = asyncio.run(logs(tmp_path))
@@ -260,7 +276,6 @@ def test_an_engine_that_slept_through_its_claims_is_fenced_off_and_changes_nothi
     runs = 20
     with process("sleeper", tmp_path, runs) as sleeper:
         assert sleeper.stdout is not None
-        assert sleeper.stdin is not None
         assert sleeper.stdout.readline() == "holding\n"
         for lock in (tmp_path / "runs.db.workers").iterdir():  # as on a file system without locks
             lock.unlink()
@@ -269,8 +284,7 @@ def test_an_engine_that_slept_through_its_claims_is_fenced_off_and_changes_nothi
             assert said(taker)[-1] == "over"
         before = asyncio.run(logs(tmp_path))
         os.kill(sleeper.pid, signal.SIGCONT)
-        sleeper.stdin.write("go\n")
-        sleeper.stdin.flush()
+        tell(sleeper)
         told = said(sleeper)
     assert told[-1] == "over", "it finds the results that another has brought about"
     fenced = [line for line in told if "fenced off" in line]

@@ -338,7 +338,7 @@ def _print(plan: Plan, race: Race, counts: Counter[str], seconds: float) -> None
 
 
 def test_two_processes_that_are_killed_and_frozen_complete_every_run(tmp_path: Path) -> None:
-    plan = Plan(workers=2, runs=400, kills=5, freezes=3, seed=1)
+    plan = Plan(workers=2, runs=80, kills=2, freezes=1, seed=1)
     asyncio.run(_race(tmp_path / "runs.db", plan))
 
 
@@ -352,7 +352,7 @@ def test_many_processes_complete_a_thousand_runs(workers: int, seed: int, tmp_pa
 
 def test_processes_on_a_server_that_are_killed_complete_every_run(postgres_url: str) -> None:
     """Nobody can prove that they are dead: their claims run out."""
-    asyncio.run(_race(postgres_url, Plan(workers=2, runs=150, kills=5, freezes=0, seed=1)))
+    asyncio.run(_race(postgres_url, Plan(workers=2, runs=40, kills=2, freezes=0, seed=1)))
 
 
 @pytest.mark.soak

@@ -138,6 +138,7 @@ async def judge(url: str, runs: list[RunId]) -> None:
     assert len(again) <= len(runs) // 10, f"too much was begun again: {again}"
 
 
+@pytest.mark.release
 def test_workers_go_on_though_the_server_crashes_ten_times_and_lines_are_cut(
     postgres: PostgresServer, postgres_url: str
 ) -> None:

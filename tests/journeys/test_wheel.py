@@ -17,6 +17,7 @@ from outlast import __version__
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 300
+pytestmark = pytest.mark.release
 FIRST_PAGES = ["docs/tutorial/1-first-workflow.md"]
 """Pages whose commands are typed in the new environment."""
 BUILD = ["wheel", "--quiet", "--no-deps", "--no-build-isolation"]

@@ -219,7 +219,7 @@ def test_all_runs_arrive_as_they_were(sqlite: str, other: str) -> None:
         desk = Engine(Ledger(store))
         await desk.pause(RunId("paused"), reason="for lunch")
         await desk.start(moved_quick.options(id="created"), "created")
-        await desk.leave()
+        await desk._leave()
         await store.close()
         moved = {each.run: each.how for each in await copied(sqlite, other)}
         assert moved == {

@@ -1,20 +1,22 @@
-"""Every legal history can be told, compared and shown as a tree, and what is the same is found to be."""
+"""Every legal history can be explained, compared and shown as a tree, and what is the same is found to be."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
 
 from hypothesis import given, settings
 from msgspec import Raw
 
-from outlast.history.lineage import lineage
+from outlast.history.lineage import Interval, lineage
 from outlast.history.record import Entry, entries
 from outlast.lifecycle.branching import branches_in
 from outlast.lifecycle.comparison import compare, counted, length_of, shared_upto
 from outlast.lifecycle.difference import changes_between
+from outlast.lifecycle.explanation import explain
 from outlast.lifecycle.fold import fold
 from outlast.lifecycle.matching import is_unremarkable
-from outlast.lifecycle.narrative import LINES, narrate
 from outlast.lifecycle.state import State
-from outlast.lifecycle.status import RunStatus
+from outlast.lifecycle.timeline import MAX_ENTRIES, TimelineBuilder
 from support.histories import History, histories, values
 
 
@@ -22,35 +24,42 @@ def log(history: History) -> list[Entry]:
     return [entry for record in history.records for entry in entries(record)]
 
 
+def read(history: Iterable[Entry], intervals: Sequence[Interval] = ()) -> TimelineBuilder:
+    timeline = TimelineBuilder(intervals)
+    for entry in history:
+        timeline.add(entry)
+    return timeline
+
+
 @settings(max_examples=100)
 @given(history=histories())
-def test_every_branch_of_every_history_can_be_told(history: History) -> None:
+def test_every_branch_of_every_history_can_be_explained(history: History) -> None:
     whole = log(history)
     for branch, told in history.told.items():
         end = told[-1].seq
         intervals = lineage(history.branches, branch, end)
         for full in (False, True):
-            heard = [entry for entry in whole if entry.seq <= end]
-            story = narrate(
-                history.run, heard, history.time, lineage=intervals, newest=history.branch, full=full, lines=12
-            )
-            assert story.status == fold(State(), told).status
-            assert story.sentences
-            assert story.now or story.status is RunStatus.WAITING
-            assert full or len(story.sentences) <= 12
-            assert all(each.text.isprintable() for each in story.sentences)
-            assert all(1 <= each.first <= each.last <= end for each in story.sentences)
+            timeline = read((entry for entry in whole if entry.seq <= end), intervals)
+            found = explain(history.run, timeline, history.time, newest=history.branch, full=full, limit=12)
+            shown = found.timeline.entries
+            assert found.status == fold(State(), told).status
+            assert shown
+            assert found.state
+            assert full or len(shown) <= 12
+            assert sum(each.count for each in shown) == len(told) or not full
+            assert all(each.text.isprintable() for each in shown)
+            assert all(sentence.isprintable() for sentence in found.state)
+            assert all(1 <= each.seq <= each.last <= end for each in shown)
 
 
 @settings(max_examples=100)
 @given(history=histories())
-def test_a_branch_told_alone_is_told_like_one_among_others_but_for_what_was_left(history: History) -> None:
-    told = history.lineage
-    alone = narrate(history.run, told, history.time)
+def test_a_branch_alone_is_explained_like_one_among_others(history: History) -> None:
     intervals = lineage(history.branches, history.branch, history.seq)
-    among = narrate(history.run, log(history), history.time, lineage=intervals)
-    assert (alone.headline, alone.now, alone.next) == (among.headline, among.now, among.next)
-    assert len(alone.sentences) == len(among.sentences) <= LINES
+    alone = explain(history.run, read(history.lineage), history.time)
+    among = explain(history.run, read(log(history), intervals), history.time)
+    assert (alone.headline, alone.state, alone.actions) == (among.headline, among.state, among.actions)
+    assert len(alone.timeline.entries) == len(among.timeline.entries) <= MAX_ENTRIES
 
 
 @settings(max_examples=100)

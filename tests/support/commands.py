@@ -1,8 +1,8 @@
 """Programs started as `subprocess` does, from a warm process where that makes no difference.
 
-`Popen` and `run` are those of `subprocess`. `python -m outlast …` and `python SCRIPT …` come from a `fork_server` that has
-imported Outlast, as long as nothing is asked for that only a fresh interpreter can give; with `OUTLAST_TEST_COLD=1`
-everything is started afresh.
+`Popen` and `run` are those of `subprocess`. `python -m outlast …`, `python -c …` and `python SCRIPT …` come from a
+`fork_server` that has imported Outlast, as long as nothing is asked for that only a fresh interpreter can give; with
+`OUTLAST_TEST_COLD=1` everything is started afresh.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Popen(subprocess.Popen[Any]):
             "OUTLAST_TEST_COLD" not in _started_with
             and not isinstance(args, str | bytes)
             and args[0] == sys.executable
-            and (list(args[1:3]) == ["-m", "outlast"] or str(args[1]).endswith(".py"))
+            and (list(args[1:3]) == ["-m", "outlast"] or args[1] == "-c" or str(args[1]).endswith(".py"))
             and not asked["preexec_fn"]
             and not asked["pass_fds"]
             and not asked["shell"]

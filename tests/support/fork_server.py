@@ -22,6 +22,7 @@ import sys
 import threading
 from contextlib import suppress
 from importlib.machinery import SourceFileLoader
+from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
@@ -35,6 +36,10 @@ def warm_up() -> None:
 
     from outlast.cli.app import app
 
+    sys.path.append(str(Path(__file__).parents[1]))
+    from support import built_command
+
+    built_command.keep()
     for words in (["--help"], ["ps", "--store", "nowhere.db"]):
         CliRunner().invoke(app, words)
     importlib.import_module("outlast.stores.sqlite")
@@ -120,7 +125,7 @@ def opened(number: int) -> io.TextIOWrapper:
 
 
 def run(arguments: list[str]) -> None:
-    """As `python` would: `-m MODULE …` or `SCRIPT …`."""
+    """As `python` would: `-m MODULE …`, `-c CODE …` or `SCRIPT …`."""
     main = sys.modules["__main__"] = ModuleType("__main__")
     main.__builtins__ = __builtins__  # type: ignore[attr-defined]
     sys.orig_argv = [sys.executable, *arguments]
@@ -130,6 +135,11 @@ def run(arguments: list[str]) -> None:
         sys.argv = arguments[1:]
         sys.path[:] = [os.getcwd(), *given, *PATH]
         runpy._run_module_as_main(arguments[1])  # type: ignore[attr-defined]
+        return
+    if arguments[0] == "-c":
+        sys.argv = ["-c", *arguments[2:]]
+        sys.path[:] = ["", *given, *PATH]
+        exec(compile(arguments[1], "<string>", "exec", dont_inherit=True), main.__dict__)
         return
     sys.argv, script = arguments, os.path.abspath(arguments[0])
     sys.path[:] = [os.path.dirname(os.path.realpath(script)), *given, *PATH]

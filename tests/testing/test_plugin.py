@@ -111,10 +111,10 @@ def test_what_a_user_sees(pytester: pytest.Pytester) -> None:
             "the process died at store call * of *, 'append', * it had its effect",
             "run run-1 ended otherwise",
             "expected: completed, *",
-            "*got: failed, held, RunDiverged: the workflow's code no longer does what its log holds: at event 7 *"
+            "*got: failed, held, outlast.run_diverged: the workflow's code no longer does what its log holds: at event 7 *"
             "node 'double#2' with other inputs*",
             "history of run run-1:",
-            "*1  RunCreated*broken, *",
+            "*1  RunCreated*broken created*",
             "*RunTakenOver*",
             "*RunFailed*held for a person*",
             "* of * crash points were tried.",

@@ -153,7 +153,7 @@ def test_a_result_that_depends_on_how_often_it_was_tried_is_caught() -> None:
     said = report(by_attempts)
     assert "run run-1 ended otherwise\nexpected: completed, 1\n     got: completed, 2" in said
     assert "same=lambda result" in said
-    assert "tries #2" in said
+    assert "tries started (attempt 2)" in said
 
 
 def test_a_result_that_is_another_each_time_is_told_from_one_that_a_crash_changes() -> None:
@@ -221,7 +221,7 @@ def test_a_child_that_diverges_is_told_and_not_its_parent() -> None:
 
     said = report(parent)
     assert "RunCreated" in said
-    assert "child of run-1" in said
+    assert "created by its parent run run-1" in said
     assert "with other inputs" in said
 
 

@@ -25,6 +25,7 @@ def test_mypy_understands_workflows(file: str, tmp_path: Path) -> None:
     _checked(sys.executable, "-m", "mypy", "--cache-dir", str(tmp_path), "--strict", str(HERE / file))
 
 
+@pytest.mark.release
 @pytest.mark.skipif(shutil.which("node") is None, reason="pyright runs on Node")
 @pytest.mark.parametrize("python", ["3.11", "3.13"])
 def test_pyright_understands_workflows(python: str) -> None:

@@ -313,7 +313,7 @@ async def test_what_people_say_about_a_run_holds_no_secret(stage: Any, monkeypat
         lambda: engine.migrate(run, reason=PLAIN),
         lambda: engine.fork(run, id=PLAIN),
         lambda: engine.fork(run, title=PLAIN),
-        lambda: engine.wind_down([run], reason=PLAIN),
+        lambda: engine.pause_all([run], reason=PLAIN),
     ):
         with pytest.raises(ol.NotStorable, match=SAID):
             await verb()

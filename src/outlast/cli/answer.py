@@ -13,13 +13,15 @@ from outlast.cli.console import notice, write_bytes, write_json
 from outlast.cli.entrypoint import SOUND, carry_out
 from outlast.cli.options import ByOption, Reply, ReplyOption, RunArgument, StoreOption, settings_of, whoever
 from outlast.cli.parameters import read_json
-from outlast.cli.questions import how_to_answer, schema_of, understood, wanted
-from outlast.cli.texts import cropped
+from outlast.cli.questions import understood, wanted
 from outlast.compose import open_desk
 from outlast.errors import InvalidInput
 from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
 from outlast.settings import Settings
+from outlast.views.actions import how_to_answer, schema_of
+from outlast.views.texts import cropped
+from outlast.views.types import AnswerView
 
 
 class Given(msgspec.Struct, frozen=True):
@@ -56,9 +58,9 @@ def answer(
     An answer of the wrong kind is refused, and so is a second one.
 
     \b
-    [dim]outlast answer 01a1e436-2c39 --yes
+    outlast answer 01a1e436-2c39 --yes
     outlast answer 01a1e436-2c39 "next Monday" --interaction ask#2
-    outlast answer 01a1e436-2c39 --json '{"pages": 12}'[/dim]
+    outlast answer 01a1e436-2c39 --json '{"pages": 12}'
     """
     given = Given(value, document, yes, no)
     carry_out(lambda: _answer(settings_of(ctx, store), run, given, interaction, whoever(by), output))
@@ -68,13 +70,13 @@ async def _answer(settings: Settings, name: str, given: Given, interaction: str 
     if given.number > 1:
         raise InvalidInput("give one answer: a VALUE, --json, or --yes or --no")
     async with open_desk(settings, readonly=True) as desk:
-        run, question = await desk.asked(await desk.find(name), interaction)
+        run, question = await desk.diagnostics.open_question(await desk.find(name), interaction)
     answered = await _meant(run, question, given)
     async with open_desk(settings) as desk:
         await desk.answer(run, answered, interaction=question.id, by=by)
     if reply is Reply.JSON:
         exact = msgspec.Raw(json.dumps(answered).encode())  # integers of any size
-        write_json({"run": run, "interaction": question.id, "answer": exact})
+        write_json(AnswerView(run=run, interaction=question.id, answer=exact))
     elif reply is Reply.IDS:
         write_bytes(f"{run}\n".encode())
     else:

@@ -1,46 +1,90 @@
-"""The commands, and what `outlast --help` says."""
+"""The commands, and what `outlast --help` says. A command's module is imported when the command is given."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.main import get_command
 
 from outlast import __version__
-from outlast.cli import config, db, serve
-from outlast.cli.answer import answer
-from outlast.cli.branches import branches
-from outlast.cli.cancel import cancel
 from outlast.cli.command import Command, Group
-from outlast.cli.compare import compare
-from outlast.cli.copy import copy
-from outlast.cli.doctor import doctor
-from outlast.cli.entrypoint import EXIT_CODES
-from outlast.cli.events import events
-from outlast.cli.explain import explain
-from outlast.cli.export import export
-from outlast.cli.going_back import activate, fork, jump, rewind
-from outlast.cli.init import init
-from outlast.cli.logs import logs
 from outlast.cli.options import StoreOption
-from outlast.cli.pause import pause
-from outlast.cli.ps import ps
-from outlast.cli.resume import resume, retry
-from outlast.cli.run import run
-from outlast.cli.show import show
-from outlast.cli.verify import verify
-from outlast.cli.versions import diff, migrate, versions
-from outlast.cli.worker import sweeper, worker, workers
+
+COMMANDS = {
+    "run": ("outlast.cli.run:run", "Run a workflow here and print what it returns."),
+    "ps": ("outlast.cli.ps:ps", "List runs, the newest first."),
+    "show": ("outlast.cli.show:show", "Show a run: its status, nodes, waits, error and the useful actions."),
+    "explain": ("outlast.cli.explain:explain", "Tell what happened in a run, and what to do next."),
+    "events": ("outlast.cli.events:events", "Show the events of a run."),
+    "branches": ("outlast.cli.branches:branches", "Show the branches of a run as a tree."),
+    "compare": ("outlast.cli.compare:compare", "Compare two runs, or two branches of a run."),
+    "logs": ("outlast.cli.logs:logs", "Show what the nodes of a run logged."),
+    "answer": ("outlast.cli.answer:answer", "Answer a question of a run."),
+    "pause": ("outlast.cli.pause:pause", "Pause runs."),
+    "resume": ("outlast.cli.resume:resume", "Resume runs that were interrupted, failed, held or paused."),
+    "retry": ("outlast.cli.resume:retry", "Execute a node again and continue from there."),
+    "jump": ("outlast.cli.going_back:jump", "Go back to an event, node or question, as a new branch."),
+    "rewind": ("outlast.cli.going_back:rewind", "Go back over the last completed nodes, as a new branch."),
+    "activate": ("outlast.cli.going_back:activate", "Continue from the end of an older branch."),
+    "fork": ("outlast.cli.going_back:fork", "Start a new run from a place in another."),
+    "cancel": ("outlast.cli.cancel:cancel", "Cancel runs."),
+    "worker": ("outlast.cli.worker:worker", "Advance runs until stopped."),
+    "workers": ("outlast.cli.worker:workers", "List the workers of a store."),
+    "sweeper": ("outlast.cli.worker:sweeper", "Find runs that no worker advances, and hand them over."),
+    "serve": ("outlast.cli.serve:serve", "Serve the HTTP API, and advance runs."),
+    "dev": ("outlast.cli.serve:dev", "Serve for development, with reload."),
+    "token": ("outlast.cli.serve:tokens", "Create, list and revoke tokens of the server."),
+    "doctor": ("outlast.cli.doctor:doctor", "Diagnose runs, and repair them with --fix."),
+    "verify": ("outlast.cli.verify:verify", "Verify logs: every invariant and every digest."),
+    "versions": ("outlast.cli.versions:app", "List and compare versions of workflows."),
+    "migrate": ("outlast.cli.versions:migrate", "Move a run to today's code."),
+    "export": ("outlast.cli.export:export", "Write runs as lines of JSON."),
+    "copy": ("outlast.cli.copy:copy", "Copy runs to another store, where they continue."),
+    "init": ("outlast.cli.init:init", "Create a project with a first workflow."),
+    "db": ("outlast.cli.db:app", "Inspect and back up the store."),
+    "config": ("outlast.cli.config:app", "Show the settings in force."),
+}
+"""Where each command is defined, and its line in the list of commands."""
+
+
+class Commands(Group):
+    """All commands. To list them imports none."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, name = COMMANDS[cmd_name][0].partition(":")
+        found = getattr(import_module(module), name)
+        if not isinstance(found, typer.Typer):
+            one = typer.Typer(add_completion=False, rich_markup_mode=None)
+            one.command(cls=Command)(found)
+            found = one
+        return get_command(found)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, about) for name, (_, about) in COMMANDS.items()])
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
+        from outlast.cli.entrypoint import EXIT_CODES
+
+        with formatter.section("Exit codes"):
+            formatter.write_dl([(str(code), meaning) for code, meaning in EXIT_CODES.items()])
+
 
 app = typer.Typer(
     name="outlast",
-    cls=Group,
+    cls=Commands,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="\n".join(["[bold]Exit codes[/bold]", *(f"{code:>3}  {meaning}" for code, meaning in EXIT_CODES.items())]),
 )
 
 
@@ -59,43 +103,10 @@ def outlast(
         typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit."),
     ] = False,
 ) -> None:
-    """Workflows that cannot be lost: run them, look at them, go on with them.
+    """Workflows that cannot be lost: run them, inspect them, resume them.
 
     The store is the one that --store names, else the one in OUTLAST_STORE,
     else the one in outlast.toml or pyproject.toml of the project you are in,
     else .outlast/runs.db of that project.
     """
     ctx.obj = store
-
-
-app.command(cls=Command)(run)
-app.command(cls=Command)(ps)
-app.command(cls=Command)(show)
-app.command(cls=Command)(explain)
-app.command(cls=Command)(events)
-app.command(cls=Command)(branches)
-app.command(cls=Command)(compare)
-app.command(cls=Command)(logs)
-app.command(cls=Command)(answer)
-app.command(cls=Command)(pause)
-app.command(cls=Command)(resume)
-app.command(cls=Command)(retry)
-app.command(cls=Command)(jump)
-app.command(cls=Command)(rewind)
-app.command(cls=Command)(activate)
-app.command(cls=Command)(fork)
-app.command(cls=Command)(cancel)
-app.command(cls=Command)(worker)
-app.command(cls=Command)(workers)
-app.command(cls=Command)(sweeper)
-app.command(cls=Command)(doctor)
-app.command(cls=Command)(verify)
-app.command(cls=Command)(versions)
-app.command(cls=Command)(diff)
-app.command(cls=Command)(migrate)
-app.command(cls=Command)(export)
-app.command(cls=Command)(copy)
-app.command(cls=Command)(init)
-serve.register(app)
-app.add_typer(db.app, name="db")
-app.add_typer(config.app, name="config")

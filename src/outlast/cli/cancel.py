@@ -16,6 +16,7 @@ from outlast.errors import NotAllowed
 from outlast.history.ids import RunId
 from outlast.lifecycle.status import RunStatus
 from outlast.settings import Settings
+from outlast.views.types import RunStatusView
 
 
 def cancel(
@@ -35,8 +36,8 @@ def cancel(
     Runs that are over already are named.
 
     \b
-    [dim]outlast cancel 01a1e436-2c39 --reason "wrong input"
-    outlast ps --status waiting --since 1h -o ids | xargs outlast cancel[/dim]
+    outlast cancel 01a1e436-2c39 --reason "wrong input"
+    outlast ps --status waiting --since 1h -o ids | xargs outlast cancel
     """
     carry_out(lambda: _cancel(settings_of(ctx, store), runs, reason, whoever(by), force, output))
 
@@ -65,7 +66,7 @@ async def found_runs(settings: Settings, names: Sequence[str]) -> list[RunId]:
 async def _tell(desk: Engine, run: RunId, reply: Reply) -> None:
     summary = await desk.get(run)
     if reply is Reply.JSON:
-        write_json({"run": run, "status": summary.status})
+        write_json(RunStatusView(run=run, status=summary.status))
     elif reply is Reply.IDS:
         write_bytes(f"{run}\n".encode())
     else:

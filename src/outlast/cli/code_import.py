@@ -73,16 +73,6 @@ def keep_lines() -> None:
         root.setLevel(logging.INFO)
 
 
-def show_engine_log() -> None:
-    """Write what the engine logs at INFO and above to stderr, unless the program's own code has set logging up."""
-    if logging.getLogger().handlers:
-        return
-    engine, handler = logging.getLogger("outlast"), logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(message)s"))
-    engine.addHandler(handler)
-    engine.setLevel(logging.INFO)
-
-
 def _imported(load: Callable[[], T]) -> T:
     try:
         return load()

@@ -10,7 +10,6 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from outlast.cli import streams
-from outlast.cli.entrypoint import refused
 from outlast.cli.options import Form, Output, Reply
 from outlast.errors import InvalidInput
 
@@ -30,6 +29,8 @@ class Command(TyperCommand):
         try:
             _must_say_something({each.name: _shown(each) for each in self.params}, ctx.params)
         except InvalidInput as error:
+            from outlast.cli.entrypoint import refused
+
             raise typer.Exit(refused(error)) from None
         with nullcontext() if ctx.params.get("output") in _FOR_PEOPLE else streams.set_apart():
             return super().invoke(ctx)
@@ -40,6 +41,11 @@ class Group(TyperGroup):
 
     def get_params(self, ctx: Any) -> list[Any]:
         return without_values(super().get_params(ctx))
+
+
+def group(about: str) -> typer.Typer:
+    """Commands under one name."""
+    return typer.Typer(cls=Group, no_args_is_help=True, add_completion=False, rich_markup_mode=None, help=about)
 
 
 def without_values(parameters: Sequence[Any]) -> list[Any]:

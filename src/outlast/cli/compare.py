@@ -2,43 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
-from outlast.cli.console import screen, show_line, write_json
+from outlast.cli.console import UNLIMITED, screen, show_line, write_json
 from outlast.cli.entrypoint import DIFFERS, FAILED, SOUND, carry_out
-from outlast.cli.event_format import details, place
-from outlast.cli.json_views import event_shape
 from outlast.cli.options import Form, FormOption, StoreOption, settings_of
 from outlast.cli.run_argument import BranchArgument, found
-from outlast.cli.texts import counted, cropped, plain
-from outlast.client import Entry
 from outlast.compose import open_desk
-from outlast.lifecycle.comparison import Comparison, Row, Side, Verdict
-from outlast.lifecycle.difference import Change
 from outlast.settings import Settings
+from outlast.views.build import comparison_view
+from outlast.views.comparison import MARKS, Comparison, Line, Verdict, lines
 
-SHOWN = 200
+MAX_ROWS = 200
 """Rows that are shown, unless all are asked for."""
-SHOWN_CHANGES = 6
-"""Differences of one event that are shown, unless all are asked for."""
-WIDEST = 64
-"""Columns of one side on a pipe, which has no width of its own."""
-WIDE = 1000
-"""A screen wider than that is a pipe."""
-NUMBER = 6
-"""Columns of the number of an event."""
-
-MARKS: dict[Verdict, tuple[str, str]] = {
-    "same": ("=", "dim"),
-    "differs": ("≠", "yellow"),
-    "left": ("<", "red"),
-    "right": (">", "green"),
-}
+MAX_PIPE_COLUMN = 64
+"""Columns of the left side on a pipe."""
+STYLES: dict[Verdict, str] = {"same": "dim", "differs": "yellow", "left": "red", "right": "green"}
 
 
 def compare(
@@ -68,9 +51,9 @@ def compare(
     Times, durations, epochs and workers are no difference.
 
     \b
-    [dim]outlast compare 01a1e436-2c39
+    outlast compare 01a1e436-2c39
     outlast compare 01a1e436-2c39@1 01a1e436-2c39@3
-    outlast compare monday tuesday -o json | jq '.rows[] | select(.verdict != "same")'[/dim]
+    outlast compare monday tuesday -o json | jq '.rows[] | select(.verdict != "same")'
     """
 
     async def compared() -> int:
@@ -89,153 +72,27 @@ async def _compare(settings: Settings, left: str, right: str | None, everything:
             other, other_branch = await found(desk, right)
             comparison = await desk.compare(run, other, branch=branch, other_branch=other_branch)
     if form is Form.JSON:
-        write_json(comparison_shape(comparison), pretty=True)
+        write_json(comparison_view(comparison), pretty=True)
     else:
-        Page(screen(), comparison, everything=everything).show()
+        _show(screen(), comparison, everything)
     return comparison.is_same
 
 
-# --- for people
-
-
-class Page:
-    """A comparison on the screen: the two sides, the rows in two columns, the sum."""
-
-    def __init__(self, console: Console, comparison: Comparison, *, everything: bool) -> None:
-        self._console, self._told, self._everything = console, comparison, everything
-        room = (console.width - 4) // 2
-        self._width = max(24, room) if console.width < WIDE else self._widest()
-
-    def show(self) -> None:
-        self._sides()
-        for shown, row in enumerate(self._rows()):
-            if shown == SHOWN and not self._everything:
-                self._line(Text("…  more follows; all of it with --all", style="dim"))
-                break
-            self._line(row)
-        self._line(Text())
-        self._line(Text(in_words(self._told), style="bold"))
-
-    def _sides(self) -> None:
-        told = self._told
-        for name, side in (("left ", told.left), ("right", told.right)):
-            self._line(Text.assemble((f"{name}  ", "bold cyan"), side_in_words(side)))
-        self._line(Text())
-        if told.shared:
-            many = "event 1 is shared" if told.shared == 1 else f"the first {counted(told.shared, 'event')} are shared"
-            parting = ": the branches part after that" if told.rows else ""
-            self._line(Text(f"=  {many}{parting}", style="dim"))
-
-    def _rows(self) -> Iterator[Text]:
-        alike: list[Row] = []
-        for row in self._told.rows:
-            if row.verdict == "same" and not self._everything:
-                alike.append(row)
-                continue
-            yield from self._alike(alike)
-            alike = []
-            yield self._row(row)
-            yield from self._changes(row)
-        yield from self._alike(alike)
-
-    def _alike(self, rows: list[Row]) -> Iterator[Text]:
-        if rows:
-            many = "event is the same" if len(rows) == 1 else "events are the same"
-            yield Text(f"=  {len(rows):,} {many}", style="dim")
-
-    def _row(self, row: Row) -> Text:
-        mark, style = MARKS[row.verdict]
-        left = self._cell(row.left, self._width)
-        right = self._cell(row.right, self._width if self._console.width < WIDE else WIDE)
-        left.pad_right(max(0, self._width - left.cell_len))
-        line = Text.assemble((f"{mark}  ", f"bold {style}"), left, " ", right)
-        line.stylize(style)
-        return line
-
-    def _cell(self, entry: Entry | None, width: int) -> Text:
-        if entry is None:
-            return Text()
-        cell = Text(cell_of(entry))
-        cell.truncate(width, overflow="ellipsis")
-        return cell
-
-    def _changes(self, row: Row) -> Iterator[Text]:
-        most = len(row.changes) if self._everything else SHOWN_CHANGES
-        for change in row.changes[:most]:
-            yield Text(" " * (4 + NUMBER) + change_in_words(change, 100_000 if self._everything else 60))
-        hidden = len(row.changes) - most + sum(change.more for change in row.changes)
-        if hidden > 0:
-            yield Text(f"{' ' * (4 + NUMBER)}… {counted(hidden, 'difference')} more", style="dim")
-
-    def _widest(self) -> int:
-        """As wide as the left cells that are shown take, within reason."""
-        cells = (len(cell_of(row.left)) for row in self._told.rows if row.left is not None and row.verdict != "same")
-        return min(WIDEST, max(cells, default=24))
-
-    def _line(self, line: Text) -> None:
-        show_line(self._console, line)
-
-
-def cell_of(entry: Entry) -> str:
-    """One event on one side."""
-    told = " ".join(filter(None, (type(entry.event).__name__, place(entry.event), details(entry))))
-    return f"{entry.seq:>{NUMBER - 1}}  {told}"
-
-
-def change_in_words(change: Change, length: int) -> str:
-    """`output.words: 206 → 207`."""
-    old = cropped(bytes(change.old).decode(errors="replace"), length) if change.old is not None else "(nothing)"
-    new = cropped(bytes(change.new).decode(errors="replace"), length) if change.new is not None else "(nothing)"
-    return f"{plain(change.path)}: {old} → {new}"
-
-
-def side_in_words(side: Side) -> str:
-    ending = f", {side.ending}" if side.ending else ""
-    return f"{plain(side.run)}@{side.branch}  {counted(side.events, 'event')}{ending}"
-
-
-def in_words(told: Comparison) -> str:
-    """The sum of it."""
-    same = told.counts["same"] + told.shared
-    order = f", {told.moved:,} of them in another order" if told.moved else ""
-    if told.is_same:
-        return f"Both are the same: {counted(same, 'event')}{order}."
-    parts = [
-        f"{told.counts['differs']:,} differ{'s' * (told.counts['differs'] == 1)}" if told.counts["differs"] else "",
-        f"{told.counts['left']:,} only on the left" if told.counts["left"] else "",
-        f"{told.counts['right']:,} only on the right" if told.counts["right"] else "",
-    ]
-    return f"{', '.join(filter(None, parts))}; {counted(same, 'event')} the same{order}."
-
-
-# --- for programs
-
-
-def comparison_shape(told: Comparison) -> dict[str, Any]:
-    return {
-        "same": told.is_same,
-        "left": side_shape(told.left),
-        "right": side_shape(told.right),
-        "shared": told.shared,
-        "counts": told.counts,
-        "moved": told.moved,
-        "rows": [
-            {
-                "verdict": row.verdict,
-                "left": event_shape(row.left) if row.left else None,
-                "right": event_shape(row.right) if row.right else None,
-                "changes": [change_shape(change) for change in row.changes],
-            }
-            for row in told.rows
-        ],
-    }
-
-
-def side_shape(side: Side) -> dict[str, Any]:
-    return {"run": side.run, "branch": side.branch, "events": side.events, "ending": side.ending or None}
-
-
-def change_shape(change: Change) -> dict[str, Any]:
-    """What is not there is left away: null is a value."""
-    sides = {"old": change.old, "new": change.new}
-    return {"path": change.path, **{name: value for name, value in sides.items() if value is not None}}
+def _show(console: Console, told: Comparison, everything: bool) -> None:
+    """Rows in two columns. On a pipe the left column is as wide as its cells and the right one is not cut."""
+    is_pipe = console.width == UNLIMITED
+    shown = list(lines(told, everything=everything))
+    if sum(line.is_row for line in shown) > MAX_ROWS and not everything:
+        cut = [place for place, line in enumerate(shown) if line.is_row][MAX_ROWS]
+        shown = [*shown[:cut], Line("…  more rows; --all shows all"), *shown[-2:]]
+    widest = min(MAX_PIPE_COLUMN, max((len(line.left) for line in shown if line.is_row), default=24))
+    width = widest if is_pipe else max(24, (console.width - 4) // 2)
+    for line in shown:
+        if not line.is_row:
+            show_line(console, Text(line.left))
+            continue
+        left = Text(line.left)
+        left.truncate(width, overflow="ellipsis", pad=True)
+        row = Text.assemble(f"{MARKS[line.verdict]}  ", left, " ", line.right)
+        row.stylize(STYLES[line.verdict])
+        show_line(console, row)

@@ -6,16 +6,16 @@ import re
 from typing import Any
 
 import typer
-from rich.text import Text
 
-from outlast.cli.command import Command, Group
-from outlast.cli.console import screen, show_columns, write_json
+from outlast.cli.command import Command, group
+from outlast.cli.console import show_lines, write_json
 from outlast.cli.entrypoint import SOUND, carry_out
 from outlast.cli.options import Form, FormOption, StoreOption, settings_of
-from outlast.cli.texts import plain
 from outlast.settings import KEYS, Settings
+from outlast.views.text import lines_of
+from outlast.views.types import SettingsView, SettingView
 
-app = typer.Typer(cls=Group, no_args_is_help=True, help="What is set, and who said so.")
+app = group("What is set, and who said so.")
 
 _PASSWORD = re.compile(r"(://[^/@:]*):[^/@]*@")
 
@@ -30,40 +30,27 @@ def show(ctx: typer.Context, store: StoreOption = None, output: FormOption = For
     """Show every setting, its value and where it comes from.
 
     The nearest place that names a setting wins: an argument in Python, a flag,
-    a variable like OUTLAST_STORE, outlast.toml or \\[tool.outlast] in
+    a variable like OUTLAST_STORE, outlast.toml or [tool.outlast] in
     pyproject.toml of the project, the default.
 
     \b
-    [dim]outlast config show
-    outlast config show -o json | jq -r .settings.store.value[/dim]
+    outlast config show
+    outlast config show -o json | jq -r .settings.store.value
     """
     carry_out(lambda: _show(settings_of(ctx, store), output))
 
 
 async def _show(settings: Settings, output: Form) -> int:
     values = {key: _without_password(getattr(settings, key)) for key in KEYS}
+    told = {key: SettingView(value=value, source=settings.sources[key]) for key, value in values.items()}
+    view = SettingsView(root=str(settings.root), settings=told)
     if output is Form.JSON:
-        shape = {key: {"value": value, "source": settings.sources[key]} for key, value in values.items()}
-        write_json({"root": str(settings.root), "settings": shape}, pretty=True)
+        write_json(view, pretty=True)
         return SOUND
-    titles = [Text(title, style="bold") for title in ("setting", "value", "from")]
-    rows = [
-        [Text(key, style="cyan"), Text(_in_words(value)), Text(plain(settings.sources[key]), style="dim")]
-        for key, value in values.items()
-    ]
-    project = [Text("project", style="cyan"), Text(plain(str(settings.root))), Text("")]
-    show_columns(screen(), [titles, *rows, project])
+    show_lines(lines_of(view, 0))
     return SOUND
 
 
 def _without_password(value: Any) -> Any:
     """An address may hold one, and what is shown ends up in logs and mails."""
     return _PASSWORD.sub(r"\1:***@", value) if isinstance(value, str) else value
-
-
-def _in_words(value: Any) -> str:
-    if isinstance(value, tuple):
-        return plain(", ".join(value)) or "-"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return plain(f"{value:g}" if isinstance(value, float) else str(value)) or "-"

@@ -9,15 +9,17 @@ from typing import Annotated, Any
 import typer
 
 from outlast.address import place_of
-from outlast.cli.console import notice
+from outlast.cli.console import notice, write_json
 from outlast.cli.entrypoint import SOUND, VIOLATED, carry_out
-from outlast.cli.options import settings_of
+from outlast.cli.options import Form, FormOption, settings_of
 from outlast.cli.progress import Ticker
-from outlast.cli.texts import counted
 from outlast.compose import open_both, read_key
 from outlast.errors import InvalidInput
 from outlast.maintenance.transfer import copy_runs
 from outlast.settings import Settings
+from outlast.views.build import copied_view
+from outlast.views.texts import counted
+from outlast.views.types import CopiedRunView, CopyView
 
 
 def copy(
@@ -37,6 +39,7 @@ def copy(
     key_file: Annotated[
         Path | None, typer.Option(help="The key the logs were written with: all bytes of this file.", metavar="FILE")
     ] = None,
+    output: FormOption = Form.TEXT,
 ) -> None:
     """Bring runs to another store: logs byte for byte, their blobs and definitions.
 
@@ -45,34 +48,37 @@ def copy(
     Interrupted, the command can be given again: it goes on from where it was.
 
     \b
-    [dim]outlast copy 01a1e436-2c39 --to postgresql://db/outlast
-    outlast copy --all --from runs.db --to s3://bucket/runs[/dim]
+    outlast copy 01a1e436-2c39 --to postgresql://db/outlast
+    outlast copy --all --from runs.db --to s3://bucket/runs
     """
 
     def begin() -> Coroutine[Any, Any, int]:
         if bool(runs) == everything:
             raise InvalidInput("name the runs to copy, or say --all")
         key = read_key(key_file) if key_file is not None else b""
-        return _copy(settings_of(ctx, source), settings_of(ctx, target), runs or [], key, force)
+        return _copy(settings_of(ctx, source), settings_of(ctx, target), runs or [], key, force, output)
 
     carry_out(begin)
 
 
-async def _copy(source: Settings, target: Settings, names: list[str], key: bytes, force: bool) -> int:
-    ticker, count, left = Ticker(), 0, 0
+async def _copy(source: Settings, target: Settings, names: list[str], key: bytes, force: bool, form: Form) -> int:
+    ticker, copied = Ticker(), list[CopiedRunView]()
     async with open_both(source, target, signing_key=key) as (here, there, stores):
         runs = [await here.find(name) for name in names] or None
         place = place_of(target.store)
         async for moved in copy_runs(here, there, stores, runs, place=place, key=key, force=force):
             ticker.clear()
+            copied.append(copied_view(moved))
             if moved.how == "not copied":
-                left += 1
                 notice(f"run {moved.run}: not copied: {moved.why}", style="red")
                 continue
-            count += 1
             what = f"{counted(moved.events, 'event')} and {counted(moved.blobs, 'blob')}"
             notice(f"run {moved.run}: {what} copied, {moved.how}")
-            ticker.show(f"{counted(count, 'run')} copied")
+            ticker.show(f"{counted(len(copied), 'run')} copied")
     ticker.clear()
+    left = sum(each.outcome == "not copied" for each in copied)
+    count = len(copied) - left
+    if form is Form.JSON:
+        write_json(CopyView(runs=tuple(copied), copied=count, left=left), pretty=True)
     notice(f"{counted(count, 'run')} copied{f', {left} not' if left else ''}", style="bold")
     return VIOLATED if left else SOUND

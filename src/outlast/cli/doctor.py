@@ -5,45 +5,24 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Coroutine
 from typing import Annotated, Any
 
-import msgspec
 import typer
-from rich.console import Console
-from rich.text import Text
 
 from outlast.cli.code_import import load_here
-from outlast.cli.console import notice, screen, write_json
-from outlast.cli.dry_run import said
+from outlast.cli.console import notice, show_lines, write_json
 from outlast.cli.entrypoint import SOUND, VIOLATED, carry_out
 from outlast.cli.options import AppOption, Form, FormOption, StoreOption, settings_of
 from outlast.cli.progress import Ticker
-from outlast.cli.texts import COLOURS, counted, plain
 from outlast.client import Diagnosis, Engine, Finding
 from outlast.compose import open_desk
 from outlast.errors import InvalidInput, NotFound, OutlastError
 from outlast.history.ids import RunId
 from outlast.ledger.verification import STRANGE
-from outlast.lifecycle.status import RunStatus, parse_status
 from outlast.settings import Settings
-
-_STYLES = {"consistent": "green", "repairable": "yellow", "reported": "bold red"}
-
-
-class Visit(msgspec.Struct):
-    """What the doctor found, planned and did about one run."""
-
-    diagnosis: Diagnosis
-    planned: list[tuple[str, list[str]]] = []
-    repaired: list[Finding] = []
-    after: Diagnosis | None = None
-
-    @property
-    def is_well(self) -> bool:
-        return self.now.is_sound
-
-    @property
-    def now(self) -> Diagnosis:
-        """How the run stands at the end of the visit."""
-        return self.after or self.diagnosis
+from outlast.views.actions import planned_repair, repair
+from outlast.views.build import examination_view
+from outlast.views.text import lines_of
+from outlast.views.texts import counted
+from outlast.views.types import DoctorView, ExaminationView
 
 
 def doctor(
@@ -67,10 +46,10 @@ def doctor(
     stays on its branch.
 
     \b
-    [dim]outlast doctor
+    outlast doctor
     outlast doctor 01a1e436-2c39
     outlast doctor 01a1e436-2c39 --fix --dry-run
-    outlast doctor --all --fix[/dim]
+    outlast doctor --all --fix
     """
 
     def begin() -> Coroutine[Any, Any, int]:
@@ -92,40 +71,37 @@ async def _visits(
     is_changing = fix and not dry_run
     async with open_desk(settings, readonly=not is_changing) as desk:
         wanted = [await desk.find(name) for name in names]
-        console, shapes, ill, seen = screen(), list[Any](), 0, 0
+        examined, ill, seen = list[ExaminationView](), 0, 0
         async for run in _runs(desk, wanted, everything):
-            visit = await _visited(desk, run, *wishes)
-            if visit is None:
+            view = await _examined(desk, run, *wishes)
+            if view is None:
                 continue
-            seen, ill = seen + 1, ill + (not visit.is_well)
+            seen, ill = seen + 1, ill + (not view.sound)
             if form is Form.JSON:
-                shapes.append(_shape(visit))
-            elif wanted or not visit.diagnosis.is_sound:
-                _show(console, visit)
+                examined.append(view)
+            elif wanted or view.repairs or not view.sound:
+                show_lines(lines_of(view, await desk.diagnostics.now()))
     if form is Form.JSON:
-        write_json({"runs": shapes, "seen": seen, "ill": ill}, pretty=True)
+        write_json(DoctorView(runs=tuple(examined), seen=seen, ill=ill), pretty=True)
     elif not wanted:
         what = "run" if everything else "unfinished run"
         notice(f"{counted(seen, what)} looked at, {ill or 'none'} with something to be done")
     return VIOLATED if ill else SOUND
 
 
-async def _visited(desk: Engine, run: RunId, fix: bool, dry_run: bool, blobs: bool) -> Visit | None:
+async def _examined(desk: Engine, run: RunId, fix: bool, dry_run: bool, blobs: bool) -> ExaminationView | None:
     try:
-        visit = Visit(await desk.diagnose(run, blobs=blobs))
+        found = await desk.diagnose(run, blobs=blobs)
     except NotFound:
         return None  # removed since it was listed
-    except (OutlastError, *STRANGE) as error:  # the others are looked at all the same
+    except (OutlastError, *STRANGE) as error:  # the others are examined all the same
         finding = Finding(code="G3", standing="reported", sentence=f"the run cannot be looked at: {error}")
-        return Visit(Diagnosis(run, "unreadable", (finding,)))
-    if fix and dry_run:
-        for finding in visit.diagnosis.remedies[:1]:
-            events = await desk.planned(run, finding)
-            visit.planned.append((finding.code, [said(event) for event in events]))
-    elif fix and visit.diagnosis.remedies:
-        visit.repaired = await desk.recover(run)
-        visit.after = await desk.diagnose(run, blobs=blobs)
-    return visit
+        return examination_view(Diagnosis(run, "unreadable", (finding,)))
+    if not fix or not found.remedies:
+        return examination_view(found)
+    if dry_run:
+        return examination_view(found, [await planned_repair(desk, run, found.remedies[0])])
+    return examination_view(found, await repair(desk, run), await desk.diagnose(run, blobs=blobs))
 
 
 async def _runs(desk: Engine, wanted: list[RunId], everything: bool) -> AsyncIterator[RunId]:
@@ -135,71 +111,9 @@ async def _runs(desk: Engine, wanted: list[RunId], everything: bool) -> AsyncIte
         return
     ticker, done = Ticker(), 0
     try:
-        async for run in desk.runs(unfinished=not everything):
+        async for run in desk.diagnostics.run_ids(unfinished=not everything):
             ticker.show(f"looking at run {done + 1}: {run}")
             done += 1
             yield run
     finally:
         ticker.clear()
-
-
-def _shape(visit: Visit) -> dict[str, Any]:
-    return {
-        "run": visit.diagnosis.run,
-        "status": visit.diagnosis.status,
-        "sound": visit.is_well,
-        "held": visit.now.held or None,
-        "findings": [_finding_shape(each) for each in visit.diagnosis.findings],
-        "planned": [{"code": code, "events": events} for code, events in visit.planned],
-        "repaired": [each.code for each in visit.repaired],
-        "after": [_finding_shape(each) for each in visit.after.findings] if visit.after else None,
-    }
-
-
-def _finding_shape(finding: Finding) -> dict[str, Any]:
-    return {
-        "code": finding.code,
-        "standing": finding.standing,
-        "sentence": finding.sentence,
-        "events": finding.events,
-        "cause": finding.cause,
-        "actions": finding.actions,
-    }
-
-
-def _show(console: Console, visit: Visit) -> None:
-    found = visit.diagnosis
-    style = COLOURS.get(parse_status(found.status), "") if found.status in tuple(RunStatus) else ""
-    verdict = (
-        "nothing is the matter"
-        if found.is_sound
-        else counted(sum(f.standing != "consistent" for f in found.findings), "finding")
-    )
-    console.print(Text.assemble((found.run, "bold cyan"), "  ", (found.status, style), f"  {verdict}"), soft_wrap=True)
-    for finding in found.findings:
-        _show_finding(console, finding)
-    for code, events in visit.planned:
-        console.print(Text(f"  --fix would take the run over and append for {code}:", style="bold"), soft_wrap=True)
-        for event in events:
-            console.print(Text(f"    {plain(event)}"), soft_wrap=True)
-    for finding in visit.repaired:
-        console.print(Text(f"  repaired {finding.code}: {plain(finding.sentence)}", style="bold green"), soft_wrap=True)
-    if visit.after is not None and not visit.after.is_sound:
-        console.print(Text("  what remains:", style="bold"), soft_wrap=True)
-        for finding in visit.after.findings:
-            if finding.standing != "consistent":
-                _show_finding(console, finding)
-
-
-def _show_finding(console: Console, finding: Finding) -> None:
-    head = Text.assemble("  ", (f"{finding.code:<4}", _STYLES[finding.standing]), plain(finding.sentence))
-    console.print(head, soft_wrap=True)
-    proofs = (
-        f"event {finding.events[0]}" if len(finding.events) == 1 else f"events {', '.join(map(str, finding.events))}"
-    )
-    if finding.events:
-        console.print(Text(f"        proved by {proofs}", style="dim"), soft_wrap=True)
-    if finding.cause and finding.standing != "consistent":
-        console.print(Text(f"        likely because {finding.cause}", style="dim"), soft_wrap=True)
-    for action in finding.actions:
-        console.print(Text(f"        → {plain(action)}"), soft_wrap=True)

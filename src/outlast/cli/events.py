@@ -12,15 +12,15 @@ from rich.text import Text
 
 from outlast.cli.console import is_wide, screen, show_line, write_bytes, write_json
 from outlast.cli.entrypoint import SOUND, carry_out
-from outlast.cli.event_format import details, place
-from outlast.cli.json_views import event_shape
 from outlast.cli.options import Output, OutputOption, StoreOption, settings_of
-from outlast.cli.times import local
 from outlast.client import Engine, Entry, Interval
 from outlast.compose import open_desk
 from outlast.errors import Damaged, InvalidInput
 from outlast.history.ids import RunId
+from outlast.lifecycle.timeline import text_of
 from outlast.settings import Settings
+from outlast.views.build import event_view
+from outlast.views.times import local
 
 LOOK_AHEAD = 200
 """Events whose width decides the columns; those that follow are printed as they are read."""
@@ -57,10 +57,10 @@ def events(
     With -o json each event is one line; with -o ids only its number.
 
     \b
-    [dim]outlast events 01a1e436-2c39
+    outlast events 01a1e436-2c39
     outlast events 01a1e436-2c39 --follow
     outlast events 01a1e436-2c39 --everything
-    outlast events 01a1e436-2c39 -o json | jq 'select(.type == "NodeFailed")'[/dim]
+    outlast events 01a1e436-2c39 -o json | jq 'select(.type == "NodeFailed")'
     """
     wanted = Wanted(branch, everything, after, follow)
     carry_out(lambda: _events(settings_of(ctx, store), run, wanted, output))
@@ -87,7 +87,7 @@ async def _events(settings: Settings, name: str, wanted: Wanted, output: Output)
         for told in (seen.told(), seen.to_come()):
             async for entry in told:
                 if output is Output.JSON:
-                    write_json(event_shape(entry))
+                    write_json(event_view(entry))
                 else:
                     write_bytes(b"%d\n" % entry.seq)
     return SOUND
@@ -117,7 +117,7 @@ class Seen:
 async def _current(desk: Engine, run: RunId) -> tuple[Interval, ...]:
     """What the current branch sees; a log whose branches do not read is shown without them."""
     try:
-        return await desk.lineage(run)
+        return await desk.diagnostics.lineage(run)
     except Damaged:
         return ()
 
@@ -151,7 +151,6 @@ async def show_lines(
 def _writer(console: Console, ahead: list[Entry], current: tuple[Interval, ...]) -> Callable[[Entry], None]:
     digits = len(str(current[-1][1])) if current else 6
     names = max((len(type(entry.event).__name__) for entry in ahead), default=0)
-    nodes = min(24, max((len(place(entry.event)) for entry in ahead), default=0))
     has_branches = len(current) != 1
 
     def write(entry: Entry) -> None:
@@ -161,8 +160,7 @@ def _writer(console: Console, ahead: list[Entry], current: tuple[Interval, ...])
             parts.append((f"{entry.branch:>2}  ", "magenta"))
         parts.append((f"{local(entry.time, full=is_wide(console))}  ", "dim"))
         parts.append((f"{name:<{names}}  ", _style(name)))
-        parts.append((f"{place(entry.event):<{nodes}}  " if nodes else "", ""))
-        parts.append((details(entry), ""))
+        parts.append((text_of(entry.event, entry.time), ""))
         line = Text.assemble(*parts)
         is_older = current and entry.seq <= current[-1][1]
         if is_older and not any(first <= entry.seq <= last for first, last in current):

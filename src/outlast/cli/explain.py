@@ -1,58 +1,41 @@
-"""`outlast explain`: the story of a run in plain words."""
+"""`outlast explain`: what happened in a run, its state, and what can be done."""
 
 from __future__ import annotations
 
-import shlex
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
-from outlast.cli.console import screen, write_json
+from outlast.cli.console import screen, show_wrapped, write_json
 from outlast.cli.entrypoint import SOUND, carry_out
 from outlast.cli.options import Form, FormOption, StoreOption, settings_of
 from outlast.cli.outcome import where_of
 from outlast.cli.run_argument import BranchArgument, found
-from outlast.cli.texts import plain
-from outlast.cli.times import iso
 from outlast.client import Engine
 from outlast.compose import open_desk
 from outlast.history.ids import RunId
-from outlast.lifecycle.narrative import Story, Suggestion, Tone
-from outlast.lifecycle.narrative.phrases import moment
 from outlast.settings import Settings
+from outlast.views import diagnosis
 
-WIDEST = 1000
-"""A screen wider than that is a pipe: nothing is wrapped."""
-STYLES = {
-    Tone.RUN: "bold",
-    Tone.WORK: "",
-    Tone.TROUBLE: "red",
-    Tone.RECOVERY: "magenta",
-    Tone.PEOPLE: "yellow",
-    Tone.TIME: "cyan",
-    Tone.OUTSIDE: "",
-    Tone.END: "bold green",
-    Tone.DETAIL: "dim",
-}
+STYLES = {"title": "bold", "info": "dim", "warning": "yellow", "error": "red", "command": "cyan"}
 
 
 def explain(
     ctx: typer.Context,
     run: BranchArgument,
-    full: Annotated[bool, typer.Option("--full", "-f", help="Every node and every small thing by itself.")] = False,
+    full: Annotated[bool, typer.Option("--full", "-f", help="An entry for every event.")] = False,
     store: StoreOption = None,
     output: FormOption = Form.TEXT,
 ) -> None:
-    """Tell the story of a run: what happened and why, how it stands, what to type next.
+    """Explain a run: its timeline, its state, its problems, and the commands that are useful now.
 
-    On the left is how long after its start something began. Nodes of one kind are told together.
+    The left column is the time since the run was created. A long timeline joins similar events.
 
     \b
-    [dim]outlast explain 01a1e436-2c39
+    outlast explain 01a1e436-2c39
     outlast explain 01a1e436-2c39@1 --full
-    outlast explain 01a1e436-2c39 -o json | jq -r '.sentences[].text'[/dim]
+    outlast explain 01a1e436-2c39 -o json | jq -r '.timeline.entries[].text'[/dim]
     """
     carry_out(lambda: _explain(settings_of(ctx, store), run, full, output))
 
@@ -60,101 +43,17 @@ def explain(
 async def _explain(settings: Settings, name: str, full: bool, form: Form) -> int:
     async with open_desk(settings, readonly=True) as desk:
         run, branch = await found(desk, name)
-        story = await desk.explain(run, branch=branch, full=full)
-    where = where_of(settings)
+        explanation = await desk.explain(run, branch=branch, full=full)
     if form is Form.JSON:
-        write_json(story_shape(story, where), pretty=True)
-    else:
-        show_story(screen(), story, where)
+        write_json(explanation, pretty=True)
+        return SOUND
+    console = screen()
+    for line in diagnosis.lines(explanation, where_of(settings)):
+        show_wrapped(console, line.margin, Text(line.text, style=STYLES.get(line.style, "")), note=line.note)
     return SOUND
 
 
-# --- for people
-
-
-def show_story(console: Console, story: Story, where: str) -> None:
-    """The headline, a sentence per line behind its time, how things stand, and commands to go on with."""
-    _show(console, Text(), Text(plain(story.headline), style="bold"))
-    console.print()
-    width = max((len(moment(each.after)) for each in story.sentences), default=0)
-    for place, each in enumerate(story.sentences):
-        if story.omitted and place == story.gap:
-            left_out = f"… {story.omitted:,} sentences are left out here; --full tells them all"
-            _show(console, Text(" " * (width + 2)), Text(left_out, style="dim"))
-        when = Text(f"{moment(each.after):>{width}}  ", style="dim")
-        _show(console, when, Text(plain(each.text), style=STYLES[each.tone]))
-    console.print()
-    for said in story.now:
-        _show(console, Text("now  ", style="bold cyan"), Text(plain(said)))
-    _show_next(console, [(plain(command_of(each, story, where)), each.why) for each in story.next])
-
-
-def _show_next(console: Console, commands: list[tuple[str, str]]) -> None:
-    widest = max((len(command) for command, _ in commands), default=0)
-    for command, why in commands:
-        _show(console, Text("     "), Text.assemble((f"{command:<{widest}}", "cyan"), f"  {plain(why)}"))
-
-
-def _show(console: Console, before: Text, text: Text) -> None:
-    """A text within the screen; what does not fit on its line stands below its beginning."""
-    if not console.is_terminal and console.width > WIDEST:
-        console.file.write(f"{before.plain}{text.plain}\n")
-        return
-    for part in text.wrap(console, max(20, console.width - before.cell_len)):
-        part.rstrip()
-        console.print(Text.assemble(before, part), soft_wrap=True)
-        before = Text(" " * before.cell_len)
-
-
-def command_of(each: Suggestion, story: Story, where: str) -> str:
-    """What to type for it."""
-    run = shlex.quote(each.run or story.run)
-    match each.verb:
-        case "answer":
-            only = sum(other.verb == "answer" for other in story.next) == 1
-            which = "" if only else f" --interaction {shlex.quote(each.arguments[0])}"
-            return f"outlast answer {run} {each.arguments[1]}{which}{where}"
-        case "compare" if each.arguments:
-            return f"outlast compare {run}{each.arguments[0]} {run}{where}"
-        case _:
-            more = "".join(f" {shlex.quote(argument)}" for argument in each.arguments)
-            return f"outlast {each.verb} {run}{more}{where}"
-
-
 async def way_on(desk: Engine, run: RunId, where: str) -> str:
-    """What to type to go on with a run that failed: `outlast resume`, unless it would go on without what was undone."""
-    story = await desk.explain(run)
-    offered = next((each for each in story.next if each.verb in ("resume", "jump")), Suggestion("resume", ""))
-    return plain(command_of(offered, story, where))
-
-
-# --- for programs
-
-
-def story_shape(story: Story, where: str) -> dict[str, Any]:
-    """Names here are a promise, like those of the other commands."""
-    return {
-        "run": story.run,
-        "workflow": story.workflow,
-        "title": story.title,
-        "branch": story.branch,
-        "current": story.is_current,
-        "status": story.status,
-        "began": iso(story.began),
-        "headline": story.headline,
-        "sentences": [
-            {
-                "text": each.text,
-                "about": each.tone,
-                "time": iso(each.time),
-                "after_ms": each.after / 1000,
-                "first": each.first,
-                "last": each.last,
-                "count": each.count,
-            }
-            for each in story.sentences
-        ],
-        "omitted": story.omitted,
-        "now": story.now,
-        "next": [{"command": command_of(each, story, where), "why": each.why} for each in story.next],
-    }
+    """The command that continues a run that failed: `outlast resume`, or a jump to before what the run undid."""
+    actions = (await desk.explain(run)).actions
+    return next((each.command for each in actions if each.verb in ("resume", "jump")), f"outlast resume {run}") + where

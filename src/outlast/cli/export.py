@@ -13,12 +13,12 @@ from outlast.atomic_file import atomic_file
 from outlast.cli.console import notice, write_bytes
 from outlast.cli.entrypoint import SOUND, carry_out
 from outlast.cli.options import RunsArgument, StoreOption, settings_of
-from outlast.cli.texts import counted
 from outlast.client import Reader
 from outlast.compose import open_settled
 from outlast.errors import InvalidInput, StoreError
 from outlast.maintenance import exported
 from outlast.settings import Settings
+from outlast.views.texts import counted
 
 
 def export(
@@ -35,8 +35,8 @@ def export(
     What runs were given and what nodes returned is in it: look at it before you share it.
 
     \b
-    [dim]outlast export 01a1e436-2c39 --to tests/histories/order.jsonl
-    outlast export order-1 order-2 > tests/histories/orders.jsonl[/dim]
+    outlast export 01a1e436-2c39 --to tests/histories/order.jsonl
+    outlast export order-1 order-2 > tests/histories/orders.jsonl
     """
     carry_out(lambda: _export(settings_of(ctx, store), runs, to))
 

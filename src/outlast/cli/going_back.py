@@ -72,10 +72,10 @@ def jump(
     with --children keep they go on, and the run does not wait for them.
 
     \b
-    [dim]outlast jump 01a1e436-2c39 --to 17
+    outlast jump 01a1e436-2c39 --to 17
     outlast jump 01a1e436-2c39 --to fetch#3 --dry-run
     outlast jump 01a1e436-2c39 --to fetch --edit url=https://example.org
-    outlast jump 01a1e436-2c39 --to summarise --edit output='"by hand"'[/dim]
+    outlast jump 01a1e436-2c39 --to summarise --edit output='"by hand"'
     """
 
     async def turn(desk: Engine, found: RunId) -> None:
@@ -107,8 +107,8 @@ def rewind(
     """Go back over the last completed nodes and do them again, as a new branch.
 
     \b
-    [dim]outlast rewind 01a1e436-2c39
-    outlast rewind 01a1e436-2c39 3[/dim]
+    outlast rewind 01a1e436-2c39
+    outlast rewind 01a1e436-2c39 3
     """
 
     async def turn(desk: Engine, found: RunId) -> None:
@@ -137,8 +137,8 @@ def activate(
     If that branch had ended, its outcome is the run's again.
 
     \b
-    [dim]outlast branches 01a1e436-2c39
-    outlast activate 01a1e436-2c39 0[/dim]
+    outlast branches 01a1e436-2c39
+    outlast activate 01a1e436-2c39 0
     """
 
     async def turn(desk: Engine, found: RunId) -> None:
@@ -167,8 +167,8 @@ def fork(
     The run itself is not touched, and goes on beside its fork.
 
     \b
-    [dim]outlast fork 01a1e436-2c39
-    outlast fork 01a1e436-2c39 --at fetch#3 --id second-try[/dim]
+    outlast fork 01a1e436-2c39
+    outlast fork 01a1e436-2c39 --at fetch#3 --id second-try
     """
 
     async def forked(desk: Engine, found: RunId) -> RunId:
@@ -189,7 +189,7 @@ def _preview(
     output: Reply,
 ) -> None:
     async def preview(desk: Engine, found: RunId) -> Sequence[e.AnyEvent]:
-        return await desk.preview(found, verb, branch_plans.leaving(plan(), children.value))
+        return await desk.diagnostics.preview(found, verb, branch_plans.leaving(plan(), children.value))
 
     carry_out(lambda: show_dry_run(settings_of(ctx, store), run, preview, output))
 

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
-from outlast.cli.console import notice, screen, show_line
+from outlast.cli.console import notice, show_lines
 from outlast.cli.entrypoint import SOUND, carry_out
 from outlast.cli.project_template import FILES
-from outlast.cli.texts import plain
 from outlast.errors import InvalidInput
+from outlast.views.lines import line
+from outlast.views.texts import plain
 
 
 def init(
@@ -24,8 +24,8 @@ def init(
     It adds files to a folder and replaces none.
 
     \b
-    [dim]outlast init
-    outlast init my-project[/dim]
+    outlast init
+    outlast init my-project
     """
     carry_out(lambda: _init(Path(folder)))
 
@@ -33,7 +33,7 @@ def init(
 async def _init(folder: Path) -> int:
     make_project(folder)
     for name in FILES:
-        show_line(screen(), Text(plain(str(folder / name))))
+        show_lines([line(plain(str(folder / name)), fit="copy")])
     steps = "python flows.py, then outlast ps"
     notice(f"Next: {steps}" if folder == Path() else f"Next: cd {folder}, {steps}", style="bold")
     return SOUND

@@ -7,37 +7,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-from rich.console import Group, RenderableType
-from rich.text import Text
-
-from outlast.cli.run_view import Tally
 from outlast.cli.streams import own
-from outlast.cli.texts import COLOURS, cropped, plain, short_ids, wait_in_words
-from outlast.cli.times import span
+from outlast.lifecycle.timeline import text_of
+from outlast.views.build import wait_view
+from outlast.views.run_view import Tally
+from outlast.views.texts import COLOURS, cropped, plain, short_ids, wait_in_words
+from outlast.views.times import span
+from outlast.views.types import ProgressView
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
     from rich.live import Live
+    from rich.text import Text
 
 SHOWN = 6
 """Nodes, progress bars and waits that are named; of more there is the number."""
-
-
-class Said(msgspec.Struct, frozen=True):
-    """How far a node says it is."""
-
-    node: str
-    done: float = 0.0
-    total: float | None = None
-    text: str = ""
-
-
-def said_by_nodes(scratch: bytes) -> list[Said]:
-    """What a run's scratch says; it is no fact, so what does not read is nothing."""
-    try:
-        return msgspec.json.decode(scratch, type=list[Said]) if scratch else []
-    except msgspec.DecodeError:
-        return []
 
 
 class Display:
@@ -51,7 +35,7 @@ class Display:
     def is_on(self) -> bool:
         return self._live is not None
 
-    def show(self, tally: Tally, said: Sequence[Said], now: int) -> None:
+    def show(self, tally: Tally, said: Sequence[ProgressView], now: int) -> None:
         """Show how it stands."""
         if self._live is not None:
             self._live.start()
@@ -76,8 +60,11 @@ def _live(prints_pass: bool) -> Live:
     return Live(console=console, auto_refresh=False, transient=True, redirect_stdout=prints_pass)
 
 
-def picture(tally: Tally, said: Sequence[Said], now: int) -> RenderableType:
+def picture(tally: Tally, said: Sequence[ProgressView], now: int) -> RenderableType:
     """The run in a few lines: itself, what is under way, how far that says it is, what it waits for."""
+    from rich.console import Group
+    from rich.text import Text
+
     state, outline = tally.state, tally.state.outline
     lines: list[RenderableType] = [
         Text.assemble(
@@ -93,9 +80,11 @@ def picture(tally: Tally, said: Sequence[Said], now: int) -> RenderableType:
     if tally.running:
         lines.append(_line("running", _running(tally.running)))
     lines += [_bar(each) for each in said if each.node in tally.running][:SHOWN]
-    waits = [wait_in_words(wait, now) for wait in state.waits.values()]
+    waits = [wait_in_words(wait_view(wait), now) for wait in state.waits.values()]
     if waits:
         lines.append(_line("waits for", _some(waits)))
+    if tally.newest is not None:
+        lines.append(_line("last", text_of(tally.newest.event, tally.newest.time)))
     return Group(*lines)
 
 
@@ -109,15 +98,18 @@ def _some(words: Sequence[str]) -> str:
 
 
 def _line(title: str, words: str) -> Text:
+    from rich.text import Text
+
     return Text.assemble((f"  {title} ", "dim"), words, no_wrap=True, overflow="ellipsis")
 
 
-def _bar(said: Said) -> Any:
+def _bar(said: ProgressView) -> Any:
     from rich.progress_bar import ProgressBar
     from rich.table import Table
+    from rich.text import Text
 
     row = Table.grid(padding=(0, 1))
-    amount = f"{said.done:g}" if said.total is None else f"{said.done:g} of {said.total:g}"
+    amount = f"{said.done:,g}" if said.total is None else f"{said.done:,g} of {said.total:,g}"
     bar = ProgressBar(total=said.total or None, completed=said.done, width=30) if said.total else Text("")
     row.add_row(Text(f"  {cropped(said.node, 40)}"), bar, Text(amount), Text(cropped(said.text, 60), style="dim"))
     return row

@@ -10,20 +10,19 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console
-from rich.text import Text
 
-from outlast.cli.console import is_wide, notice, screen, write_bytes, write_json
+from outlast.cli.console import WIDE, notice, show_lines, width, write_bytes, write_json
 from outlast.cli.entrypoint import SOUND, carry_out
 from outlast.cli.options import Reply, ReplyOption, RunArgument, StoreOption, settings_of
-from outlast.cli.run_json import line_shape
-from outlast.cli.texts import counted, cropped, plain
-from outlast.cli.times import local
 from outlast.client import Engine, Line
 from outlast.compose import open_desk
 from outlast.history.ids import RunId
 from outlast.lifecycle.status import TERMINAL
 from outlast.settings import Settings
+from outlast.views.build import line_view
+from outlast.views.lines import line as text_line
+from outlast.views.texts import counted, cropped, plain
+from outlast.views.times import local
 
 EVERY = 0.3
 """Seconds between two looks for more; lines are brought to the store about as often."""
@@ -56,9 +55,9 @@ def logs(
     object; with -o ids only its number.
 
     \b
-    [dim]outlast logs 01a1e436-2c39
+    outlast logs 01a1e436-2c39
     outlast logs 01a1e436-2c39 fetch --attempt 2
-    outlast logs 01a1e436-2c39 --follow --tail 20[/dim]
+    outlast logs 01a1e436-2c39 --follow --tail 20
     """
     # More lines than a machine can count are all of them.
     wanted = Wanted(node or "", attempt, None if tail is None else min(tail, sys.maxsize))
@@ -66,7 +65,7 @@ def logs(
 
 
 async def _logs(settings: Settings, name: str, wanted: Wanted, follow: bool, reply: Reply) -> int:
-    writer = Writer(screen(), reply, is_cut=wanted.tail is not None)
+    writer = Writer(reply, is_cut=wanted.tail is not None)
     async with open_desk(settings, readonly=True) as desk:
         run = await desk.find(name)
         shown, last = await _earlier(desk, run, wanted)
@@ -107,15 +106,14 @@ async def _to_come(desk: Engine, run: RunId, wanted: Wanted, after: int) -> Asyn
 class Writer:
     """Writes lines in one form. What was dropped before the first line of an attempt is said, unless lines were `is_cut`."""
 
-    def __init__(self, console: Console, reply: Reply, *, is_cut: bool) -> None:
-        self._console = console
+    def __init__(self, reply: Reply, *, is_cut: bool) -> None:
         self._reply = reply
         self._is_cut = is_cut
         self._begun: set[tuple[str, int]] = set()
 
     def write(self, line: Line) -> None:
         if self._reply is Reply.JSON:
-            write_json(line_shape(line))
+            write_json(line_view(line))
         elif self._reply is Reply.IDS:
             write_bytes(b"%d\n" % line.number)
         else:
@@ -130,19 +128,15 @@ class Writer:
 
     def _show(self, line: Line) -> None:
         first, *more = line.text.expandtabs().split("\n")
-        head = Text.assemble(
-            (f"{local(line.time, full=is_wide(self._console))}  ", "dim"),
+        head = text_line(
+            (f"{local(line.time, full=width() >= WIDE)}  ", "dim"),
             (f"{_speaker(line)}  ", "cyan"),
             (f"{cropped(line.level, 10):<7}  ", _STYLES.get(line.level, "")),
             (f"{cropped(line.logger, 60)}: " if line.logger else "", "dim"),
             plain(first, keep_indent=True),
+            fit="copy",
         )
-        for text in (head, *_indented(more)):
-            self._console.print(text, soft_wrap=True)
-
-
-def _indented(lines: Iterable[str]) -> list[Text]:
-    return [Text(f"    {plain(line, keep_indent=True)}") for line in lines]
+        show_lines([head, *(text_line(f"    {plain(each, keep_indent=True)}", fit="copy") for each in more)])
 
 
 def _speaker(line: Line) -> str:

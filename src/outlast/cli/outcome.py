@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from outlast.cli.console import notice, screen, show_text, write_bytes, write_json
+from outlast.cli.console import notice, show_text, write_bytes, write_json
 from outlast.cli.entrypoint import INTERRUPTED, RUN_CANCELLED, RUN_FAILED, RUN_HELD, RUN_PAUSED, SOUND
-from outlast.cli.files import File, in_words
-from outlast.cli.json_views import plain_numbers
 from outlast.cli.options import Reply
-from outlast.cli.run_json import ending_shape
-from outlast.cli.run_view import Tally
-from outlast.cli.texts import counted, cropped
 from outlast.errors import RunDiverged
 from outlast.history.events import NULL, Failure, Value
 from outlast.history.ids import RunId
-from outlast.lifecycle.narrative.phrases import failure
 from outlast.lifecycle.status import RunStatus
+from outlast.lifecycle.timeline.phrases import failure, plain_numbers
 from outlast.settings import Settings
+from outlast.views.build import result_view
+from outlast.views.files import in_words
+from outlast.views.run_view import Tally
+from outlast.views.texts import counted, cropped
+from outlast.views.types import FileView
 
 if TYPE_CHECKING:
     from outlast.functions.decorators import Workflow
@@ -40,9 +40,9 @@ class Outcome(msgspec.Struct, frozen=True):
 
     tally: Tally
     result: Value = NULL
-    files: tuple[File, ...] = ()
+    files: tuple[FileView, ...] = ()
     way_on: str = ""
-    """What to type to go on with it, if it failed and is recoverable."""
+    """The command that resumes it, if it failed and is recoverable."""
 
     @property
     def code(self) -> int:
@@ -60,7 +60,7 @@ def outcome(tally: Tally, workflow: Workflow[..., Any], value: Any) -> Outcome:
 def report(ended: Outcome, reply: Reply, where: str) -> int:
     """Tell it, and say with which code the command ends."""
     if reply is Reply.JSON:
-        write_json(ending_shape(ended.tally, ended.result, ended.files))
+        write_json(result_view(ended.tally, ended.result, ended.files))
     elif reply is Reply.IDS:
         write_bytes(f"{ended.tally.run}\n".encode())
     elif ended.code == SOUND:
@@ -75,7 +75,7 @@ def show_result(raw: Value) -> None:
     value = msgspec.json.decode(raw)
     if value is None:
         return
-    show_text(screen(), value if isinstance(value, str) else msgspec.json.format(bytes(raw), indent=2).decode())
+    show_text(value if isinstance(value, str) else msgspec.json.format(bytes(raw), indent=2).decode())
 
 
 def where_of(settings: Settings) -> str:
@@ -87,7 +87,7 @@ def way_out(error: Failure | None, run: RunId, where: str) -> str:
     """What a person can do about a run that is held."""
     if error is not None and error.kind == RunDiverged.code:
         return (
-            f"See what has changed: outlast diff {run}{where}\n"
+            f"See what has changed: outlast versions diff {run}{where}\n"
             f"Put code there that fits, and go on with it: outlast resume {run}{where}; "
             f"or move it to today's code: outlast migrate {run}{where}; or end it: outlast cancel {run}{where}"
         )

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from outlast.cli.texts import cropped
 from outlast.errors import InvalidInput
 from outlast.history.events import Value
 from outlast.values.type_codec import DEEPEST
+from outlast.views.texts import cropped
 
 if TYPE_CHECKING:
     from outlast.functions.decorators import Workflow

@@ -18,6 +18,7 @@ from outlast.errors import NotAllowed
 from outlast.history.ids import RunId
 from outlast.lifecycle.status import RunStatus
 from outlast.settings import Settings
+from outlast.views.types import RunStatusView
 
 
 def pause(
@@ -35,9 +36,9 @@ def pause(
     not are stopped, and done again after the resume. Children go on.
 
     \b
-    [dim]outlast pause 01a1e436-2c39 --reason "maintenance"
+    outlast pause 01a1e436-2c39 --reason "maintenance"
     outlast ps --status running -o ids | xargs outlast pause
-    outlast resume 01a1e436-2c39[/dim]
+    outlast resume 01a1e436-2c39
     """
     carry_out(lambda: _pause(settings_of(ctx, store), runs, reason, whoever(by), output))
 
@@ -60,7 +61,7 @@ async def _pause(settings: Settings, names: Sequence[str], reason: str, by: str,
 async def _tell(desk: Engine, run: RunId, reply: Reply, where: str) -> None:
     summary = await desk.get(run)
     if reply is Reply.JSON:
-        write_json({"run": run, "status": summary.status})
+        write_json(RunStatusView(run=run, status=summary.status))
     elif reply is Reply.IDS:
         write_bytes(f"{run}\n".encode())
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 
-from outlast.cli.texts import cropped
+from outlast.views.texts import cropped
 
 EVERY = 0.1
 

@@ -8,9 +8,10 @@ import sys
 from typing import Any
 
 from outlast.cli.console import notice
-from outlast.cli.questions import schema_of, understood, wanted
+from outlast.cli.questions import understood, wanted
 from outlast.errors import InvalidInput
 from outlast.lifecycle.state import Wait
+from outlast.views.actions import schema_of
 
 LONGEST = 1 << 16
 

@@ -11,20 +11,22 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console, Group
-from rich.text import Text
 
-from outlast.cli.console import columns, notice, screen, show_line, write_bytes, write_json
+from outlast.cli.console import notice, rich_text, screen, show_lines, write_bytes, write_json
 from outlast.cli.entrypoint import SOUND, carry_out
-from outlast.cli.json_views import run_shape
 from outlast.cli.options import Output, OutputOption, StoreOption, settings_of
-from outlast.cli.texts import COLOURS, about, counted, cropped, plain, short_ids
-from outlast.cli.times import parse_time, span
 from outlast.client import Engine, Page, RunFilter, RunSummary
 from outlast.compose import open_desk
 from outlast.errors import InvalidInput
 from outlast.lifecycle.status import RunStatus, parse_status
 from outlast.settings import Settings
+from outlast.store import Holding
+from outlast.views.build import run_view
+from outlast.views.lines import fitted, line
+from outlast.views.text import lines_of
+from outlast.views.texts import AT_WORK, counted
+from outlast.views.times import parse_time
+from outlast.views.types import RunListView, RunView
 
 PAGE = 1000
 EVERY = 1.0
@@ -81,11 +83,11 @@ def ps(
     """List runs, the newest first.
 
     \b
-    [dim]outlast ps --status failed,waiting --since 2d
+    outlast ps --status failed,waiting --since 2d
     outlast ps --status held
     outlast ps --workflow digest --tag nightly --all
     outlast ps --watch
-    outlast ps --status failed -o ids | xargs outlast verify[/dim]
+    outlast ps --status failed -o ids | xargs outlast verify
     """
     query = RunFilter(
         workflow=workflow or "", tags=tuple(tag or ()), parent=parent or "", text=text or "", after=after or ""
@@ -103,7 +105,7 @@ async def _ps(
     show: Callable[[Engine, RunFilter, Wanted, int], Awaitable[None]],
 ) -> int:
     async with open_desk(settings, readonly=True) as desk:
-        now = await desk.now()
+        now = await desk.diagnostics.now()
         created_from, created_until = (parse_time(time, now) if time else None for time in times)
         if created_from is not None and created_until is not None and created_from >= created_until:
             raise InvalidInput(f"no run was created since {times[0]} and before {times[1]}: that is an empty time")
@@ -137,18 +139,18 @@ def _status(name: str) -> RunStatus:
 
 
 async def _show(desk: Engine, query: RunFilter, wanted: Wanted, now: int, *, limit: int | None, output: Output) -> None:
-    runs: list[RunSummary] = []
+    runs: list[RunView] = []
     shown, following = 0, ""
     async for page in _pages(desk, query, wanted, limit):
         shown, following = shown + len(page.items), page.next
         if output is Output.IDS:
             write_bytes("".join(f"{listed.summary.run}\n" for listed in page.items).encode())
         else:
-            runs += [listed.summary for listed in page.items]
+            runs += await _views(desk, page)
     if output is Output.JSON:
-        write_json({"runs": [run_shape(run) for run in runs], "next": following or None}, pretty=True)
+        write_json(RunListView(runs=tuple(runs), next=following or None), pretty=True)
     elif output is Output.TABLE and runs:
-        show_table(screen(), runs, now)
+        show_lines(lines_of(RunListView(runs=tuple(runs), next=None), now))
     if output is not Output.JSON:
         are = "are" if wanted.held is None else "may be"
         _remark(shown, following, f"there {are} more", is_filtered=query != RunFilter(limit=query.limit))
@@ -164,6 +166,19 @@ async def _pages(desk: Engine, query: RunFilter, wanted: Wanted, limit: int | No
             return
         left = None if left is None else left - len(page.items)
         query = msgspec.structs.replace(query, after=page.next)
+
+
+async def _views(desk: Engine, page: Page) -> list[RunView]:
+    """The runs of a page; of those at work also who holds them."""
+    holders = await asyncio.gather(*(_holder(desk, listed.summary) for listed in page.items))
+    return [
+        run_view(listed.summary, scratch=listed.scratch, holding=holder)
+        for listed, holder in zip(page.items, holders, strict=True)
+    ]
+
+
+async def _holder(desk: Engine, summary: RunSummary) -> Holding | None:
+    return await desk.diagnostics.holder(summary.run) if summary.status in AT_WORK else None
 
 
 async def _page(desk: Engine, query: RunFilter, wanted: Wanted, size: int) -> Page:
@@ -191,6 +206,8 @@ def _remark(shown: int, following: str, more: str, *, is_filtered: bool) -> None
 
 async def _watch(desk: Engine, query: RunFilter, wanted: Wanted, _: int, *, limit: int, output: Output) -> None:
     """The list, again and again, as much of it as the screen holds. Ctrl+C is how it ends, and no interruption."""
+    from rich.console import Group
+
     console = screen()
     if output is not Output.TABLE:
         raise InvalidInput(f"--watch shows a table, and -o {output} is for programs: leave out one of the two")
@@ -205,34 +222,11 @@ async def _watch(desk: Engine, query: RunFilter, wanted: Wanted, _: int, *, limi
     with suppress(asyncio.CancelledError), Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
             most = max(1, min(limit, console.size.height - 2))
-            runs = [listed.summary async for page in _pages(desk, query, wanted, most) for listed in page.items]
-            lines = table(runs, await desk.now()) if runs else [Text("no runs", style="dim")]
-            for line in lines:
-                line.truncate(console.size.width, overflow="ellipsis")
-            live.update(Group(*lines), refresh=True)
+            runs = [run async for page in _pages(desk, query, wanted, most) for run in await _views(desk, page)]
+            shown = (
+                lines_of(RunListView(runs=tuple(runs), next=None), await desk.diagnostics.now())
+                if runs
+                else [line("no runs")]
+            )
+            live.update(Group(*(rich_text(each) for each in fitted(shown, console.size.width))), refresh=True)
             await asyncio.sleep(EVERY)
-
-
-def show_table(console: Console, runs: Sequence[RunSummary], now: int) -> None:
-    """One line per run, cut to the width of the screen; only the last column gives way."""
-    for line in table(runs, now):
-        show_line(console, line)
-
-
-def table(runs: Sequence[RunSummary], now: int) -> list[Text]:
-    """A line of titles, and one per run."""
-    ids = short_ids(run.run for run in runs)
-    rows = [
-        (
-            Text(plain(ids[run.run]), style="cyan"),
-            Text(cropped(run.workflow, 24)),
-            Text(HELD if run.held else run.status, style=COLOURS[run.status]),
-            Text(f"{span(now - run.created):>4}"),
-            # While a run runs, its summary is not written with every node: better no number than an old one.
-            Text("" if run.status is RunStatus.RUNNING else f"{run.done_nodes:>4}"),
-            Text(about(run, now)),
-        )
-        for run in runs
-    ]
-    titles = ("run", "workflow", "status", " age", "done", "waits for, or why")
-    return list(columns([tuple(Text(title, style="bold") for title in titles), *rows]))

@@ -40,6 +40,7 @@ from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.lifecycle.status import RunStatus
 from outlast.settings import Settings
+from outlast.views.types import RunStatusView
 
 if TYPE_CHECKING:
     from outlast.functions.decorators import Workflow
@@ -91,9 +92,9 @@ def resume(
     only by --force.
 
     \b
-    [dim]outlast resume 01a1e436-2c39
+    outlast resume 01a1e436-2c39
     outlast resume 01a1e436-2c39 --app flows.py
-    outlast ps --status failed -o ids | xargs outlast resume[/dim]
+    outlast ps --status failed -o ids | xargs outlast resume
     """
 
     async def reopen(desk: Engine, run: RunId) -> RunId:
@@ -133,9 +134,9 @@ def retry(
     the run does not wait for them.
 
     \b
-    [dim]outlast retry 01a1e436-2c39
+    outlast retry 01a1e436-2c39
     outlast retry 01a1e436-2c39 fetch#3
-    outlast retry 01a1e436-2c39 draft --feedback "shorter, please"[/dim]
+    outlast retry 01a1e436-2c39 draft --feedback "shorter, please"
     """
 
     async def reopen(desk: Engine, found: RunId) -> None:
@@ -145,7 +146,7 @@ def retry(
         return None if feedback is None else json_or_text(feedback, "--feedback")
 
     async def preview(desk: Engine, found: RunId) -> Sequence[e.AnyEvent]:
-        return await desk.preview_retry(found, node, feedback=given(), children=children.value)
+        return await desk.diagnostics.preview_retry(found, node, feedback=given(), children=children.value)
 
     def begin() -> Coroutine[Any, Any, int]:
         settings = settings_of(ctx, store)
@@ -160,7 +161,7 @@ def retry(
 async def resumed(desk: Engine, run: RunId, by: str, *, force: bool = False) -> RunId:
     """Let a run go on that has stopped or was interrupted, or the one that it continued as, which is returned. If a live
     worker goes on with it anyhow, stand by."""
-    run = await desk.goes_on_as(run)
+    run = await desk.diagnostics.continued_as(run)
     summary = await desk.get(run)
     try:
         await desk.resume(run, by=by, force=force)
@@ -169,8 +170,8 @@ async def resumed(desk: Engine, run: RunId, by: str, *, force: bool = False) -> 
             notice(str(refusal))
         elif summary.status in (RunStatus.FAILED, RunStatus.PAUSED) or not isinstance(refusal.__cause__, Claimed):
             raise
-        other = await desk.stand_by(run)
-        if other and desk.worker_id:
+        other = await desk.diagnostics.take_over_later(run)
+        if other and desk.diagnostics.worker_id:
             notice(f"run {run} is advanced by worker {other}: waiting for it, and going on here if it dies or hangs")
     return run
 
@@ -189,7 +190,7 @@ async def _found(settings: Settings, names: Sequence[str]) -> list[Found]:
     async with open_desk(settings, readonly=True) as desk:
         for name in names:
             run = await desk.find(name)
-            found[run] = Found(run, await desk.created(run))
+            found[run] = Found(run, await desk.diagnostics.created(run))
     return list(found.values())
 
 
@@ -210,7 +211,7 @@ async def _reopen_only(settings: Settings, found: Sequence[Found], order: Order)
 
 def _tell_reopened(summary: RunSummary, has_changed: bool, reply: Reply) -> None:
     if reply is Reply.JSON:
-        write_json({"run": summary.run, "status": summary.status, "resumed": has_changed})
+        write_json(RunStatusView(run=summary.run, status=summary.status, resumed=has_changed))
     elif reply is Reply.IDS:
         write_bytes(f"{summary.run}\n".encode())
     else:

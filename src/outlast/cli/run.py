@@ -13,7 +13,6 @@ from outlast.cli.code_import import named_workflow
 from outlast.cli.console import notice
 from outlast.cli.entrypoint import carry_out
 from outlast.cli.explain import way_on
-from outlast.cli.files import files_of_family
 from outlast.cli.options import AppOption, ByOption, Reply, ReplyOption, StoreOption, settings_of, whoever
 from outlast.cli.outcome import Outcome, outcome, report
 from outlast.cli.parameters import Called, read_parameters
@@ -24,6 +23,7 @@ from outlast.errors import InvalidInput
 from outlast.history.ids import RunId
 from outlast.lifecycle.status import TERMINAL, RunStatus
 from outlast.settings import Settings
+from outlast.views.files import files_of_family
 
 if TYPE_CHECKING:
     from outlast.functions.decorators import Workflow
@@ -57,9 +57,9 @@ def run(
     Ctrl+C pauses it, `outlast resume` goes on with it.
 
     \b
-    [dim]outlast run flows:letters text="to last"
+    outlast run flows:letters text="to last"
     outlast run flows.py:letters --json '{"text": "to last"}' --id letters-1
-    outlast run flows:letters text="to last" -o json | jq .result[/dim]
+    outlast run flows:letters text="to last" -o json | jq .result
     """
 
     def begin() -> Coroutine[Any, Any, int]:

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 import typer
 
-from outlast.cli.code_import import keep_lines, load_here, show_engine_log
-from outlast.cli.command import Command, Group
+from outlast.cli.code_import import keep_lines, load_here
+from outlast.cli.command import Command, group
 from outlast.cli.console import notice, write_json
+from outlast.cli.engine_log import LogFormatOption, QuietOption, VerboseOption, log_to_stderr
 from outlast.cli.entrypoint import SOUND, carry_out
 from outlast.cli.options import Form, FormOption, StoreOption, settings_of, whoever
 from outlast.errors import InvalidInput, NotSetUp
@@ -39,13 +40,6 @@ PortOption = Annotated[int, typer.Option("--port", help="Port to listen on; 0 ch
 InsecureOption = Annotated[
     bool, typer.Option("--insecure-local", help="Let everybody on this machine in without a token (loopback only).")
 ]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands of this module."""
-    app.command(cls=Command)(serve)
-    app.command(cls=Command)(dev)
-    app.add_typer(tokens, name="token")
 
 
 def serve(
@@ -71,6 +65,9 @@ def serve(
     ] = None,
     rate: Annotated[float, typer.Option("--rate", help="Requests a second for each token; 0 is no limit.", min=0)] = 0,
     grace: Annotated[float, typer.Option("--grace", help="Seconds for open requests at shutdown.", min=0)] = 10,
+    verbose: VerboseOption = False,
+    quiet: QuietOption = False,
+    log_format: LogFormatOption = None,
     store: StoreOption = None,
 ) -> None:
     """Serve the HTTP API, and advance runs.
@@ -94,6 +91,9 @@ def serve(
         "trusted_proxies": tuple(trust_proxy or ()),
         "rate": rate,
         "grace": grace,
+        "verbose": verbose,
+        "quiet": quiet,
+        "log_format": log_format,
     }
     carry_out(lambda: _begin(ctx, store, tuple(apps or ()), on_restart, given))
 
@@ -134,7 +134,7 @@ async def _serve(settings: Settings, given: dict[str, Any]) -> int:
     except ImportError as error:
         raise NotSetUp(f"{INSTALL} ({error})") from error
     keep_lines()
-    show_engine_log()
+    log_to_stderr(verbose=given.pop("verbose"), quiet=given.pop("quiet"), log_format=given.pop("log_format"))
     options = Options(**given)
 
     async def announce(state: ServerState, address: str) -> None:
@@ -218,7 +218,7 @@ def _stamps(folders: set[Path]) -> dict[str, float]:
 
 # --- tokens
 
-tokens = typer.Typer(cls=Group, no_args_is_help=True, help="Create, list and revoke tokens of the HTTP server.")
+tokens = group("Create, list and revoke tokens of the HTTP server.")
 
 
 @asynccontextmanager

@@ -60,7 +60,7 @@ class Interruption:
         """Pause what is advanced here, and return when that is done; several may wait for it."""
         if self._paused is None:
             notice("pausing… (Ctrl+C again to leave at once)", style="bold")
-            self._paused = asyncio.create_task(desk.wind_down(self.runs, by=self._by, reason=self._name))
+            self._paused = asyncio.create_task(desk.pause_all(self.runs, by=self._by, reason=self._name))
         await asyncio.shield(self._paused)
 
     def _hear(self, number: int, _frame: FrameType | None) -> None:

@@ -7,23 +7,20 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
-from outlast.cli.console import is_wide, notice, screen, write_bytes, write_json
+from outlast.cli.console import WIDE, notice, show_lines, width, write_bytes, write_json
 from outlast.cli.entrypoint import SOUND, VIOLATED, carry_out
-from outlast.cli.json_views import verification_shape
 from outlast.cli.options import Output, OutputOption, StoreOption, settings_of
 from outlast.cli.progress import Ticker
-from outlast.cli.texts import counted, cropped, plain, short_ids
 from outlast.client import Engine, Verification
 from outlast.compose import open_desk, read_key
 from outlast.errors import InvalidInput, NotFound
 from outlast.history.ids import RunId
 from outlast.settings import Settings
-
-SHOWN = 20
-"""Violations printed per run; JSON has all of them."""
+from outlast.views.build import verification_view
+from outlast.views.text import lines_of
+from outlast.views.texts import counted
+from outlast.views.types import VerificationListView, VerificationView
 
 
 def verify(
@@ -46,9 +43,9 @@ def verify(
     With -o ids only runs that have violations are named.
 
     \b
-    [dim]outlast verify 01a1e436-2c39
+    outlast verify 01a1e436-2c39
     outlast verify --all
-    outlast verify --all -o json | jq '.runs[] | select(.sound | not)'[/dim]
+    outlast verify --all -o json | jq '.runs[] | select(.sound | not)'
     """
 
     def begin() -> Coroutine[Any, Any, int]:
@@ -92,49 +89,24 @@ async def _runs(desk: Engine, wanted: list[RunId] | None) -> AsyncIterator[RunId
         for run in wanted:
             yield run
         return
-    async for run in desk.runs():
+    async for run in desk.diagnostics.run_ids():
         yield run
 
 
 async def _report(verifications: AsyncIterator[Verification], output: Output) -> int:
-    shapes = []
+    runs: list[VerificationView] = []
     checked = unsound = 0
-    console = screen()
+    wide = width() >= WIDE
     async for found in verifications:
         checked, unsound = checked + 1, unsound + (not found.is_sound)
         if output is Output.JSON:
-            shapes.append(verification_shape(found))
+            runs.append(verification_view(found))
         elif output is Output.TABLE:
-            show_verification(console, found)
+            show_lines(lines_of(verification_view(found), 0, wide=wide))
         elif not found.is_sound:
             write_bytes(f"{found.run}\n".encode())
     if output is Output.JSON:
-        write_json({"runs": shapes, "checked": checked, "unsound": unsound}, pretty=True)
+        write_json(VerificationListView(runs=tuple(runs), checked=checked, unsound=unsound), pretty=True)
     elif checked != 1:
         notice(f"{counted(checked, 'run')} verified, {unsound or 'none'} with violations")
     return VIOLATED if unsound else SOUND
-
-
-def show_verification(console: Console, found: Verification) -> None:
-    """One line if all is well, and one more for each violation if not."""
-    wide = is_wide(console)
-    run = found.run if wide else short_ids([found.run], least=18)[found.run]
-    counts = ", ".join(
-        [
-            counted(found.events, "event"),
-            counted(found.appends, "append"),
-            counted(found.branches, "branch", "branches"),
-        ]
-    )
-    verdict = ("ok   ", "bold green") if found.is_sound else ("BAD  ", "bold red")
-    digest = found.digest if wide else found.digest[:8]
-    ident = (f"{plain(run):<{36 if wide else 18}}", "cyan")
-    console.print(Text.assemble(verdict, ident, f"  {counts}, digest {digest or 'none'}"), soft_wrap=True)
-    for violation in found.violations[:SHOWN]:
-        place = f" at event {violation.seq}" if violation.seq else ""
-        line = Text.assemble("     ", (f"{violation.invariant}{place}", "red"), f": {cropped(violation.message)}")
-        console.print(line, soft_wrap=True)
-    if len(found.violations) > SHOWN:
-        console.print(f"     and {len(found.violations) - SHOWN} more, all of them with -o json", soft_wrap=True)
-    if any(v.seq == 1 and v.invariant == "V1" and "digest" in v.message for v in found.violations):
-        console.print("     the very first digest differs: written with another key? (--key-file)", soft_wrap=True)

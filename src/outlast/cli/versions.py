@@ -1,4 +1,4 @@
-"""`outlast versions`, `diff` and `migrate`: which code runs are of, and moving them to new code."""
+"""`outlast versions list`, `versions diff` and `migrate`: which code runs are of, and moving them to new code."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Coroutine
 from typing import Annotated, Any
 
 import typer
-from rich.text import Text
 
 from outlast.cli.code_import import load_here, workflow_of
-from outlast.cli.console import notice, screen, show_columns, write_json
+from outlast.cli.command import Command, group
+from outlast.cli.console import notice, show_lines, write_json
 from outlast.cli.entrypoint import DIFFERS, SOUND, carry_out
 from outlast.cli.options import (
     AppOption,
@@ -24,32 +24,38 @@ from outlast.cli.options import (
     settings_of,
     whoever,
 )
-from outlast.cli.texts import counted, plain
-from outlast.cli.times import local
 from outlast.client import Engine
 from outlast.compose import open_desk
 from outlast.errors import InvalidInput, NotFound
 from outlast.history.ids import RunId
 from outlast.settings import Settings
+from outlast.views.build import version_view
+from outlast.views.lines import line
+from outlast.views.text import lines_of
+from outlast.views.texts import counted, plain
+from outlast.views.types import VersionListView
+
+app = group("The versions of workflows that runs are of.")
 
 
+@app.command("list", cls=Command)
 def versions(
     ctx: typer.Context,
     workflow: Annotated[str, typer.Argument(help="The name of a workflow.", metavar="WORKFLOW")],
-    app: AppOption = None,
+    modules: AppOption = None,
     store: StoreOption = None,
     output: FormOption = Form.TEXT,
 ) -> None:
     """List the versions of a workflow that runs are of, the one used last first.
 
     \b
-    [dim]outlast versions digest
-    outlast versions digest --app flows.py[/dim]
+    outlast versions list digest
+    outlast versions list digest --app flows.py
     """
 
     def begin() -> Coroutine[Any, Any, int]:
         settings = settings_of(ctx, store)
-        load_here(app or (), settings)
+        load_here(modules or (), settings)
         return _versions(settings, workflow, output)
 
     carry_out(begin)
@@ -57,44 +63,35 @@ def versions(
 
 async def _versions(settings: Settings, workflow: str, form: Form) -> int:
     async with open_desk(settings, readonly=True) as desk:
-        found = await desk.versions(workflow)
+        found = await desk.versions.of(workflow)
+    view = VersionListView(workflow=workflow, versions=tuple(map(version_view, found)))
     if form is Form.JSON:
-        write_json([{name: getattr(each, name) for name in each.__struct_fields__} for each in found], pretty=True)
-        return SOUND
-    rows = [[Text(name, style="bold") for name in ("VERSION", "RUNS", "FIRST", "LAST", "")]]
-    for each in found:
-        remark = " ".join(["today's code"] * each.is_today + ["not stored"] * (not each.is_stored))
-        cells = (
-            each.version[:12] or "none",
-            str(each.runs),
-            local(each.first, full=True),
-            local(each.last, full=True),
-            remark,
-        )
-        rows.append([Text(cell) for cell in cells])
-    show_columns(screen(), rows)
+        write_json(view, pretty=True)
+    else:
+        show_lines(lines_of(view, 0))
     return SOUND
 
 
+@app.command(cls=Command)
 def diff(
     ctx: typer.Context,
     old: Annotated[str, typer.Argument(help="A run, or the beginning of a version.", metavar="RUN|VERSION")],
     new: Annotated[str | None, typer.Argument(help="The same; today's code by default.", metavar="RUN|VERSION")] = None,
-    app: AppOption = None,
+    modules: AppOption = None,
     store: StoreOption = None,
 ) -> None:
     """Show how the code of a run differs from today's, or two versions from each other.
 
     \b
-    [dim]outlast diff 01a1e436-2c39
-    outlast diff 01a1e436-2c39 01a1e440-77ab
-    outlast diff 5f0c2e 9ab311[/dim]
+    outlast versions diff 01a1e436-2c39
+    outlast versions diff 01a1e436-2c39 01a1e440-77ab
+    outlast versions diff 5f0c2e 9ab311
     """
 
     def begin() -> Coroutine[Any, Any, int]:
         settings = settings_of(ctx, store)
-        load_here(app or (), settings)
-        return _diff(settings, old, new, app or ())
+        load_here(modules or (), settings)
+        return _diff(settings, old, new, modules or ())
 
     carry_out(begin)
 
@@ -106,16 +103,15 @@ async def _diff(settings: Settings, old: str, new: str | None, apps: Any) -> int
             after = await _version(desk, new)
         else:
             run = await desk.find(old)
-            workflow_of(await desk.created(run), apps, settings)
-            after = await desk.today(run)
-        text = await desk.differences(before, after)
+            workflow_of(await desk.diagnostics.created(run), apps, settings)
+            after = await desk.versions.current(run)
+        text = await desk.versions.diff(before, after)
     if not text:
         notice(f"version {before[:12]} and version {after[:12]} have the same text")
         return SOUND
-    console = screen()
-    for line in text.splitlines():
-        style = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")
-        console.print(Text(plain(line, keep_indent=True), style=style), soft_wrap=True)
+    styles = {"+": "green", "-": "red", "@": "cyan"}
+    for each in text.splitlines():
+        show_lines([line((plain(each, keep_indent=True), styles.get(each[:1], "")), fit="copy")])
     return DIFFERS
 
 
@@ -124,7 +120,7 @@ async def _version(desk: Engine, name: str) -> str:
     try:
         return (await desk.get(await desk.find(name))).version
     except (NotFound, InvalidInput):
-        found = await desk.known_versions(name)
+        found = await desk.versions.starting_with(name)
     if len(found) != 1:
         raise InvalidInput(f"there is no run {name!r}, and {len(found) or 'no'} versions that begin so")
     return found[0]
@@ -136,7 +132,7 @@ def migrate(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")] = False,
     children: ChildrenOption = Children.CANCEL,
     reason: ReasonOption = "",
-    app: AppOption = None,
+    modules: AppOption = None,
     by: ByOption = None,
     store: StoreOption = None,
 ) -> None:
@@ -146,13 +142,13 @@ def migrate(
     What follows stays on its branch, and the run goes on beside it.
 
     \b
-    [dim]outlast migrate 01a1e436-2c39 --app flows.py[/dim]
+    outlast migrate 01a1e436-2c39 --app flows.py
     """
 
     def begin() -> Coroutine[Any, Any, int]:
         settings = settings_of(ctx, store)
-        load_here(app or (), settings)
-        return _migrate(settings, run, app or (), yes, whoever(by), reason, children)
+        load_here(modules or (), settings)
+        return _migrate(settings, run, modules or (), yes, whoever(by), reason, children)
 
     carry_out(begin)
 
@@ -162,8 +158,8 @@ async def _migrate(
 ) -> int:
     async with open_desk(settings) as desk:
         run = await desk.find(name)
-        workflow_of(await desk.created(run), apps, settings)
-        await desk.must_be_migratable(run)
+        workflow_of(await desk.diagnostics.created(run), apps, settings)
+        await desk.versions.check_migration(run)
         if not yes:
             await _explain(desk, run)
             if not typer.confirm("Move the run to today's code?", err=True):
@@ -178,7 +174,7 @@ async def _migrate(
 
 
 async def _explain(desk: Engine, run: RunId) -> None:
-    rehearsal = await desk.rehearse(run)
+    rehearsal = await desk.versions.replay(run)
     if rehearsal.agrees:
         notice(f"today's code agrees with all {counted(rehearsal.events, 'event')} of run {run}")
         return

@@ -10,17 +10,19 @@ import msgspec
 
 from outlast.cli import prompt
 from outlast.cli.console import notice
-from outlast.cli.live_display import Display, Said, said_by_nodes
+from outlast.cli.live_display import Display
 from outlast.cli.options import Reply
 from outlast.cli.outcome import where_of
-from outlast.cli.questions import how_to_answer
-from outlast.cli.run_view import Tally, caught_up
-from outlast.client import Engine, RunFilter
+from outlast.client import Engine
 from outlast.errors import InvalidInput, NotAsked, NotFound, RunGone
 from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
 from outlast.lifecycle.status import RunStatus
 from outlast.settings import Settings
+from outlast.views.actions import how_to_answer
+from outlast.views.build import progress_of
+from outlast.views.run_view import Tally, caught_up
+from outlast.views.types import ProgressView
 
 if TYPE_CHECKING:
     from outlast.functions.decorators import Workflow
@@ -56,7 +58,7 @@ class Attendant:
         self._display = Display(is_on=is_shown, prints_pass=not manner.is_hearing_prints)
         self._may_ask = is_shown and prompt.is_anyone_there()
         self._told: set[str] = set()
-        self._said: list[Said] = []
+        self._said: tuple[ProgressView, ...] = ()
         self._looks = 0
         self._is_quiet = self._is_asking = False
 
@@ -106,12 +108,10 @@ class Attendant:
             return
 
     async def _show(self) -> None:
-        now = await self._desk.now()
+        now = await self._desk.diagnostics.now()
         if self._looks % EVERY_SCRATCH == 0:
-            created = self.tally.state.outline.created
-            query = RunFilter(created_from=created, created_until=created + 1, text=self.tally.run, limit=1)
-            page = await self._desk.list_runs(query)
-            self._said = said_by_nodes(page.items[0].scratch) if page.items else []
+            scratch = await self._desk.diagnostics.scratch(self.tally.run, self.tally.state.outline.created)
+            self._said = progress_of(scratch)
         self._looks += 1
         self._display.show(self.tally, self._said, now)
 

@@ -13,18 +13,20 @@ from typing import Annotated, Any
 
 import msgspec
 import typer
-from rich.text import Text
 
 from outlast.cli import streams
-from outlast.cli.code_import import keep_lines, load_here, show_engine_log
-from outlast.cli.console import notice, screen, show_columns, write_json
+from outlast.cli.code_import import keep_lines, load_here
+from outlast.cli.console import notice, show_lines, write_json
+from outlast.cli.engine_log import LogFormatOption, QuietOption, VerboseOption, log, log_to_stderr
 from outlast.cli.entrypoint import SOUND, carry_out
 from outlast.cli.options import AppOption, Form, FormOption, StoreOption, settings_of
-from outlast.cli.texts import counted
 from outlast.compose import Opening, open_desk, sweeping
 from outlast.errors import InvalidInput, StoreError
 from outlast.services.sweeper import INTERVAL, STALE_AFTER, Report
 from outlast.settings import Settings
+from outlast.views.build import sweep_view, worker_view
+from outlast.views.text import lines_of
+from outlast.views.types import WorkerListView
 
 
 def worker(
@@ -36,6 +38,9 @@ def worker(
     grace: Annotated[
         float | None, typer.Option(help="Seconds that nodes have to end when it is told to leave.", min=0)
     ] = None,
+    verbose: VerboseOption = False,
+    quiet: QuietOption = False,
+    log_format: LogFormatOption = None,
     store: StoreOption = None,
 ) -> None:
     """Advance runs until told to leave: those that are ready, and those of workers that died.
@@ -44,13 +49,14 @@ def worker(
     takes no more, lets nodes end or reach a checkpoint, and gives its runs back.
 
     \b
-    [dim]outlast worker --app flows --store postgresql://db/outlast
-    outlast worker --app flows.py --concurrency 50[/dim]
+    outlast worker --app flows --store postgresql://db/outlast
+    outlast worker --app flows.py --concurrency 50
     """
 
     def begin() -> Coroutine[Any, Any, int]:
         settings = settings_of(ctx, store)
         load_here(app or (), settings)
+        log_to_stderr(verbose=verbose, quiet=quiet, log_format=log_format)
         given = {"concurrency": concurrency, "grace": grace}
         given = {name: value for name, value in given.items() if value is not None}
         return _work(msgspec.structs.replace(settings, apps=(), **given))
@@ -64,15 +70,14 @@ async def _work(settings: Settings) -> int:
     if not registry.names():
         raise InvalidInput("the worker knows no workflow: name the module or file that defines some with --app")
     keep_lines()
-    show_engine_log()
     streams.drop_output()
     with Leaving() as leaving:
         async with Opening(settings) as desk:
             names = registry.names()
             known = f"{', '.join(names[:5])}{' …' if len(names) > 5 else ''}"
-            notice(f"worker {desk.worker_id} advances {known}", style="bold")
+            log.info("worker %s advances %s", desk.diagnostics.worker_id, known)
             await leaving.wait()
-            notice("leaving: no more runs are taken, nodes may end (again to leave at once)")
+            log.info("leaving: no more runs are taken, nodes may end (again to leave at once)")
             await desk.drain()
     return SOUND
 
@@ -115,8 +120,8 @@ def workers(ctx: typer.Context, store: StoreOption = None, output: FormOption = 
     """Show which workers hold runs, how many, and whether they are alive.
 
     \b
-    [dim]outlast workers
-    outlast workers -o json | jq '.[] | select(.is_live | not)'[/dim]
+    outlast workers
+    outlast workers -o json | jq '.workers[] | select(.live | not)'
     """
     carry_out(lambda: _workers(settings_of(ctx, store), output))
 
@@ -124,18 +129,14 @@ def workers(ctx: typer.Context, store: StoreOption = None, output: FormOption = 
 async def _workers(settings: Settings, form: Form) -> int:
     async with open_desk(settings, readonly=True) as desk:
         found = await desk.workers()
+        now = await desk.diagnostics.now()
+    view = WorkerListView(workers=tuple(map(worker_view, found)))
     if form is Form.JSON:
-        names = ("worker", "is_live", "expires", "runs")
-        write_json([{name: getattr(each, name) for name in names} for each in found], pretty=True)
-        return SOUND
-    if not found:
+        write_json(view, pretty=True)
+    elif found:
+        show_lines(lines_of(view, now))
+    else:
         notice("no worker holds a run")
-        return SOUND
-    rows = [[Text(name, style="bold") for name in ("WORKER", "", "RUNS", "AMONG THEM")]]
-    for each in found:
-        state = Text("alive", style="green") if each.is_live else Text("gone", style="red")
-        rows.append([Text(each.worker), state, Text(str(len(each.runs))), Text(", ".join(each.runs[:3]))])
-    show_columns(screen(), rows)
     return SOUND
 
 
@@ -146,7 +147,10 @@ def sweeper(
         float, typer.Option(help="Seconds that a claim may have expired before it counts.", min=0)
     ] = STALE_AFTER,
     once: Annotated[bool, typer.Option("--once", help="Sweep once and end.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell; change nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report; change nothing.")] = False,
+    verbose: VerboseOption = False,
+    quiet: QuietOption = False,
+    log_format: LogFormatOption = None,
     store: StoreOption = None,
     output: FormOption = Form.TEXT,
 ) -> None:
@@ -155,9 +159,10 @@ def sweeper(
     Each worker does this as well, every five minutes.
 
     \b
-    [dim]outlast sweeper --once --dry-run
-    outlast sweeper --interval 300 --stale-after 600[/dim]
+    outlast sweeper --once --dry-run
+    outlast sweeper --interval 300 --stale-after 600
     """
+    log_to_stderr(verbose=verbose, quiet=quiet, log_format=log_format)
     carry_out(lambda: _sweep(settings_of(ctx, store), interval, stale_after, once, dry_run, output))
 
 
@@ -169,28 +174,14 @@ async def _sweep(settings: Settings, interval: float, stale_after: float, once: 
                 try:
                     _tell(await sweeper.sweep(dry_run=dry_run), form, dry_run)
                 except StoreError as error:  # it may come back; at the first sweep it would be a mistake in the command
-                    notice(f"outlast: {error}; the next sweep is in {interval:g} s", style="red")
+                    log.error("%s; the next sweep is in %g s", error, interval)
     return SOUND
 
 
 def _tell(report: Report, form: Form, dry_run: bool) -> None:
+    view = sweep_view(report, dry_run=dry_run)
     if form is Form.JSON:
-        write_json(
-            {
-                "scanned": report.scanned,
-                "healthy": report.healthy,
-                "waiting": report.waiting,
-                "recovered": report.recovered,
-                "stalled": report.stalled,
-                "reasons": dict(report.reasons),
-                "runs": [msgspec.to_builtins(each) for each in report.runs],
-            }
-        )
-        return
-    for seen in report.runs:
-        if seen.reason != "ready":
-            is_done = seen.is_recovered or (dry_run and seen.outcome)
-            done = f"{'would be ' * dry_run}{seen.outcome}" if is_done else "left as it is"
-            notice(f"{seen.run}  {seen.reason}: {seen.detail}; {done}")
-    told = f"{report.healthy} healthy, {report.waiting} waiting, {report.recovered} recovered, {report.stalled} stalled"
-    notice(f"{counted(report.scanned, 'unfinished run')}: {told}", style="bold")
+        write_json(view)
+    else:
+        for each in lines_of(view, 0):
+            log.info("%s", each.text)

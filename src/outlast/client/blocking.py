@@ -1,57 +1,127 @@
-"""The desk for code that does not await: scripts, notebooks, plain tests. Its engine has a loop and a thread of its own."""
+"""The engine for code that does not await: scripts, notebooks, plain tests. It has a loop and a thread of its own."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+import functools
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
-import msgspec
-
-from outlast.client.facade import Engine
+from outlast.client.diagnostics import Diagnostics
+from outlast.client.facade import Engine, moved
 from outlast.client.handle import RunHandle, page_of
 from outlast.client.loop_thread import LoopThread, must_be_free_to_wait
-from outlast.client.reader import Entry, Interval, Page, RunFilter, RunSummary, Statuses, Verification
-from outlast.definition.durations import Seconds
+from outlast.client.versions import Versions
 from outlast.errors import OutlastError
-from outlast.functions.decorators import Workflow
-from outlast.history.ids import RunId
-from outlast.store import Line
-from outlast.values.tracebacks import folded
+from outlast.functions.decorators import Node, Workflow
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
-    from outlast.client.branch_plans import Plan
-    from outlast.client.evidence import Diagnosis
-    from outlast.client.temporary_claim import WorkerRuns
-    from outlast.client.versions import Version
-    from outlast.functions.dry_replay import Rehearsal
-    from outlast.history.events import AnyEvent, Children, RunCreated
-    from outlast.lifecycle.actions import Verb
-    from outlast.lifecycle.branching import BranchSummary
-    from outlast.lifecycle.comparison import Comparison
-    from outlast.lifecycle.diagnosis import Finding
-    from outlast.lifecycle.narrative import Story
-    from outlast.lifecycle.state import Wait
+    from outlast.definition.durations import Seconds
 
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
+A = TypeVar("A")
 
 
-class BlockingEngine:
+class _Blocking(Generic[A]):
+    """The verbs of an awaited object on the engine's loop."""
+
+    def __init__(self, thread: LoopThread, awaited: A) -> None:
+        self._thread = thread
+        self._awaited = awaited
+
+
+def _waits(
+    verb: Callable[Concatenate[A, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[_Blocking[A], P], T]:
+    """The same verb, which returns when it is done."""
+
+    @functools.wraps(verb)
+    def waiting(self: _Blocking[A], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        __tracebackhide__ = True
+        return self._thread.do(verb(self._awaited, *args, **kwargs))
+
+    return waiting
+
+
+def _gives_handle(
+    verb: Callable[Concatenate[A, P], Coroutine[Any, Any, RunHandle[T]]],
+) -> Callable[Concatenate[_Blocking[A], P], BlockingRunHandle[T]]:
+    """The same verb, with the handle for code that does not await."""
+
+    @functools.wraps(verb)
+    def handled(self: _Blocking[A], /, *args: P.args, **kwargs: P.kwargs) -> BlockingRunHandle[T]:
+        return BlockingRunHandle(self._thread, self._thread.do(verb(self._awaited, *args, **kwargs)))
+
+    return handled
+
+
+def _iterates(
+    verb: Callable[Concatenate[A, P], AsyncIterator[T]],
+) -> Callable[Concatenate[_Blocking[A], P], Iterator[T]]:
+    """The same verb, with a plain iterator."""
+
+    @functools.wraps(verb)
+    def iterating(self: _Blocking[A], /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
+        return _each(self._thread, verb(self._awaited, *args, **kwargs))
+
+    return iterating
+
+
+class BlockingVersions(_Blocking[Versions]):
+    """The verbs of `Versions`, each waiting until it is done."""
+
+    of = _waits(Versions.of)
+    starting_with = _waits(Versions.starting_with)
+    source = _waits(Versions.source)
+    diff = _waits(Versions.diff)
+    current = _waits(Versions.current)
+    replay = _waits(Versions.replay)
+    check_migration = _waits(Versions.check_migration)
+    migrate = _waits(Versions.migrate)
+
+
+class BlockingDiagnostics(_Blocking[Diagnostics]):
+    """The verbs of `Diagnostics`, each waiting until it is done."""
+
+    now = _waits(Diagnostics.now)
+    run_ids = _iterates(Diagnostics.run_ids)
+    created = _waits(Diagnostics.created)
+    current_branch = _waits(Diagnostics.current_branch)
+    lineage = _waits(Diagnostics.lineage)
+    continued_as = _waits(Diagnostics.continued_as)
+    open_question = _waits(Diagnostics.open_question)
+    take_over_later = _waits(Diagnostics.take_over_later)
+    preview = _waits(Diagnostics.preview)
+    preview_retry = _waits(Diagnostics.preview_retry)
+    preview_recovery = _waits(Diagnostics.preview_recovery)
+    holder = _waits(Diagnostics.holder)
+    scratch = _waits(Diagnostics.scratch)
+
+    @property
+    def worker_id(self) -> str:
+        """See `Diagnostics.worker_id`."""
+        return self._awaited.worker_id
+
+
+class BlockingEngine(_Blocking[Engine]):
     """The verbs of `Engine`, each waiting until it is done."""
+
+    if not TYPE_CHECKING:
+        __getattr__ = moved
 
     def __init__(self, opening: AbstractAsyncContextManager[Engine], thread: LoopThread | None = None) -> None:
         must_be_free_to_wait()
-        self._thread = thread or LoopThread()
+        thread = thread or LoopThread()
         self._opening = opening
         try:
-            self._client = self._thread.do(_entered(opening))
+            super().__init__(thread, thread.do(_entered(opening)))
         except BaseException:
-            self._thread.stop()
+            thread.stop()
             raise
+        self.versions = BlockingVersions(thread, self._awaited.versions)
+        self.diagnostics = BlockingDiagnostics(thread, self._awaited.diagnostics)
 
     def close(self) -> None:
         """Stop advancing runs; others may go on with them. Whoever waits here gets a `StoreError`, as does who asks for
@@ -60,316 +130,98 @@ class BlockingEngine:
 
     def start(self, workflow: Workflow[P, R], /, *args: P.args, **kwargs: P.kwargs) -> BlockingRunHandle[R]:
         """See `Engine.start`."""
-        return BlockingRunHandle(self, self._thread.do(self._client.start(workflow, *args, **kwargs)))
+        return BlockingRunHandle(self._thread, self._thread.do(self._awaited.start(workflow, *args, **kwargs)))
 
-    def handle(self, run: str) -> BlockingRunHandle[Any]:
-        """See `Engine.handle`."""
-        return BlockingRunHandle(self, self._thread.do(self._client.handle(run)))
+    @overload
+    def output(self, run: str, node: Node[..., R]) -> R: ...
+    @overload
+    def output(self, run: str, node: str) -> Any: ...
+    def output(self, run: Any, node: Any) -> Any:
+        """See `Engine.output`."""
+        return self._thread.do(self._awaited.output(run, node))
 
-    def result(self, run: RunId, *, workflow: Workflow[..., Any] | None = None, timeout: Seconds | None = None) -> Any:
-        """See `Engine.result`."""
-        return self._thread.do(self._client.result(run, workflow=workflow, timeout=timeout))
-
-    def get(self, run: RunId) -> RunSummary:
-        """See `Engine.get`."""
-        return self._thread.do(self._client.get(run))
-
-    def list_runs(
-        self,
-        filter: RunFilter | None = None,
-        *,
-        workflow: str | None = None,
-        status: Statuses | None = None,
-        since: datetime | None = None,
-        limit: int | None = None,
-    ) -> Page:
-        """See `Engine.list_runs`."""
-        listed = self._client.list_runs(filter, workflow=workflow, status=status, since=since, limit=limit)
-        return self._thread.do(listed)
-
-    def iter_runs(
-        self,
-        filter: RunFilter | None = None,
-        *,
-        workflow: str | None = None,
-        status: Statuses | None = None,
-        since: datetime | None = None,
-    ) -> Iterator[RunSummary]:
-        """See `Engine.iter_runs`."""
-        return self._each(self._client.iter_runs(filter, workflow=workflow, status=status, since=since))
-
-    def runs(self, *, unfinished: bool = False) -> Iterator[RunId]:
-        """See `Engine.runs`."""
-        return self._each(self._client.runs(unfinished=unfinished))
-
-    def find(self, prefix: str) -> RunId:
-        """See `Engine.find`."""
-        return self._thread.do(self._client.find(prefix))
-
-    def created(self, run: RunId) -> RunCreated:
-        """See `Engine.created`."""
-        return self._thread.do(self._client.created(run))
-
-    def now(self) -> int:
-        """See `Engine.now`."""
-        return self._thread.do(self._client.now())
-
-    def events(
-        self, run: RunId, *, branch: int | None = None, everything: bool = False, after: int = 0
-    ) -> Iterator[Entry]:
-        """See `Engine.events`."""
-        return self._each(self._client.events(run, branch=branch, everything=everything, after=after))
-
-    def watch(self, run: RunId, *, after: int = 0, stalled: Callable[[bool], None] | None = None) -> Iterator[Entry]:
-        """See `Engine.watch`. `stalled` is called on the engine's own thread: it must not ask the engine for anything."""
-        return self._each(self._client.watch(run, after=after, stalled=stalled))
-
-    def lines(self, run: RunId, *, node: str = "", attempt: int | None = None, after: int = 0) -> Iterator[Line]:
-        """See `Engine.lines`."""
-        return self._each(self._client.lines(run, node=node, attempt=attempt, after=after))
-
-    def questions(self, run: RunId) -> list[Wait]:
-        """See `Engine.questions`."""
-        return self._thread.do(self._client.questions(run))
-
-    def answer(self, run: RunId, value: Any, *, interaction: str | None = None, by: str = "") -> RunId:
-        """See `Engine.answer`."""
-        return self._thread.do(self._client.answer(run, value, interaction=interaction, by=by))
-
-    def asked(self, run: RunId, interaction: str | None = None) -> tuple[RunId, Wait]:
-        """See `Engine.asked`."""
-        return self._thread.do(self._client.asked(run, interaction))
-
-    def goes_on_as(self, run: RunId) -> RunId:
-        """See `Engine.goes_on_as`."""
-        return self._thread.do(self._client.goes_on_as(run))
-
-    def cancel(self, run: RunId, *, by: str = "", reason: str = "", force: bool = False) -> RunId:
-        """See `Engine.cancel`."""
-        return self._thread.do(self._client.cancel(run, by=by, reason=reason, force=force))
-
-    def pause(self, run: RunId, *, by: str = "", reason: str = "") -> RunId:
-        """See `Engine.pause`."""
-        return self._thread.do(self._client.pause(run, by=by, reason=reason))
-
-    def wind_down(self, runs: Iterable[RunId] = (), *, by: str = "", reason: str = "") -> None:
-        """See `Engine.wind_down`."""
-        self._thread.do(self._client.wind_down(runs, by=by, reason=reason))
-
-    def drain(self) -> None:
-        """See `Engine.drain`."""
-        self._thread.do(self._client.drain())
-
-    @property
-    def worker_id(self) -> str:
-        """See `Engine.worker_id`."""
-        return self._client.worker_id
-
-    def workers(self) -> list[WorkerRuns]:
-        """See `Engine.workers`."""
-        return self._thread.do(self._client.workers())
-
-    def stand_by(self, run: RunId) -> str:
-        """See `Engine.stand_by`."""
-        return self._thread.do(self._client.stand_by(run))
-
-    def resume(self, run: RunId, *, by: str = "", force: bool = False) -> BlockingRunHandle[Any]:
-        """See `Engine.resume`."""
-        return BlockingRunHandle(self, self._thread.do(self._client.resume(run, by=by, force=force)))
-
-    def retry(
-        self,
-        run: RunId,
-        node: str | None = None,
-        *,
-        feedback: Any = None,
-        by: str = "",
-        reason: str = "",
-        children: Children = "cancel",
-    ) -> BlockingRunHandle[Any]:
-        """See `Engine.retry`."""
-        retried = self._client.retry(run, node, feedback=feedback, by=by, reason=reason, children=children)
-        return self._handled(retried)
-
-    def jump(
-        self,
-        run: RunId,
-        to: str | int,
-        *,
-        inputs: dict[str, Any] | None = None,
-        output: Any = msgspec.UNSET,
-        by: str = "",
-        reason: str = "",
-        children: Children = "cancel",
-    ) -> BlockingRunHandle[Any]:
-        """See `Engine.jump`."""
-        jump = self._client.jump
-        return self._handled(jump(run, to, inputs=inputs, output=output, by=by, reason=reason, children=children))
-
-    def rewind(
-        self, run: RunId, nodes: int = 1, *, by: str = "", reason: str = "", children: Children = "cancel"
-    ) -> BlockingRunHandle[Any]:
-        """See `Engine.rewind`."""
-        return self._handled(self._client.rewind(run, nodes, by=by, reason=reason, children=children))
-
-    def activate(
-        self, run: RunId, branch: int, *, by: str = "", reason: str = "", children: Children = "cancel"
-    ) -> BlockingRunHandle[Any]:
-        """See `Engine.activate`."""
-        return self._handled(self._client.activate(run, branch, by=by, reason=reason, children=children))
-
-    def fork(
-        self, run: RunId, at: str | int | None = None, *, id: str | None = None, title: str = "", by: str = ""
-    ) -> BlockingRunHandle[Any]:
-        """See `Engine.fork`."""
-        return self._handled(self._client.fork(run, at, id=id, title=title, by=by))
-
-    def preview(self, run: RunId, verb: Verb, plan: Plan) -> list[AnyEvent]:
-        """See `Engine.preview`."""
-        return self._thread.do(self._client.preview(run, verb, plan))
-
-    def preview_retry(
-        self, run: RunId, node: str | None = None, *, feedback: Any = None, children: Children = "cancel"
-    ) -> list[AnyEvent]:
-        """See `Engine.preview_retry`."""
-        return self._thread.do(self._client.preview_retry(run, node, feedback=feedback, children=children))
-
-    def _handled(self, verb: Coroutine[Any, Any, RunHandle[Any]]) -> BlockingRunHandle[Any]:
-        return BlockingRunHandle(self, self._thread.do(verb))
-
-    def explain(self, run: RunId, *, branch: int | None = None, full: bool = False) -> Story:
-        """See `Engine.explain`."""
-        return self._thread.do(self._client.explain(run, branch=branch, full=full))
-
-    def branches(self, run: RunId) -> tuple[BranchSummary, ...]:
-        """See `Engine.branches`."""
-        return self._thread.do(self._client.branches(run))
-
-    def compare(
-        self, run: RunId, other: RunId | None = None, *, branch: int | None = None, other_branch: int | None = None
-    ) -> Comparison:
-        """See `Engine.compare`."""
-        return self._thread.do(self._client.compare(run, other, branch=branch, other_branch=other_branch))
-
-    def lineage(self, run: RunId, branch: int | None = None) -> tuple[Interval, ...]:
-        """See `Engine.lineage`."""
-        return self._thread.do(self._client.lineage(run, branch))
-
-    def newest(self, run: RunId) -> int:
-        """See `Engine.newest`."""
-        return self._thread.do(self._client.newest(run))
-
-    def verify(self, run: RunId, *, blobs: bool = True) -> Verification:
-        """See `Engine.verify`."""
-        return self._thread.do(self._client.verify(run, blobs=blobs))
-
-    def diagnose(self, run: RunId, *, blobs: bool = True) -> Diagnosis:
-        """See `Engine.diagnose`."""
-        return self._thread.do(self._client.diagnose(run, blobs=blobs))
-
-    def planned(self, run: RunId, finding: Finding) -> list[AnyEvent]:
-        """See `Engine.planned`."""
-        return self._thread.do(self._client.planned(run, finding))
-
-    def recover(self, run: RunId) -> list[Finding]:
-        """See `Engine.recover`."""
-        return self._thread.do(self._client.recover(run))
-
-    def versions(self, workflow: str) -> list[Version]:
-        """See `Engine.versions`."""
-        return self._thread.do(self._client.versions(workflow))
-
-    def known_versions(self, beginning: str) -> list[str]:
-        """See `Engine.known_versions`."""
-        return self._thread.do(self._client.known_versions(beginning))
-
-    def source(self, version: str) -> str:
-        """See `Engine.source`."""
-        return self._thread.do(self._client.source(version))
-
-    def differences(self, old: str, new: str) -> str:
-        """See `Engine.differences`."""
-        return self._thread.do(self._client.differences(old, new))
-
-    def today(self, run: RunId) -> str:
-        """See `Engine.today`."""
-        return self._thread.do(self._client.today(run))
-
-    def rehearse(self, run: RunId) -> Rehearsal:
-        """See `Engine.rehearse`."""
-        return self._thread.do(self._client.rehearse(run))
-
-    def migrate(self, run: RunId, *, by: str = "", reason: str = "", children: Children = "cancel") -> Rehearsal:
-        """See `Engine.migrate`."""
-        return self._thread.do(self._client.migrate(run, by=by, reason=reason, children=children))
-
-    def must_be_migratable(self, run: RunId) -> None:
-        """See `Engine.must_be_migratable`."""
-        self._thread.do(self._client.must_be_migratable(run))
-
-    def do(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Anything else, on the engine's own loop."""
-        return self._thread.do(coroutine)
-
-    def _each(self, items: AsyncIterator[T]) -> Iterator[T]:
-        try:
-            while True:
-                try:
-                    yield self._thread.do(_next(items))
-                except StopAsyncIteration:
-                    return
-        finally:
-            self._thread.leave(_closed(items))
+    handle = _gives_handle(Engine.handle)
+    result = _waits(Engine.result)
+    get = _waits(Engine.get)
+    list_runs = _waits(Engine.list_runs)
+    iter_runs = _iterates(Engine.iter_runs)
+    find = _waits(Engine.find)
+    events = _iterates(Engine.events)
+    watch = _iterates(Engine.watch)
+    """See `Engine.watch`. `stalled` is called on the engine's own thread: it must not ask the engine for anything."""
+    lines = _iterates(Engine.lines)
+    questions = _waits(Engine.questions)
+    asked = _waits(Engine.asked)
+    answer = _waits(Engine.answer)
+    cancel = _waits(Engine.cancel)
+    pause = _waits(Engine.pause)
+    pause_all = _waits(Engine.pause_all)
+    drain = _waits(Engine.drain)
+    resume = _gives_handle(Engine.resume)
+    retry = _gives_handle(Engine.retry)
+    jump = _gives_handle(Engine.jump)
+    rewind = _gives_handle(Engine.rewind)
+    activate = _gives_handle(Engine.activate)
+    fork = _gives_handle(Engine.fork)
+    migrate = _waits(Engine.migrate)
+    explain = _waits(Engine.explain)
+    branches = _waits(Engine.branches)
+    compare = _waits(Engine.compare)
+    verify = _waits(Engine.verify)
+    diagnose = _waits(Engine.diagnose)
+    recover = _waits(Engine.recover)
+    sweep = _waits(Engine.sweep)
+    workers = _waits(Engine.workers)
 
 
-class BlockingRunHandle(Generic[R]):
+class BlockingRunHandle(_Blocking[RunHandle[R]], Generic[R]):
     """One run, for code that does not await."""
 
-    def __init__(self, engine: BlockingEngine, handle: RunHandle[R]) -> None:
+    def __init__(self, thread: LoopThread, handle: RunHandle[R]) -> None:
+        super().__init__(thread, handle)
         self.run = handle.run
-        self._engine = engine
-        self._handle = handle
 
     def result(self, *, timeout: Seconds | None = None) -> R:
         """See `RunHandle.result`."""
-        try:
-            return self._engine.do(self._handle.result(timeout=timeout))
-        except Exception as error:
-            raise folded(error)  # noqa: B904 - it is the same error
+        __tracebackhide__ = True
+        return self._thread.do(self._awaited.result(timeout=timeout))
 
-    def get(self) -> RunSummary:
-        """See `RunHandle.get`."""
-        return self._engine.do(self._handle.get())
+    @overload
+    def output(self, node: Node[..., T]) -> T: ...
+    @overload
+    def output(self, node: str) -> Any: ...
+    def output(self, node: Any) -> Any:
+        """See `RunHandle.output`."""
+        return self._thread.do(self._awaited.output(node))
 
-    def watch(self, after: int = 0) -> Iterator[Entry]:
-        """See `RunHandle.watch`."""
-        return self._engine.watch(self.run, after=after)
-
-    def explain(self, *, full: bool = False) -> Story:
-        """See `RunHandle.explain`."""
-        return self._engine.explain(self.run, full=full)
-
-    def cancel(self, *, by: str = "", reason: str = "", force: bool = False) -> None:
-        """See `RunHandle.cancel`."""
-        self._engine.cancel(self.run, by=by, reason=reason, force=force)
-
-    def pause(self, *, by: str = "", reason: str = "") -> None:
-        """See `RunHandle.pause`."""
-        self._engine.pause(self.run, by=by, reason=reason)
-
-    def answer(self, value: Any, *, interaction: str | None = None, by: str = "") -> RunId:
-        """See `RunHandle.answer`."""
-        return self._engine.answer(self.run, value, interaction=interaction, by=by)
+    get = _waits(RunHandle.get)
+    watch = _iterates(RunHandle.watch)
+    explain = _waits(RunHandle.explain)
+    cancel = _waits(RunHandle.cancel)
+    pause = _waits(RunHandle.pause)
+    asked = _waits(RunHandle.asked)
+    answer = _waits(RunHandle.answer)
 
     def __repr__(self) -> str:
-        return repr(self._handle)
+        return repr(self._awaited)
 
     def _repr_html_(self) -> str:
         try:
             summary = self.get()
         except OutlastError:  # a notebook shows old cells too
-            return self._handle._repr_html_()
+            return self._awaited._repr_html_()
         return page_of(self.run, summary.workflow, summary)
+
+
+def _each(thread: LoopThread, items: AsyncIterator[T]) -> Iterator[T]:
+    try:
+        while True:
+            try:
+                yield thread.do(_next(items))
+            except StopAsyncIteration:
+                return
+    finally:
+        thread.leave(_closed(items))
 
 
 async def _entered(opening: AbstractAsyncContextManager[Engine]) -> Engine:

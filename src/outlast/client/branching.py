@@ -16,7 +16,8 @@ import msgspec
 from outlast.client import branch_plans
 from outlast.client.branch_plans import Plan
 from outlast.client.handle import RunHandle
-from outlast.client.recovery import Healer
+from outlast.client.recovery import Recovery
+from outlast.client.temporary_claim import TemporaryClaims, Verbs
 from outlast.engine.branch_requests import turn_as_requested
 from outlast.engine.completion import created_of
 from outlast.engine.edits import must_fit
@@ -43,8 +44,12 @@ PATIENCE = 30.0
 POLL = 0.5
 
 
-class GoingBack(Healer):
+class Branching(Verbs):
     """The verbs that lead a run to an earlier place."""
+
+    def __init__(self, claims: TemporaryClaims, recovery: Recovery) -> None:
+        super().__init__(claims)
+        self._recovery = recovery
 
     async def jump(
         self,
@@ -57,89 +62,80 @@ class GoingBack(Healer):
         reason: str = "",
         children: Children = "cancel",
     ) -> RunHandle[Any]:
-        """Go back to an event by its number, to before a node or a question by its name, or to the `start`, and go on from
-        there as a new branch. At a node, `inputs` replaces some of what the code calls it with, and `output` what it
-        returned. `children` that were started in the part that is left are cancelled, or kept: then they go on, and the run
-        does not wait for them."""
         plan = branch_plans.to_place(to, inputs=inputs, output=output, by=by, reason=reason)
-        return await self._turn(run, "jump", branch_plans.leaving(plan, children))
+        return await self.turn(run, "jump", branch_plans.leaving(plan, children))
 
     async def rewind(
         self, run: RunId, nodes: int = 1, *, by: str = "", reason: str = "", children: Children = "cancel"
     ) -> RunHandle[Any]:
-        """Go back over the last completed nodes and do them again, as a new branch. `children`: see `jump`."""
-        return await self._turn(
+        return await self.turn(
             run, "rewind", branch_plans.leaving(branch_plans.back(nodes, by=by, reason=reason), children)
         )
 
     async def preview(self, run: RunId, verb: Verb, plan: Plan) -> list[e.AnyEvent]:
-        """The events that going back as planned would append, after the run is taken over. Nothing is changed."""
-        await self._must_allow(run, verb)
-        turn = plan([entry async for entry in self.events(run)])
+        await self._claims.must_allow(run, verb)
+        turn = plan([entry async for entry in self._reader.events(run)])
         await self._must_be_possible(run, turn)
-        return await self._branch(run, await self._state(run), turn)
+        return await self._recovery.branch(run, await self._reader.state(run), turn)
 
     async def activate(
         self, run: RunId, branch: int, *, by: str = "", reason: str = "", children: Children = "cancel"
     ) -> RunHandle[Any]:
-        """Go on from the end of an older branch, as a new one. `children`: see `jump`."""
-        (by, reason), head = branch_plans.signed(by, reason), await self._head(run)
+        (by, reason), head = branch_plans.signed(by, reason), await self._reader.head(run)
         if branch == head.branch:
             raise NotAllowed(f"branch {branch} of run {run} is the current one")
         following = (await branches_of(self._store, head)).get(branch + 1)
         if branch < 0 or following is None:
             raise NotFound(f"run {run} has no branch {branch}; its newest is {head.branch}")
         turn = Turn(cutoff=following.first - 1, cause="activate", by=by, reason=reason or f"branch {branch}")
-        return await self._turn(run, "activate", branch_plans.leaving(lambda _: turn, children))
+        return await self.turn(run, "activate", branch_plans.leaving(lambda _: turn, children))
 
     async def fork(
         self, run: RunId, at: str | int | None = None, *, id: str | None = None, title: str = "", by: str = ""
     ) -> RunHandle[Any]:
-        """A new run that has the history of this one up to an event, a node or a question, and goes on by itself. Without a
-        place it is forked where it stands, or, if it is over, from the last thing it did."""
         fork = checked_run(words("id", id)) if id else self._ledger.new_run_id()
         title, by = words("title", title), words("by", by)
-        log = [entry async for entry in self.events(run)]
+        log = [entry async for entry in self._reader.events(run)]
         cutoff = branch_plan.to_place(log, str(at)).cutoff if at is not None else branch_plan.last_place(log)
         if cutoff and not any(entry.seq == cutoff for entry in log):  # it is on a branch that was left
-            left = holder((await self._branches(run)).values(), cutoff).id
-            log = [entry async for entry in self.events(run, branch=left)]
+            left = holder((await self._reader.branch_map(run)).values(), cutoff).id
+            log = [entry async for entry in self._reader.events(run, branch=left)]
         events = forked(log, run, cutoff, fork, title, by)
         created = await created_of(self._store, run)
         workflow = find_workflow(created, self._apps) if self._worker is not None else None
         if created.exclusive:
-            await self._must_be_free(created.exclusive, fork)
-        pen = await self._ledger.create(fork, events, await self._own_worker())
-        async with self._holding(pen, ready=True):
-            await self._must_still_be_free(created.exclusive, pen)
-        self._take_on(fork)
-        return self._handle(fork, workflow)
+            await self._claims.must_be_free(created.exclusive, fork)
+        pen = await self._ledger.create(fork, events, await self._claims.own_worker())
+        async with self._claims.holding(pen, ready=True):
+            await self.must_still_be_free(created.exclusive, pen)
+        self._claims.take_on(fork)
+        return self._claims.handle(fork, workflow)
 
     # --- how
 
-    async def _turn(self, run: RunId, verb: Verb, plan: Plan) -> RunHandle[Any]:
+    async def turn(self, run: RunId, verb: Verb, plan: Plan) -> RunHandle[Any]:
         """Open a branch, or have the owner of the run open it; returns when it is open."""
         created = await created_of(self._store, run)
         workflow = find_workflow(created, self._apps) if self._worker is not None else None
-        head = await self._head(run)
+        head = await self._reader.head(run)
         log, upto = await self._legible(run)
         turn = plan(log)
         if upto is not None and turn.cutoff > upto:
             raise NotAllowed(f"the log of run {run} reads only up to event {upto}: go back to there or further")
         if upto is None:
             await self._must_be_possible(run, turn)
-            await self._must_allow(run, verb)
+            await self._claims.must_allow(run, verb)
             known = workflow or registry.known(created.workflow)
             if known is not None:
                 await must_fit(self._store, run, known, turn)
         if created.exclusive:
-            await self._must_be_free(created.exclusive, run)
+            await self._claims.must_be_free(created.exclusive, run)
         try:
             await self._turn_here(run, turn, created.exclusive, upto)
         except Claimed:
             await self._turn_there(run, turn, head.branch)
-        self._take_on(run)
-        return self._handle(run, workflow)
+        self._claims.take_on(run)
+        return self._claims.handle(run, workflow)
 
     async def _turn_there(self, run: RunId, turn: Turn, branch: int) -> None:
         """Have the owner of a run open a branch; if it has let go of the run by now, open it here."""
@@ -153,42 +149,42 @@ class GoingBack(Healer):
 
     async def _turn_here(self, run: RunId, turn: Turn, exclusive: str, upto: int | None = None) -> None:
         """Open a branch of a run that nobody advances."""
-        async with self._owning(run, "jump", ready=True, upto=upto) as pen:
-            await self._must_not_be_ending(pen)
+        async with self._claims.owning(run, "jump", ready=True, upto=upto) as pen:
+            await self.must_not_be_ending(pen)
             try:
                 await pen.turn(turn)
             except Overtaken as overtaken:
-                await self._must_not_be_ending(pen)
+                await self.must_not_be_ending(pen)
                 await turn_as_requested(pen)
                 raise RunGone(
                     f"somebody else asked run {run} to go back at the same time: look, and ask again"
                 ) from overtaken
             if not pen.state.is_closed:
-                await self._must_still_be_free(exclusive, pen)
+                await self.must_still_be_free(exclusive, pen)
 
     async def _legible(self, run: RunId) -> tuple[Sequence[Entry], int | None]:
         """The current lineage; if it is damaged, as far as it can be believed, and how far that is."""
         try:
-            head = await self._head(run)
-            await state_of(self._store, run, await lineage_of(self._store, head), key=self._key, head=head)
-            return [entry async for entry in self.events(run)], None
+            head = await self._reader.head(run)
+            await state_of(self._store, run, await lineage_of(self._store, head), key=self._reader.key, head=head)
+            return [entry async for entry in self._reader.events(run)], None
         except (Damaged, Illegal, *STRANGE):
-            upto = (await self._evidence(run)).last_good
-            intervals = [(first, min(last, upto)) for first, last in await self.lineage(run) if first <= upto]
+            upto = (await self._recovery.evidence(run)).last_good
+            intervals = [(first, min(last, upto)) for first, last in await self._reader.lineage(run) if first <= upto]
             return [entry async for entry in told(self._store, run, intervals)], upto
 
     async def _must_be_possible(self, run: RunId, turn: Turn) -> None:
         """Refuse here, where nothing has changed yet, what would be refused later, perhaps when nobody listens."""
-        head = await self._head(run)
+        head = await self._reader.head(run)
         if not 0 <= turn.cutoff <= head.version:
             raise NotAllowed(f"event {turn.cutoff} is not in the log of run {run}, which ends at {head.version}")
-        branch_plan.must_lead_on(turn, await self._state_at(run, turn.cutoff))
+        branch_plan.must_lead_on(turn, await self._reader.state_at(run, turn.cutoff))
 
     async def _until_turned(self, run: RunId, turn: Turn, branch: int, asked: int) -> None:
         """Wait until whoever owns the run has obeyed. If nobody does any more, it has ended, stopped or lost its owner."""
         turn = msgspec.structs.replace(turn, request=asked)
         deadline = asyncio.get_running_loop().time() + PATIENCE
-        while (await self._head(run)).branch == branch:
+        while (await self._reader.head(run)).branch == branch:
             if asyncio.get_running_loop().time() > deadline:
                 raise NotAllowed(
                     f"run {run} was asked to go back, and its worker has not done so within {PATIENCE:g} s; the request "
@@ -205,7 +201,7 @@ class GoingBack(Healer):
 
     async def _is_turned_after_all(self, run: RunId, turn: Turn, branch: int) -> bool:
         """A run that ended or stopped before its owner heard of the request has no owner who could obey it."""
-        head, summary = await self._head(run), await self.get(run)
+        head, summary = await self._reader.head(run), await self._reader.get(run)
         if head.branch != branch or not (head.closed or summary.status is RunStatus.PAUSED or summary.held):
             return False
         if head.closed and summary.status is RunStatus.CANCELLED:
@@ -217,7 +213,7 @@ class GoingBack(Healer):
 
     async def _must_have_been_met(self, run: RunId, turn: Turn) -> None:
         """The branch that was opened obeys this request, and not somebody else's."""
-        async for entry in self.events(run, everything=True, after=turn.request):
+        async for entry in self._reader.events(run, everything=True, after=turn.request):
             match entry.event:
                 case e.BranchOpened(request=request) if request == turn.request:
                     return
@@ -229,19 +225,19 @@ class GoingBack(Healer):
                     pass
         raise RunGone(f"somebody else had run {run} go back at the same time: look, and ask again")
 
-    async def _must_not_be_ending(self, pen: Pen) -> None:
+    async def must_not_be_ending(self, pen: Pen) -> None:
         """A request to end a run wins over whatever else is asked of it; whoever owns the run obeys."""
         asked = decide.next_request(pen.state)
         if isinstance(asked, e.CancelRequested):
-            await self._obey_cancellation(pen)
+            await self._claims.obey_cancellation(pen)
             who, why = asked.by or "somebody else", f": {asked.reason}" if asked.reason else ""
             raise RunGone(f"run {pen.run} was cancelled by {who} before that{why}")
 
-    async def _must_still_be_free(self, exclusive: str, pen: Pen) -> None:
+    async def must_still_be_free(self, exclusive: str, pen: Pen) -> None:
         """Somebody may have begun at the same moment: then this one stands still again."""
         try:
             if exclusive:
-                await self._must_be_free(exclusive, pen.run)
+                await self._claims.must_be_free(exclusive, pen.run)
         except NotAllowed as refusal:
             await pen.append(decide.pause(pen.state, e.PauseRequested(reason=str(refusal))))
             raise

@@ -13,8 +13,10 @@ from typing import Any
 
 from outlast.client import branch_plans
 from outlast.client.branch_plans import signed
-from outlast.client.branching import PATIENCE, GoingBack
+from outlast.client.branching import PATIENCE, Branching
 from outlast.client.handle import RunHandle
+from outlast.client.recovery import Recovery
+from outlast.client.temporary_claim import TemporaryClaims, Verbs
 from outlast.engine import pausing
 from outlast.engine.completion import created_of, gone_on_as, newest_of
 from outlast.errors import WORKER_RESTARTED, Claimed, Damaged, NotAllowed, Overtaken, RunGone
@@ -35,19 +37,20 @@ from outlast.values.checked_text import words
 SOON = 0.02
 
 
-class Steering(GoingBack):
+class Control(Verbs):
     """The verbs that change the course of a run."""
 
-    async def goes_on_as(self, run: RunId) -> RunId:
+    def __init__(self, claims: TemporaryClaims, recovery: Recovery, branching: Branching) -> None:
+        super().__init__(claims)
+        self._recovery = recovery
+        self._branching = branching
+
+    async def continued_as(self, run: RunId) -> RunId:
         """The run that a run goes on as by now: itself, or if it continued as another one, the last of them."""
-        await self._head(run)
+        await self._reader.head(run)
         return await newest_of(self._store, run)
 
     async def cancel(self, run: RunId, *, by: str = "", reason: str = "", force: bool = False) -> RunId:
-        """Cancel a run, or the one that it goes on as by now; returns which one that is. A worker executes the clean-up
-        of its code. A run that nobody advances and that has no clean-up has ended when this returns.
-
-        Who cancels a run again, or with `force`, ends it at once, without or amid its clean-up."""
         by, reason = signed(by, reason)
         asked: RunId | None = run
         while asked is not None:
@@ -59,27 +62,24 @@ class Steering(GoingBack):
     async def _is_cancelled(self, run: RunId, by: str, reason: str, force: bool) -> bool:
         """Write the cancellation to the log of a run, and obey it if nobody else does; False if the run is over."""
         try:
-            outline = (await self._must_allow(run, "cancel")).outline
+            outline = (await self._claims.must_allow(run, "cancel")).outline
             again = outline.cleanup is not None or newest(outline.requests, e.CancelRequested) is not None
             await self._ledger.deliver(run, [e.CancelRequested(by=by, reason=reason, force=force or again)])
         except RunGone:
             return False
-        await self._obey_here(run)
-        if not (await self._head(run)).closed:
+        await self._claims.obey_here(run)
+        if not (await self._reader.head(run)).closed:
             return True
-        state = await self._state(run)
+        state = await self._reader.state(run)
         return state.status is RunStatus.CANCELLED or bool(state.outline.successor)
 
     async def pause(self, run: RunId, *, by: str = "", reason: str = "") -> RunId:
-        """Ask a run, or the one that it goes on as by now, to stop where it can go on later; with nobody advancing it, it is
-        paused when this returns. Otherwise its nodes have the grace time to reach a checkpoint or their end first. `resume`
-        goes on with it; its children go on meanwhile. Returns which run that is."""
         by, reason = signed(by, reason)
-        return await self._request_pause(run, e.PauseRequested(by=by, reason=reason))
+        return await self.request_pause(run, e.PauseRequested(by=by, reason=reason))
 
-    async def _request_pause(self, run: RunId, asked: e.PauseRequested) -> RunId:
-        run = await self.goes_on_as(run)
-        await self._must_allow(run, "pause")
+    async def request_pause(self, run: RunId, asked: e.PauseRequested) -> RunId:
+        run = await self.continued_as(run)
+        await self._claims.must_allow(run, "pause")
         if not await self._paused_as_nobodys(run, asked):
             await self._ledger.deliver(run, [asked])
         return run
@@ -87,15 +87,13 @@ class Steering(GoingBack):
     async def _paused_as_nobodys(self, run: RunId, asked: e.PauseRequested) -> bool:
         """Pause a run that nobody advances; False if somebody does."""
         try:
-            async with self._owning(run, "pause") as pen:
+            async with self._claims.owning(run, "pause") as pen:
                 await self._said(pen, lambda state: decide.pause(state, asked))
         except Claimed:
             return False
         return True
 
-    async def wind_down(self, runs: Iterable[RunId] = (), *, by: str = "", reason: str = "") -> None:
-        """Pause all that this process advances, and those of `runs` that nobody does; return when that is done. Children are
-        not paused: their nodes have the grace time as well, and whoever goes on with the parent goes on with them."""
+    async def pause_all(self, runs: Iterable[RunId] = (), *, by: str = "", reason: str = "") -> None:
         worker = self._worker
         if worker is None:
             return
@@ -115,23 +113,20 @@ class Steering(GoingBack):
         await worker.lines.flush()
 
     async def drain(self) -> None:
-        """Let nothing more begin here, and return when no node is at work: each has the grace time to reach a checkpoint or
-        its end. Nothing is paused: what this process advances is left where it stands, for whoever claims it."""
         if self._worker is not None:
             await pausing.drain(self._worker)
 
     async def resume(self, run: RunId, *, by: str = "", force: bool = False) -> RunHandle[Any]:
-        """Go on with a run that was interrupted, is paused or held, or failed and is recoverable, or with the one that it
-        goes on as by now: what was in flight or failed last gets another attempt. If nodes completed after the failure, such
-        as what undid something, it is refused unless by `force`: their effects stay."""
-        return await self._reopen(await self.goes_on_as(run), None, by, e.NULL, force=force)
+        return await self._reopen(await self.continued_as(run), None, by, e.NULL, force=force)
 
-    async def stand_by(self, run: RunId) -> str:
-        """Go on with a run that somebody else advances as soon as they are gone: this process then takes it over. Returns
-        the worker that has it, empty if that is this one, or nobody alive."""
-        self._take_on(run)
+    async def take_over_later(self, run: RunId) -> str:
+        self._claims.take_on(run)
         holding = await self._store.holding(run)
-        return holding.worker if holding is not None and holding.is_live and holding.worker != self.worker_id else ""
+        return (
+            holding.worker
+            if holding is not None and holding.is_live and holding.worker != self._claims.worker_id
+            else ""
+        )
 
     async def retry(
         self,
@@ -143,32 +138,30 @@ class Steering(GoingBack):
         reason: str = "",
         children: Children = "cancel",
     ) -> RunHandle[Any]:
-        """Do a node again and go on from there: the one that is named, or that which the run failed of. A failed one gets
-        another attempt where it is, one that completed is done again on a new branch. `feedback` is given to the node.
-        `children`: see `jump`."""
         if node is None or await self._is_failed(run, node):
             by, given = branch_plans.signed(by, reason)[0], branch_plans.feedback_of(feedback)
             return await self._reopen(run, node, by, given, force=True, children=children)
         plan = branch_plans.again(node, feedback, by=by, reason=reason)
-        return await self._turn(run, "jump", branch_plans.leaving(plan, children))
+        return await self._branching.turn(run, "jump", branch_plans.leaving(plan, children))
 
     async def preview_retry(
         self, run: RunId, node: str | None = None, *, feedback: Any = None, children: Children = "cancel"
     ) -> list[e.AnyEvent]:
-        """The events that `retry` would append, after the run is taken over. Nothing is changed."""
         if node is not None and not await self._is_failed(run, node):
-            return await self.preview(run, "jump", branch_plans.leaving(branch_plans.again(node, feedback), children))
-        await self._must_allow(run, "retry")
-        given, summary = branch_plans.feedback_of(feedback), await self.get(run)
+            return await self._branching.preview(
+                run, "jump", branch_plans.leaving(branch_plans.again(node, feedback), children)
+            )
+        await self._claims.must_allow(run, "retry")
+        given, summary = branch_plans.feedback_of(feedback), await self._reader.get(run)
         revival = await self._revival(run, node, "", given) if summary.recoverable and not summary.held else None
         if revival is None:
-            return decide.reopen(await self._state(run), node, feedback=given)
+            return decide.reopen(await self._reader.state(run), node, feedback=given)
         turn = revival.turn
-        return await self.preview(run, "retry", branch_plans.leaving(lambda _: turn, children))
+        return await self._branching.preview(run, "retry", branch_plans.leaving(lambda _: turn, children))
 
     async def _is_failed(self, run: RunId, node: str) -> bool:
         """Whether a node failed, or its run stopped inside it, and the run stands still because something did."""
-        state = await self._state(run)
+        state = await self._reader.state(run)
         known = state.nodes.get(node)
         has_stopped = state.outline.base is RunStatus.PAUSED or state.outline.recoverable
         if known is None:  # or a child, by the name it was called by
@@ -189,11 +182,11 @@ class Steering(GoingBack):
         workflow = find_workflow(created, self._apps) if self._worker is not None else None
         verb: Verb = "resume" if node is None else "retry"
         with suppress(Damaged):  # which is reported below, with what to do
-            await self._must_allow(run, verb)
-        await self._must_be_sound(run)
+            await self._claims.must_allow(run, verb)
+        await self._recovery.must_be_sound(run)
         if created.exclusive:
-            await self._must_be_free(created.exclusive, run)
-        summary = await self.get(run)
+            await self._claims.must_be_free(created.exclusive, run)
+        summary = await self._reader.get(run)
         revival = await self._revival(run, node, by, feedback) if summary.recoverable and not summary.held else None
         if revival is not None:
             if not force:
@@ -201,31 +194,33 @@ class Steering(GoingBack):
             return await self._revived(run, revival, by, children)
         had_stopped = summary.status in (RunStatus.FAILED, RunStatus.PAUSED)
         try:
-            async with self._owning(run, verb, ready=True) as pen:
-                await self._must_not_be_ending(pen)
+            async with self._claims.owning(run, verb, ready=True) as pen:
+                await self._branching.must_not_be_ending(pen)
                 pause = decide.next_request(pen.state)
                 if isinstance(pause, e.PauseRequested):  # or the next owner would, after this resume
                     asked = pause
                     await self._said(pen, lambda state: decide.pause(state, asked))
                 if node is not None or had_stopped or not _needs_no_word(pen.state):
                     await self._said(pen, lambda state: decide.reopen(state, node, by=by, feedback=feedback))
-                    await self._must_still_be_free(created.exclusive, pen)
+                    await self._branching.must_still_be_free(created.exclusive, pen)
         except Claimed as claimed:
-            summary = await self.get(run)
+            summary = await self._reader.get(run)
             raise NotAllowed(f"run {run} is {summary.status}, there is nothing to resume: {claimed}") from claimed
-        self._take_on(run)
-        return self._handle(run, workflow)
+        self._claims.take_on(run)
+        return self._claims.handle(run, workflow)
 
     async def _revival(self, run: RunId, node: str | None, by: str, feedback: e.Value) -> Revival | None:
         """How a run that failed goes back to go on, if another attempt where it stands would not do."""
-        failed = (await self._state(run)).outline.failed_node
+        failed = (await self._reader.state(run)).outline.failed_node
         if node not in (None, failed):
             return None
-        return resume_plan.after_failure([entry async for entry in self.events(run)], failed, feedback=feedback, by=by)
+        return resume_plan.after_failure(
+            [entry async for entry in self._reader.events(run)], failed, feedback=feedback, by=by
+        )
 
     async def _must_not_undo(self, run: RunId, revival: Revival) -> None:
         """Refuse to go on with a run, or with the children that would go on with it, without what was undone there."""
-        resume_plan.must_not_undo(run, (await self._state(run)).outline.failed_node, revival)
+        resume_plan.must_not_undo(run, (await self._reader.state(run)).outline.failed_node, revival)
         for name in revival.children:
             if await self._store.head(RunId(name)) is None:
                 continue
@@ -239,7 +234,7 @@ class Steering(GoingBack):
         children whose end is found when somebody goes on with the parent."""
         for child in revival.children:
             await self._set_going(RunId(child), by)
-        return await self._turn(run, "jump", branch_plans.leaving(lambda _: revival.turn, children))
+        return await self._branching.turn(run, "jump", branch_plans.leaving(lambda _: revival.turn, children))
 
     async def _set_going(self, child: RunId, by: str) -> None:
         """Have a child go on that failed, or was cancelled when its parent ended, or what it goes on as by now."""
@@ -250,23 +245,23 @@ class Steering(GoingBack):
         if status in (RunStatus.FAILED, RunStatus.PAUSED):
             await self._reopen(child, None, by, e.NULL, force=True)
         elif status is RunStatus.CANCELLED:
-            log = [entry async for entry in self.events(child)]
+            log = [entry async for entry in self._reader.events(child)]
             await self._revived(child, resume_plan.after_cancellation(log, by=by, reason="its parent goes on"), by)
 
     async def _stopped(self, run: RunId) -> RunSummary:
         """The summary of a run; of one that was cancelled, when it has ended."""
         deadline = asyncio.get_running_loop().time() + PATIENCE
-        while _is_ending(await self._state(run)):
+        while _is_ending(await self._reader.state(run)):
             if asyncio.get_running_loop().time() > deadline:
                 raise NotAllowed(f"run {run} was asked to end and has not within {PATIENCE:g} s: try again when it has")
             await asyncio.sleep(SOON)
-        return await self.get(run)
+        return await self._reader.get(run)
 
     async def _said(self, pen: Pen, decision: Callable[[State], Sequence[e.AnyEvent]]) -> None:
         """Append what is decided of a run that nobody drives. Others may ask for something at the same time: what is asked
         for is then decided again, and nothing but its end is if somebody wants that."""
         while True:
-            await self._must_not_be_ending(pen)
+            await self._branching.must_not_be_ending(pen)
             try:
                 await pen.append(decision(pen.state))
                 return

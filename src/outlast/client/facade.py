@@ -1,327 +1,355 @@
-"""What may be asked of runs: start them, wait for them, watch them, answer them. `steering` has the rest."""
+"""The engine: one class over the collaborators that start, read, control, repair and migrate runs."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
-from pathlib import PurePath
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import AsyncIterator, Callable, Iterable
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 import msgspec
 
-from outlast.client.answer_check import must_fit
-from outlast.client.branching import PATIENCE
+from outlast.client.branching import Branching
+from outlast.client.control import Control
+from outlast.client.diagnostics import Diagnostics
+from outlast.client.evidence import Diagnosis
 from outlast.client.handle import RunHandle
-from outlast.client.idempotency import mean_the_same
-from outlast.client.questions import not_open, open_question, questions_of
+from outlast.client.questions import questions_of
+from outlast.client.reader import Statuses, WorkerRuns
+from outlast.client.recovery import Recovery
+from outlast.client.results import Question, Results
+from outlast.client.starts import Starts
+from outlast.client.temporary_claim import TemporaryClaims
 from outlast.client.versions import Versions
-from outlast.definition.durations import Seconds, seconds_or_none
-from outlast.engine.completion import Ended, created_of, ending_of
-from outlast.engine.shielded_tasks import Duties
+from outlast.definition.durations import Seconds, seconds
 from outlast.engine.worker import Worker
-from outlast.errors import (
-    AlreadyExists,
-    InvalidInput,
-    NotAllowed,
-    OutlastError,
-    RunCancelled,
-    RunGone,
-    RunHeld,
-    StillRunning,
-)
-from outlast.functions import scope
-from outlast.functions.decorators import Workflow, no_start_in_a_workflow
-from outlast.functions.workflow_import import found_at
-from outlast.history import events as e
-from outlast.history.ids import RunId, checked_run, derived_run
+from outlast.functions.decorators import Node, Workflow
+from outlast.functions.dry_replay import Rehearsal
+from outlast.history.events import Children
+from outlast.history.ids import RunId
 from outlast.history.record import Entry
 from outlast.ledger import Ledger
-from outlast.lifecycle.decide import next_request
+from outlast.ledger.verification import Verification
+from outlast.lifecycle.diagnosis import Finding
 from outlast.lifecycle.state import Wait
-from outlast.lifecycle.status import RunStatus
-from outlast.values.checked_text import several_words, words
-from outlast.values.codec import Codec, codec_for, encode, fetched, stored
-from outlast.values.failures import error_from
-from outlast.values.secrets import has_revealed
+from outlast.lifecycle.summary import RunSummary
+from outlast.services.sweeper import STALE_AFTER, Report, Sweeper
+from outlast.store import Line, Page, RunFilter
+from outlast.values.tracebacks import folded
+
+if TYPE_CHECKING:  # who only starts runs need not load what tells about them
+    from outlast.lifecycle.branching import BranchSummary
+    from outlast.lifecycle.comparison import Comparison
+    from outlast.lifecycle.explanation import Explanation
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-POLL = 1.0
-"""Seconds after which whoever waits looks again, though nothing was announced."""
-_ANY = codec_for(Any)
+
+_MOVED = {
+    "all": "iter_runs",
+    "created": "diagnostics.created",
+    "differences": "versions.diff",
+    "goes_on_as": "diagnostics.continued_as",
+    "known_versions": "versions.starting_with",
+    "lineage": "diagnostics.lineage",
+    "list": "list_runs",
+    "must_be_migratable": "versions.check_migration",
+    "newest": "diagnostics.current_branch",
+    "now": "diagnostics.now",
+    "planned": "diagnostics.preview_recovery",
+    "preview": "diagnostics.preview",
+    "preview_retry": "diagnostics.preview_retry",
+    "rehearse": "versions.replay",
+    "runs": "diagnostics.run_ids",
+    "source": "versions.source",
+    "stand_by": "diagnostics.take_over_later",
+    "today": "versions.current",
+    "wind_down": "pause_all",
+    "worker_id": "diagnostics.worker_id",
+}
+"""Former verbs of an engine, with their replacements."""
 
 
-class Engine(Versions):
-    """The desk. With a `worker` it advances runs itself; without one, what it starts waits for a worker elsewhere."""
+def moved(engine: object, name: str) -> Any:
+    """What an engine answers when a verb is not there: what to use for one that was renamed."""
+    if name in _MOVED:
+        raise AttributeError(f"engine.{name} was renamed: use engine.{_MOVED[name]}", name=name, obj=None)
+    raise AttributeError(f"{type(engine).__name__!r} object has no attribute {name!r}", name=name, obj=engine)
+
+
+class Engine:
+    """Starts, watches and controls the runs of a store. `outlast.open` opens one."""
+
+    versions: Versions
+    """The versions of workflows."""
+    diagnostics: Diagnostics
+    """Details of runs, for tools."""
+
+    if not TYPE_CHECKING:
+        __getattr__ = moved
 
     def __init__(
-        self, ledger: Ledger, worker: Worker | None = None, *, root: str = "", apps: tuple[str, ...] = ()
+        self,
+        ledger: Ledger,
+        worker: Worker | None = None,
+        *,
+        root: str = "",
+        apps: tuple[str, ...] = (),
+        hold: bool = False,
     ) -> None:
-        super().__init__(ledger, worker, apps)
-        self._root = root
-        self._starts = Duties()
-        """What is done to its end, whoever waits for it."""
+        self._ledger = ledger
+        self._store = ledger.store
+        self._worker = worker
+        self._hold = hold
+        self._claims = claims = TemporaryClaims(self, ledger, worker, apps)
+        self._reader = claims.reader
+        self._starts = Starts(claims, root)
+        self._results = Results(claims)
+        self._recovery = Recovery(claims)
+        self._branching = Branching(claims, self._recovery)
+        self._control = Control(claims, self._recovery, self._branching)
+        self.versions = Versions(claims, self._branching, self._control)
+        self.diagnostics = Diagnostics(claims, self._recovery, self._branching, self._control)
 
-    # --- starting
+    async def _leave(self) -> None:
+        """Nothing more will be asked."""
+        await self._starts.done()
+        await self._claims.retire()
+
+    # --- starting and finding
 
     async def start(self, workflow: Workflow[P, R], /, *args: P.args, **kwargs: P.kwargs) -> RunHandle[R]:
         """Start a run; it is durable when this returns. `workflow.options(id=…)` or `workflow.options(idempotency_key=…)`
         makes that idempotent."""
-        if not isinstance(workflow, Workflow):
-            raise InvalidInput(f"{workflow!r} is not a workflow: decorate the function with @workflow")
-        if scope.current.get(None) is not None:
-            raise no_start_in_a_workflow(workflow.name)
-        spec, options = workflow._spec, workflow._start_options
-        try:
-            packed = workflow._arguments.pack(args, kwargs)
-        except TypeError as error:
-            raise InvalidInput(f"workflow {spec.name} cannot be started so: {error}") from error
-        run = self._run_id(spec.name, options)
-        exclusive = words("exclusive", workflow._exclusive_for(args, kwargs))
-        entry, folder = found_at(spec)
-        created = e.RunCreated(
-            workflow=spec.name,
-            version=await self._definitions.keep(workflow),
-            params=await stored(packed.inputs, self._store.blobs),
-            key=words("idempotency_key", options.get("idempotency_key", "")),
-            title=words("title", options.get("title", "")),
-            tags=several_words("tags", options.get("tags", ())),
-            on_restart=spec.on_restart,
-            exclusive=exclusive,
-            entry=entry,
-            folder=folder,
-            root=self._root,
-        )
-        try:
-            if exclusive:
-                await self._start_alone(run, created)
-            elif self._worker is not None and self._worker.room:
-                await self._worker.start(run, workflow, created, packed.args, packed.kwargs)
-                return RunHandle(self, run, workflow)
-            else:
-                await self._ledger.create_ready(run, created)
-        except AlreadyExists:
-            await self._must_be_the_same(run, created, workflow)
-        self._take_on(run)
-        return RunHandle(self, run, workflow)
-
-    async def _start_alone(self, run: RunId, created: e.RunCreated) -> None:
-        """A run that must have something for itself: it begins only after nobody else was seen to have it."""
-        if await self._store.head(run) is not None:  # whoever has it by now, the same start is answered
-            raise AlreadyExists(f"there is a run {run} already")
-        await self._must_be_free(created.exclusive, run)
-        await self._starts.see_through(self._begin_alone(run, created))
-
-    async def _begin_alone(self, run: RunId, created: e.RunCreated) -> None:
-        """Until the second look nobody may have the run, and afterwards it must not be left lying."""
-        pen = await self._ledger.create(run, [created], await self._own_worker())
-        try:
-            await self._must_be_free(created.exclusive, run)
-        except NotAllowed as refusal:
-            await pen.append([e.RunCancelled(reason=str(refusal))], release=True)
-            raise
-        while not await pen.let_go(ready=True):
-            pass
-        self._take_on(run)
-
-    def _run_id(self, workflow: str, options: dict[str, Any]) -> RunId:
-        if "id" in options:
-            return checked_run(words("id", options["id"]))
-        if "idempotency_key" in options:
-            return derived_run("key", workflow, options["idempotency_key"])
-        return self._ledger.new_run_id()
-
-    async def _must_be_the_same(self, run: RunId, asked: e.RunCreated, workflow: Workflow[..., Any]) -> None:
-        """A start that was asked for before is answered with the run there is; another one under its name is refused."""
-        there = await created_of(self._store, run)
-        if there.workflow != asked.workflow:
-            what = f"by a run of workflow {there.workflow}"
-        elif not await mean_the_same(there.params, asked.params, workflow._arguments, self._store.blobs):
-            what = "with different parameters"
-        else:
-            return
-        name = f"idempotency key {asked.key!r}" if asked.key else f"id {run}"
-        raise AlreadyExists(f"{name} is already used {what}: choose another one, or start the same")
+        return await self._starts.start(workflow, *args, **kwargs)
 
     async def handle(self, run: str) -> RunHandle[Any]:
-        """The handle of a run that is there."""
-        found = await self.find(run)
-        return RunHandle(self, found)
+        """The handle of an existing run, by its id or the beginning of it."""
+        return self._claims.handle(await self.find(run), None)
 
-    # --- waiting for it
+    async def find(self, prefix: str) -> RunId:
+        """The id of the one run whose id is `prefix` or begins with it."""
+        return await self._reader.find(prefix)
+
+    async def get(self, run: RunId) -> RunSummary:
+        """The stored summary of a run; it may be a little behind the log, and says so by `at`."""
+        return await self._reader.get(run)
+
+    async def list_runs(
+        self,
+        filter: RunFilter | None = None,
+        *,
+        workflow: str | None = None,
+        status: Statuses | None = None,
+        since: datetime | None = None,
+        limit: int | None = None,
+    ) -> Page:
+        """One page of the runs that match, newest first: `for run in await engine.list_runs(status="failed")` gives their
+        summaries. `since` is when they were created at the earliest. A `RunFilter` has more to filter by, and the place to
+        continue from: `RunFilter(after=page.next)`."""
+        return await self._reader.list_runs(filter, workflow=workflow, status=status, since=since, limit=limit)
+
+    def iter_runs(
+        self,
+        filter: RunFilter | None = None,
+        *,
+        workflow: str | None = None,
+        status: Statuses | None = None,
+        since: datetime | None = None,
+    ) -> AsyncIterator[RunSummary]:
+        """The summaries of all runs that match, newest first; `limit` of the filter is how many are read at once."""
+        return self._reader.iter_runs(filter, workflow=workflow, status=status, since=since)
+
+    # --- waiting
 
     async def result(
         self, run: RunId, *, workflow: Workflow[..., Any] | None = None, timeout: Seconds | None = None
     ) -> Any:
-        """What the run returned, once it has. What it raised is raised; `RunHeld` if a person has to decide first. If it
-        has not ended after `timeout`, in seconds or as `timedelta`, `StillRunning`, a `TimeoutError`, is raised; the run
-        goes on."""
-        codec = workflow._arguments.returns if workflow is not None else _ANY
-        limit = seconds_or_none(timeout, "timeout")
-        waiting = asyncio.timeout(limit)
+        """What the run returned, once it has ended. What it raised is raised; `RunHeld` if a person has to decide first. If
+        the run has not ended after `timeout`, in seconds or as `timedelta`, `StillRunning`, a `TimeoutError`, is raised, and
+        the run continues."""
+        __tracebackhide__ = True
         try:
-            async with waiting:
-                last, ending = await self._ending(run)
-        except TimeoutError:
-            if not waiting.expired():
-                raise
-            last = await self.goes_on_as(run)
-            over = await self._ending_there(last)  # also with a timeout of 0, the end of a run that is over is seen
-            if over is None or isinstance(over, e.RunContinued):
-                raise StillRunning(f"run {run} has not ended within {limit:g} s; it goes on") from None
-            ending = over
-        return await self._outcome(last, ending, codec, "" if workflow is None else workflow.fn.__module__)
+            return await self._results.result(run, workflow=workflow, timeout=timeout)
+        except Exception as error:
+            raise folded(error)  # noqa: B904 - it is the same error
 
-    async def _ending(self, run: RunId) -> tuple[RunId, Ended]:
-        """How a run ends, or the last one that it goes on as, and which that is."""
-        if self._worker is None or run not in self._worker.drivers:
-            await self._head(run)
-        while True:
-            ending = await self._ending_here(run) or await self._ending_anywhere(run)
-            if not isinstance(ending, e.RunContinued):
-                return run, ending
-            run = RunId(ending.successor)  # it may not be there yet, but it will be
-
-    async def _ending_here(self, run: RunId) -> Ended | None:
-        """How a run of this process ends: its driver tells, without a look at the store. None if it is not ours."""
-        driver = self._worker.drivers.get(run) if self._worker is not None else None
-        ended = await driver.ended() if driver is not None else None
-        return None if isinstance(ended, e.RunPaused) else ended
-
-    async def _ending_anywhere(self, run: RunId) -> Ended:
-        while True:
-            heard = self._news.subscribed(run)
-            try:
-                ending = await self._ending_there(run)
-                if ending is not None:
-                    return ending
-                await asyncio.wait({heard}, timeout=POLL)
-            finally:
-                self._news.unsubscribe(run, heard)
-
-    async def _ending_there(self, run: RunId) -> Ended | None:
-        """How the run ended, by the store, if it has."""
-        head = await self._store.head(run)
-        if head is None:
-            return None
-        summary = await self._store.summary(run)
-        if head.closed:
-            return await ending_of(self._store, head)
-        if summary is None or not summary.held:
-            return None
-        is_cancelled = isinstance(next_request(await self._state(run)), e.CancelRequested)
-        return None if is_cancelled else await ending_of(self._store, head)
-
-    async def _outcome(self, run: RunId, ending: Ended, codec: Codec, near: str) -> Any:
-        match ending:
-            case e.RunCompleted():
-                return codec.decode(await fetched(ending.output, self._store.blobs))
-            case e.RunFailed(held=True):
-                kind = error_from(ending.error)
-                held = kind if isinstance(kind, RunHeld) else RunHeld(ending.error.message)
-                held.add_note(f"A person has to decide about run {run}: resume it, retry a node of it, or cancel it.")
-                raise held
-            case e.RunFailed():
-                raise error_from(ending.error, near)
-            case _:
-                reason = f": {ending.reason}" if isinstance(ending, e.RunCancelled) and ending.reason else ""
-                raise RunCancelled(f"run {run} was cancelled{reason}")
-
-    async def watch(
+    def watch(
         self, run: RunId, *, after: int = 0, stalled: Callable[[bool], None] | None = None
     ) -> AsyncIterator[Entry]:
-        """Every event after seq `after`, those to come included, once each and in order, until the run is over. `stalled`
-        is called with True if the run should go on and nobody advances it, and with False once somebody does (F1)."""
-        is_stalled = False
-        while True:
-            heard = self._news.subscribed(run)
-            try:
-                head = await self._head(run)
-                if head.version > after:
-                    async for entry in self.events(run, everything=True, after=after):
-                        after = entry.seq
-                        yield entry
-                elif head.closed:
-                    return
-                else:
-                    if stalled is not None and is_stalled is not (is_stalled := await self._is_stalled(run)):
-                        stalled(is_stalled)
-                    await asyncio.wait({heard}, timeout=POLL)
-            finally:
-                self._news.unsubscribe(run, heard)
+        """Every event after seq `after`, those to come included, once each and in order, until the run is over. `stalled` is
+        called with True if the run should continue and nobody advances it, and with False once somebody does (F1)."""
+        return self._results.watch(run, after=after, stalled=stalled)
 
-    async def _is_stalled(self, run: RunId) -> bool:
-        """Whether a run says that it is running, and nobody alive advances it."""
-        summary, holding = await self.get(run), await self._store.holding(run)
-        is_going = summary.status in (RunStatus.CREATED, RunStatus.RUNNING, RunStatus.COMPENSATING)
-        return is_going and (holding is None or not holding.is_live)
+    # --- questions
 
-    # --- people
+    async def asked(self, run: RunId, question: str | None = None, *, timeout: Seconds | None = None) -> Question:
+        """The question that the run asks, once it does: the one with this id or `key`, or any. If the run fails, is held or
+        is cancelled first, that is raised. After `timeout` it is `StillRunning`, a `TimeoutError`."""
+        return await self._results.asked(run, question, timeout)
 
     async def answer(self, run: RunId, value: Any, *, interaction: str | None = None, by: str = "") -> RunId:
         """Answer what a run asks, and return which run that was: if the run asks nothing itself, the answer is for the one
-        open question of the run it continued as, or of its children. If there are several, `interaction` says which.
+        open question of the run it continued as, or of its children. If there are several, `interaction` names one, by its
+        id or its `key`.
 
-        A wrong kind of answer is refused. `NotAsked` means that there is no such question yet, `AlreadyAnswered` that it has
-        its answer, any other `RunGone` that nobody waits for one any more."""
-        by = words("by", by)
-        run, wait = await self.asked(run, interaction)
-        schema = msgspec.json.decode(wait.detail)
-        raw = _plain(value, schema)
-        answered = e.InteractionAnswered(interaction=wait.id, answer=await stored(raw, self._store.blobs), by=by)
-        try:
-            await self._ledger.deliver(run, [answered])
-        except RunGone:
-            raise await not_open(self._store, run, wait.id) from None
-        return run
-
-    async def asked(self, run: RunId, interaction: str | None = None) -> tuple[RunId, Wait]:
-        """The open question that `answer` would answer, and the run that asks it; the same errors if there is none."""
-        await self._head(run)
-        return await open_question(self._store, await self.get(run), interaction)
+        An answer of the wrong type is refused. `NotAsked` means that there is no such question yet, `AlreadyAnswered`
+        that it has its answer, any other `RunGone` that the run no longer waits for one."""
+        return await self._results.answer(run, value, interaction=interaction, by=by)
 
     async def questions(self, run: RunId) -> list[Wait]:
         """What the run itself asks people now."""
         return await questions_of(self._store, await self.get(run))
 
-    async def leave(self) -> None:
-        """Nothing more will be asked."""
-        await self._starts.done(PATIENCE)
-        self._news.close()
-        if self._stand_in is not None:
-            with suppress(OutlastError):
-                await self._store.retire(self._stand_in)
+    # --- control
 
+    async def cancel(self, run: RunId, *, by: str = "", reason: str = "", force: bool = False) -> RunId:
+        """Cancel a run, or the one that it goes on as by now; returns which one that is. A worker executes the clean-up
+        of its code. A run that nobody advances and that has no clean-up has ended when this returns.
 
-def _plain(value: Any, schema: Any) -> e.Value:
-    """An answer as the JSON that the question's schema speaks of, once it fits: a date is a text there, a dataclass an
-    object. Where any answer will do, it says itself what it is."""
-    if schema is None:
-        return encode(value, where="answer")
-    try:
-        tree = _listed(msgspec.to_builtins(value, str_keys=True, enc_hook=_dumped))
-    except (TypeError, ValueError, RecursionError):
-        raw = encode(value, where="answer")  # which says why it cannot be stored
-        tree = msgspec.json.decode(raw)
-    else:
-        raw = encode(tree, where="answer")
-    must_fit(tree, schema)
-    return raw
+        Who cancels a run again, or with `force`, ends it at once, without or amid its clean-up."""
+        return await self._control.cancel(run, by=by, reason=reason, force=force)
 
+    async def pause(self, run: RunId, *, by: str = "", reason: str = "") -> RunId:
+        """Ask a run, or the one that it goes on as by now, to stop where it can go on later; with nobody advancing it, it is
+        paused when this returns. Otherwise its nodes have the grace time to reach a checkpoint or their end first. `resume`
+        goes on with it; its children go on meanwhile. Returns which run that is."""
+        return await self._control.pause(run, by=by, reason=reason)
 
-def _listed(tree: Any) -> Any:
-    """The same without tuples, of which JSON has none."""
-    if isinstance(tree, dict):
-        return {key: _listed(part) for key, part in tree.items()}
-    return [_listed(part) for part in tree] if isinstance(tree, list | tuple) else tree
+    async def pause_all(self, runs: Iterable[RunId] = (), *, by: str = "", reason: str = "") -> None:
+        """Pause all that this process advances, and those of `runs` that nobody does; return when that is done. Children are
+        not paused: their nodes have the grace time as well, and whoever goes on with the parent goes on with them."""
+        return await self._control.pause_all(runs, by=by, reason=reason)
 
+    async def drain(self) -> None:
+        """Let nothing more begin here, and return when no node is at work: each has the grace time to reach a checkpoint or
+        its end. Nothing is paused: what this process advances is left where it stands, for whoever claims it."""
+        return await self._control.drain()
 
-def _dumped(value: Any) -> Any:
-    """What msgspec does not know: a path, a model of pydantic, which is not imported and need not be there."""
-    if isinstance(value, PurePath):
-        return str(value)
-    if hasattr(type(value), "model_dump") and not has_revealed(dump := value.model_dump(mode="json", by_alias=True)):
-        return dump
-    raise TypeError
+    async def resume(self, run: RunId, *, by: str = "", force: bool = False) -> RunHandle[Any]:
+        """Go on with a run that was interrupted, is paused or held, or failed and is recoverable, or with the one that it
+        goes on as by now: what was in flight or failed last gets another attempt. If nodes completed after the failure, such
+        as what undid something, it is refused unless by `force`: their effects stay."""
+        return await self._control.resume(run, by=by, force=force)
+
+    async def retry(
+        self,
+        run: RunId,
+        node: str | None = None,
+        *,
+        feedback: Any = None,
+        by: str = "",
+        reason: str = "",
+        children: Children = "cancel",
+    ) -> RunHandle[Any]:
+        """Do a node again and go on from there: the one that is named, or that which the run failed of. A failed one gets
+        another attempt where it is, one that completed is done again on a new branch. `feedback` is given to the node.
+        `children`: see `jump`."""
+        return await self._control.retry(run, node, feedback=feedback, by=by, reason=reason, children=children)
+
+    # --- going back
+
+    async def jump(
+        self,
+        run: RunId,
+        to: str | int,
+        *,
+        inputs: dict[str, Any] | None = None,
+        output: Any = msgspec.UNSET,
+        by: str = "",
+        reason: str = "",
+        children: Children = "cancel",
+    ) -> RunHandle[Any]:
+        """Go back to an event by its number, to before a node or a question by its name, or to the `start`, and go on from
+        there as a new branch. At a node, `inputs` replaces some of what the code calls it with, and `output` what it
+        returned. `children` that were started in the part that is left are cancelled, or kept: then they go on, and the run
+        does not wait for them."""
+        return await self._branching.jump(
+            run, to, inputs=inputs, output=output, by=by, reason=reason, children=children
+        )
+
+    async def rewind(
+        self, run: RunId, nodes: int = 1, *, by: str = "", reason: str = "", children: Children = "cancel"
+    ) -> RunHandle[Any]:
+        """Go back over the last completed nodes and do them again, as a new branch. `children`: see `jump`."""
+        return await self._branching.rewind(run, nodes, by=by, reason=reason, children=children)
+
+    async def activate(
+        self, run: RunId, branch: int, *, by: str = "", reason: str = "", children: Children = "cancel"
+    ) -> RunHandle[Any]:
+        """Go on from the end of an older branch, as a new one. `children`: see `jump`."""
+        return await self._branching.activate(run, branch, by=by, reason=reason, children=children)
+
+    async def fork(
+        self, run: RunId, at: str | int | None = None, *, id: str | None = None, title: str = "", by: str = ""
+    ) -> RunHandle[Any]:
+        """A new run that has the history of this one up to an event, a node or a question, and goes on by itself. Without a
+        place it is forked where it stands, or, if it is over, from the last thing it did."""
+        return await self._branching.fork(run, at, id=id, title=title, by=by)
+
+    async def migrate(self, run: RunId, *, by: str = "", reason: str = "", children: Children = "cancel") -> Rehearsal:
+        """Move a run to today's code. As far as that agrees with the log, the log is kept; what follows stays on its branch,
+        and the run goes on beside it. If they agree altogether, no branch is needed. `children`: see `jump`."""
+        return await self.versions.migrate(run, by=by, reason=reason, children=children)
+
+    # --- what happened
+
+    def events(
+        self, run: RunId, *, branch: int | None = None, everything: bool = False, after: int = 0
+    ) -> AsyncIterator[Entry]:
+        """The events after seq `after` on the current lineage, or on that of `branch`, or in the whole log."""
+        return self._reader.events(run, branch=branch, everything=everything, after=after)
+
+    def lines(self, run: RunId, *, node: str = "", attempt: int | None = None, after: int = 0) -> AsyncIterator[Line]:
+        """What the nodes of a run logged, after line number `after`; of one node or attempt, if it is named."""
+        return self._reader.lines(run, node=node, attempt=attempt, after=after)
+
+    @overload
+    async def output(self, run: RunId, node: Node[..., R]) -> R: ...
+    @overload
+    async def output(self, run: RunId, node: str) -> Any: ...
+    async def output(self, run: RunId, node: Node[..., Any] | str) -> Any:
+        """The output of a completed node of a run, by the node or by the name of its call. If the run calls the node more
+        than once, give the name of the call, such as `ship[order-7]`."""
+        return await self._results.output(run, node)
+
+    async def explain(self, run: RunId, *, branch: int | None = None, full: bool = False) -> Explanation:
+        """What happened in a run, its state and the useful actions. `full` gives every event an entry."""
+        return await self._reader.explain(run, branch=branch, full=full)
+
+    async def branches(self, run: RunId) -> tuple[BranchSummary, ...]:
+        """All branches of a run as they opened, with where, why and by whom, and how each one ended."""
+        return await self._reader.branches(run)
+
+    async def compare(
+        self, run: RunId, other: RunId | None = None, *, branch: int | None = None, other_branch: int | None = None
+    ) -> Comparison:
+        """Two lineages, event by event: the current branches of two runs, or those that are named. With one run alone, the
+        branch before it and the branch."""
+        return await self._reader.compare(run, other, branch=branch, other_branch=other_branch)
+
+    # --- health
+
+    async def verify(self, run: RunId, *, blobs: bool = True) -> Verification:
+        """Check V1 to V12 over the whole log, its head and its summary; damage is reported, not raised. With `blobs`, the
+        content of every blob that the log names is compared with its hash (G4)."""
+        return await self._reader.verify(run, blobs=blobs)
+
+    async def diagnose(self, run: RunId, *, blobs: bool = True) -> Diagnosis:
+        """What is wrong with a run, if anything; nothing is changed. Without `blobs`, their content is not read."""
+        return await self._recovery.diagnose(run, blobs=blobs)
+
+    async def recover(self, run: RunId) -> list[Finding]:
+        """Repair what can be repaired without losing anything; returns what was found and repaired, in order."""
+        return await self._recovery.recover(run)
+
+    async def sweep(self, *, dry_run: bool = False, stale_after: Seconds = STALE_AFTER) -> Report:
+        """Look once at every unfinished run, and hand those that nobody advances to the next worker. A run counts as stalled
+        when its claim expired, or nobody claimed it, `stale_after` ago, in seconds or as `timedelta`. With `dry_run` nothing
+        is changed, and the report says what would be done."""
+        sweeper = Sweeper(self._ledger, stale_after=seconds(stale_after, "stale_after"), hold=self._hold)
+        return await sweeper.sweep(dry_run=dry_run)
+
+    async def workers(self) -> list[WorkerRuns]:
+        """Which workers hold runs, and which runs; those that are alive first."""
+        return await self._reader.workers()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from outlast.definition.durations import Seconds
 from outlast.history.ids import RunId
@@ -14,52 +14,67 @@ from outlast.values.tracebacks import folded
 
 if TYPE_CHECKING:
     from outlast.client.facade import Engine
-    from outlast.functions.decorators import Workflow
-    from outlast.lifecycle.narrative import Story
+    from outlast.client.results import Question
+    from outlast.functions.decorators import Node, Workflow
+    from outlast.lifecycle.explanation import Explanation
 
 R = TypeVar("R")
+T = TypeVar("T")
 
 
 class RunHandle(Generic[R]):
     """One run. `run` is its id, which is all that is needed to find it again."""
 
-    def __init__(self, client: Engine, run: RunId, workflow: Workflow[..., Any] | None = None) -> None:
+    def __init__(self, engine: Engine, run: RunId, workflow: Workflow[..., Any] | None = None) -> None:
         self.run = run
-        self._client = client
+        self._engine = engine
         self._workflow = workflow
         self._seen: RunSummary | None = None
 
     async def result(self, *, timeout: Seconds | None = None) -> R:
         """What the workflow returned, once it has; see `Engine.result`."""
+        __tracebackhide__ = True
         try:
-            return await self._client.result(self.run, workflow=self._workflow, timeout=timeout)  # type: ignore[no-any-return]
+            return await self._engine.result(self.run, workflow=self._workflow, timeout=timeout)  # type: ignore[no-any-return]
         except Exception as error:
             raise folded(error)  # noqa: B904 - it is the same error
 
     async def get(self) -> RunSummary:
         """Its summary now."""
-        self._seen = await self._client.get(self.run)
+        self._seen = await self._engine.get(self.run)
         return self._seen
 
     def watch(self, after: int = 0) -> AsyncIterator[Entry]:
         """Its events, those to come included, until it is over."""
-        return self._client.watch(self.run, after=after)
+        return self._engine.watch(self.run, after=after)
 
-    async def explain(self, *, full: bool = False) -> Story:
-        """Its story in plain words; `full` leaves nothing out."""
-        return await self._client.explain(self.run, full=full)
+    async def explain(self, *, full: bool = False) -> Explanation:
+        """What happened in the run, its state and the useful actions. `full` gives every event an entry."""
+        return await self._engine.explain(self.run, full=full)
 
     async def cancel(self, *, by: str = "", reason: str = "", force: bool = False) -> None:
         """Ask it to stop."""
-        await self._client.cancel(self.run, by=by, reason=reason, force=force)
+        await self._engine.cancel(self.run, by=by, reason=reason, force=force)
 
     async def pause(self, *, by: str = "", reason: str = "") -> None:
         """Ask it to stop where it can go on later."""
-        await self._client.pause(self.run, by=by, reason=reason)
+        await self._engine.pause(self.run, by=by, reason=reason)
+
+    async def asked(self, question: str | None = None, *, timeout: Seconds | None = None) -> Question:
+        """The question it asks, once it does; see `Engine.asked`."""
+        return await self._engine.asked(self.run, question, timeout=timeout)
+
+    @overload
+    async def output(self, node: Node[..., T]) -> T: ...
+    @overload
+    async def output(self, node: str) -> Any: ...
+    async def output(self, node: Any) -> Any:
+        """The output of a completed node; see `Engine.output`."""
+        return await self._engine.output(self.run, node)
 
     async def answer(self, value: Any, *, interaction: str | None = None, by: str = "") -> RunId:
         """Answer what it asks; see `Engine.answer`."""
-        return await self._client.answer(self.run, value, interaction=interaction, by=by)
+        return await self._engine.answer(self.run, value, interaction=interaction, by=by)
 
     def __repr__(self) -> str:
         return f"<run {self.run}{f' of {self._workflow.name}' if self._workflow else ''}>"

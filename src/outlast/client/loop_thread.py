@@ -15,6 +15,7 @@ from outlast.errors import NotAllowed, NotDurable, OutlastError, StoreError
 from outlast.execution.node_context import Inside
 from outlast.functions import scope
 from outlast.values.context import speaker
+from outlast.values.tracebacks import folded
 
 T = TypeVar("T")
 
@@ -50,6 +51,9 @@ class LoopThread:
             if self._is_stopped:
                 raise StoreError(CLOSED) from None
             raise
+        except Exception as error:
+            __tracebackhide__ = True
+            raise folded(error)  # noqa: B904 - it is the same error
 
     def leave(self, coroutine: Coroutine[Any, Any, object]) -> None:
         """Have it done without waiting, if that is still possible: whoever tidies up may be on that loop itself."""

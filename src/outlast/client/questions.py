@@ -8,7 +8,7 @@ from typing import TypeAlias
 from outlast.engine.completion import newest_of, open_children
 from outlast.errors import AlreadyAnswered, InvalidInput, NotAllowed, NotAsked, RunGone
 from outlast.history import events as e
-from outlast.history.ids import RunId
+from outlast.history.ids import RunId, question_of
 from outlast.ledger.reading import head_of, lineage_of, records, state_of
 from outlast.lifecycle.state import Interaction, State, Wait
 from outlast.lifecycle.summary import RunSummary, shortened
@@ -37,7 +37,8 @@ async def open_question(store: Store, summary: RunSummary, interaction: str | No
         named = await store.wait(run, f"interaction:{interaction}")
         if named is not None and named.name not in [wait.name for wait in summary.waits]:
             named = (await _state(store, run)).waits.get(named.name)  # a summary names only some
-        found = [(run, named)] if named is not None else []
+        open_here = [named] if named is not None else await questions_of(store, summary)
+        found = [(run, wait) for wait in open_here if _is_called(wait.id, interaction)]
     found = found or await _asked_in_family(store, run, interaction)
     if len(found) > 1:
         raise InvalidInput(f"run {run} asks more than one thing; say which one is answered:{_listed(found)}")
@@ -61,10 +62,11 @@ def _why_not(state: State, run: RunId, interaction: str) -> NotAllowed:
 async def _asked_in_family(store: Store, run: RunId, interaction: str | None) -> list[Asked]:
     if interaction is not None:
         state = await _state(store, run)
-        if state.interactions.get(interaction) is not None:
-            raise _why_not(state, run, interaction)
+        for name, _ in state.interactions.items():  # noqa: PERF102 - a table has no keys
+            if _is_called(name, interaction):
+                raise _why_not(state, run, name)
     family = [each async for each in _family(store, run)]
-    found = [(each, wait) for each, state in family for wait in _questions(state) if interaction in (None, wait.id)]
+    found = [(each, wait) for each, state in family for wait in _questions(state) if _is_called(wait.id, interaction)]
     if not found:
         raise await _refusal(store, run, family, interaction)
     return found
@@ -85,6 +87,11 @@ async def _state(store: Store, run: RunId) -> State:
     return await state_of(store, run, await lineage_of(store, await head_of(store, run)))
 
 
+def _is_called(name: str, wanted: str | None) -> bool:
+    """Whether a question has this id, or was asked with this `key`."""
+    return wanted in (None, name) or question_of(name).endswith(f"[{wanted}]")
+
+
 def _questions(state: State) -> list[Wait]:
     return [wait for wait in state.waits.values() if wait.kind == "interaction"]
 
@@ -96,7 +103,7 @@ async def _refusal(
     is_any = interaction is None and not last.is_closed
     for each, state in family:
         for name, known in state.interactions.items():
-            if interaction == name or (is_any and known.answer is not None):
+            if (interaction is not None and _is_called(name, interaction)) or (is_any and known.answer is not None):
                 return _over(each, name, known)
     if last.is_closed:
         return RunGone(f"run {newest} is {last.status}: it takes no more answers")

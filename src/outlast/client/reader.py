@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
+from msgspec import Struct, field
 
 from outlast.errors import Damaged, Illegal, InvalidInput, NotFound
 from outlast.history.ids import RunId, checked_run
@@ -19,12 +20,12 @@ from outlast.lifecycle.invariants import Violation
 from outlast.lifecycle.state import State
 from outlast.lifecycle.status import RunStatus, parse_status
 from outlast.lifecycle.summary import RunSummary
-from outlast.store import Head, Line, Listed, Page, RunFilter, Store
+from outlast.store import Head, Holding, Line, Listed, Page, RunFilter, Store
 
 if TYPE_CHECKING:  # who only starts runs need not load what tells about them
     from outlast.lifecycle.branching import BranchSummary
     from outlast.lifecycle.comparison import Comparison
-    from outlast.lifecycle.narrative import Story
+    from outlast.lifecycle.explanation import Explanation
 
 __all__ = ["Entry", "Interval", "Listed", "Page", "Reader", "RunFilter", "RunSummary", "Verification"]
 
@@ -73,12 +74,24 @@ def _filter(
     return _checked(msgspec.structs.replace(_checked(given), **changes) if given is not None else RunFilter(**changes))
 
 
+class WorkerRuns(Struct):
+    """A worker, the workflows it knows and the runs it holds. It counts as alive until `expires` and was last heard of when
+    it was `seen`, by the store's clock."""
+
+    worker: str
+    is_live: bool
+    expires: int
+    seen: int = 0
+    workflows: tuple[str, ...] = ()
+    runs: list[str] = field(default_factory=list)
+
+
 class Reader:
     """Reads what one store holds. `key` is the one the log was written with, if it was."""
 
     def __init__(self, store: Store, *, key: bytes = b"") -> None:
+        self.key = key
         self._store = store
-        self._key = key
 
     async def now(self) -> int:
         """The store's clock, in microseconds since 1970."""
@@ -128,7 +141,7 @@ class Reader:
                 return
             query = msgspec.structs.replace(query, after=page.next)
 
-    def runs(self, *, unfinished: bool = False) -> AsyncIterator[RunId]:
+    def run_ids(self, *, unfinished: bool = False) -> AsyncIterator[RunId]:
         """Every run, or every one that is not over, whether or not its row in the catalogue is right."""
         return runs_of(self._store, unfinished=unfinished)
 
@@ -137,7 +150,7 @@ class Reader:
         with _reading(run, 1, "the stored summary does not read"):
             summary = await self._store.summary(run)
         if summary is None:
-            raise Damaged("the log is there, its summary is not", run=run, seq=(await self._head(run)).version)
+            raise Damaged("the log is there, its summary is not", run=run, seq=(await self.head(run)).version)
         return summary
 
     async def find(self, prefix: str) -> RunId:
@@ -167,27 +180,27 @@ class Reader:
                 if not left:
                     return
 
-    async def _head(self, run: RunId) -> Head:
+    async def head(self, run: RunId) -> Head:
         with _reading(run, 1, "the head does not read"):
             return await head_of(self._store, run)
 
-    async def _state(self, run: RunId) -> State:
+    async def state(self, run: RunId) -> State:
         """What the current lineage of a run amounts to."""
         return await state_of(self._store, run, list(await self.lineage(run)))
 
-    async def _branches(self, run: RunId) -> dict[int, Branch]:
-        return await branches_of(self._store, await self._head(run))
+    async def branch_map(self, run: RunId) -> dict[int, Branch]:
+        return await branches_of(self._store, await self.head(run))
 
-    async def _state_at(self, run: RunId, cutoff: int) -> State:
+    async def state_at(self, run: RunId, cutoff: int) -> State:
         """What the lineage that ends at an event amounts to, on whichever branch that event lies."""
-        branches = await self._branches(run)
+        branches = await self.branch_map(run)
         return await state_of(self._store, run, lineage(branches, holder(branches.values(), cutoff).id, cutoff))
 
     # --- what happened
 
     async def lineage(self, run: RunId, branch: int | None = None) -> tuple[Interval, ...]:
         """The intervals of events that a branch (the current one) sees; more than one means that it is not the first."""
-        head = await self._head(run)
+        head = await self.head(run)
         try:
             if branch is None or branch == head.branch:
                 return tuple(await lineage_of(self._store, head))
@@ -210,7 +223,7 @@ class Reader:
         if after < 0:
             raise InvalidInput(f"events are numbered from 1: nothing comes after {after}")
         if everything:
-            intervals: tuple[Interval, ...] = ((1, (await self._head(run)).version),)
+            intervals: tuple[Interval, ...] = ((1, (await self.head(run)).version),)
         else:
             intervals = await self.lineage(run, branch)
         for first, last in intervals:
@@ -236,7 +249,7 @@ class Reader:
         self, run: RunId, *, node: str = "", attempt: int | None = None, after: int = 0
     ) -> AsyncIterator[Line]:
         """What the nodes of a run logged, after line number `after`; of one node or attempt, if it is named."""
-        await self._head(run)
+        await self.head(run)
         while True:
             page = await self._store.lines(run, node=node, attempt=attempt, after=after, limit=1000)
             for line in page:
@@ -245,17 +258,42 @@ class Reader:
                 return
             after = page[-1].number
 
+    async def workers(self) -> list[WorkerRuns]:
+        """The workers of the store and the runs they hold; those that are alive first."""
+        found = {
+            each.worker: WorkerRuns(each.worker, each.is_live, each.expires, each.seen, each.workflows)
+            for each in await self._store.workers()
+        }
+        after = ""
+        while True:
+            page = await self._store.holdings(after=after, limit=1000)
+            for each in page:
+                known = found.setdefault(each.worker, WorkerRuns(each.worker, each.is_live, each.expires, each.seen))
+                known.runs.append(each.run)
+            if len(page) < 1000:
+                return sorted(found.values(), key=lambda each: (not each.is_live, each.worker))
+            after = page[-1].run
+
+    async def holder(self, run: RunId) -> Holding | None:
+        """Which worker holds a run, None if none does."""
+        return await self._store.holding(run)
+
+    async def scratch(self, run: RunId, created: int) -> bytes:
+        """The progress that the nodes of a run last reported. It is not durable."""
+        page = await self._store.search(RunFilter(created_from=created, created_until=created + 1, text=run, limit=1))
+        return page.items[0].scratch if page.items else b""
+
     # --- what it means
 
-    async def newest(self, run: RunId) -> int:
+    async def current_branch(self, run: RunId) -> int:
         """The number of its current branch."""
-        return (await self._head(run)).branch
+        return (await self.head(run)).branch
 
-    async def explain(self, run: RunId, *, branch: int | None = None, full: bool = False) -> Story:
-        """The story of a run in plain words: what happened, how it stands, what may be done; `full` leaves nothing out."""
-        from outlast.client.reports import story_of
+    async def explain(self, run: RunId, *, branch: int | None = None, full: bool = False) -> Explanation:
+        """What happened in a run, its state and the useful actions. `full` gives every event an entry."""
+        from outlast.client.reports import explanation_of
 
-        return await story_of(self, run, branch, full=full)
+        return await explanation_of(self, self._store, self.key, run, branch, full=full)
 
     async def branches(self, run: RunId) -> tuple[BranchSummary, ...]:
         """All branches of a run as they opened, with where, why and by whom, and how each one ended."""
@@ -280,14 +318,14 @@ class Reader:
     async def verify(self, run: RunId, *, blobs: bool = True) -> Verification:
         """Judge V1 to V12 over the whole log, its head and its summary; damage is reported, not raised. With `blobs`,
         the content of every blob that the log names is held against its hash (G4)."""
-        found = await verify(self._store, run, self._key)
+        found = await verify(self._store, run, self.key)
         if not blobs or not found.appends:
             return found
         from outlast.values.codec import damaged_blobs
 
         log: list[Entry] = []
         with suppress(Damaged, *STRANGE):  # what does not read has been told
-            async for record in records(self._store, run, 1, (await self._head(run)).version):
+            async for record in records(self._store, run, 1, (await self.head(run)).version):
                 log += entries(record)
         faults = [
             Violation(entry.seq, "G4", f"blob {ref.hash} {why}")

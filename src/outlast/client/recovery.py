@@ -12,15 +12,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from outlast.client.evidence import Diagnosis, evidence_of
-from outlast.client.temporary_claim import Owner
+from outlast.client.temporary_claim import TemporaryClaims, Verbs
 from outlast.engine.completion import cancel_left, created_of, ending_of, settle
-from outlast.engine.worker import Worker
 from outlast.errors import Claimed, Conflict, NotAllowed, OutlastError, Overtaken
 from outlast.functions import registry
 from outlast.functions.decorators import Workflow
 from outlast.history import events as e
 from outlast.history.ids import RunId
-from outlast.ledger import Ledger, Pen
+from outlast.ledger import Pen
 from outlast.ledger.verification import STRANGE
 from outlast.lifecycle import decide
 from outlast.lifecycle.branch_plan import Turn, must_lead_on, unmet
@@ -33,24 +32,24 @@ MOST = 8
 """Remedies in a row, before a person should look."""
 
 
-class Healer(Owner):
+class Recovery(Verbs):
     """Diagnoses and recovers."""
 
-    def __init__(self, ledger: Ledger, worker: Worker | None, apps: tuple[str, ...]) -> None:
-        super().__init__(ledger, worker, apps)
+    def __init__(self, claims: TemporaryClaims) -> None:
+        super().__init__(claims)
         self._treating = asyncio.Lock()
 
     async def diagnose(self, run: RunId, *, blobs: bool = True) -> Diagnosis:
         """What is the matter with a run, or that nothing is; it is not touched. Without `blobs` it is only looked whether
         they are there, not what is in them."""
-        return _diagnosis(await self._evidence(run, blobs=blobs))
+        return _diagnosis(await self.evidence(run, blobs=blobs))
 
     async def recover(self, run: RunId) -> list[Finding]:
         """Repair what can be repaired without losing anything; returns what was found and repaired, in order."""
         done: list[Finding] = []
         async with self._treating:  # what is claimed in the name of one desk does not keep the same desk out
             while len(done) < MOST:
-                found = _first(await self._evidence(run))
+                found = _first(await self.evidence(run))
                 if found is None or not await self._treat(run, found):
                     break
                 done.append(found)
@@ -60,16 +59,20 @@ class Healer(Owner):
         """The events that recovering would append for this finding, on top of taking the run over."""
         if finding.remedy is None or isinstance(finding.remedy, Rewrite | Settle):
             return []
-        state, taken = await self._state(run), await self._taken(run)
+        state, taken = await self._reader.state(run), await self._taken(run)
         if isinstance(finding.remedy, HandOver) or _is_left_to_a_person(state, taken, finding):
             return taken
         if isinstance(finding.remedy, Say):
             return [*finding.remedy.events, _recovered(finding, state.outline.branch)]
-        return await self._branch(run, state, finding.remedy.turn)
+        return await self.branch(run, state, finding.remedy.turn)
 
     async def _taken(self, run: RunId) -> list[e.AnyEvent]:
         """What taking the run over would say."""
-        holding, head, state = await self._store.holding(run), await self._head(run), await self._state(run)
+        holding, head, state = (
+            await self._store.holding(run),
+            await self._reader.head(run),
+            await self._reader.state(run),
+        )
         is_released = holding is None and (
             head.ready or state.status not in (RunStatus.RUNNING, RunStatus.COMPENSATING)
         )
@@ -77,21 +80,21 @@ class Healer(Owner):
         cause: decide.Cause = "claimed" if is_released else "expired"
         return decide.take_over(state, head.epoch + 1, "the next worker", previous=previous, cause=cause)
 
-    async def _branch(self, run: RunId, state: State, turn: Turn) -> list[e.AnyEvent]:
-        branches = await self._branches(run)
-        then = await self._state_at(run, turn.cutoff)
+    async def branch(self, run: RunId, state: State, turn: Turn) -> list[e.AnyEvent]:
+        branches = await self._reader.branch_map(run)
+        then = await self._reader.state_at(run, turn.cutoff)
         try:
             must_lead_on(turn, then)
         except NotAllowed as refusal:
             turn = unmet(state, str(refusal))
-            then = await self._state_at(run, turn.cutoff)
+            then = await self._reader.state_at(run, turn.cutoff)
         return list(decide.open_branch(state, then, branches.values(), turn))
 
-    async def _evidence(self, run: RunId, *, claimed_by_us: bool = False, blobs: bool = False) -> Evidence:
+    async def evidence(self, run: RunId, *, claimed_by_us: bool = False, blobs: bool = False) -> Evidence:
         return await evidence_of(
             self._store,
             run,
-            self._key,
+            self._reader.key,
             workflow=await self._workflow_of(run),
             watchers=self._news.count(run),
             claimed_by_us=claimed_by_us,
@@ -112,17 +115,17 @@ class Healer(Owner):
         if isinstance(finding.remedy, Settle):
             return await self._settle(finding.remedy.run)
         try:
-            claim = await self._claimed(run)
+            claim = await self._claims.claimed(run)
         except Claimed:
             return False
-        evidence = await self._evidence(run, claimed_by_us=True)
+        evidence = await self.evidence(run, claimed_by_us=True)
         again = _first(evidence)
         if again is None or again.code != finding.code:
             await self._give_back(claim)
             return False
         try:
             pen = await self._ledger.take_over(claim)
-            async with self._holding(pen, ready=True):
+            async with self._claims.holding(pen, ready=True):
                 if not await self._follows_at_once(claim, evidence.version):
                     raise Overtaken("something was said between the diagnosis and the takeover: look again")
                 if pen.state.outline.held <= evidence.state.outline.held or again.code == "D2":
@@ -141,7 +144,7 @@ class Healer(Owner):
     async def _give_back(self, claim: Claim) -> None:
         """Let go of a run as it was found."""
         while True:
-            head = await self._head(claim.run)
+            head = await self._reader.head(claim.run)
             if await self._store.release(claim.run, claim.worker, head.version, ready=head.ready):
                 return
 
@@ -160,24 +163,24 @@ class Healer(Owner):
                 pass  # to take it over was all there was to do
 
     async def _rewrite(self, run: RunId) -> bool:
-        evidence = await self._evidence(run)
+        evidence = await self.evidence(run)
         state = evidence.state
         waits = [*state.waits.values(), *state.loose.values()]
         return await self._store.rewrite(evidence.true, waits, closed=state.is_closed)
 
     async def _settle(self, run: RunId) -> bool:
         """See that everybody who has to know of the end of a run does, and that the children that it left are cancelled."""
-        head = await self._head(run)
+        head = await self._reader.head(run)
         if not head.closed:
-            await cancel_left(self._ledger, run, await self._state(run))
+            await cancel_left(self._ledger, run, await self._reader.state(run))
             return True
         ending, created = await ending_of(self._store, head), await created_of(self._store, run)
-        await settle(self._ledger, run, created, ending, await self._state(run))
+        await settle(self._ledger, run, created, ending, await self._reader.state(run))
         return True
 
-    async def _must_be_sound(self, run: RunId) -> None:
+    async def must_be_sound(self, run: RunId) -> None:
         """What goes on with a run goes on from a sound one: what can be repaired is, and what cannot be is refused."""
-        evidence = await self._evidence(run)
+        evidence = await self.evidence(run)
         grave = [finding for finding in diagnose(evidence) if finding.code in ("G3", "G5")]
         if grave:
             raise NotAllowed(

@@ -1,4 +1,4 @@
-"""What is read of runs to understand them: their story, their branches, and what two of them did differently (D1)."""
+"""Reports on runs from their logs: the explanation, the branches, and the comparison of two runs (D1)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from outlast.client.evidence import evidence_of
 from outlast.errors import Damaged, Illegal, InvalidInput, NotFound
 from outlast.history.events import Value
 from outlast.history.ids import RunId
@@ -13,9 +14,11 @@ from outlast.history.record import Entry
 from outlast.lifecycle import resume_plan
 from outlast.lifecycle.branching import BranchSummary, BranchTally
 from outlast.lifecycle.comparison import Comparison, Row, Side, compare, counted, ending_of, length_of, shared_upto
+from outlast.lifecycle.diagnosis import diagnose
 from outlast.lifecycle.difference import Change, changes_between
-from outlast.lifecycle.narrative import LINES, Narrator, Story
-from outlast.store import Blobs
+from outlast.lifecycle.explanation import Explanation, explain
+from outlast.lifecycle.timeline import TimelineBuilder
+from outlast.store import Blobs, Store
 from outlast.values.codec import fetched, is_elsewhere
 
 if TYPE_CHECKING:
@@ -25,23 +28,29 @@ LARGEST = 4_000_000
 """Values in blobs that are larger, in bytes, are compared as a whole and not looked into."""
 
 
-async def story_of(reader: Reader, run: RunId, branch: int | None, *, full: bool, lines: int = LINES) -> Story:
-    """The story of a run as a branch of it has it; what its other branches did meanwhile is read to be told as left."""
-    newest = await reader.newest(run)
+async def explanation_of(
+    reader: Reader, store: Store, key: bytes, run: RunId, branch: int | None, *, full: bool
+) -> Explanation:
+    """The explanation of a branch of a run. The log of the other branches is read too: it says what the branch left."""
+    newest = await reader.current_branch(run)
     intervals = await reader.lineage(run, branch)
-    narrator = Narrator(intervals, full=full)
+    log = TimelineBuilder(intervals)
     async for entry in reader.events(run, everything=True):
         if entry.seq > intervals[-1][1]:
             break
         try:
-            narrator.hear(entry)
+            log.add(entry)
         except Illegal as objection:
             raise Damaged(objection.reason, run=run, seq=entry.seq) from objection
-    outline, revival = narrator.state.outline, None
+    outline, revival, holder, findings = log.state.outline, None, None, []
     if outline.recoverable and not outline.held and outline.branch == newest:
-        log = [entry async for entry in reader.events(run)]
-        revival = resume_plan.after_failure(log, outline.failed_node)
-    return narrator.story(run, await reader.now(), newest=newest, lines=lines, revival=revival)
+        revival = resume_plan.after_failure([entry async for entry in reader.events(run)], outline.failed_node)
+    if outline.branch == newest and not log.state.is_closed:
+        evidence = await evidence_of(store, run, key)
+        holder, findings = evidence.holder, diagnose(evidence)
+    return explain(
+        run, log, await reader.now(), newest=newest, full=full, revival=revival, holder=holder, findings=findings
+    )
 
 
 async def branches_in(reader: Reader, run: RunId) -> list[BranchSummary]:
@@ -57,8 +66,8 @@ async def comparison_of(
 ) -> Comparison:
     """Two lineages side by side. What branches of one run share is counted and not read."""
     (run, branch), (other, other_branch) = left, right
-    branch = await reader.newest(run) if branch is None else branch
-    other_branch = await reader.newest(other) if other_branch is None else other_branch
+    branch = await reader.current_branch(run) if branch is None else branch
+    other_branch = await reader.current_branch(other) if other_branch is None else other_branch
     ours, theirs = await reader.lineage(run, branch), await reader.lineage(other, other_branch)
     upto = shared_upto(ours, theirs) if run == other else 0
     told = await _after(reader, run, branch, upto)
@@ -78,7 +87,7 @@ async def comparison_of(
 
 async def before(reader: Reader, run: RunId, branch: int | None) -> int:
     """The number of the branch before that one, which is the current one unless it is named."""
-    number = await reader.newest(run) if branch is None else branch
+    number = await reader.current_branch(run) if branch is None else branch
     if number < 1:
         raise InvalidInput(
             f"run {run} has no branch before branch {number}: name another run or branch to compare with"

@@ -8,7 +8,9 @@ import msgspec
 from msgspec import Struct
 
 from outlast.client.branch_plans import leaving, signed
-from outlast.client.control import Steering
+from outlast.client.branching import Branching
+from outlast.client.control import Control
+from outlast.client.temporary_claim import TemporaryClaims, Verbs
 from outlast.engine.completion import created_of
 from outlast.engine.definitions import definition_of
 from outlast.errors import NotFound
@@ -34,13 +36,18 @@ class Version(Struct, frozen=True, kw_only=True):
     is_today: bool = False
 
 
-class Versions(Steering):
-    """The verbs about versions."""
+class Versions(Verbs):
+    """The versions of workflows: `engine.versions`."""
 
-    async def versions(self, workflow: str) -> list[Version]:
+    def __init__(self, claims: TemporaryClaims, branching: Branching, control: Control) -> None:
+        super().__init__(claims)
+        self._branching = branching
+        self._control = control
+
+    async def of(self, workflow: str) -> list[Version]:
         """The versions of a workflow that its runs are of, the one used last first. Times are microseconds."""
         found: dict[str, Version] = {}
-        async for run in self.iter_runs(RunFilter(workflow=workflow, limit=1000)):
+        async for run in self._reader.iter_runs(RunFilter(workflow=workflow, limit=1000)):
             old = found.get(run.version)
             found[run.version] = Version(
                 version=run.version,
@@ -55,24 +62,20 @@ class Versions(Steering):
             raise NotFound(f"there is no run of a workflow {workflow!r}")
         return sorted(found.values(), key=lambda each: each.last, reverse=True)
 
-    async def known_versions(self, beginning: str) -> list[str]:
+    async def starting_with(self, beginning: str) -> list[str]:
         """The versions of any run that begin so."""
         found: dict[str, None] = {}
-        async for summary in self.iter_runs(RunFilter(limit=1000)):
+        async for summary in self._reader.iter_runs(RunFilter(limit=1000)):
             if summary.version.startswith(beginning):
                 found[summary.version] = None
         return list(found)
-
-    async def created(self, run: RunId) -> e.RunCreated:
-        """How a run was created."""
-        return await created_of(self._store, run)
 
     async def source(self, version: str) -> str:
         """The stored text of a version."""
         document = msgspec.json.decode(await definition_of(self._store.blobs, version))
         return str(document.get("source") or f"(its source was not to be had; code {document.get('code')})\n")
 
-    async def differences(self, old: str, new: str) -> str:
+    async def diff(self, old: str, new: str) -> str:
         """How two versions differ, as a unified diff; empty if they do not."""
         before, after = await self.source(old), await self.source(new)
         lines = difflib.unified_diff(
@@ -80,12 +83,12 @@ class Versions(Steering):
         )
         return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
 
-    async def today(self, run: RunId) -> str:
+    async def current(self, run: RunId) -> str:
         """The version of the code that would go on with a run here; it is stored when this returns."""
         workflow = find_workflow(await created_of(self._store, run), self._apps)
-        return await self._definitions.keep(workflow)
+        return await self._claims.definitions.keep(workflow)
 
-    async def rehearse(self, run: RunId) -> Rehearsal:
+    async def replay(self, run: RunId) -> Rehearsal:
         """Whether today's code would replay a run, and if not, how far: nothing is written and no node runs."""
         return await rehearse(self._store, run, find_workflow(await created_of(self._store, run), self._apps))
 
@@ -93,22 +96,22 @@ class Versions(Steering):
         """Move a run to today's code. As far as that agrees with the log, the log is kept; what follows stays on its branch,
         and the run goes on beside it. If they agree altogether, no branch is needed. `children`: see `jump`."""
         by, reason = signed(by, reason)
-        await self.must_be_migratable(run)
-        rehearsal = await self.rehearse(run)
+        await self.check_migration(run)
+        rehearsal = await self.replay(run)
         if rehearsal.agrees:
-            if (await self.get(run)).held:
-                await self.resume(run, by=by)
+            if (await self._reader.get(run)).held:
+                await self._control.resume(run, by=by)
             return rehearsal
-        previous, version = (await self.get(run)).version, await self.today(run)
+        previous, version = (await self._reader.get(run)).version, await self.current(run)
         word = e.VersionChanged(version=version, previous=previous, reason=reason or "migrated")
         why = reason or f"today's code agrees with the log up to event {rehearsal.upto}"
         turn = Turn(cutoff=rehearsal.upto, cause="migrate", by=by, reason=why, then=(word,))
-        await self._turn(run, "migrate", leaving(lambda _: turn, children))
+        await self._branching.turn(run, "migrate", leaving(lambda _: turn, children))
         return rehearsal
 
-    async def must_be_migratable(self, run: RunId) -> None:
+    async def check_migration(self, run: RunId) -> None:
         """Refuse to move a run that is over."""
-        await self._must_allow(run, "migrate")
+        await self._claims.must_allow(run, "migrate")
 
     def _today(self, workflow: str) -> str:
         known = registry.known(workflow)

@@ -102,6 +102,7 @@ class Driver(Cancelling):
             self._extend_cleanup()
         elif code.is_cancelled:
             self.watch_cleanup()
+        self._watch_continuation()
         if request is not None and ends and state.outline.base in (RunStatus.PAUSED, RunStatus.FAILED):
             await self._obey_first(request)
         await self.write()
@@ -159,7 +160,7 @@ class Driver(Cancelling):
         for key, ask in left.items():
             if key not in running:
                 ask.let_go()
-        self.code, self.in_flight, self._is_stopping = code, 0, False
+        self.code, self.in_flight, self._is_stopping, self._is_watched = code, 0, False, False
         self._pending, self._begins, self._closed, self._deferred = [], [], [], []
         old.dismiss()
         await self.go_on(replay.news, replay.args, replay.kwargs, running)
@@ -216,7 +217,7 @@ class Driver(Cancelling):
     @property
     def is_idle(self) -> bool:
         """Whether it only waits for others, or for a time that is not near."""
-        is_busy = self._is_writing or self.in_flight or self.starting or self.is_winding_down
+        is_busy = self._is_writing or self._is_watched or self.in_flight or self.starting or self.is_winding_down
         return not (is_busy or self._has_more() or self._is_due_soon())
 
     async def rest(self) -> None:

@@ -20,6 +20,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from outlast.errors import StoreError
+from outlast.functions import registry
 from outlast.history.ids import RunId, WorkerId
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class Lease:
     async def begin(self) -> None:
         """Enrol the worker."""
         sent = self.clock()
-        await self._worker.store.enrol(self._worker.id, self.ttl)
+        await self._worker.store.enrol(self._worker.id, self.ttl, registry.names())
         self.until = sent + self.ttl
 
     def renewed(self, worker: WorkerId, sent: float) -> None:

@@ -42,6 +42,7 @@ class Page:
         "_has_news",
         "_held",
         "_is_stopping",
+        "_is_watched",
         "_is_writing",
         "_pause",
         "_pending",
@@ -92,6 +93,8 @@ class Page:
         self._time = 0
         self._is_writing = False
         self._is_stopping = False
+        self._is_watched = False
+        """Whether code that called `continue_as_new` ends in time is watched."""
         self._has_news = False
         self._closed: list[tuple[Ask, e.Failure]] = []
         """What the code gave up since the last append, and why: stopped only when that is durable."""

@@ -19,7 +19,6 @@ from outlast.lifecycle.state import State
 from outlast.store import Blobs
 from outlast.values.codec import stored
 from outlast.values.failures import run_failure_of
-from outlast.values.source_location import shown
 
 log = logging.getLogger("outlast.engine")
 
@@ -43,7 +42,7 @@ async def concluded(code: Code, blobs: Blobs, ms: float) -> Ended:
     except BaseException as error:
         return _failed(code, error)
     if isinstance(value, Made):
-        told = f"the workflow returned the call of {value.told()} ({shown(value.where)}) and did not await it"
+        told = f"the workflow returned {value.name_and_place()} and did not await it"
         return _failed(code, Unawaited(f"{told}: write `return await`, or in a plain function `.wait()`"))
     try:
         output = code.workflow._arguments.returns.encode(value, "result")

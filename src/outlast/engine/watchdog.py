@@ -137,7 +137,7 @@ def blocked_by(thread: int) -> str:
             innermost = sys._current_frames().get(it._thread.ident or 0, innermost)
         elif isinstance(it, WorkflowLoop):
             code: Any = it._timekeeping
-            who = f"workflow {code.workflow.spec.name} (run {code.run})"
+            who = f"workflow {code.workflow.name} (run {code.run})"
         elif isinstance(it, Attempts) and "ask" in each.f_locals:
             ask = each.f_locals["ask"]
             who = f"node {ask.name} (run {ask.driver.run})"

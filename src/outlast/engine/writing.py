@@ -44,7 +44,19 @@ class Writing(Requests):
             return True
         if self.pen.arrived or self._pause is not None or self.code.is_done():
             return True
-        return self.code.is_cancelled and self._has_overrun()
+        return (self.code.is_cancelled and self._has_overrun()) or self._has_outlived()
+
+    def _has_outlived(self) -> bool:
+        """Whether code that called `continue_as_new` goes on beyond the time it has for that."""
+        due = self.code.continues_by
+        return due is not None and not self._is_stopping and self._clock() >= due
+
+    def _watch_continuation(self) -> None:
+        """See that code which called `continue_as_new` ends in time."""
+        due = self.code.continues_by
+        if due is not None and not self._is_watched:
+            self._is_watched = True
+            self.at(due, self._write_soon)
 
     def _write_soon(self) -> None:
         if not self._is_writing and not self.is_over:
@@ -107,7 +119,9 @@ class Writing(Requests):
         if code.fresh:
             self._ask_aloud()
         # Code that was stopped is not told what nodes still bring home: it has nothing open, and is not at its end.
-        if ending is None and (not (code.open or self._is_stopping) or code.is_done()):
+        if code.continued is not None:
+            self._watch_continuation()
+        if ending is None and (not (code.open or self._is_stopping) or code.is_done() or self._has_outlived()):
             ending = await self._conclude()
         begins, then, time = self._begins, self._then, self._time
         events, self._pending, self._begins, self._then = self._pending, [], [], []
@@ -281,7 +295,7 @@ class Writing(Requests):
 
     def _wants_to_rest(self, begins: list[Ask]) -> bool:
         """Whether the run is to be given back with this append, because it only waits and there is no room to keep it."""
-        if not self.worker.is_crowded or any(type(ask) is ChildAsk for ask in begins):
+        if not self.worker.is_crowded or self._is_watched or any(type(ask) is ChildAsk for ask in begins):
             return False
         return not self._is_due_soon()
 

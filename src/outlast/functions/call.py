@@ -34,6 +34,10 @@ class Made:
         """For people, in a message: what was called."""
         raise NotImplementedError
 
+    def name_and_place(self) -> str:
+        """For people: what was called, and where."""
+        return f"the call of {self.told()} ({shown(self.where)})"
+
     def close(self) -> None:
         """It is given up on purpose."""
         self.scope.code.made.pop(id(self), None)

@@ -83,6 +83,7 @@ class Code:
         "close",
         "closing",
         "continued",
+        "continued_us",
         "fresh",
         "generation",
         "is_cancelled",
@@ -115,6 +116,8 @@ class Code:
         """Why it cannot go on, if it loops without waiting or waits for nothing."""
         self.continued: Continue | None = None
         """That it called `continue_as_new`: its outcome, whatever it does afterwards."""
+        self.continued_us = 0
+        """When it did, by the time in the log, which is the same in a replay."""
         self.on_progress: Callable[[dict[str, Any]], None] | None = None
         self.progress: dict[str, Any] | None = None
         """How far the code said that it is."""
@@ -132,6 +135,14 @@ class Code:
         self._tasks_are_cancelled = False
         self._made_before: frozenset[int] = frozenset()
         """Calls that were made and not awaited when it was cancelled, by their `id()`."""
+
+    @property
+    def continues_by(self) -> int | None:
+        """When its successor goes on although it has not ended: once it called `continue_as_new`, it has the time of a
+        clean-up. In microseconds. None if it did not, or was cancelled, which has a time of its own."""
+        if self.continued is None or self.is_cancelled:
+            return None
+        return self.continued_us + round(self.workflow._spec.cleanup * 1e6)
 
     # --- its life
 
@@ -217,7 +228,11 @@ class Code:
     def unawaited(self) -> list[str]:
         """What code that has ended made and never awaited, with its file and line. What a task did not come to await because
         it was cancelled, failed or is under way is no mistake; nor is, if the run was cancelled, what was made before."""
-        tasks = [] if self.is_cancelled else self._loop.unawaited()
+        tasks = (
+            []
+            if self.is_cancelled
+            else [task for task in self._loop.unawaited() if id(task.get_coro()) not in self.made]
+        )
         calls = [
             f"{each.told()} ({shown(each.where)})"
             for key, each in self.made.items()

@@ -203,7 +203,8 @@ async def _must_end(code: Code, seq: int, ending: e.AnyEvent, blobs: Blobs) -> N
     if isinstance(ending, e.RunFailed) and not code.is_done() and not code.open:
         return  # it waited for something that is not durable, and still does
     waiting = [*code.fresh.values(), *(ask for key, ask in code.open.items() if key not in code.fresh)]
-    if code.fresh or not code.is_done():
+    goes_on = not code.is_done() and not (isinstance(ending, e.RunContinued) and code.continued is not None)
+    if code.fresh or goes_on:
         asked = ", ".join(ask.told() for ask in waiting[:NAMED]) or "nothing"
         raise Divergence(f"at event {seq} the log has {had}; the code goes on, and asked for {asked}", seq)
     if isinstance(ending, e.RunFailed) and ending.error.kind == kind_of(Unawaited) and code.unawaited():

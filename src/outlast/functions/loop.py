@@ -26,7 +26,7 @@ from msgspec import Struct
 
 from outlast.errors import NotDurable
 from outlast.functions.scope import current
-from outlast.functions.stable_hash import PlacedFuture, PlacedTask, refuse_unplaced
+from outlast.functions.stable_hash import PlacedTask, WatchedFuture, refuse_unplaced
 from outlast.values.source_location import Where, place_in, shown, user_call
 
 _get_loop, _set_loop = running._get_running_loop, running._set_running_loop
@@ -154,7 +154,7 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
 
     def unawaited(self) -> list[PlacedTask]:
         """The tasks that nobody awaits, cancels or is called back by."""
-        return [task for task in self._tasks if not task.is_kept]
+        return [task for task in self._tasks if not task.is_used]
 
     def has_tasks(self) -> bool:
         """Whether a task is under way."""
@@ -202,8 +202,8 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         return self._timekeeping.now()
 
     def create_future(self) -> asyncio.Future[Any]:
-        future = PlacedFuture(loop=self)
-        future.place = self.next_place()
+        future = WatchedFuture(loop=self)
+        future.place, future.is_kept, future.joins = self.next_place(), False, ()
         return future
 
     def create_task(self, coro: Any, *, name: str | None = None, context: Context | None = None) -> asyncio.Task[Any]:
@@ -225,11 +225,11 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         """A task in this context as it is, which its maker looks after."""
         task = PlacedTask(coro, loop=self, name=name, context=context)
         task.place = self.next_place()
-        task.is_kept, task.made, task.using = True, None, ""
+        task.is_kept, task.joins, task.made, task.using = True, (), None, ""
         tasks = self._tasks
         tasks.append(task)
         if len(tasks) > self._enough:
-            tasks[:] = [each for each in tasks if not (each.is_kept and each.done())]
+            tasks[:] = [each for each in tasks if not (each.is_used and each.done())]
             self._enough = 2 * len(tasks) + FEW
         return task
 

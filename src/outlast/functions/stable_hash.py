@@ -11,13 +11,17 @@ import asyncio
 import sys
 from collections.abc import Generator
 from contextvars import Context
-from types import FrameType
-from typing import Any
+from types import CellType, FrameType
+from typing import TYPE_CHECKING, Any
 
 from outlast.errors import NotDurable
 from outlast.values.source_location import Where
 
 _OF_ASYNCIO = vars(asyncio.tasks)
+if TYPE_CHECKING:
+    _Future = asyncio.Future[Any]
+else:
+    _Future = object
 
 
 class Placed:
@@ -37,14 +41,17 @@ class PlacedFuture(Placed, asyncio.Future[Any]):
     __slots__ = ("place",)
 
 
-class PlacedTask(Placed, asyncio.Task[Any]):
-    """A task of workflow code. `made` is the line of the user's code that created it, `using` what was called there,
-    `is_kept` whether anybody awaits it, cancels it or is called back at its end."""
+class Watched(_Future):
+    """Knows whether anybody uses it. `is_kept`: somebody awaits it, cancels it, asks for its outcome or is called back at
+    its end. `joins` are the futures of the `asyncio.gather` and `shield` that contain it: they use it if they are used."""
 
-    __slots__ = ("is_kept", "made", "place", "using")
+    __slots__ = ()
     is_kept: bool
-    made: Where | None
-    using: str
+    joins: tuple[CellType, ...]
+
+    @property
+    def is_used(self) -> bool:
+        return self.is_kept or any(getattr(join.cell_contents, "is_used", True) for join in self.joins)
 
     def __await__(self) -> Generator[Any, None, Any]:
         self.is_kept = True
@@ -53,20 +60,74 @@ class PlacedTask(Placed, asyncio.Task[Any]):
     __iter__ = __await__
 
     def add_done_callback(self, fn: Any, /, *, context: Context | None = None) -> None:
-        self.is_kept = True
+        self._use(fn)
         super().add_done_callback(fn, context=context)
 
+    def _use(self, callback: Any) -> None:
+        name = _name_in_asyncio(callback)
+        if name not in _JOINING:
+            self.is_kept = self.is_kept or name != "_outer_done_callback"  # of `shield`, on its own future
+            return
+        join = callback.__closure__[callback.__code__.co_freevars.index("outer")]
+        self.joins += (join,)
+        if name == "_done_callback":  # gather makes its future after this
+            self.get_loop().call_soon(_watch, join)
+
     def result(self) -> Any:
-        self.is_kept = True
+        self._look(sys._getframe(1))
         return super().result()
 
     def exception(self) -> BaseException | None:
-        self.is_kept = True
+        self._look(sys._getframe(1))
         return super().exception()
+
+    def _look(self, frame: FrameType) -> None:
+        if frame.f_globals is not _OF_ASYNCIO or frame.f_code.co_name not in _JOINING:
+            self.is_kept = True
+        elif not self.joins:  # a gather of what is done adds no callback
+            join = CellType(frame.f_locals["outer"])
+            _watch(join)
+            self.joins = (join,)
 
     def cancel(self, msg: Any | None = None) -> bool:
         self.is_kept = True
         return super().cancel(msg)
+
+
+_JOINING = ("_done_callback", "_inner_done_callback")
+"""The callbacks of `asyncio.gather` and `asyncio.shield`."""
+
+
+def _name_in_asyncio(callback: Any) -> str:
+    """The name of a callback of asyncio.tasks; empty for others."""
+    return callback.__name__ if getattr(callback, "__globals__", None) is _OF_ASYNCIO else ""
+
+
+class WatchedFuture(Watched, PlacedFuture):
+    """A future that the loop was asked for, such as that of `asyncio.shield`."""
+
+    __slots__ = ("is_kept", "joins")
+
+
+class WatchedGather(Watched, asyncio.tasks._GatheringFuture):  # type: ignore[name-defined,misc]
+    """The future of an `asyncio.gather`."""
+
+
+def _watch(join: CellType) -> None:
+    """Watch the future of a gather, which asyncio has made. Who awaits it by now has a callback."""
+    outer: Any = join.cell_contents
+    if type(outer) is asyncio.tasks._GatheringFuture:  # type: ignore[attr-defined]
+        outer.__class__, outer.is_kept, outer.joins = WatchedGather, False, ()
+        for callback, _ in outer._callbacks or ():
+            outer._use(callback)
+
+
+class PlacedTask(Placed, Watched, asyncio.Task[Any]):
+    """A task of workflow code. `made` is the line of the user's code that created it, `using` what was called there."""
+
+    __slots__ = ("is_kept", "joins", "made", "place", "using")
+    made: Where | None
+    using: str
 
 
 def refuse_unplaced(coroutine: Any) -> None:

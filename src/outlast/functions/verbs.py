@@ -246,7 +246,8 @@ def continue_as_new(*args: Any, **params: Any) -> Awaited[NoReturn]:
 
     `await` it, or in a plain workflow `.wait()` for it, as for any call. Unlike others it does not depend on that. It raises
     an exception that unwinds the workflow. From then on the successor is the outcome of this run, also if the code catches
-    that exception, returns in a `finally` block, raises another error or calls this again."""
+    that exception, returns in a `finally` block, raises another error or calls this again. Code that has not ended after the
+    time for its clean-up (`@workflow(cleanup=30)`) is stopped."""
     scope = here("continue_as_new()")
     try:
         packed = scope.code.workflow._arguments.pack(args, params)
@@ -254,5 +255,5 @@ def continue_as_new(*args: Any, **params: Any) -> Awaited[NoReturn]:
         raise InvalidInput(f"{scope.code.workflow.name} cannot go on with these parameters: {error}") from error
     wanted = Continue(packed.inputs)
     if scope.code.continued is None:
-        scope.code.continued = wanted
+        scope.code.continued, scope.code.continued_us = wanted, scope.code.now_us
     raise wanted

@@ -52,7 +52,7 @@ async def recover_all(engine: Engine, *, hold: bool = False) -> Recovered:
 
 
 async def _unfinished(engine: Engine) -> AsyncIterator[RunId]:
-    async for run in engine.runs(unfinished=True):
+    async for run in engine.diagnostics.run_ids(unfinished=True):
         yield run
 
 
@@ -62,7 +62,7 @@ async def _repaired(engine: Engine, run: RunId) -> None:
         remedies = (await engine.diagnose(run, blobs=False)).remedies
         if not remedies or isinstance(remedies[0].remedy, HandOver):
             return
-        before = await engine.newest(run)
+        before = await engine.diagnostics.current_branch(run)
         for finding in await engine.recover(run):
             log.info("Recovered run %s: %s %s.%s", run, finding.code, _sentence(finding), _branch(finding, before))
             before += isinstance(finding.remedy, Open)

@@ -198,14 +198,14 @@ async def _opened(settings: Settings, options: Options) -> AsyncIterator[Engine]
         try:
             desk = Engine(ledger, root=str(settings.root), apps=settings.apps)
             async with AsyncExitStack() as opened:
-                opened.push_async_callback(desk.leave)
+                opened.push_async_callback(desk._leave)
                 await recover_all(desk, hold=settings.on_restart == "hold")
                 if not options.worker:
                     yield desk
                     return
                 worker = await opened.enter_async_context(working(ledger, settings))
                 engine = Engine(ledger, worker, root=str(settings.root), apps=settings.apps)
-                opened.push_async_callback(engine.leave)
+                opened.push_async_callback(engine._leave)
                 yield engine
         finally:
             await ledger.close()

@@ -13,7 +13,7 @@ from outlast.history.events import NULL
 from outlast.history.ids import RunId
 from outlast.http.auth import Credential
 from outlast.http.permissions import Role
-from outlast.lifecycle.narrative import Story
+from outlast.lifecycle.explanation import Explanation
 from outlast.lifecycle.state import Wait
 from outlast.lifecycle.status import RunStatus
 from outlast.store import Due, Page, Store
@@ -36,7 +36,6 @@ from outlast.views.build import (
 )
 from outlast.views.files import files_of
 from outlast.views.run_view import tally_of
-from outlast.views.times import iso
 from outlast.views.types import (
     AnswerView,
     BranchTreeView,
@@ -68,6 +67,7 @@ __all__ = [
     "ErrorView",
     "EventView",
     "ExaminationView",
+    "Explanation",
     "LogLineView",
     "NodeView",
     "PlannedEventView",
@@ -185,40 +185,6 @@ class LogListView(View, frozen=True, kw_only=True):
 
     lines: tuple[LogLineView, ...]
     next: int | None
-
-
-class SentenceView(View, frozen=True, kw_only=True):
-    """Something that happened: what the events from `first` to `last` say, `count` of them of one kind."""
-
-    text: str
-    tone: str
-    time: Time | None
-    first: int
-    last: int
-    count: int
-
-
-class SuggestionView(View, frozen=True, kw_only=True):
-    """An action that makes sense now."""
-
-    verb: str
-    why: str
-    run: str
-    arguments: tuple[str, ...]
-
-
-class ExplanationView(View, frozen=True, kw_only=True):
-    """A run in plain words: what happened, its present state, and what may be done."""
-
-    run: str
-    workflow: str
-    branch: int
-    status: RunStatus
-    headline: str
-    sentences: tuple[SentenceView, ...]
-    omitted: int
-    now: tuple[str, ...]
-    next: tuple[SuggestionView, ...]
 
 
 class ControlView(View, frozen=True, kw_only=True):
@@ -361,33 +327,6 @@ def question_view(wait: Wait) -> QuestionView:
 
 def inbox_item(due: Due) -> InboxItemView:
     return InboxItemView(run=due.run, **build._wait_fields(due.wait), schema=due.wait.detail)
-
-
-def explanation(story: Story) -> ExplanationView:
-    return ExplanationView(
-        run=story.run,
-        workflow=story.workflow,
-        branch=story.branch,
-        status=story.status,
-        headline=story.headline,
-        sentences=tuple(
-            SentenceView(
-                text=each.text,
-                tone=str(each.tone),
-                time=iso(each.time),
-                first=each.first,
-                last=each.last,
-                count=each.count,
-            )
-            for each in story.sentences
-        ),
-        omitted=story.omitted,
-        now=story.now,
-        next=tuple(
-            SuggestionView(verb=each.verb, why=each.why, run=each.run or story.run, arguments=each.arguments)
-            for each in story.next
-        ),
-    )
 
 
 async def examined(engine: Engine, run: RunId, *, fix: bool) -> ExaminationView:

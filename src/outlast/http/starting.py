@@ -110,7 +110,7 @@ async def _create_paused(
     entry, folder = found_at(spec)
     created = e.RunCreated(
         workflow=spec.name,
-        version=await engine._definitions.keep(workflow),
+        version=await engine._claims.definitions.keep(workflow),
         params=await stored(packed.inputs, state.store.blobs),
         by=by,
         key=options.get("idempotency_key", ""),
@@ -120,14 +120,14 @@ async def _create_paused(
         exclusive=words("exclusive", workflow._exclusive_for(args, kwargs)),
         entry=entry,
         folder=folder,
-        root=engine._root,
+        root=engine._starts._root,
     )
     run = run or engine._ledger.new_run_id()
     try:
-        owner = await engine._own_worker()
+        owner = await engine._claims.own_worker()
         pen = await engine._ledger.create(run, [created, e.RunPaused(by=by, reason=NOT_STARTED)], owner)
     except AlreadyExists:
-        await engine._must_be_the_same(run, created, workflow)
+        await engine._starts._must_be_the_same(run, created, workflow)
         return run
     while not await pen.let_go():
         pass
@@ -149,7 +149,7 @@ async def waited(state: ServerState, view: StartedView, seconds: float) -> Start
     except Exception as error:  # how the run ended, which its log says better
         if isinstance(error, OutlastError) and await state.store.head(run) is None:
             raise
-    last = await engine.goes_on_as(run)
+    last = await engine.diagnostics.continued_as(run)
     tally = await tally_of(engine, last)
     outline = tally.state.outline
     result = plain_numbers(await fetched(outline.output, state.store.blobs))

@@ -33,23 +33,28 @@ def apply(state: State, event: e.AnyEvent, seq: int, time: int) -> None:
 def apply_all(state: State, events: Iterable[e.AnyEvent], seq: int, time: int) -> None:
     """Fold the events of one append, which stand one after the other from `seq` on and were recorded at `time`. Those
     before an illegal one are folded."""
-    outline, first = state.outline, seq
+    outline = state.outline
     if seq <= outline.seq:
         raise Illegal("V1", f"event {seq} comes after event {outline.seq}", seq=seq)
-    for event in events:
-        kind = type(event)
-        handler = _ALWAYS[outline.base].get(kind)
-        if handler is None:
-            if not may_follow(outline, kind):
-                raise _out_of_place(outline, kind, seq)
-            handler = HANDLERS[kind]
-        handler(state, event, seq)
-        outline.seq = seq
-        seq += 1
+    times = outline.time, outline.created
     if time > outline.time:
-        if first == 1:
+        if seq == 1:
             outline.created = time
-        outline.time = time
+        outline.time = time  # before the events: a wait knows when it was opened
+    try:
+        for event in events:
+            kind = type(event)
+            handler = _ALWAYS[outline.base].get(kind)
+            if handler is None:
+                if not may_follow(outline, kind):
+                    raise _out_of_place(outline, kind, seq)
+                handler = HANDLERS[kind]
+            handler(state, event, seq)
+            outline.seq = seq
+            seq += 1
+    except Illegal:
+        outline.time, outline.created = times
+        raise
 
 
 def fold(state: State, entries: Iterable[Entry]) -> State:

@@ -85,7 +85,8 @@ WaitKind: TypeAlias = Literal["interaction", "signal", "timer", "child", "outbox
 
 
 class Wait(Struct, frozen=True, omit_defaults=True, gc=False):
-    """Something named that someone else will end. `detail` is what a guest needs to check an answer (a schema)."""
+    """Something named that someone else will end. `detail` is what a guest needs to check an answer (a schema); `since` is
+    when it was opened, in microseconds."""
 
     kind: WaitKind
     id: str
@@ -94,6 +95,7 @@ class Wait(Struct, frozen=True, omit_defaults=True, gc=False):
     text: str = ""
     hash: str = ""
     detail: Value = NULL
+    since: int = 0
 
     @property
     def name(self) -> str:

@@ -103,7 +103,7 @@ def is_changed(draft: Draft, kinds: frozenset[type[e.Event]]) -> bool:
 def _shown(waits: Table[Wait]) -> tuple[Wait, ...]:
     """The first few waits in the order they began; details stay in the wait itself."""
     return tuple(
-        Wait(wait.kind, wait.id, wait.node, wait.due, shortened(wait.text), wait.hash)
+        Wait(wait.kind, wait.id, wait.node, wait.due, shortened(wait.text), wait.hash, since=wait.since)
         for wait in islice(waits.values(), SHOWN_WAITS)
     )
 

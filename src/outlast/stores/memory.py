@@ -27,6 +27,7 @@ from outlast.store import (
     Derived,
     Document,
     Due,
+    Enrolled,
     Head,
     Holding,
     Line,
@@ -56,6 +57,7 @@ class Memory:
         self.granted: dict[RunId, int] = {}
         self.interrupted: dict[RunId, WorkerId] = {}
         self.workers: dict[WorkerId, int] = {}
+        self.seen: dict[WorkerId, tuple[int, tuple[str, ...]]] = {}
         self.blobs: dict[str, bytes] = {}
         self.lines: dict[RunId, dict[tuple[str, int], deque[Line]]] = {}
         self.numbers: dict[RunId, int] = {}
@@ -191,13 +193,18 @@ class MemoryStore:
 
     # --- claims
 
-    async def enrol(self, worker: WorkerId, ttl: float) -> None:
+    async def enrol(self, worker: WorkerId, ttl: float, workflows: Collection[str] = ()) -> None:
         self.memory.workers[worker] = self._now() + int(ttl * 1_000_000)
+        self.memory.seen[worker] = self._now(), tuple(sorted(workflows))
+
+    async def workers(self) -> list[Enrolled]:
+        now, seen = self._now(), self.memory.seen
+        return [Enrolled(each, expires > now, expires, *seen[each]) for each, expires in self.memory.workers.items()]
 
     async def renew(self, worker: WorkerId, ttl: float) -> bool:
         if worker not in self.memory.workers:
             return False
-        await self.enrol(worker, ttl)
+        await self.enrol(worker, ttl, self.memory.seen[worker][1])
         return True
 
     async def retire(self, worker: WorkerId) -> None:
@@ -278,7 +285,7 @@ class MemoryStore:
 
     def _holding(self, run: RunId, worker: WorkerId) -> Holding:
         expires = self.memory.workers.get(worker, 0)
-        return Holding(run, worker, expires, expires > self._now())
+        return Holding(run, worker, expires, expires > self._now(), self.memory.seen.get(worker, (0, ()))[0])
 
     # --- wake-ups
 

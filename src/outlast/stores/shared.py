@@ -123,3 +123,11 @@ def catalogue_faults(
             yield f"the catalogue's column {name} is {there!r}, its record says {expected!r}"
     if sorted(tags) != sorted(set(kept)):
         yield f"the table of tags has {sorted(tags)!r}, the catalogue's record {sorted(set(kept))!r}"
+
+
+def names_in(workflows: str) -> tuple[str, ...]:
+    """The names in a column that holds a JSON list; empty where it does not read."""
+    try:
+        return msgspec.json.decode(workflows, type=tuple[str, ...])
+    except msgspec.DecodeError:
+        return ()

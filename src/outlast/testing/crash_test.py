@@ -19,10 +19,10 @@ from typing import Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from outlast.cli.event_format import details, place
 from outlast.errors import InvalidInput
 from outlast.functions.decorators import Workflow
 from outlast.history.record import Entry, entries
+from outlast.lifecycle.timeline import text_of
 from outlast.stores.memory import Memory
 from outlast.testing import other_process_replay
 from outlast.testing.answering import Answers, BadAnswer
@@ -226,9 +226,8 @@ def _report(parts: list[str], difference: Difference | BadAnswer, memory: Memory
 def _lines(history: list[Entry]) -> list[str]:
     shown = history[-SHOWN:]
     names = max(len(type(entry.event).__name__) for entry in shown)
-    places = min(30, max(len(place(entry.event)) for entry in shown))
     lines = [f"  … {len(history) - len(shown)} events before"] if len(history) > len(shown) else []
     for entry in shown:
-        kind, said = type(entry.event).__name__, details(entry)
-        lines.append(f"{entry.seq:>5}  {kind:<{names}}  {place(entry.event):<{places}}  {said[:160]}".rstrip())
+        kind, text = type(entry.event).__name__, text_of(entry.event, entry.time)
+        lines.append(f"{entry.seq:>5}  {kind:<{names}}  {text[:160]}".rstrip())
     return lines

@@ -71,7 +71,7 @@ async def _opened(store: Store, loop: LeapingLoop, concurrency: int) -> AsyncIte
             try:
                 yield client
             finally:
-                await client.leave()
+                await client._leave()
     finally:
         await ledger.close()
         loop.clock.leave(store)

@@ -52,7 +52,7 @@ async def _engine(
             try:
                 yield client, worker
             finally:
-                await client.leave()
+                await client._leave()
     finally:
         await ledger.close()
 

@@ -52,6 +52,8 @@ def advice_on(value: Any) -> Snag | None:
     """What to say of a value that no annotation helps, or None if one may."""
     if type(value) is Revealed:
         return Snag(SECRET)
+    if (name_and_place := getattr(type(value), "name_and_place", None)) is not None:  # a call in a workflow
+        return Snag(f"{name_and_place(value)} cannot be stored; await it, and store its result")
     for kinds, advice in _ADVICE:
         if isinstance(value, kinds):
             return Snag(f"{name_of(type(value))} cannot be stored; {advice}")

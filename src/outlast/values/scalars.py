@@ -56,7 +56,7 @@ class Int(Shape):
 
     def lower(self, value: Any, _: int, /) -> Any:
         if type(value) is not int:
-            if not hasattr(value, "__index__"):
+            if not hasattr(value, "__index__") or advice_on(value) is not None:
                 raise not_a(value, "int")
             value = index(value)
         if LEAST <= value <= GREATEST:

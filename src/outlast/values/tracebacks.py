@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import traceback
+from types import TracebackType
 from typing import Any
 
 REMOTE = "Traceback recorded by the attempt:"
@@ -34,10 +36,27 @@ def trace_of(error: BaseException) -> str:
 
 
 def folded(error: Exception) -> Exception:
-    """An error of a run, without the frames through which it came to whoever waits for the run."""
+    """An error of a run, without the frames through which it came to whoever waits for the run. If nobody catches it, Python
+    prints it without those that are still to come, unless the program prints its errors itself."""
+    if not _is_of_run(error):
+        return error
+    if sys.excepthook is sys.__excepthook__:
+        sys.excepthook = _print_without_own_frames
+    return error.with_traceback(None)
+
+
+def _is_of_run(error: BaseException) -> bool:
     notes = getattr(error, "__notes__", None)
-    is_of_run = isinstance(notes, list) and any(isinstance(each, str) and each.startswith(REMOTE) for each in notes)
-    return error.with_traceback(None) if is_of_run else error
+    return isinstance(notes, list) and any(isinstance(each, str) and each.startswith(REMOTE) for each in notes)
+
+
+def _print_without_own_frames(kind: type[BaseException], error: BaseException, frames: TracebackType | None) -> None:
+    if not _is_of_run(error):
+        sys.__excepthook__(kind, error, frames)
+        return
+    told = traceback.TracebackException(kind, error, frames, compact=True)
+    _leave_out_own(told)
+    print("".join(told.format()), end="", file=sys.stderr)
 
 
 def _leave_out_own(told: traceback.TracebackException) -> None:

@@ -71,7 +71,7 @@ async def resume_run(call: Call) -> s.ResumedView:
 
     What is inconsistent is repaired first. A run that waits for a person is answered with its questions.
     """
-    run = await call.engine.goes_on_as(await run_of(call))
+    run = await call.engine.diagnostics.continued_as(await run_of(call))
     recovered = await _recovered(call, run)
     status = (await call.engine.get(run)).status
     goes_on_already = recovered and status in (RunStatus.CREATED, RunStatus.RUNNING, RunStatus.COMPLETED)

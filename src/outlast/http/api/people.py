@@ -58,7 +58,7 @@ async def decided(call: Call, *, is_approved: bool) -> s.AnswerView:
 
 
 async def answered(call: Call, run: RunId, value: Any, interaction: str) -> s.AnswerView:
-    asking, wait = await call.engine.asked(run, interaction or None)
+    asking, wait = await call.engine.diagnostics.open_question(run, interaction or None)
     try:
         asking = await call.engine.answer(asking, value, interaction=wait.id, by=call.by)
     except UnicodeError as error:

@@ -167,9 +167,11 @@ async def list_branches(call: Call) -> s.BranchTreeView:
 async def get_lineage(call: Call) -> s.LineageView:
     """Get the intervals of events that a branch sees."""
     run, branch = await run_of(call), given(call.query.branch)
-    intervals = await call.engine.lineage(run, branch)
+    intervals = await call.engine.diagnostics.lineage(run, branch)
     shown = tuple(s.IntervalView(first=first, last=last) for first, last in intervals)
-    return s.LineageView(run=run, branch=await call.engine.newest(run) if branch is None else branch, intervals=shown)
+    return s.LineageView(
+        run=run, branch=await call.engine.diagnostics.current_branch(run) if branch is None else branch, intervals=shown
+    )
 
 
 @operation("GET", "/runs/{run}/nodes", "runs:read", tag="runs", answers=s.NodeListView, refuses=(404,))
@@ -191,21 +193,20 @@ async def list_logs(call: Call) -> s.LogListView:
 
 
 @operation(
-    "GET", "/runs/{run}/explain", "runs:read", tag="runs", query=r.Explain, answers=s.ExplanationView, refuses=(404,)
+    "GET", "/runs/{run}/explain", "runs:read", tag="runs", query=r.Explain, answers=s.Explanation, refuses=(404,)
 )
-async def explain_run(call: Call) -> s.ExplanationView:
+async def explain_run(call: Call) -> s.Explanation:
     """Explain a run in plain words."""
     query: r.Explain = call.query
-    story = await call.engine.explain(await run_of(call), branch=given(query.branch), full=query.full)
-    return s.explanation(story)
+    return await call.engine.explain(await run_of(call), branch=given(query.branch), full=query.full)
 
 
 @operation(
-    "GET", "/runs/{run}/timeline", "runs:read", tag="runs", query=r.OfBranch, answers=s.ExplanationView, refuses=(404,)
+    "GET", "/runs/{run}/timeline", "runs:read", tag="runs", query=r.OfBranch, answers=s.Explanation, refuses=(404,)
 )
-async def get_timeline(call: Call) -> s.ExplanationView:
+async def get_timeline(call: Call) -> s.Explanation:
     """Get the timeline of a run: every event in words, with nothing left out."""
-    return s.explanation(await call.engine.explain(await run_of(call), branch=given(call.query.branch), full=True))
+    return await call.engine.explain(await run_of(call), branch=given(call.query.branch), full=True)
 
 
 @operation(

@@ -11,7 +11,6 @@ from outlast.http.auth import COOKIE, SESSION_S
 from outlast.http.openapi import document
 from outlast.http.operations import BASE, OPERATIONS, Call, Reply, must_be_same_origin, operation
 from outlast.http.permissions import GRANTED
-from outlast.services.sweeper import Sweeper
 
 
 @operation("GET", "/workers", "workers:read", tag="service", answers=s.WorkerListView)
@@ -33,8 +32,8 @@ async def list_workers(call: Call) -> s.WorkerListView:
 async def sweep(call: Call) -> s.SweepReportView:
     """Find runs that should continue and that nobody advances, and hand them to the next worker."""
     body: r.SweepBody = call.body
-    sweeper = Sweeper(call.engine._ledger, stale_after=body.stale_after)
-    return s.sweep_view(await sweeper.sweep(dry_run=body.dry_run), dry_run=body.dry_run)
+    report = await call.engine.sweep(dry_run=body.dry_run, stale_after=body.stale_after)
+    return s.sweep_view(report, dry_run=body.dry_run)
 
 
 # --- tokens

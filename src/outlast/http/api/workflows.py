@@ -32,5 +32,5 @@ async def get_workflow(call: Call) -> s.WorkflowView:
 async def list_versions(call: Call) -> s.VersionListView:
     """List the versions of a workflow that runs are of, the one used last first."""
     name = call.path["workflow"]
-    versions = await call.engine.versions(name)
+    versions = await call.engine.versions.of(name)
     return s.VersionListView(workflow=name, versions=tuple(map(s.version_view, versions)))

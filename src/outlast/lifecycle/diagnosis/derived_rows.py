@@ -28,6 +28,22 @@ def differences(state: State, *, is_closed: bool, waits: Mapping[str, Wait]) -> 
     return sorted(found)
 
 
+def rewrite(evidence: Evidence) -> Rewrite:
+    """The repair that writes what is stored beside the log again, and what it changes."""
+    told, true = evidence.summary, evidence.true
+    if told is None:
+        changes = [f"write the summary as of event {true.at}"]
+    else:
+        changes = [
+            f"write summary.{name}: {getattr(told, name)!r} becomes {getattr(true, name)!r}"
+            for name in true.__struct_fields__
+            if name != "waits" and getattr(told, name) != getattr(true, name)
+        ]
+        changes += ["write summary.waits"] if told.waits != true.waits else []
+    stored = differences(evidence.state, is_closed=evidence.is_closed, waits=evidence.waits)
+    return Rewrite((*changes, *(f"correct: {difference}" for difference in stored)))
+
+
 def misstated(evidence: Evidence) -> Iterator[Finding]:
     told, true = evidence.summary, evidence.true
     found = [*evidence.faults, *differences(evidence.state, is_closed=evidence.is_closed, waits=evidence.waits)]
@@ -44,7 +60,7 @@ def misstated(evidence: Evidence) -> Iterator[Finding]:
             events=(evidence.version,),
             cause="it was edited or damaged, or written by something else: the log is what counts",
             actions=("outlast doctor --fix writes it from the log",),
-            remedy=Rewrite(),
+            remedy=rewrite(evidence),
         )
 
 

@@ -74,7 +74,9 @@ class Evidence(Struct, kw_only=True):
 
 
 class Rewrite(Struct, frozen=True):
-    """Write the summary again, from the log."""
+    """Write the summary, the waits and the head's flag again, from the log; `changes` says what that changes."""
+
+    changes: tuple[str, ...] = ()
 
 
 class Open(Struct, frozen=True):

@@ -44,7 +44,7 @@ def held(evidence: Evidence) -> Iterator[Finding]:
     ends = f"outlast cancel {run} ends it"
     if has_diverged(evidence.state):
         actions = (
-            f"outlast diff {run} shows what changed in the code",
+            f"outlast versions diff {run} shows what changed in the code",
             f"to be safe, put the old code back, then outlast resume {run} goes on as if nothing had changed",
             f"outlast migrate {run} goes on with today's code from where the two differ, as a new branch",
             ends,

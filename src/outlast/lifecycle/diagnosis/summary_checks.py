@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from outlast.lifecycle.branch_plan import Turn, recovery_cutoff
-from outlast.lifecycle.diagnosis.evidence import Evidence, Finding, Open, Rewrite
+from outlast.lifecycle.diagnosis.derived_rows import rewrite
+from outlast.lifecycle.diagnosis.evidence import Evidence, Finding, Open
 from outlast.lifecycle.status import RunStatus
 from outlast.lifecycle.summary import RunSummary
 
@@ -23,7 +24,7 @@ def stale(evidence: Evidence) -> Iterator[Finding]:
             events=(evidence.version,),
             cause="the catalogue lost a row",
             actions=("outlast doctor --fix writes it from the log",),
-            remedy=Rewrite(),
+            remedy=rewrite(evidence),
         )
     elif told is not None and told.at < true.at and _differs(told, true) and not evidence.is_held:
         like = _resembles(told, true)
@@ -36,7 +37,7 @@ def stale(evidence: Evidence) -> Iterator[Finding]:
             events=(told.at, evidence.version),
             cause="something was delivered to the run and no worker has taken it up yet, or one died in between",
             actions=(f"{'the next worker' if is_next else 'outlast doctor --fix'} writes it from the log",),
-            remedy=None if is_next else Rewrite(),
+            remedy=None if is_next else rewrite(evidence),
         )
 
 
@@ -92,7 +93,7 @@ def contradicted(evidence: Evidence) -> Iterator[Finding]:
             events=(told.at,),
             cause=cause,
             actions=("outlast doctor --fix writes it from the log",),
-            remedy=Rewrite(),
+            remedy=rewrite(evidence),
         )
 
 

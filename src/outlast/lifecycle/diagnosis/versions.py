@@ -76,7 +76,7 @@ def _changed_code(evidence: Evidence) -> Finding:
         events=(1,),
         cause="new code was deployed",
         actions=(
-            f"outlast diff {evidence.run} shows what changed",
+            f"outlast versions diff {evidence.run} shows what changed",
             f"outlast migrate {evidence.run} moves it, by a branch",
         ),
     )

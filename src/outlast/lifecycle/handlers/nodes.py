@@ -153,7 +153,14 @@ def _node_failed(state: State, event: e.NodeFailed, seq: int) -> None:
     status = FAILED
     if event.retry_at is not None:
         status = RETRYING
-        wait = Wait("timer", f"retry:{event.node}", event.node, event.retry_at, event.error.message[:200])
+        wait = Wait(
+            "timer",
+            f"retry:{event.node}",
+            event.node,
+            event.retry_at,
+            event.error.message[:200],
+            since=state.outline.time,
+        )
         if state.waits.get(wait.name) is not None:
             raise Illegal("V7", f"timer {wait.id} is set already", seq=seq)
         state.waits[wait.name] = wait

@@ -13,7 +13,7 @@ def _trigger_registered(state: State, event: e.TriggerRegistered, seq: int) -> N
     if state.triggers.get(event.trigger) is not None:
         raise Illegal("V7", f"trigger {event.trigger} is registered already", seq=seq)
     state.triggers[event.trigger] = Trigger(event.kind)
-    wait = Wait("trigger", event.trigger, text=event.kind)
+    wait = Wait("trigger", event.trigger, text=event.kind, since=state.outline.time)
     state.loose[wait.name] = wait
 
 
@@ -56,7 +56,7 @@ def _is_before(one: e.Cursor, other: e.Cursor) -> bool:
 
 @on(e.OutboxEnqueued)
 def _outbox_enqueued(state: State, event: e.OutboxEnqueued, seq: int) -> None:
-    wait = Wait("outbox", event.message, event.node, text=event.target, detail=event.data)
+    wait = Wait("outbox", event.message, event.node, text=event.target, detail=event.data, since=state.outline.time)
     if state.loose.get(wait.name) is not None or state.sent.get(event.message) is not None:
         raise Illegal("V7", f"message {event.message} was put into the outbox before", seq=seq)
     state.loose[wait.name] = wait
@@ -76,7 +76,7 @@ def _child_started(state: State, event: e.ChildStarted, seq: int) -> None:
     if state.children.get(event.child) is not None:
         raise Illegal("V7", f"child {event.child} was started before", seq=seq)
     state.children[event.child] = Child(event.node, event.detached)
-    wait = Wait("child", event.child, event.node, text=event.workflow)
+    wait = Wait("child", event.child, event.node, text=event.workflow, since=state.outline.time)
     table = state.loose if event.detached else state.waits
     table[wait.name] = wait
 

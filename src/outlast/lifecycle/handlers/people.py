@@ -12,7 +12,16 @@ from outlast.lifecycle.state import Interaction, Signal, State, Wait
 def _interaction_requested(state: State, event: e.InteractionRequested, seq: int) -> None:
     if state.interactions.get(event.interaction) is not None:
         raise Illegal("V7", f"interaction {event.interaction} was asked before", seq=seq)
-    wait = Wait("interaction", event.interaction, event.node, event.due, event.prompt, event.hash, event.schema)
+    wait = Wait(
+        "interaction",
+        event.interaction,
+        event.node,
+        event.due,
+        event.prompt,
+        event.hash,
+        event.schema,
+        since=state.outline.time,
+    )
     state.interactions[event.interaction] = Interaction(event.node, event.key, event.hash, seq)
     state.waits[wait.name] = wait
 
@@ -44,7 +53,7 @@ def _pending(state: State, name: str, verb: str, seq: int) -> Interaction:
 
 @on(e.SignalAwaited)
 def _signal_awaited(state: State, event: e.SignalAwaited, seq: int) -> None:
-    wait = Wait("signal", event.wait, text=event.name)
+    wait = Wait("signal", event.wait, text=event.name, since=state.outline.time)
     if state.waits.get(wait.name) is not None:
         raise Illegal("V7", f"the run waits for {event.wait} already", seq=seq)
     state.waits[wait.name] = wait
@@ -67,7 +76,7 @@ def _signal_consumed(state: State, event: e.SignalConsumed, seq: int) -> None:
 
 @on(e.TimerSet)
 def _timer_set(state: State, event: e.TimerSet, seq: int) -> None:
-    wait = Wait("timer", event.timer, event.node, event.due)
+    wait = Wait("timer", event.timer, event.node, event.due, since=state.outline.time)
     if state.waits.get(wait.name) is not None:
         raise Illegal("V7", f"timer {event.timer} is set already", seq=seq)
     state.waits[wait.name] = wait

@@ -98,7 +98,7 @@ def _cleanup_started(state: State, event: e.CleanupStarted, seq: int) -> None:
     outline.cleanup, outline.extends_cleanup = event, False
     outline.recoverable = outline.held = False
     outline.reason, outline.copied_to, outline.error, outline.failed_node = "", "", None, ""
-    wait = Wait("timer", CLEANUP, due=event.due)
+    wait = Wait("timer", CLEANUP, due=event.due, since=state.outline.time)
     state.waits[wait.name] = wait
 
 
@@ -167,4 +167,4 @@ def _branch_opened(state: State, event: e.BranchOpened, seq: int) -> None:
     for child in (*event.detached, *event.cancelled):
         if state.children.get(child) is None:
             state.children[child] = Child("", True, cancelled=child in event.cancelled)
-            state.loose[f"child:{child}"] = Wait("child", child)
+            state.loose[f"child:{child}"] = Wait("child", child, since=state.outline.time)

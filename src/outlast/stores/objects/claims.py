@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from outlast.errors import Damaged, InvalidInput
 from outlast.history.ids import RunId, WorkerId
-from outlast.store import Claim, Holding
+from outlast.store import Claim, Enrolled, Holding
 from outlast.stores.objects import keys
 from outlast.stores.objects.bucket import Bucket, Listed, Tag, Taken
 from outlast.stores.objects.run_index import Held, Sheet, fresh
@@ -33,11 +33,13 @@ FORGOTTEN_AFTER = 86_400_000_000
 
 
 class Life(Struct, frozen=True):
-    """Until when a worker lives."""
+    """Until when a worker lives, when it last enrolled or renewed, and which workflows it knows."""
 
     worker: WorkerId
     expires: int
     nonce: str
+    seen: int = 0
+    workflows: tuple[str, ...] = ()
 
 
 _encode = msgspec.json.Encoder().encode
@@ -51,11 +53,13 @@ class ClaimObjects(Ground):
         super().__init__(bucket, readonly=readonly)
         self._lives: dict[str, int] = {}
         self._life_tags: dict[WorkerId, Tag] = {}
+        self._workflows: dict[WorkerId, tuple[str, ...]] = {}
 
     # --- lives
 
-    async def enrol(self, worker: WorkerId, ttl: float) -> None:
+    async def enrol(self, worker: WorkerId, ttl: float, workflows: Collection[str] = ()) -> None:
         self._must_be_writable()
+        self._workflows[worker] = tuple(sorted(workflows))
         if ttl < SHORTEST:
             raise InvalidInput(f"claims in an object store last at least {SHORTEST:.0f} seconds, not {ttl:g}")
         self._life_tags[worker] = await self._bucket.put(keys.worker(worker), await self._life(worker, ttl))
@@ -70,6 +74,7 @@ class ClaimObjects(Ground):
                 if found is None:
                     return False
                 tag = found.tag
+                self._workflows.setdefault(worker, _life(found.body).workflows)
             body = await self._life(worker, ttl)
             try:
                 self._life_tags[worker] = await self._bucket.update(keys.worker(worker), body, tag)
@@ -95,7 +100,8 @@ class ClaimObjects(Ground):
         self._life_tags.pop(worker, None)
 
     async def _life(self, worker: WorkerId, ttl: float) -> bytes:
-        return _encode(Life(worker, await self._now() + int(ttl * 1_000_000), fresh()))
+        now, workflows = await self._now(), self._workflows.get(worker, ())
+        return _encode(Life(worker, now + int(ttl * 1_000_000), fresh(), now, workflows))
 
     async def _expires(self, worker: str) -> int:
         """Until when the worker of that plain name lives, 0 if nobody knows it."""
@@ -211,8 +217,16 @@ class ClaimObjects(Ground):
             sheet = await self._look(run, known)
         if sheet is None or sheet.held is None:
             return None
-        expires = await self._expires(keys.plain(sheet.held.worker))
-        return Holding(run, sheet.held.worker, expires, expires > await self._now())
+        life = await self._life_of(keys.plain(sheet.held.worker))
+        expires, seen = (0, 0) if life is None else (life.expires, life.seen)
+        return Holding(run, sheet.held.worker, expires, expires > await self._now(), seen)
+
+    async def workers(self) -> list[Enrolled]:
+        names = [listed.name.partition("/")[2] async for listed in self._bucket.listing("workers")]
+        lives, now = [await self._life_of(plain) for plain in names], await self._now()
+        return [
+            Enrolled(life.worker, life.expires > now, life.expires, life.seen, life.workflows) for life in lives if life
+        ]
 
     async def holdings(self, worker: WorkerId | None = None, *, after: str = "", limit: int = 1000) -> list[Holding]:
         folder = "claims" if worker is None else f"claims/{keys.plain(worker)}"
@@ -236,7 +250,7 @@ def _life(body: bytes) -> Life:
 def _holding(run: RunId, plain: str, life: Life | None, now: int) -> Holding:
     if life is None:
         return Holding(run, WorkerId(plain), 0, False)
-    return Holding(run, life.worker, life.expires, life.expires > now)
+    return Holding(run, life.worker, life.expires, life.expires > now, life.seen)
 
 
 def _is_wanted(sheet: Sheet, own: bool, workflows: Collection[str] | None) -> bool:

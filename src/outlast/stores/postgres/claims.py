@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+import msgspec
+
 from outlast.history.ids import RunId, WorkerId
-from outlast.store import Claim, Holding
+from outlast.store import Claim, Enrolled, Holding
 from outlast.stores.postgres.rows import Rows, bounded, kept, told
+from outlast.stores.shared import names_in
 
 FORGOTTEN_AFTER = 86_400_000_000
 """Microseconds after which the row of a dead worker that holds nothing is removed."""
@@ -19,17 +22,18 @@ _ENROL = """
 with gone as (
     delete from {s}.worker w where w.id != $1 and w.expires < {s}.clock($2) - $4
         and not exists (select 1 from {s}.claim c where c.worker = w.id))
-insert into {s}.worker (id, expires) values ($1, {s}.clock($2) + $3)
-on conflict (id) do update set expires = excluded.expires"""
-_RENEW = "update {s}.worker set expires = {s}.clock($2) + $3 where id = $1 returning 1"
+insert into {s}.worker (id, expires, seen, workflows) values ($1, {s}.clock($2) + $3, {s}.clock($2), $5)
+on conflict (id) do update set expires = excluded.expires, seen = excluded.seen, workflows = excluded.workflows"""
+_RENEW = "update {s}.worker set expires = {s}.clock($2) + $3, seen = {s}.clock($2) where id = $1 returning 1"
+_ENROLLED = "select w.id, w.expires > {s}.clock($1), w.expires, w.seen, w.workflows from {s}.worker w order by w.id"
 _RETIRE = "select {s}.retire($1)"
 _CLAIM = "select run, epoch, previous from {s}.claim_runs($1, $2, $3, $4, $5)"
 _RELEASE = "select {s}.release($1, $2, $3, $4)"
 _HOLDING = """
-select c.worker, coalesce(w.expires, 0), coalesce(w.expires, 0) > {s}.clock($2)
+select c.worker, coalesce(w.expires, 0), coalesce(w.expires, 0) > {s}.clock($2), coalesce(w.seen, 0)
 from {s}.head h join {s}.claim c on c.run = h.id left join {s}.worker w on w.id = c.worker where h.run = $1"""
 _HOLDINGS = """
-select h.run, c.worker, coalesce(w.expires, 0), coalesce(w.expires, 0) > {s}.clock($4)
+select h.run, c.worker, coalesce(w.expires, 0), coalesce(w.expires, 0) > {s}.clock($4), coalesce(w.seen, 0)
 from {s}.claim c join {s}.head h on h.id = c.run left join {s}.worker w on w.id = c.worker
 where h.run > $1 and ($2::text is null or c.worker = $2) order by h.run limit $3"""
 
@@ -37,8 +41,17 @@ where h.run > $1 and ($2::text is null or c.worker = $2) order by h.run limit $3
 class ClaimRows(Rows):
     """The claims' part of the store."""
 
-    async def enrol(self, worker: WorkerId, ttl: float) -> None:
-        await self._db.write(_ENROL, kept(worker), self.skew, _microseconds(ttl), FORGOTTEN_AFTER, is_repeatable=True)
+    async def enrol(self, worker: WorkerId, ttl: float, workflows: Collection[str] = ()) -> None:
+        names = kept(msgspec.json.encode(sorted(workflows)).decode())
+        times = self.skew, _microseconds(ttl), FORGOTTEN_AFTER
+        await self._db.write(_ENROL, kept(worker), *times, names, is_repeatable=True)
+
+    async def workers(self) -> list[Enrolled]:
+        rows = await self._db.read(_ENROLLED, self.skew)
+        return [
+            Enrolled(WorkerId(told(id)), is_live, until, seen, names_in(told(workflows)))
+            for id, is_live, until, seen, workflows in rows
+        ]
 
     async def renew(self, worker: WorkerId, ttl: float) -> bool:
         return bool(await self._db.write(_RENEW, kept(worker), self.skew, _microseconds(ttl), is_repeatable=True))
@@ -68,12 +81,12 @@ class ClaimRows(Rows):
 
     async def holding(self, run: RunId) -> Holding | None:
         rows = await self._db.read(_HOLDING, kept(run), self.skew)
-        return Holding(run, WorkerId(told(rows[0][0])), rows[0][1], rows[0][2]) if rows else None
+        return Holding(run, WorkerId(told(rows[0][0])), *rows[0][1:]) if rows else None
 
     async def holdings(self, worker: WorkerId | None = None, *, after: str = "", limit: int = 1000) -> list[Holding]:
         whose = None if worker is None else kept(worker)
         rows = await self._db.read(_HOLDINGS, kept(after), whose, max(0, bounded(limit)), self.skew)
-        return [Holding(RunId(run), WorkerId(told(holder)), until, is_live) for run, holder, until, is_live in rows]
+        return [Holding(RunId(run), WorkerId(told(holder)), *times) for run, holder, *times in rows]
 
 
 def _microseconds(seconds: float) -> int:

@@ -91,7 +91,9 @@ create index wait_kind on {s}.wait (kind, id);
 
 create table {s}.worker (
     id text collate "C" primary key,
-    expires bigint not null
+    expires bigint not null,
+    seen bigint not null,
+    workflows text not null
 ) with (fillfactor = 50);
 
 create table {s}.claim (

@@ -17,10 +17,12 @@ from typing import Any, Literal, TypeAlias
 from weakref import WeakSet
 
 import apsw
+import msgspec
 
 from outlast.errors import StoreError, StoreFull, StoreReadOnly
 from outlast.history.ids import RunId, WorkerId
-from outlast.store import Claim, Holding
+from outlast.store import Claim, Enrolled, Holding
+from outlast.stores.shared import names_in
 from outlast.stores.sqlite.database import Database
 from outlast.stores.sqlite.rows import LARGEST, Rows, legible
 
@@ -31,14 +33,16 @@ _GRANTED = f"""
 cast(head.interrupted as blob),
 cast(iif(head.granted between head.epoch and {LARGEST}, head.granted, min(head.epoch, {LARGEST})) as integer)"""
 _EXPIRES = "cast(coalesce(worker.expires, 0) as integer)"
-_ENROL = "insert or replace into worker (id, expires) values (?, ?)"
-_RENEW = "update worker set expires = ? where id = ?"
+_SEEN = "cast(coalesce(worker.seen, 0) as integer)"
+_ENROL = "insert or replace into worker (id, expires, seen, workflows) values (?, ?, ?, ?)"
+_RENEW = "update worker set expires = ?, seen = ? where id = ?"
+_ENROLLED = f"select cast(id as text), {_EXPIRES}, {_SEEN}, cast(workflows as text) from worker order by id"
 _FORGET = """
 delete from worker where expires < ? and not exists (select 1 from claim where claim.worker = worker.id) returning id"""
 _RELEASED = "interrupted = iif(interrupted = 'expired:' || ?, '', interrupted)"
 _RETIRE = f"update head set ready = 1, {_RELEASED} where id in (select run from claim where worker = ?)"
 _HOLDER = f"""
-select head.id, {_GRANTED}, claim.worker, {_EXPIRES}
+select head.id, {_GRANTED}, claim.worker, {_EXPIRES}, {_SEEN}
 from head left join claim on claim.run = head.id left join worker on worker.id = claim.worker
 where head.run = ?"""
 _WAITING_FOR_AN_OWNER = f"""
@@ -51,7 +55,7 @@ _HELD_BY = f"""
 select head.id, cast(head.run as blob), {_GRANTED}, claim.worker, ?
 from claim join head on head.id = claim.run where claim.worker = ?"""
 _HOLDINGS = f"""
-select head.run, claim.worker, {_EXPIRES}
+select head.run, claim.worker, {_EXPIRES}, {_SEEN}
 from claim join head on head.id = claim.run left join worker on worker.id = claim.worker
 where head.run > ? and (? is null or claim.worker = ?) order by head.run limit ?"""
 _OF_WORKFLOW = " and exists (select 1 from catalogue c where c.id = head.id and c.workflow in ({}))"
@@ -77,11 +81,12 @@ class ClaimRows(Rows):
         self._locks: dict[WorkerId, int] = {}
         _stores.add(self)
 
-    async def enrol(self, worker: WorkerId, ttl: float) -> None:
+    async def enrol(self, worker: WorkerId, ttl: float, workflows: Collection[str] = ()) -> None:
         def write(db: apsw.Connection) -> list[WorkerId]:
-            db.execute(_ENROL, (worker, self._until(ttl)))
+            db.execute(_ENROL, (worker, self._until(ttl), self._now(), encoded))
             return [WorkerId(name) for (name,) in _rows(db, _FORGET, self._now() - FORGOTTEN_AFTER)]
 
+        encoded = msgspec.json.encode(sorted(workflows)).decode()
         self._db.must_be_writable()
         self._lock_up(worker)
         for forgotten in await self._db.transact(write):
@@ -90,7 +95,7 @@ class ClaimRows(Rows):
 
     async def renew(self, worker: WorkerId, ttl: float) -> bool:
         def write(db: apsw.Connection) -> bool:
-            db.execute(_RENEW, (self._until(ttl), worker))
+            db.execute(_RENEW, (self._until(ttl), self._now(), worker))
             return db.changes() > 0
 
         is_known = await self._db.transact(write)
@@ -129,7 +134,7 @@ class ClaimRows(Rows):
         """Those of the named runs that nobody else alive holds."""
         found: list[Candidate] = []
         for run in dict.fromkeys(runs):
-            for id, interrupted, granted, holder, expires in _rows(db, _HOLDER, run):
+            for id, interrupted, granted, holder, expires, _ in _rows(db, _HOLDER, run):
                 own = holder == worker
                 cause = "claimed" if own else self._why_free(holder, expires)
                 if cause is not None:
@@ -175,13 +180,21 @@ class ClaimRows(Rows):
             row = db.execute(_HOLDER, (run,)).fetchone()
         if row is None or row[3] is None:
             return None
-        return Holding(run, row[3], row[4], self._why_free(row[3], row[4]) is None)
+        return Holding(run, row[3], row[4], self._why_free(row[3], row[4]) is None, row[5])
 
     async def holdings(self, worker: WorkerId | None = None, *, after: str = "", limit: int = 1000) -> list[Holding]:
         with self._db.reading() as db:
             rows = _rows(db, _HOLDINGS, after, worker, worker, limit)
-        live = {holder: self._why_free(holder, until) is None for _, holder, until in rows}
-        return [Holding(run, holder, until, live[holder]) for run, holder, until in rows]
+        live = {holder: self._why_free(holder, until) is None for _, holder, until, _ in rows}
+        return [Holding(run, holder, until, live[holder], seen) for run, holder, until, seen in rows]
+
+    async def workers(self) -> list[Enrolled]:
+        with self._db.reading() as db:
+            rows = _rows(db, _ENROLLED)
+        return [
+            Enrolled(WorkerId(id), self._why_free(id, until) is None, until, seen, names_in(workflows))
+            for id, until, seen, workflows in rows
+        ]
 
     def _until(self, ttl: float) -> int:
         return self._now() + int(ttl * 1_000_000)

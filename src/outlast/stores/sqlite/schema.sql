@@ -74,7 +74,9 @@ create index wait_kind on wait (kind, run, name);
 
 create table worker (
     id text primary key,
-    expires integer not null
+    expires integer not null,
+    seen integer not null,
+    workflows text not null
 ) without rowid;
 
 create table claim (

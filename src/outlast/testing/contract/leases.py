@@ -69,6 +69,27 @@ class LeaseContract(Contract):
         assert await other.renew(BEN, 30)
 
     @with_doors
+    async def test_a_worker_is_listed_with_what_it_knows_and_when_it_was_last_heard_of(self, doors: Doors) -> None:
+        """S6"""
+        store, other = await held_by_ann(doors)
+        await store.enrol(CAT, 30, ["ship", "pay"])
+        enrolled = await store.now()
+        doors.let_pass(20)
+        assert await store.renew(CAT, 30)
+        doors.let_pass(15)
+        known = {each.worker: each for each in await other.workers()}
+        assert set(known) == {ANN, BEN, CAT}
+        assert (known[CAT].is_live, known[CAT].workflows) == (True, ("pay", "ship"))
+        assert 20_000_000 <= known[CAT].seen - enrolled < 22_000_000
+        assert not known[ANN].is_live
+        assert known[ANN].seen <= enrolled
+        (holding,) = await other.holdings()
+        assert (holding.worker, holding.seen) == (ANN, known[ANN].seen)
+        assert await other.holding(A) == holding
+        await store.retire(CAT)
+        assert CAT not in {each.worker for each in await other.workers()}
+
+    @with_doors
     async def test_the_clock_is_moved_by_its_skew(self, doors: Doors) -> None:
         """S6"""
         store = await doors.open()

@@ -1,0 +1,479 @@
+"""The text forms of views: lines for a terminal, which `str(view)` and notebooks show plain."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from outlast.lifecycle.status import TERMINAL, RunStatus
+from outlast.views import types as t
+from outlast.views.lines import Line, Span, line, table
+from outlast.views.texts import (
+    COLOURS,
+    LONGEST_WAIT,
+    about,
+    counted,
+    cropped,
+    error_in_words,
+    holder_in_words,
+    plain,
+    progress_in_words,
+    short_ids,
+    size,
+    wait_in_words,
+)
+from outlast.views.times import local, micros, span, took, until
+
+SHOWN = 50
+"""Nodes, steps, children and waits that are shown, unless all are asked for."""
+SHOWN_VIOLATIONS = 20
+LONGEST = 200
+"""Longer values and messages are cut, unless all of them is asked for."""
+_NODE_STYLES = {"completed": "green", "failed": "red", "running": "bold blue"}
+_STANDING_STYLES = {"consistent": "green", "repairable": "yellow", "reported": "bold red"}
+_ERRORS = {t.ErrorView: error_in_words, t.ProgressView: progress_in_words}
+
+
+def text_of(view: t.View) -> str:
+    """The text form of a view, as of now."""
+    return "\n".join(each.text for each in lines_of(view, time.time_ns() // 1000))
+
+
+def lines_of(view: t.View, now: int, **options: Any) -> Iterator[Line]:
+    """The text form of a view as lines; lengths of time count from `now`."""
+    form = _FORMS.get(type(view), _plainly)
+    return form(view, now, **options)
+
+
+def _plainly(view: t.View, now: int) -> Iterator[Line]:  # noqa: ARG001
+    """A view without a form of its own: its fields."""
+    rows: list[tuple[Span, Span]] = []
+    for name in view.__struct_fields__:
+        value = getattr(view, name)
+        shown = (
+            str(value)
+            if isinstance(value, str | int | float)
+            else msgspec.json.encode(value).decode()
+            if value is not None
+            else "-"
+        )
+        rows.append(((name, "cyan"), (cropped(shown), "")))
+    yield from table(rows)
+
+
+def _titles(*names: str) -> list[Span]:
+    return [(name, "bold") for name in names]
+
+
+def _time(time: str | None, *, full: bool = True) -> str:
+    at = micros(time)
+    return "-" if at is None else local(at, full=full)
+
+
+# --- runs
+
+
+def _run_list(view: t.RunListView, now: int) -> Iterator[Line]:
+    ids = short_ids(run.run for run in view.runs)
+    rows: list[list[Span]] = [_titles("run", "workflow", "status", " age", "done", "waits for, or why")]
+    for run in view.runs:
+        # The summary of a run at work is not written with every node: no number is better than an old one.
+        done = "" if run.status is RunStatus.RUNNING else f"{run.done_nodes:>4}"
+        rows.append(
+            [
+                (plain(ids[run.run]), "cyan"),
+                (cropped(run.workflow, 24), ""),
+                ("held" if run.held else run.status, COLOURS[run.status]),
+                (f"{span(now - (micros(run.created) or now)):>4}", ""),
+                (done, ""),
+                (about(run, now), ""),
+            ]
+        )
+    yield from table(rows)
+
+
+def _run(view: t.RunView, now: int) -> Iterator[Line]:
+    yield from _run_list(t.RunListView(runs=(view,), next=None), now)
+
+
+class _Detail:
+    """A run as a whole, part by part."""
+
+    def __init__(self, view: t.RunDetailView, now: int, *, verbose: bool = False) -> None:
+        self._view, self._now, self._verbose = view, now, verbose
+        self._longest = 100_000 if verbose else LONGEST
+
+    def lines(self) -> Iterator[Line]:
+        view = self._view
+        yield from table([[(name, "cyan"), said] for name, said in self._facts()])
+        yield from self._part("progress", [[progress_in_words(each)] for each in view.progress])
+        yield from self._part("nodes", list(self._nodes()))
+        yield from self._part("steps", [[plain(step.step), "done" if step.completed else ""] for step in view.steps])
+        yield from self._part("children", list(self._children()))
+        files = [
+            [(plain(file.path), "cyan"), "" if file.complete else "partial", plain(file.node)] for file in view.files
+        ]
+        yield from self._part("files", files)
+        yield from self._part("waits for", [self._wait(wait) for wait in view.waits])
+        yield from self._long_questions()
+        yield from self._error()
+        yield from self._actions()
+
+    def _part(self, title: str, rows: Sequence[Sequence[Span | str]]) -> Iterator[Line]:
+        if not rows:
+            return
+        shown = rows if self._verbose else rows[-SHOWN:]
+        more = f" (the last {SHOWN} of {len(rows)}; all of them with --verbose)" if len(shown) < len(rows) else ""
+        yield line()
+        yield line((title, "bold"), more)
+        yield from table(shown, indent="  ")
+
+    def _facts(self) -> Iterator[tuple[str, Span]]:
+        view = self._view
+        yield "run", (plain(view.run), "")
+        yield "workflow", (plain(view.workflow) + (f"  ({plain(view.entry)})" if view.entry else ""), "")
+        yield "status", (f"{view.status}{self._why()}", COLOURS[view.status])
+        if view.title:
+            yield "title", (cropped(view.title), "")
+        if view.tags:
+            yield "tags", (cropped(" ".join(f"#{tag}" for tag in view.tags)), "")
+        if view.parent:
+            yield "parent", (plain(view.parent), "")
+        if view.successor:
+            yield "continues as", (plain(view.successor), "")
+        if view.holder is not None and view.holder.live:
+            yield "worker", (plain(view.holder.worker), "")
+        created, updated = micros(view.created) or self._now, micros(view.updated) or self._now
+        yield "created", (f"{_time(view.created)}, {span(self._now - created)} ago", "")
+        last = "ended" if view.status in TERMINAL else "last event"
+        yield last, (f"{_time(view.updated)}, after {span(updated - created)}", "")
+        yield "params", (self._value(view.params) or "none", "")
+        if view.status is RunStatus.COMPLETED:
+            yield "result", (self._value(view.result) or "null", "")
+
+    def _why(self) -> str:
+        view = self._view
+        if view.held:
+            return ", held: a person has to decide"
+        if view.recoverable:
+            return ", recoverable"
+        if view.status in (RunStatus.RUNNING, RunStatus.COMPENSATING):
+            gone = holder_in_words(view.holder, self._now)
+            return f", {gone}" if gone else ""
+        reason = f", {cropped(view.reason)}" if view.reason else ""
+        return reason if view.status in (RunStatus.PAUSED, RunStatus.CANCELLED) else ""
+
+    def _nodes(self) -> Iterator[list[Span | str]]:
+        for node in self._view.nodes:
+            is_stopped = node.status == "running" and self._view.status is RunStatus.PAUSED
+            status = "stopped" if is_stopped else node.status
+            tries = counted(node.attempt, "attempt") if node.attempt > 1 else ""
+            outcome = self._value(node.output)
+            if node.error is not None and node.status != "completed":
+                outcome = self._failure(node.error)
+            time = "" if is_stopped else self._time_of(node)
+            yield [(plain(node.node), "cyan"), (status, _NODE_STYLES.get(status, "")), tries, time, outcome]
+        if self._view.retired_nodes:
+            yield ["…", "completed", "", "", f"{self._view.retired_nodes} more, done and retired"]
+
+    def _time_of(self, node: t.NodeView) -> str:
+        began, retry = micros(node.began), micros(node.retry_at)
+        if node.status == "running":
+            return f"for {span(self._now - began)}" if began is not None else ""
+        if retry is not None:
+            return f"again {until(retry, self._now)}"
+        return took(node.ms) if node.ms else ""
+
+    def _children(self) -> Iterator[list[Span | str]]:
+        for child in self._view.children:
+            error = self._failure(child.error) if child.error else ""
+            yield [(plain(child.run), "cyan"), cropped(child.workflow or "", 40), child.status or "not over", error]
+
+    def _wait(self, wait: t.WaitView) -> list[Span | str]:
+        since = micros(wait.since)
+        return [wait_in_words(wait, self._now), (f"for {span(self._now - since)}" if since else "", "dim")]
+
+    def _long_questions(self) -> Iterator[Line]:
+        """All of each question that is cut above: a person decides about all of it."""
+        for question in self._view.questions:
+            if question.text != cropped(question.text, LONGEST_WAIT):
+                yield line()
+                yield line(("question", "bold"), f" {plain(question.id)}")
+                yield from _indented(question.text)
+
+    def _error(self) -> Iterator[Line]:
+        error = self._view.error
+        if error is None:
+            return
+        yield line()
+        yield line(("error", "bold red"), f" in node {plain(error.node)}" if error.node else "")
+        yield from _indented(self._failure(error))
+        if self._verbose and error.trace:
+            yield line()
+            yield from _indented(error.trace.rstrip())
+        elif error.trace:
+            yield line(("  its traceback is shown with --verbose", "dim"))
+
+    def _actions(self) -> Iterator[Line]:
+        useful = [action for action in self._view.actions if action.useful]
+        others = [action.action for action in self._view.actions if not action.useful]
+        if useful:
+            yield line()
+            yield line(("next", "bold"))
+        for action in useful:
+            yield line(("  " + plain(action.command), "cyan"), fit="copy")
+            yield line((f"      {plain(action.why)}", "dim"), fit="wrap")
+            if action.repair is not None:
+                events = (f"append {planned_in_words(event)}" for event in action.repair.appends)
+                for effect in (*action.repair.effects, *events):
+                    yield line((f"      {plain(effect)}", "dim"), fit="wrap")
+        if others:
+            yield line()
+            yield line((f"also allowed: {', '.join(others)}", "dim"), fit="wrap")
+
+    def _failure(self, error: t.ErrorView) -> str:
+        return cropped(error_in_words(error), self._longest)
+
+    def _value(self, raw: msgspec.Raw) -> str:
+        text = bytes(memoryview(raw)[: 4 * self._longest]).decode(errors="replace")
+        if text == "null":
+            return ""
+        if text.startswith('{"$":"blob"'):
+            return f"{msgspec.json.decode(raw)['size']} bytes in a blob"
+        return cropped(text, self._longest)
+
+
+def _detail(view: t.RunDetailView, now: int, *, verbose: bool = False) -> Iterator[Line]:
+    yield from _Detail(view, now, verbose=verbose).lines()
+
+
+def _indented(text: str) -> Iterator[Line]:
+    for each in text.split("\n"):
+        yield line(f"  {plain(each.expandtabs(), keep_indent=True)}", fit="wrap")
+
+
+# --- branches
+
+
+def _branch_tree(view: t.BranchTreeView, now: int, *, full: bool = True) -> Iterator[Line]:  # noqa: ARG001
+    rows: list[list[Span | str]] = [list(_titles("branch", "events", "opened", "ended", "why"))]
+    for guide, branch in tree(view.branches):
+        events = f"{branch.first}–{branch.last}" if branch.last > branch.first else f"{branch.first}"
+        opened = _time(branch.opened, full=full)
+        if branch.parent is not None:
+            opened += f", after event {branch.cutoff}" if branch.cutoff else ", from the start"
+        who = " by ".join(filter(None, (branch.cause, cropped(branch.by or "", 40))))
+        why = ": ".join(filter(None, (who, cropped(branch.reason or "", 80)))) or "the start of the run"
+        rows.append(
+            [
+                (f"{guide}{branch.branch}{' *' if branch.current else ''}", "bold" if branch.current else "cyan"),
+                f"{events}, {counted(branch.nodes, 'node')} done",
+                opened,
+                (_standing(branch), COLOURS[branch.status]),
+                why,
+            ]
+        )
+    yield from table(rows)
+
+
+def tree(branches: Sequence[t.BranchView]) -> Iterator[tuple[str, t.BranchView]]:
+    """Each branch with the lines that lead to it, children below their parents in the order they opened."""
+    below: dict[int | None, list[t.BranchView]] = {}
+    for each in branches:
+        below.setdefault(each.parent, []).append(each)
+    pending = [("", "", each) for each in reversed(below.get(None, []))]
+    while pending:
+        lead, guide, each = pending.pop()
+        yield guide, each
+        children = below.get(each.branch, [])
+        for child in reversed(children):
+            is_last = child is children[-1]
+            pending.append((lead + ("   " if is_last else "│  "), lead + ("└─ " if is_last else "├─ "), child))
+
+
+def _standing(branch: t.BranchView) -> str:
+    """How it ended, or that it was left."""
+    status = "held" if branch.held else str(branch.status)
+    return (
+        f"left while {status}" if branch.status not in (*TERMINAL, RunStatus.WAITING) and not branch.current else status
+    )
+
+
+# --- repair and proof
+
+
+def _verification(view: t.VerificationView, now: int, *, wide: bool = True) -> Iterator[Line]:  # noqa: ARG001
+    run = view.run if wide else short_ids([view.run], least=18)[view.run]
+    counts = ", ".join(
+        [counted(view.events, "event"), counted(view.appends, "append"), counted(view.branches, "branch", "branches")]
+    )
+    verdict = ("ok   ", "bold green") if view.sound else ("BAD  ", "bold red")
+    digest = view.digest if wide else view.digest[:8]
+    ident = (f"{plain(run):<{36 if wide else 18}}", "cyan")
+    yield line(verdict, ident, f"  {counts}, digest {digest or 'none'}", fit="copy")
+    for violation in view.violations[:SHOWN_VIOLATIONS]:
+        place = f" at event {violation.seq}" if violation.seq else ""
+        said = f"     {violation.invariant}{place}: {cropped(violation.message)}"
+        yield line((said, "red"), fit="wrap")
+    if len(view.violations) > SHOWN_VIOLATIONS:
+        yield line(f"     and {len(view.violations) - SHOWN_VIOLATIONS} more, all of them with -o json")
+    if any(each.seq == 1 and each.invariant == "V1" and "digest" in each.message for each in view.violations):
+        yield line("     the very first digest differs: written with another key? (--key-file)", fit="wrap")
+
+
+def _examination(view: t.ExaminationView, now: int) -> Iterator[Line]:  # noqa: ARG001
+    troubles = sum(finding.standing != "consistent" for finding in view.findings)
+    verdict = counted(troubles, "finding") if troubles else "nothing is the matter"
+    yield line((view.run, "bold cyan"), "  ", (view.status, COLOURS.get(view.status, "")), f"  {verdict}", fit="wrap")  # type: ignore[call-overload]
+    for finding in view.findings:
+        yield from _finding(finding)
+    for repair in view.repairs:
+        yield from _repair(repair)
+    left = [finding for finding in view.after or () if finding.standing != "consistent"]
+    if left:
+        yield line(("  what remains:", "bold"))
+    for finding in left:
+        yield from _finding(finding)
+
+
+def _finding(finding: t.FindingView) -> Iterator[Line]:
+    head = f"  {finding.code:<4}{plain(finding.sentence)}"
+    yield line((head, _STANDING_STYLES[finding.standing]), fit="wrap")
+    if finding.events:
+        noun = "event" if len(finding.events) == 1 else "events"
+        yield line((f"        proved by {noun} {', '.join(map(str, finding.events))}", "dim"), fit="wrap")
+    if finding.cause and finding.standing != "consistent":
+        yield line((f"        likely because {finding.cause}", "dim"), fit="wrap")
+    for action in finding.actions:
+        yield line(f"        → {plain(action)}", fit="copy")
+
+
+def _repair(repair: t.RepairView) -> Iterator[Line]:
+    if repair.error is not None:
+        yield line((f"  could not be repaired: {plain(repair.error)}", "bold red"), fit="wrap")
+    elif repair.done:
+        branch = f", on new branch {repair.new_branch}" if repair.new_branch is not None else ""
+        yield line((f"  repaired {repair.code}{branch}: {plain(repair.reason)}", "bold green"), fit="wrap")
+    elif repair.effects:
+        yield line((f"  --fix would do for {repair.code}:", "bold"))
+        for effect in repair.effects:
+            yield line(f"    {plain(effect)}", fit="wrap")
+    elif repair.needed:
+        yield line((f"  --fix would take the run over and append for {repair.code}:", "bold"), fit="wrap")
+        for event in repair.appends:
+            yield line(f"    {plain(planned_in_words(event))}", fit="wrap")
+
+
+def planned_in_words(event: t.PlannedEventView) -> str:
+    """An event with the fields that say something, on one line."""
+    said = ", ".join(f"{name}={shown}" for name, value in event.fields.items() if value and (shown := _shown(value)))
+    return f"{event.type}({said})"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, msgspec.Raw):
+        text = bytes(value).decode(errors="replace")
+        return "" if text == "null" else text
+    return repr(value)
+
+
+def _plan(view: t.PlanView, now: int) -> Iterator[Line]:  # noqa: ARG001
+    yield line((f"run {view.run} would be taken over, and these events appended:", "bold"), fit="wrap")
+    for event in view.would_append:
+        yield line(f"  {plain(planned_in_words(event))}", fit="wrap")
+    for event in view.would_append:
+        for verb in ("cancelled", "detached") if event.type == "BranchOpened" else ():
+            if children := event.fields[verb]:
+                said = f"{counted(len(children), 'child', 'children')} would be {verb}: {', '.join(children)}"
+                yield line((plain(said), "yellow"), fit="wrap")
+
+
+# --- workers, code and stores
+
+
+def _version_list(view: t.VersionListView, now: int) -> Iterator[Line]:  # noqa: ARG001
+    rows: list[list[Span | str]] = [list(_titles("version", "runs", "first", "last", ""))]
+    for each in view.versions:
+        remark = " ".join(["today's code"] * each.current + ["not stored"] * (not each.stored))
+        rows.append([each.version[:12] or "none", str(each.runs), _time(each.first), _time(each.last), remark])
+    yield from table(rows)
+
+
+def _worker_list(view: t.WorkerListView, now: int) -> Iterator[Line]:
+    rows: list[list[Span | str]] = [list(_titles("worker", "", "last seen", "runs", "workflows"))]
+    for each in view.workers:
+        seen = micros(each.last_seen)
+        rows.append(
+            [
+                plain(each.worker),
+                ("alive", "green") if each.live else ("gone", "red"),
+                "-" if seen is None else f"{span(now - seen)} ago",
+                str(len(each.runs)),
+                plain(", ".join(each.workflows[:5]) + (" …" if len(each.workflows) > 5 else "")) or "-",
+            ]
+        )
+    yield from table(rows)
+
+
+def _sweep(view: t.SweepReportView, now: int) -> Iterator[Line]:  # noqa: ARG001
+    for seen in view.runs:
+        if seen.reason != "ready":
+            is_done = seen.is_recovered or (view.dry_run and seen.outcome)
+            done = f"{'would be ' * view.dry_run}{seen.outcome}" if is_done else "left as it is"
+            yield line(f"{seen.run}  {seen.reason}: {seen.detail}; {done}", fit="wrap")
+    counts = f"{view.healthy} healthy, {view.waiting} waiting, {view.recovered} recovered, {view.stalled} stalled"
+    yield line((f"{counted(view.scanned, 'unfinished run')}: {counts}", "bold"))
+
+
+def _store(view: t.StoreView, now: int) -> Iterator[Line]:  # noqa: ARG001
+    runs = ", ".join(f"{count} {plain(status)}" for status, count in view.runs.items())
+    facts = {
+        "path": plain(view.path),
+        "size": size(view.bytes) + (f", and {size(view.wal_bytes)} of WAL" if view.wal_bytes else ""),
+        "schema": str(view.schema),
+        view.kind: view.library,
+        "runs": f"{sum(view.runs.values())}" + (f": {runs}" if runs else ""),
+        "blobs": f"{view.blobs.count}, {size(view.blobs.bytes)} in {plain(view.blobs.path)}",
+        "workers": f"{view.workers.live} alive" + (f", {view.workers.gone} gone" if view.workers.gone else ""),
+    }
+    yield from table([[(name, "cyan"), said] for name, said in facts.items()])
+
+
+def _backup(view: t.BackupView, now: int) -> Iterator[Line]:  # noqa: ARG001
+    blobs = f"{counted(view.blobs.count, 'blob')}, {size(view.blobs.bytes)}"
+    yield line(plain(f"{view.path}: {counted(view.runs, 'run')}, {size(view.bytes)}, and {blobs}"), fit="wrap")
+
+
+def _settings(view: t.SettingsView, now: int) -> Iterator[Line]:  # noqa: ARG001
+    rows: list[list[Span | str]] = [list(_titles("setting", "value", "from"))]
+    for name, setting in view.settings.items():
+        rows.append([(name, "cyan"), _setting(setting.value), (plain(setting.source), "dim")])
+    yield from table([*rows, [("project", "cyan"), plain(view.root), ""]])
+
+
+def _setting(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return plain(", ".join(value)) or "-"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return plain(f"{value:g}" if isinstance(value, float) else str(value)) or "-"
+
+
+_FORMS: dict[type[t.View], Callable[..., Iterator[Line]]] = {
+    t.RunListView: _run_list,
+    t.RunView: _run,
+    t.RunDetailView: _detail,
+    t.BranchTreeView: _branch_tree,
+    t.VerificationView: _verification,
+    t.ExaminationView: _examination,
+    t.PlanView: _plan,
+    t.VersionListView: _version_list,
+    t.WorkerListView: _worker_list,
+    t.SweepReportView: _sweep,
+    t.StoreView: _store,
+    t.BackupView: _backup,
+    t.SettingsView: _settings,
+}

@@ -1,0 +1,102 @@
+"""Every command with `-o json` prints views: their JSON fits the published schema, and has neither more nor fewer fields."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from typer.main import get_command
+
+from outlast.cli.app import app
+from outlast.client.answer_check import must_fit
+from outlast.views.schema import VIEWS, json_schema
+
+FLOWS = Path(__file__).with_name("flows.py")
+READING = {
+    "ps": ("run_list", ["ps"]),
+    "show": ("run_detail", ["show", "{approval}"]),
+    "show of a failed run": ("run_detail", ["show", "{import}"]),
+    "show of a run that is held": ("run_detail", ["show", "{payout}"]),
+    "show of a run with branches": ("run_detail", ["show", "{report}"]),
+    "show of a run that waits for much": ("run_detail", ["show", "{order}"]),
+    "events": ("event", ["events", "{digest}"]),
+    "branches": ("branch_tree", ["branches", "{report}"]),
+    "compare": ("comparison", ["compare", "{report}"]),
+    "verify": ("verification_list", ["verify", "--all"]),
+    "doctor": ("doctor", ["doctor", "--all"]),
+    "doctor of one run": ("doctor", ["doctor", "{payout}", "--fix", "--dry-run"]),
+    "workers": ("worker_list", ["workers"]),
+    "versions list": ("version_list", ["versions", "list", "digest"]),
+    "config show": ("settings", ["config", "show"]),
+    "db info": ("store", ["db", "info"]),
+    "jump with --dry-run": ("plan", ["jump", "{report}", "--to", "collect", "--dry-run"]),
+    "rewind with --dry-run": ("plan", ["rewind", "{report}", "--dry-run"]),
+    "retry with --dry-run": ("plan", ["retry", "{digest}", "publish", "--dry-run"]),
+    "sweeper with --dry-run": ("sweep_report", ["sweeper", "--once", "--dry-run"]),
+}
+WRITING = {
+    "answer": ("answer", ["answer", "{approval}", "--yes"]),
+    "pause": ("run_status", ["pause", "{order}"]),
+    "cancel": ("run_status", ["cancel", "{order}"]),
+    "resume": ("run_status", ["resume", "{payout}", "--no-wait"]),
+    "retry": ("run_status", ["retry", "{payout}", "--no-wait"]),
+    "jump": ("run_status", ["jump", "{report}", "--to", "collect", "--no-wait"]),
+    "rewind": ("run_status", ["rewind", "{report}", "--no-wait"]),
+    "activate": ("run_status", ["activate", "{report}", "0", "--no-wait"]),
+    "fork": ("run_status", ["fork", "{report}", "--no-wait"]),
+    "sweeper": ("sweep_report", ["sweeper", "--once"]),
+    "db backup": ("backup", ["db", "backup", "copy.db"]),
+    "copy": ("copy", ["copy", "{digest}", "--to", "other.db"]),
+}
+RUNNING = {
+    "run": ("run_result", ["run", "flows:greet", "name=zoe", "--id", "g"]),
+    "run that fails": ("run_result", ["run", "flows:fragile", "--id", "f"]),
+    "resume and wait": ("run_result", ["resume", "f"]),
+    "show of a run with values": ("run_detail", ["show", "g"]),
+    "logs": ("log_line", ["logs", "f"]),
+}
+EXIT_CODES = (0, 1, 4)
+"""Done, or a finding, or the run that was waited for failed: the JSON is printed all the same."""
+
+
+def must_be_views(text: str, name: str) -> None:
+    """Each JSON value fits the schema, and written again from the view it is the same, field by field."""
+    documents = [text] if text.startswith("{\n") else text.splitlines()
+    assert documents
+    for document in documents:
+        must_fit(json.loads(document), json_schema(name), name)
+        view = msgspec.json.decode(document.encode(), type=VIEWS[name], strict=True)
+        assert json.loads(msgspec.json.encode(view)) == json.loads(document)
+
+
+@pytest.mark.parametrize("what", [*READING, *WRITING])
+def test_a_command_prints_views(what: str, shell: Any) -> None:
+    name, words = (READING | WRITING)[what]
+    answer = shell(*(word.format(**shell.runs) for word in words), "-o", "json")
+    assert answer.exit_code in EXIT_CODES, answer.output
+    must_be_views(answer.stdout, name)
+
+
+def test_commands_that_execute_runs_print_views(shell: Any) -> None:
+    shutil.copy(FLOWS, shell.folder / "flows.py")
+    for name, words in RUNNING.values():
+        answer = shell(*words, "-o", "json")
+        assert answer.exit_code in EXIT_CODES, answer.output
+        must_be_views(answer.stdout, name)
+
+
+def test_every_command_with_json_is_tried() -> None:
+    tried = {" ".join(words) for _, words in (READING | WRITING | RUNNING).values()}
+    for command in set(_with_json(get_command(app), "")) - {"explain"}:  # its timeline is a view of its own
+        assert any(each == command or each.startswith(f"{command} ") for each in tried), command
+
+
+def _with_json(command: Any, path: str) -> list[str]:
+    if hasattr(command, "list_commands"):
+        children = [(name, command.get_command(None, name)) for name in command.list_commands(None)]
+        return [found for name, child in children for found in _with_json(child, f"{path} {name}".strip())]
+    return [path] if any(each.name == "output" for each in command.params) else []
