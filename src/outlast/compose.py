@@ -291,8 +291,10 @@ async def open_both(
 
 
 @asynccontextmanager
-async def working(ledger: Ledger, settings: Settings, *, take_over_others: bool = True) -> AsyncIterator[Worker]:
-    """A worker and its staff, for as long as the engine is open."""
+async def working(
+    ledger: Ledger, settings: Settings, *, take_over_others: bool = True, reports_start: bool = True
+) -> AsyncIterator[Worker]:
+    """A worker and its services, for as long as the engine is open."""
     worker = Worker(
         ledger,
         concurrency=settings.concurrency,
@@ -311,7 +313,7 @@ async def working(ledger: Ledger, settings: Settings, *, take_over_others: bool 
     end_news = ledger.listen(worker.hear)
     calm = _calm_collector()
     staff = {
-        "claimer": Claimer(worker).run,
+        "claimer": Claimer(worker, reports_start=reports_start).run,
         "renewer": Renewer(worker).run,
         "sweeper": Sweeper(ledger, hold=settings.on_restart == "hold").run,
     }

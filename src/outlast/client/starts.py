@@ -55,6 +55,7 @@ class Starts(Verbs):
             workflow=spec.name,
             version=await self._claims.definitions.keep(workflow),
             params=await stored(packed.inputs, self._store.blobs),
+            by=words("by", options.get("by", "")),
             key=words("idempotency_key", options.get("idempotency_key", "")),
             title=words("title", options.get("title", "")),
             tags=several_words("tags", options.get("tags", ())),

@@ -28,10 +28,11 @@ SHORTEST = 0.01
 
 
 class Claimer:
-    """Claims for one worker what its process has code for."""
+    """Claims for one worker what its process has code for. With `reports_start` it logs what the first round found."""
 
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: Worker, *, reports_start: bool = True) -> None:
         self._worker = worker
+        self._reports_start = reports_start
         self._is_scarce = False
         self._served = ""
 
@@ -39,7 +40,8 @@ class Claimer:
         """Look whenever there may be something. After the first round it is known what others had left behind."""
         while await self.look():
             pass
-        log.info(await self._recovered())
+        if self._reports_start:
+            log.info(await self._recovered())
         while True:
             self._worker.wanted.clear()
             if not await self.look():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 import socket
 import time
 from collections.abc import Iterable
@@ -15,6 +16,7 @@ from outlast.http.problems import HttpError, response_of
 from outlast.http.state import ServerState
 
 ALIVE = ("/healthz", "/readyz")
+_HOST = re.compile(r"(?:\[(?P<address>[0-9a-fA-F:.]+)\]|(?P<name>[^\[\]:/@\s]+))(?::[0-9]{1,5})?")
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; font-src 'self'; "
     "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
@@ -43,7 +45,10 @@ class Hosts:
     def accepts(self, host: str) -> bool:
         if "*" in self._names:
             return True
-        name = host.rpartition("]")[0].lstrip("[") if host.startswith("[") else host.partition(":")[0]
+        match = _HOST.fullmatch(host)
+        if match is None:
+            return False
+        name = match["address"] or match["name"]
         if name.lower().rstrip(".") in self._names:
             return True
         try:

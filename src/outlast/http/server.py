@@ -42,6 +42,7 @@ class Options(Struct, frozen=True, kw_only=True):
     allow_hosts: tuple[str, ...] = ()
     rate: float = 0.0
     grace: float = 10.0
+    request_deadline: float = REQUEST_DEADLINE_S
     root_path: str = ""
     trusted_proxies: tuple[str, ...] = ()
 
@@ -49,6 +50,7 @@ class Options(Struct, frozen=True, kw_only=True):
 class Protocol(HttpToolsProtocol):
     """Closes a connection whose request does not arrive in time. Answers, streams included, may take as long as they do."""
 
+    deadline_s = REQUEST_DEADLINE_S
     _deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
@@ -69,7 +71,7 @@ class Protocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def _expect(self) -> None:
-        self._deadline = self.loop.call_later(REQUEST_DEADLINE_S, self._too_late)
+        self._deadline = self.loop.call_later(self.deadline_s, self._too_late)
 
     def _unexpect(self) -> None:
         if self._deadline is not None:
@@ -117,7 +119,7 @@ async def serve(
     """Serve until a signal. `announce` is called with the address once the server is ready."""
     state = ServerState(Auth(insecure_local=options.insecure_local))
     app = build(state, allow_hosts=(*options.allow_hosts, options.host), rate=options.rate, more=more)
-    server = Server(_config(app, options), state)
+    server = Server(config_of(app, options), state)
     serving = asyncio.create_task(server.serve(), name="outlast-http")
     stop = asyncio.Event()
 
@@ -141,12 +143,12 @@ async def serve(
     await serving
 
 
-def _config(app: Any, options: Options) -> uvicorn.Config:
+def config_of(app: Any, options: Options) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         host=options.host,
         port=options.port,
-        http=Protocol,
+        http=type("Protocol", (Protocol,), {"deadline_s": options.request_deadline}),
         loop="asyncio",
         lifespan="off",
         log_config=None,
@@ -203,7 +205,7 @@ async def _opened(settings: Settings, options: Options) -> AsyncIterator[Engine]
                 if not options.worker:
                     yield desk
                     return
-                worker = await opened.enter_async_context(working(ledger, settings))
+                worker = await opened.enter_async_context(working(ledger, settings, reports_start=False))
                 engine = Engine(ledger, worker, root=str(settings.root), apps=settings.apps)
                 opened.push_async_callback(engine._leave)
                 yield engine

@@ -65,6 +65,7 @@ async def _start(state: ServerState, body: StartBody, key: str, by: str) -> tupl
         raise InvalidInput("give an id or the header Idempotency-Key, not both: either one makes the start idempotent")
     given: dict[str, Any] = {"idempotency_key": key or None, "id": body.id or None}
     chosen = workflow.options(title=body.title, tags=body.tags, **given)
+    chosen._start_options["by"] = by
     run = derived_run("key", workflow.name, key) if key else RunId(body.id)
     if key:
         await _keep_key(state, key, workflow.name)
