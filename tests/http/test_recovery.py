@@ -41,8 +41,8 @@ async def left_behind(folder: Path) -> None:
     await store.enrol(worker, 0.001)
     entry, where = "served:served_double", str(Path(served.__file__).parent)
     for run in ("cut", "cut-too"):
-        created = e.RunCreated(workflow="served_double", params=_raw(b'{"value": 8}'), entry=entry, folder=where)
-        begun = [e.NodeScheduled(node="double"), e.NodeStarted(node="double", inputs=_raw(b'{"value": 8}'))]
+        created = e.RunCreated(workflow="served_double", params=_raw(b'{"value":8}'), entry=entry, folder=where)
+        begun = [e.NodeScheduled(node="double"), e.NodeStarted(node="double", inputs=_raw(b'{"value":8}'))]
         await ledger.create(RunId(run), [created, e.RunStarted(), *begun], worker)
     await asyncio.sleep(0.01)
     await ledger.close()

@@ -30,9 +30,14 @@ async def served_echo(value: Any) -> Any:
     return await exactly(value)
 
 
+@ol.node
+async def priced(price: Decimal) -> Decimal:
+    return price
+
+
 @ol.workflow
 async def served_price(price: Decimal) -> Decimal:
-    return await exactly(price)
+    return await priced(price)
 
 
 @ol.node
