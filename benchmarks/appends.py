@@ -13,7 +13,7 @@ from msgspec import Struct
 from benchmarks.measures import folder
 from benchmarks.workload import BIRTH, ROW, boundary
 from outlast.history.ids import RunId
-from outlast.ledger import Ledger, Pen
+from outlast.ledger import Ledger, RunWriter
 from outlast.stores.sqlite import SqliteStore
 from support.disk import Disk
 
@@ -80,10 +80,10 @@ def _raw(place: Path) -> apsw.Connection:
 async def lone_appends(number: int) -> float:
     """Boundaries of one run, one after the other: fold, head, log row and flush each time."""
     with folder() as place:
-        store, pen = await _one_run(place)
+        store, writer = await _one_run(place)
         began = time.perf_counter()
         for i in range(number):
-            await pen.append(boundary(i))
+            await writer.append(boundary(i))
         taken = time.perf_counter() - began
         await store.close()
     return number / taken
@@ -98,12 +98,12 @@ async def grouped_appends(runs: int, each: int) -> float:
         await store.enrol(worker, 60)
         pens = await asyncio.gather(*(ledger.create(ledger.new_run_id(), BIRTH, worker) for _ in range(runs)))
 
-        async def story(pen: Pen) -> None:
+        async def story(writer: RunWriter) -> None:
             for i in range(each):
-                await pen.append(boundary(i))
+                await writer.append(boundary(i))
 
         began = time.perf_counter()
-        await asyncio.gather(*(story(pen) for pen in pens))
+        await asyncio.gather(*(story(writer) for writer in pens))
         taken = time.perf_counter() - began
         await ledger.close()
         await store.close()
@@ -113,12 +113,12 @@ async def grouped_appends(runs: int, each: int) -> float:
 async def bytes_per_boundary(number: int = 20_000) -> float:
     """How much the closed file grows for each boundary of a long run."""
     with folder() as place:
-        store, pen = await _one_run(place, durability="relaxed")
+        store, writer = await _one_run(place, durability="relaxed")
         await store.close()
         start = store.path.stat().st_size
-        store, pen = await _one_run(place, run="run-2", durability="relaxed")
+        store, writer = await _one_run(place, run="run-2", durability="relaxed")
         for i in range(number):
-            await pen.append(boundary(i))
+            await writer.append(boundary(i))
         await store.close()
         return (store.path.stat().st_size - start) / number
 
@@ -127,16 +127,16 @@ async def flushes_per_append(number: int = 2000) -> float:
     """Flushes the file system is asked for, checkpoints included."""
     with folder() as place:
         disk = Disk()
-        store, pen = await _one_run(place, vfs=disk.name)
+        store, writer = await _one_run(place, vfs=disk.name)
         before = disk.syncs
         for i in range(number):
-            await pen.append(boundary(i))
+            await writer.append(boundary(i))
         flushes = disk.syncs - before
         await store.close()
         return flushes / number
 
 
-async def _one_run(place: Path, run: str = "run-1", **options: str) -> tuple[SqliteStore, Pen]:
+async def _one_run(place: Path, run: str = "run-1", **options: str) -> tuple[SqliteStore, RunWriter]:
     store = SqliteStore(place / "runs.db", **options)  # type: ignore[arg-type]
     ledger = Ledger(store)
     worker = ledger.new_worker_id()

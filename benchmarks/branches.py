@@ -17,7 +17,7 @@ from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger import Ledger
 from outlast.ledger.reading import branches_of, head_of, lineage_of, state_of
-from outlast.lifecycle.branch_plan import Turn
+from outlast.lifecycle.branch_plan import BranchPlan
 from outlast.stores.sqlite import SqliteStore
 
 RUN = RunId("branched")
@@ -30,23 +30,23 @@ async def measure(place: Path, branches: int) -> dict[str, float]:
     ledger = Ledger(store)
     worker = ledger.new_worker_id()
     await store.enrol(worker, 3600)
-    pen = await ledger.create(RUN, [e.RunCreated(workflow="w"), e.RunStarted()], worker)
+    writer = await ledger.create(RUN, [e.RunCreated(workflow="w"), e.RunStarted()], worker)
     for number in range(NODES):
         name = f"n{number}"
-        await pen.append([e.NodeScheduled(node=name), e.NodeStarted(node=name), e.NodeCompleted(node=name)])
-    place_to_cut, began = pen.head.version, time.perf_counter()
+        await writer.append([e.NodeScheduled(node=name), e.NodeStarted(node=name), e.NodeCompleted(node=name)])
+    place_to_cut, began = writer.head.version, time.perf_counter()
     for _ in range(branches):
-        await pen.turn(Turn(cutoff=place_to_cut))
-        await pen.append([e.DecisionRecorded(key=f"k{pen.head.version}")])
+        await writer.open_branch(BranchPlan(cutoff=place_to_cut))
+        await writer.append([e.DecisionRecorded(key=f"k{writer.head.version}")])
     turns = (time.perf_counter() - began) / max(branches, 1)
     head = await head_of(store, RUN)
-    told: dict[str, float] = {"branches": branches, "events": head.version, "turn_ms": round(turns * 1000, 3)}
-    told["read_ms"] = await _timed(lambda: _read(store))
-    told["take_over_ms"] = await _timed(lambda: _taken(ledger, worker))
-    told["all_branches_ms"] = await _timed(lambda: _all(store))
+    read_events: dict[str, float] = {"branches": branches, "events": head.version, "turn_ms": round(turns * 1000, 3)}
+    read_events["read_ms"] = await _timed(lambda: _read(store))
+    read_events["take_over_ms"] = await _timed(lambda: _taken(ledger, worker))
+    read_events["all_branches_ms"] = await _timed(lambda: _all(store))
     await ledger.close()
     await store.close()
-    return told
+    return read_events
 
 
 async def _read(store: SqliteStore) -> None:

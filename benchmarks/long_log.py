@@ -49,13 +49,13 @@ async def write(place: Path, events: int) -> dict[str, float]:
     ledger = Ledger(store)
     worker = ledger.new_worker_id()
     await store.enrol(worker, 3600)
-    pen = await ledger.create(RUN, BIRTH, worker)
+    writer = await ledger.create(RUN, BIRTH, worker)
     boundaries = events // 3
     tenth = boundaries // 10
     times = [time.perf_counter()]
     for part in range(10):
         for i in range(part * tenth, (part + 1) * tenth):
-            await pen.append(boundary(i))
+            await writer.append(boundary(i))
         times.append(time.perf_counter())
     await store.close()
     return {
@@ -85,10 +85,10 @@ async def fold_alone(place: Path, _: int) -> dict[str, float]:
     store = SqliteStore(place / "runs.db", readonly=True)
     log: list[Record] = [record async for record in records(store, RUN)]
     await store.close()
-    told = [entry for record in log for entry in entries(record)]
+    read_events = [entry for record in log for entry in entries(record)]
     began = time.perf_counter()
-    fold(State(), told)
-    return {"fold_events_per_s": len(told) / (time.perf_counter() - began)}
+    fold(State(), read_events)
+    return {"fold_events_per_s": len(read_events) / (time.perf_counter() - began)}
 
 
 async def verify(place: Path, _: int) -> dict[str, float]:

@@ -27,20 +27,20 @@ async def main(path: Path) -> None:
     await store.enrol(worker, TTL)
 
     created = e.RunCreated(workflow="order", params=Raw(b'{"item":"lamp"}'), tags=("demo",))
-    pen = await first.create(
+    writer = await first.create(
         ORDER, [created, e.RunStarted(), e.NodeScheduled(node="reserve"), e.NodeStarted(node="reserve")], worker
     )
-    await pen.append(
+    await writer.append(
         [
             e.NodeCompleted(node="reserve", output=Raw(b'"shelf 7"'), ms=12.5),
             e.InteractionRequested(interaction="ship", prompt="Ship the lamp?", kind="approve"),
         ]
     )
-    print(f"{ORDER} is {pen.state.status}: it asks whether to ship the lamp")
+    print(f"{ORDER} is {writer.state.status}: it asks whether to ship the lamp")
 
     await Ledger(store).deliver(ORDER, [e.InteractionAnswered(interaction="ship", answer=Raw(b"true"), by="ann")])
-    await pen.append([e.NodeScheduled(node="ship"), e.NodeStarted(node="ship")])
-    print(f"ann said yes; {ORDER} is {pen.state.status}, and its worker goes silent")
+    await writer.append([e.NodeScheduled(node="ship"), e.NodeStarted(node="ship")])
+    print(f"ann said yes; {ORDER} is {writer.state.status}, and its worker goes silent")
 
     (path.parent / f"{path.name}.workers" / f"{worker}.lock").unlink()  # a worker is alive while it holds this lock
     elsewhere = SqliteStore(path, blobs=path.parent / "blobs")
@@ -53,7 +53,7 @@ async def main(path: Path) -> None:
     print(f"another worker took over under epoch {claim.epoch}: node ship gets its second attempt")
 
     try:
-        await pen.append([e.NodeCompleted(node="ship")])
+        await writer.append([e.NodeCompleted(node="ship")])
     except Fenced as refusal:
         print(f"the first worker wakes up too late: {refusal}")
 

@@ -26,7 +26,7 @@ _payloads: list[Any] = []
 _engines: list[ol.Engine] = []
 
 
-class _Told:
+class _RemoteFailure:
     """What the functions below cannot be given as arguments, for those are stored."""
 
     witness: Witness
@@ -41,7 +41,7 @@ def _store(place: Path) -> str | Path:
 
 @asynccontextmanager
 async def opened(place: Path, *, is_restart: bool = False) -> AsyncIterator[None]:
-    _Told.witness, _Told.is_restart = Witness(place), is_restart
+    _RemoteFailure.witness, _RemoteFailure.is_restart = Witness(place), is_restart
     async with ol.open(_store(place)) as engine:
         _engines.append(engine)
         try:
@@ -55,7 +55,7 @@ async def opened(place: Path, *, is_restart: bool = False) -> AsyncIterator[None
 
 @ol.node
 async def trivial(number: int) -> int:
-    _Told.bodies += 1
+    _RemoteFailure.bodies += 1
     return number
 
 
@@ -130,9 +130,9 @@ async def payloads(payload: Any, times: int) -> None:
 
 @ol.node
 async def slow(run: str, number: int, seconds: float) -> int:
-    _Told.witness.tell("begin", run, number)
+    _RemoteFailure.witness.tell("begin", run, number)
     await asyncio.sleep(seconds)
-    _Told.witness.tell("end", run, number)
+    _RemoteFailure.witness.tell("end", run, number)
     return number
 
 
@@ -170,20 +170,20 @@ async def _recorded(place: Path) -> set[tuple[str, int]]:
 
 @ol.node
 async def last() -> None:
-    if not _Told.is_restart:
+    if not _RemoteFailure.is_restart:
         await asyncio.sleep(3600)
 
 
 @ol.workflow
 async def long(nodes: int, width: int) -> int:
-    _Told.witness.tell("began", "long")
+    _RemoteFailure.witness.tell("began", "long")
     if width == 1:
         for number in range(nodes):
             await trivial(number)
     else:
         for number in range(0, nodes, width):
             await ol.gather(*(trivial(each) for each in range(number, min(nodes, number + width))))
-    _Told.witness.tell("passed", "long", _Told.bodies)
+    _RemoteFailure.witness.tell("passed", "long", _RemoteFailure.bodies)
     await last()
     return nodes
 

@@ -18,16 +18,16 @@ from outlast.address import BucketAddress, blobs_beside, bucket_at, file_at, pla
 from outlast.client import BlockingEngine, Engine
 from outlast.definition.durations import Seconds, seconds_or_none
 from outlast.engine.claimer import Claimer
-from outlast.engine.evictor import Usher
-from outlast.engine.heartbeat import Renewer
-from outlast.engine.supervise import serve
+from outlast.engine.evictor import Evictor
+from outlast.engine.heartbeat import Heartbeat
+from outlast.engine.supervise import supervise
 from outlast.engine.timekeeper import Timekeeper
 from outlast.engine.watchdog import watched
 from outlast.engine.worker import Worker
 from outlast.errors import InvalidInput, OutlastError, StoreUnusable
 from outlast.execution.executors import Executor
 from outlast.functions.decorators import Starter, Workflow, open_engine
-from outlast.functions.workflow_import import load_apps, look_beside_the_script
+from outlast.functions.workflow_import import add_script_folder, load_apps
 from outlast.ledger import Ledger
 from outlast.services import Sweeper
 from outlast.settings import Durability, Settings, read_settings
@@ -248,7 +248,7 @@ async def _open(
         open_now.push_async_callback(ledger.close)
         hands = None
         if worker:
-            look_beside_the_script(str(settings.root.resolve()))
+            add_script_folder(str(settings.root.resolve()))
             load_apps(settings.apps, str(settings.root) if settings.apps else "")
             hands = await open_now.enter_async_context(working(ledger, settings, take_over_others=take_over_others))
         client = Engine(ledger, hands, root=str(settings.root), apps=settings.apps, hold=settings.on_restart == "hold")
@@ -310,16 +310,16 @@ async def working(
     )
     await worker.lease.begin()
     worker.listen()
-    end_news = ledger.listen(worker.hear)
+    end_news = ledger.listen(worker.on_runs_changed)
     calm = _calm_collector()
     staff = {
         "claimer": Claimer(worker, reports_start=reports_start).run,
-        "renewer": Renewer(worker).run,
+        "renewer": Heartbeat(worker).run,
         "sweeper": Sweeper(ledger, hold=settings.on_restart == "hold").run,
     }
     if take_over_others:  # else the runs that wait stay here, with their timers
-        staff |= {"timekeeper": Timekeeper(worker).run, "usher": Usher(worker).run}
-    tasks = [asyncio.create_task(serve(name, service), name=f"outlast-{name}") for name, service in staff.items()]
+        staff |= {"timekeeper": Timekeeper(worker).run, "usher": Evictor(worker).run}
+    tasks = [asyncio.create_task(supervise(name, service), name=f"outlast-{name}") for name, service in staff.items()]
     try:
         with watched(worker):
             yield worker
@@ -330,7 +330,7 @@ async def working(
         await asyncio.wait(tasks)
         await worker.close()
         calm()
-        if not worker.arrivals.owe:
+        if not worker.takeovers.has_unfinished_completions:
             with suppress(OutlastError):  # its claims run out by themselves
                 await ledger.store.retire(worker.id)
 

@@ -360,7 +360,7 @@ class Blobs(Protocol):
         ...
 
 
-class Begun(Protocol):
+class PendingBlob(Protocol):
     """Bytes that are being written and are no blob yet. One of the two is to be called."""
 
     async def keep(self) -> BlobRef:
@@ -376,7 +376,7 @@ class Begun(Protocol):
 class BeginsEarly(Protocol):
     """Blobs that can be written before it is known whether they are to be kept. A store need not offer it."""
 
-    def begin(self, content: bytes) -> Begun:
+    def begin(self, content: bytes) -> PendingBlob:
         """Begin to write, without waiting for it."""
         ...
 

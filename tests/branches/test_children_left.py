@@ -153,16 +153,16 @@ async def test_a_child_is_cancelled_once_however_often_its_parent_is_taken_over(
 
 async def branch_without_more(file: Path, run: RunId, cutoff: int) -> None:
     """A branch as its owner leaves it that dies right after BranchOpened."""
-    from outlast.lifecycle.branch_plan import Turn
+    from outlast.lifecycle.branch_plan import BranchPlan
 
     store = SqliteStore(file, durability="relaxed", commit="inline")
     ledger = Ledger(store)
     worker = ledger.new_worker_id()
     await store.enrol(worker, 30.0)
     (claim,) = await store.claim(worker, runs=[run])
-    pen = await ledger.take_over(claim)
-    await pen.turn(Turn(cutoff=cutoff))
-    while not await pen.let_go(ready=not pen.state.is_closed):
+    writer = await ledger.take_over(claim)
+    await writer.open_branch(BranchPlan(cutoff=cutoff))
+    while not await writer.release(ready=not writer.state.is_closed):
         pass
     await ledger.close()
     await store.close()
@@ -218,9 +218,9 @@ async def test_a_child_that_was_never_created_is_not_created_later(stage: Any) -
     worker = ledger.new_worker_id()
     await store.enrol(worker, 30.0)
     (claim,) = await store.claim(worker, runs=[handle.run])
-    pen = await ledger.take_over(claim)
-    await pen.append([e.ChildStarted(child=other, workflow="asking_child", node="other")])
-    while not await pen.let_go():
+    writer = await ledger.take_over(claim)
+    await writer.append([e.ChildStarted(child=other, workflow="asking_child", node="other")])
+    while not await writer.release():
         pass
     desk = await stage.engine(worker=False)
     await desk.jump(handle.run, "work")
@@ -244,9 +244,9 @@ async def test_a_run_of_the_same_id_that_is_no_child_is_not_cancelled(stage: Any
     worker = ledger.new_worker_id()
     await store.enrol(worker, 30.0)
     (claim,) = await store.claim(worker, runs=[handle.run])
-    pen = await ledger.take_over(claim)
-    await pen.append([e.ChildStarted(child="stranger", workflow="asking_child", node="other")])
-    while not await pen.let_go():
+    writer = await ledger.take_over(claim)
+    await writer.append([e.ChildStarted(child="stranger", workflow="asking_child", node="other")])
+    while not await writer.release():
         pass
     await ledger.close()
     await store.close()

@@ -198,7 +198,7 @@ async def test_a_late_worker_of_a_dead_branch_is_fenced(stage: Any) -> None:
     engine = await stage.engine(claim=0.5)
     handle = await engine.start(flow)
     await until(lambda: done["b"] == 1)
-    pen = engine._worker.drivers[handle.run].pen
+    writer = engine._worker.drivers[handle.run].writer
     await stage.crash(engine)
     second = await stage.engine()
     await until(lambda: done["b"] == 2)
@@ -206,9 +206,9 @@ async def test_a_late_worker_of_a_dead_branch_is_fenced(stage: Any) -> None:
     is_open.add("b")
     assert await (await second.handle(handle.run)).result() == "b3"
     late = await stage.engine(worker=False)
-    pen._ledger = late._ledger
+    writer._ledger = late._ledger
     with pytest.raises(Fenced):
-        await pen.append([e.NodeCompleted(node="slow", attempt=1)])
+        await writer.append([e.NodeCompleted(node="slow", attempt=1)])
 
 
 # --- waiting -----------------------------------------------------------------------------------------------------------

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outlast.engine.branch_requests import turn_as_requested
+from outlast.engine.branch_requests import open_requested_branch
 from outlast.errors import NotAllowed
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.history.record import Entry
-from outlast.ledger import Ledger, Pen
-from outlast.ledger.reading import head_of, left_behind, lineage_of, state_of, told
+from outlast.ledger import Ledger, RunWriter
+from outlast.ledger.reading import head_of, lineage_of, previous_branch, read_events, state_of
 from outlast.ledger.verification import verify
 from outlast.lifecycle.adoption import adoptable
-from outlast.lifecycle.branch_plan import Turn, again, back, instead, request_of, to_place
+from outlast.lifecycle.branch_plan import BranchPlan, again, back, instead, request_of, to_place
 from outlast.lifecycle.fold import fold
 from outlast.lifecycle.state import OPEN, NodeStatus, State
 from outlast.stores.memory import MemoryStore
@@ -39,10 +39,10 @@ def naive(log: list[Entry], branch: int) -> list[Entry]:
 
 async def everything(ledger: Ledger) -> list[Entry]:
     head = await head_of(ledger.store, RUN)
-    return [entry async for entry in told(ledger.store, RUN, [(1, head.version)])]
+    return [entry async for entry in read_events(ledger.store, RUN, [(1, head.version)])]
 
 
-async def made() -> tuple[Ledger, Pen]:
+async def made() -> tuple[Ledger, RunWriter]:
     ledger = Ledger(MemoryStore())
     return ledger, await ledger.create(RUN, [e.RunCreated(workflow="w"), e.RunStarted()], ledger.new_worker_id())
 
@@ -67,10 +67,10 @@ def some_events(state: State, chance: Random) -> list[e.AnyEvent]:
     return said
 
 
-def some_turn(log: list[Entry], whole: int, chance: Random) -> Turn:
-    place: Callable[[], Turn] = chance.choice(
+def some_turn(log: list[Entry], whole: int, chance: Random) -> BranchPlan:
+    place: Callable[[], BranchPlan] = chance.choice(
         [
-            lambda: Turn(cutoff=chance.randint(0, whole)),
+            lambda: BranchPlan(cutoff=chance.randint(0, whole)),
             lambda: to_place(log, chance.choice(NAMES)),
             lambda: back(log, chance.randint(1, 3)),
             lambda: again(log, chance.choice(NAMES), feedback=e.Value(b"1")),
@@ -83,44 +83,44 @@ def some_turn(log: list[Entry], whole: int, chance: Random) -> Turn:
 
 async def told_at_random(seed: int) -> int:
     chance, turns = Random(seed), 0
-    ledger, pen = await made()
+    ledger, writer = await made()
     for _ in range(25):
         if chance.random() < 0.3:
-            lineage = [x async for x in told(ledger.store, RUN, await lineage_of(ledger.store, pen.head))]
+            lineage = [x async for x in read_events(ledger.store, RUN, await lineage_of(ledger.store, writer.head))]
             try:
-                turn = some_turn(lineage, pen.head.version, chance)
+                turn = some_turn(lineage, writer.head.version, chance)
                 if chance.random() < 0.3:
-                    await ledger.deliver(RUN, [request_of(turn, pen.head.branch + 1)])
-                    await pen.catch_up()
-                    await turn_as_requested(pen)
+                    await ledger.deliver(RUN, [request_of(turn, writer.head.branch + 1)])
+                    await writer.catch_up()
+                    await open_requested_branch(writer)
                 else:
-                    await pen.turn(turn)
+                    await writer.open_branch(turn)
             except NotAllowed:
                 continue
             turns += 1
-            await _must_be_right(ledger, pen)
-        elif pen.state.outline.base == "created":
-            await pen.append([e.RunStarted()])
+            await _must_be_right(ledger, writer)
+        elif writer.state.outline.base == "created":
+            await writer.append([e.RunStarted()])
         else:
-            await pen.append(some_events(pen.state, chance))
+            await writer.append(some_events(writer.state, chance))
     assert (await verify(ledger.store, RUN)).is_sound
     return turns
 
 
-async def _must_be_right(ledger: Ledger, pen: Pen) -> None:
+async def _must_be_right(ledger: Ledger, writer: RunWriter) -> None:
     """After a turn the pen knows what the naive lineage amounts to, and offers nothing that must be done."""
     log = await everything(ledger)
-    lineage = naive(log, pen.head.branch)
-    seen = [x.seq async for x in told(ledger.store, RUN, await lineage_of(ledger.store, pen.head))]
+    lineage = naive(log, writer.head.branch)
+    seen = [x.seq async for x in read_events(ledger.store, RUN, await lineage_of(ledger.store, writer.head))]
     assert seen == [x.seq for x in lineage]
     expected = fold(State(), lineage)
-    assert pen.state.outline == expected.outline
+    assert writer.state.outline == expected.outline
     for table in ("nodes", "waits", "loose", "interactions", "children", "steps"):
-        assert dict(getattr(pen.state, table).items()) == dict(getattr(expected, table).items()), table
-    read = await state_of(ledger.store, RUN, await lineage_of(ledger.store, pen.head))
+        assert dict(getattr(writer.state, table).items()) == dict(getattr(expected, table).items()), table
+    read = await state_of(ledger.store, RUN, await lineage_of(ledger.store, writer.head))
     assert read.outline == expected.outline
-    opened, left, _ = await left_behind(ledger.store, pen.head, b"")
-    then = await pen.state_at(opened.cutoff)
+    opened, left, _ = await previous_branch(ledger.store, writer.head, b"")
+    then = await writer.state_at(opened.cutoff)
     offered = adoptable(opened, then, left)
     assert not set(offered) & set(opened.redo)
     if opened.cause == "recovery":
@@ -169,15 +169,17 @@ class Reads:
 
 async def branched(branches: int, deep: bool) -> tuple[Any, int]:
     """A run with so many branches beside each other, or each on the one before; and the records of its lineage."""
-    ledger, pen = await made()
+    ledger, writer = await made()
     nodes: list[e.AnyEvent] = [e.NodeScheduled(node="a"), e.NodeStarted(node="a")]
-    await pen.append(nodes)
+    await writer.append(nodes)
     for number in range(branches):
-        await pen.turn(Turn(cutoff=pen.head.version if deep else 4))
+        await writer.open_branch(BranchPlan(cutoff=writer.head.version if deep else 4))
         for _ in range(3):
-            await pen.append([e.DecisionRecorded(key=f"k{pen.head.version}")])
+            await writer.append([e.DecisionRecorded(key=f"k{writer.head.version}")])
         del number
-    return ledger.store, len([x async for x in told(ledger.store, RUN, await lineage_of(ledger.store, pen.head))])
+    return ledger.store, len(
+        [x async for x in read_events(ledger.store, RUN, await lineage_of(ledger.store, writer.head))]
+    )
 
 
 async def costs(store: Any, what: Callable[[Ledger], Awaitable[Any]]) -> tuple[int, int]:

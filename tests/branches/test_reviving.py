@@ -106,7 +106,7 @@ async def test_a_run_whose_reviver_died_after_the_children_went_on_goes_on(stage
     with pytest.raises(ValueError, match="once"):
         await handle.result()
     failed = next(event for event in await stage.events(engine, handle.run) if isinstance(event, e.ChildStarted))
-    await engine._control._set_going(failed.child, "ann")  # and no further
+    await engine._control._restart_child(failed.child, "ann")  # and no further
     await engine.result(failed.child)
     await stage.crash(engine)
     engine = await stage.engine()
@@ -179,7 +179,7 @@ async def test_a_failure_that_the_code_did_something_about_is_retried_on_a_new_b
     handle = await engine.start(careful)
     with pytest.raises(ValueError, match="once"):
         await handle.result()
-    assert await (await engine.retry(handle.run, feedback="better")).result() == "f2"
+    assert await (await engine.retry(handle.run, feedback="better", force=True)).result() == "f2"
     assert await engine.diagnostics.current_branch(handle.run) == 1
     assert done["cleanup"] == 1
     await witness(engine, handle.run).look()

@@ -62,21 +62,30 @@ async def failed(stage: Any) -> tuple[Any, Any]:
     return engine, handle
 
 
-async def test_a_run_that_undid_something_after_its_failure_does_not_simply_go_on(stage: Any) -> None:
+@pytest.mark.parametrize("verb", ["resume", "retry", "retry by name", "dry run of retry"])
+async def test_a_run_that_undid_something_after_its_failure_does_not_simply_go_on(stage: Any, verb: str) -> None:
     engine, handle = await failed(stage)
     before = await stage.events(engine, handle.run)
+    actions = {
+        "resume": lambda: engine.resume(handle.run),
+        "retry": lambda: engine.retry(handle.run),
+        "retry by name": lambda: engine.retry(handle.run, "book#2", feedback="!"),
+        "dry run of retry": lambda: engine.preview_retry(handle.run),
+    }
     with pytest.raises(NotAllowed, match="cancel ran since; its effect stays") as refusal:
-        await engine.resume(handle.run)
+        await actions[verb]()
     assert "book" in str(refusal.value)
     assert "--force" in str(refusal.value)
     assert await stage.events(engine, handle.run) == before
     assert booked["flight"] == 0
 
 
-@pytest.mark.parametrize("verb", ["resume by force", "retry"])
+@pytest.mark.parametrize("verb", ["resume", "retry"])
 async def test_by_force_it_goes_on_all_the_same(stage: Any, verb: str) -> None:
     engine, handle = await failed(stage)
-    again = await (engine.retry(handle.run) if verb == "retry" else engine.resume(handle.run, force=True))
+    if verb == "retry":
+        assert await engine.preview_retry(handle.run, force=True)
+    again = await getattr(engine, verb)(handle.run, force=True)
     assert await again.result() == ["flight", "hotel"]
     assert booked == {"flight": 0, "hotel": 1}
 

@@ -46,7 +46,7 @@ class Shell:
 
 async def _fill(path: Path, make: Callable[[Any], Any], key: bytes = b"") -> dict[str, str]:
     store = SqliteStore(path)
-    maker = made_runs.Maker(store, key=key)
+    maker = made_runs.ExecutorFactory(store, key=key)
     await make(maker)
     await maker.finish()
     await store.close()

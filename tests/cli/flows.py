@@ -148,13 +148,13 @@ async def family(name: str) -> str:
 
 
 @ol.node
-def speak(text: str) -> None:
+def set_attempt_log(text: str) -> None:
     print(text)
 
 
 @ol.workflow
 async def speaking() -> str:
-    await speak("loud and clear")
+    await set_attempt_log("loud and clear")
     return await gate()
 
 

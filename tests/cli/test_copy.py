@@ -65,6 +65,21 @@ def test_a_run_that_went_to_another_store_is_copied_to_a_third_one_only_by_force
     assert "going on" in forced.output
 
 
+def test_a_run_that_went_to_another_store_goes_on_here_only_by_force(shell) -> None:  # type: ignore[no-untyped-def]
+    run = shell.runs["approval"]
+    assert shell("copy", run, "--from", str(shell.store), "--to", "second.db").exit_code == 0
+    before = shell("events", run, "-o", "json").stdout
+    for verb in ("resume", "retry"):
+        refused = shell(verb, run, "--no-wait")
+        assert refused.exit_code == 2
+        assert "second.db and continues there" in " ".join(refused.output.split())
+        assert "--force" in refused.output
+    assert shell("events", run, "-o", "json").stdout == before
+    assert "outlast resume" not in shell("explain", run).stdout
+    assert shell("resume", run, "--no-wait", "--force").exit_code == 0
+    assert shell("resume", run, "--no-wait", "--store", "second.db").exit_code == 0, "there it continues"
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [

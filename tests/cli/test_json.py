@@ -12,7 +12,7 @@ import pytest
 from typer.main import get_command
 
 from outlast.cli.app import app
-from outlast.client.answer_check import must_fit
+from outlast.client.answer_check import check_answer
 from outlast.views.schema import VIEWS, json_schema
 
 FLOWS = Path(__file__).with_name("flows.py")
@@ -68,7 +68,7 @@ def must_be_views(text: str, name: str) -> None:
     documents = [text] if text.startswith("{\n") else text.splitlines()
     assert documents
     for document in documents:
-        must_fit(json.loads(document), json_schema(name), name)
+        check_answer(json.loads(document), json_schema(name), name)
         view = msgspec.json.decode(document.encode(), type=VIEWS[name], strict=True)
         assert json.loads(msgspec.json.encode(view)) == json.loads(document)
 

@@ -53,10 +53,10 @@ def test_a_terminal_that_lacks_characters_does_not_stop_a_command(shell: Any) ->
 
 
 async def _long(maker: Any) -> None:
-    pen = await maker.begin("long", run="long")
+    writer = await maker.begin("long", run="long")
     for number in range(200):
         names = [f"{number}-{each}" for each in range(30)]
-        await pen.append([e.NodeScheduled(node=name) for name in names])
+        await writer.append([e.NodeScheduled(node=name) for name in names])
 
 
 @pytest.mark.parametrize("output", ["table", "json", "ids"])

@@ -108,9 +108,9 @@ def test_held_runs_are_listed_by_themselves_and_not_among_the_failed(shell: Any)
 
 async def _some_held(maker: Any) -> None:
     for number in range(6):
-        pen = await maker.begin(f"w{number}")
+        writer = await maker.begin(f"w{number}")
         error = e.Failure("builtins:ValueError", "no")
-        await pen.append([e.RunFailed(error=error, recoverable=True, held=number % 2 == 0)], release=True)
+        await writer.append([e.RunFailed(error=error, recoverable=True, held=number % 2 == 0)], release=True)
 
 
 def test_a_list_of_held_runs_is_as_long_as_asked_for_and_goes_on_where_it_ended(fill: Any, shell: Any) -> None:

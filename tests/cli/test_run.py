@@ -70,7 +70,7 @@ def test_asked_for_twice_under_an_id_or_a_key_it_is_one_run(project: Any) -> Non
         assert json.loads(first.stdout) == json.loads(second.stdout)
         other = project("run", "flows:greet", "name=tom", name, "monday")
         assert (other.returncode, other.stdout) == (2, "")
-        assert "with other parameters" in other.stderr
+        assert "different parameters" in other.stderr
     assert (project.folder / "noted.txt").read_text() == "hello zoe\n" * 2
     assert project("run", "flows:nothing", "--id", "a", "--key", "b").returncode == 2
 

@@ -23,7 +23,7 @@ class House:
         self.made = made_runs
         self.store = store
         self.desk = Reader(store)
-        self.maker = self.made.Maker(store)
+        self.maker = self.made.ExecutorFactory(store)
 
     @property
     def runs(self) -> dict[str, RunId]:

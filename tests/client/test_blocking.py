@@ -29,7 +29,7 @@ from outlast.stores.memory import MemoryStore
 from support import commands
 
 T = TypeVar("T")
-PATIENCE = 30
+OWNER_WAIT_S = 30
 RUN = RunId("r")
 VERBS: dict[str, Callable[[ol.BlockingEngine], object]] = {
     "start": lambda engine: engine.start(waits_for_word),
@@ -213,7 +213,7 @@ def within(verb: Callable[[], T]) -> T:
             future.set_exception(error)
 
     threading.Thread(target=answer, daemon=True).start()
-    return future.result(PATIENCE)
+    return future.result(OWNER_WAIT_S)
 
 
 # --- closing
@@ -228,10 +228,10 @@ def test_whoever_waits_in_another_thread_is_told_that_the_engine_was_closed(engi
 
     with ThreadPoolExecutor(1) as other:
         waiting = other.submit(watching)
-        assert has_begun.wait(PATIENCE)
+        assert has_begun.wait(OWNER_WAIT_S)
         engine.close()
         with pytest.raises(StoreError, match="the engine was closed"):
-            waiting.result(PATIENCE)
+            waiting.result(OWNER_WAIT_S)
 
 
 def test_an_engine_may_be_closed_twice(engine: ol.BlockingEngine) -> None:
@@ -282,7 +282,7 @@ def test_a_person_who_interrupts_the_closing_is_not_shown_what_it_left_undone(ca
             if not self._is_stopped or self.times:
                 return super()._awaited(future)
             self.times += 1
-            assert is_closing.wait(PATIENCE)
+            assert is_closing.wait(OWNER_WAIT_S)
             future.cancel()  # as whoever is interrupted while waiting does
             raise KeyboardInterrupt
 
@@ -323,7 +323,7 @@ def _program(folder: Path, lines: str) -> subprocess.CompletedProcess[str]:
     (folder / "flows.py").write_text(textwrap.dedent(FLOWS))
     (folder / "program.py").write_text(textwrap.dedent(PROGRAM) + lines + "\n")
     return commands.run(
-        [sys.executable, "program.py"], cwd=folder, capture_output=True, text=True, timeout=PATIENCE, check=False
+        [sys.executable, "program.py"], cwd=folder, capture_output=True, text=True, timeout=OWNER_WAIT_S, check=False
     )
 
 

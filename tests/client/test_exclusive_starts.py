@@ -11,7 +11,7 @@ import pytest
 import outlast as ol
 from outlast.errors import NotAllowed
 
-PATIENCE = 10.0
+OWNER_WAIT_S = 10.0
 
 
 @ol.workflow(exclusive="a chair")
@@ -21,7 +21,7 @@ async def sits_alone(name: str) -> str:
 
 async def _given_up(client: Any, run: str) -> None:
     """Start a run, and be cancelled when it is there and has not been looked for again."""
-    must_be_free, looks = client._claims.must_be_free, 0
+    check_exclusive, looks = client._claims.check_exclusive, 0
     start = asyncio.create_task(client.start(sits_alone.options(id=run), run))
 
     async def looked(*args: Any) -> None:
@@ -30,9 +30,9 @@ async def _given_up(client: Any, run: str) -> None:
         if looks == 2:
             start.cancel()
             await asyncio.sleep(0.01)
-        await must_be_free(*args)
+        await check_exclusive(*args)
 
-    client._claims.must_be_free = looked
+    client._claims.check_exclusive = looked
     with pytest.raises(asyncio.CancelledError):
         await start
 
@@ -44,7 +44,7 @@ def test_a_start_that_is_cancelled_between_its_two_looks_goes_on_at_once(
     async def scene() -> None:
         async with (
             ol.open(tmp_path / "runs.db", take_over_others=take_over_others) as engine,
-            asyncio.timeout(PATIENCE),
+            asyncio.timeout(OWNER_WAIT_S),
         ):
             await _given_up(engine, "given-up")
             assert await engine.result("given-up") == "given-up"
@@ -56,7 +56,7 @@ def test_a_start_that_is_cancelled_between_its_two_looks_keeps_nobody_out_of_wha
     async def scene() -> None:
         async with ol.open(tmp_path / "runs.db", worker=False) as desk:
             await _given_up(desk, "given-up")
-        async with ol.open(tmp_path / "runs.db") as engine, asyncio.timeout(PATIENCE):
+        async with ol.open(tmp_path / "runs.db") as engine, asyncio.timeout(OWNER_WAIT_S):
             assert await engine.result("given-up") == "given-up"
             assert await (await engine.start(sits_alone, "next")).result() == "next"
 
@@ -68,16 +68,16 @@ def test_a_start_that_is_cancelled_and_finds_another_run_there_is_over(tmp_path:
 
     async def scene() -> None:
         async with ol.open(tmp_path / "runs.db", worker=False) as desk:
-            look = desk._claims.must_be_free
+            look = desk._claims.check_exclusive
 
             async def refused(*args: Any) -> None:
                 if (await desk._store.head("given-up")) is not None:
                     raise NotAllowed("somebody was quicker")
                 await look(*args)
 
-            desk._claims.must_be_free = refused  # type: ignore[method-assign]
+            desk._claims.check_exclusive = refused  # type: ignore[method-assign]
             await _given_up(desk, "given-up")
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(OWNER_WAIT_S):
                 while (await desk.get("given-up")).status != "cancelled":
                     await asyncio.sleep(0.01)
 

@@ -13,7 +13,7 @@ from outlast.errors import NotAllowed
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger import Ledger
-from outlast.ledger.reading import head_of, lineage_of, state_of, told
+from outlast.ledger.reading import head_of, lineage_of, read_events, state_of
 from outlast.lifecycle import decide
 from outlast.lifecycle.actions import VERBS, Verb, allowed, refusal
 from outlast.lifecycle.state import State
@@ -66,8 +66,8 @@ async def carried_out(client: Engine, verb: Verb) -> object:
 async def left_at(place: str) -> Ledger:
     """A run that was released there."""
     ledger = Ledger(MemoryStore())
-    pen = await ledger.create(RUN, [e.RunCreated(workflow="flow"), *PLACES[place]], ledger.new_worker_id())
-    while not await pen.let_go():
+    writer = await ledger.create(RUN, [e.RunCreated(workflow="flow"), *PLACES[place]], ledger.new_worker_id())
+    while not await writer.release():
         pass
     return ledger
 
@@ -79,7 +79,7 @@ async def state_in(ledger: Ledger) -> State:
 
 async def seen_in(ledger: Ledger) -> Any:
     head = await head_of(ledger.store, RUN)
-    log = [entry async for entry in told(ledger.store, RUN, [(1, head.version)])]
+    log = [entry async for entry in read_events(ledger.store, RUN, [(1, head.version)])]
     return head, log, await ledger.store.summary(RUN), await ledger.store.holding(RUN)
 
 
@@ -117,8 +117,8 @@ def test_a_verb_whose_run_ends_between_the_look_and_the_takeover_writes_nothing(
             self.is_late = False
             ledger = Ledger(self)
             claims = await super().claim(ledger.new_worker_id(), runs=[RUN])
-            pen = await ledger.take_over(claims[0])
-            await pen.append(decide.end(pen.state, e.RunCompleted()), release=True)
+            writer = await ledger.take_over(claims[0])
+            await writer.append(decide.end(writer.state, e.RunCompleted()), release=True)
             return await super().claim(*arguments, **named)
 
         is_late = False
@@ -126,8 +126,8 @@ def test_a_verb_whose_run_ends_between_the_look_and_the_takeover_writes_nothing(
     async def scene() -> None:
         store = Late()
         ledger = Ledger(store)
-        pen = await ledger.create(RUN, [e.RunCreated(workflow="flow"), *PLACES["running"]], ledger.new_worker_id())
-        await pen.let_go()
+        writer = await ledger.create(RUN, [e.RunCreated(workflow="flow"), *PLACES["running"]], ledger.new_worker_id())
+        await writer.release()
         store.is_late = True
         with pytest.raises(NotAllowed):
             await carried_out(Engine(ledger, None), verb)

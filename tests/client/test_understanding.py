@@ -103,9 +103,9 @@ def test_large_values_are_looked_into(play: Any) -> None:
             value = b'{"big":"%s","last":%d}' % (b"x" * 5000, last)
             ref = await house.store.blobs.put(value)
             kept = Raw(b'{"$":"blob","hash":"%s","size":%d}' % (ref.hash.encode(), ref.size))
-            pen = await house.maker.begin("large")
-            await pen.append([*house.made.began("a"), e.NodeCompleted(node="a", output=kept)])
-            runs.append(pen.run)
+            writer = await house.maker.begin("large")
+            await writer.append([*house.made.began("a"), e.NodeCompleted(node="a", output=kept)])
+            runs.append(writer.run)
         told = await house.desk.compare(*runs)
         assert [[each.path for each in row.changes] for row in told.rows if row.changes] == [["output.last"]]
 

@@ -170,7 +170,7 @@ class _BlindAt5(MemoryStore):
 def test_a_key_proves_what_was_written_with_it_and_only_that(play_in_memory: Any) -> None:
     async def scene(house: Any) -> None:
         store = MemoryStore()
-        maker = house.made.Maker(store, key=b"secret")
+        maker = house.made.ExecutorFactory(store, key=b"secret")
         await house.made.make_all(maker)
         run = maker.runs["report"]
         assert (await Reader(store, key=b"secret").verify(run)).is_sound
@@ -183,16 +183,16 @@ def test_a_key_proves_what_was_written_with_it_and_only_that(play_in_memory: Any
 @pytest.mark.parametrize("moment", ["derived", "read"])
 def test_what_is_written_while_verify_looks_is_no_violation(moment: str, play_in_memory: Any) -> None:
     async def scene(house: Any) -> None:
-        pen = await house.maker.begin("busy")
+        writer = await house.maker.begin("busy")
         store = _Interrupted(house.store.memory, moment)
 
         async def write() -> None:
-            name = f"n{pen.head.version}"
-            await pen.append([e.NodeScheduled(node=name), e.NodeStarted(node=name)])
-            await pen.append([e.NodeCompleted(node=name), e.SignalAwaited(wait=name, name=name)])
+            name = f"n{writer.head.version}"
+            await writer.append([e.NodeScheduled(node=name), e.NodeStarted(node=name)])
+            await writer.append([e.NodeCompleted(node=name), e.SignalAwaited(wait=name, name=name)])
 
         store.meanwhile = write
-        found = await Reader(store).verify(pen.run)
+        found = await Reader(store).verify(writer.run)
         assert found.is_sound, found.violations
         assert store.interruptions
 

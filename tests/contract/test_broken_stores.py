@@ -583,21 +583,21 @@ def _tidy(record: Record) -> Record:
 
 
 def test_the_honest_store_passes_by_the_same_runner(tmp_path: Path) -> None:
-    """S1 to S9"""
+    """S1 to S10"""
     assert failures(MemoryStore, tmp_path) == {}
     assert len(CONTRACT) > 90
 
 
 @pytest.mark.parametrize("lie", LIES)
 def test_the_contract_catches_a_store_in_memory_that(lie: type, tmp_path: Path) -> None:
-    """S1 to S9"""
+    """S1 to S10"""
     suite = CONTRACT if lie is not SaysNothing else [LIES[lie]]  # each of its failures is a wait to the end of patience
     assert LIES[lie] in failures(telling(lie, MemoryStore), tmp_path, suite)
 
 
 @pytest.mark.parametrize("lie", LIES)
 def test_the_contract_catches_a_store_in_sqlite_that(lie: type, tmp_path: Path) -> None:
-    """S1 to S9"""
+    """S1 to S10"""
     honest, lying = tmp_path / "honest", tmp_path / "lying"
     honest.mkdir()
     lying.mkdir()
@@ -615,8 +615,8 @@ def test_a_store_that_answers_too_early_is_also_caught_by_opening_it_again(tmp_p
 
 
 def test_every_test_of_the_contract_cites_the_promise_it_protects() -> None:
-    """S1 to S9"""
-    cited = {name: re.match(r"S[1-9](, S[1-9])*(:|$)", getattr(StoreContract, name).__doc__ or "") for name in CONTRACT}
+    """S1 to S10"""
+    cited = {name: re.match(r"S\d+(, S\d+)*(:|$)", getattr(StoreContract, name).__doc__ or "") for name in CONTRACT}
     assert [name for name, citation in cited.items() if citation is None] == []
-    promises = {promise for citation in cited.values() if citation for promise in re.findall(r"S\d", citation[0])}
-    assert promises == {f"S{number}" for number in range(1, 10)}
+    promises = {promise for citation in cited.values() if citation for promise in re.findall(r"S\d+", citation[0])}
+    assert promises == {f"S{number}" for number in range(1, 11)}

@@ -96,6 +96,7 @@ class Notebook:
     def __init__(self, folder: Path, variables: Mapping[str, str]) -> None:
         self._folder = folder
         self._surroundings = {**surroundings(), **variables}
+        self._programs, self._passed = commands.programs(folder.with_name(f"{folder.name}-programs"))
         self._interpreter: subprocess.Popen[str] | None = None
         self._printed = ""
 
@@ -136,7 +137,8 @@ class Notebook:
             ran = subprocess.run(
                 ["bash", "-c", command],
                 cwd=self._folder,
-                env=self._surroundings,
+                env={**self._surroundings, **self._programs},
+                pass_fds=self._passed,
                 capture_output=True,
                 text=True,
                 timeout=PATIENCE,

@@ -180,9 +180,9 @@ class Ward:
         ledger = Ledger(store, clock=clock)
         if not created:
             await store.blobs.put(workflow._document)
-        pen = await ledger.create(RunId(run), events[:1], ledger.new_worker_id())
+        writer = await ledger.create(RunId(run), events[:1], ledger.new_worker_id())
         for event in events[1:]:
-            await pen.append([event])
+            await writer.append([event])
         await ledger.close()
         await store.close()
         return RunId(run)
@@ -326,7 +326,7 @@ class Ward:
         found = next(finding for finding in self.diagnose(run) if finding.standing != "consistent")
         assert (found.code, self.names(run, found.events)) == (case.code, list(case.proof))
         assert found.actions
-        planned = self.planned(run)
+        planned = self.recovery_plan(run)
         assert [type(event).__name__ for event in planned if not isinstance(event, e.RunTakenOver)] == list(case.says)
         if self.kind == "sqlite":
             self._shown(run, case)

@@ -212,7 +212,7 @@ def test_a_run_that_ends_between_two_looks_of_the_doctor_is_not_called_ill(memor
         worker = ledger.new_worker_id()
         await owner.enrol(worker, 30)
         await owner.blobs.put(ward.flows.doctor_errand._document)
-        pen = await ledger.create(RunId("ill"), events[:5], worker)
+        writer = await ledger.create(RunId("ill"), events[:5], worker)
         store, calls = ward.open(), 0
 
         class Meanwhile:
@@ -224,7 +224,7 @@ def test_a_run_that_ends_between_two_looks_of_the_doctor_is_not_called_ill(memor
                     answer = await getattr(store, name)(*arguments, **named)
                     calls += 1
                     if calls == call:
-                        await pen.append(events[5:], release=True)
+                        await writer.append(events[5:], release=True)
                     return answer
 
                 return called

@@ -49,7 +49,7 @@ def jump_asked(ward: Any) -> None:
     ward.do(ask())
 
 
-def failed_and_left(ward: Any) -> None:
+def failed_without_consequence(ward: Any) -> None:
     error = e.Failure("builtins:ConnectionError", "no", category="transient")
     failed = e.NodeFailed(node="shaky", error=error)
     last = lambda event: isinstance(event, e.NodeStarted) and event.node == "shaky"  # noqa: E731
@@ -67,7 +67,7 @@ def killed(ward: Any) -> None:
 STATES = {
     "A1": (said_waiting, LAMP, ["pack", "ship"]),
     "D2": (jump_asked, LAMP, ["pack", "ship"]),
-    "A4": (failed_and_left, "lamp at last shipped", ["shaky", "ship"]),
+    "A4": (failed_without_consequence, "lamp at last shipped", ["shaky", "ship"]),
     "E1": (unversioned, LAMP, ["ship"]),
     "C1": (killed, LAMP, ["pack", "ship"]),
 }

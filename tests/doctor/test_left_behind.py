@@ -201,7 +201,7 @@ def test_a_run_that_only_a_person_may_let_go_on_is_held_by_the_doctor_whatever_i
     run = killed(node, workflow)(ward)
     if said is not None:
         ward.summary(run, status=RunStatus(said))
-    planned = ward.planned(run)
+    planned = ward.recovery_plan(run)
     assert ward.recover(run)
     assert ward.status(run) == "failed"
     last = ward.events(run)[-1].event
@@ -280,7 +280,7 @@ def test_of_a_graph_whose_steps_are_all_complete_the_end_is_reached_by_a_branch_
     """A3: for functions replay decides."""
     run = left("doctor_steps", e.StepCompleted, kind="graph")(ward)
     last = max(entry.seq for entry in ward.events(run) if isinstance(entry.event, e.NodeCompleted))
-    planned = ward.planned(run)
+    planned = ward.recovery_plan(run)
     assert [finding.code for finding in ward.recover(run)] == ["A3"]
     opened, recovered = (entry.event for entry in ward.events(run)[-2:])
     assert [opened, recovered] == planned
@@ -292,7 +292,7 @@ def test_of_a_graph_whose_steps_are_all_complete_the_end_is_reached_by_a_branch_
 def test_a_graph_fails_recoverably_of_a_permanent_failure_that_was_left(ward: Any) -> None:
     """A4."""
     run = left("doctor_hopeless", e.NodeFailed, kind="graph")(ward)
-    planned = ward.planned(run)
+    planned = ward.recovery_plan(run)
     assert [finding.code for finding in ward.recover(run)] == ["A4"]
     assert [entry.event for entry in ward.events(run)[-2:]] == planned
     assert [type(event).__name__ for event in planned] == ["RunFailed", "RunRecovered"]

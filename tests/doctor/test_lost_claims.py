@@ -56,7 +56,7 @@ def test_a_run_whose_claim_was_lost_is_held_if_an_interruption_holds_it(
 def test_the_plan_for_a_run_whose_claim_was_lost_says_that_it_is_held(ward: Any) -> None:
     run = ward.do(ward.killed_in("pack", ward.flows.doctor_held, "lamp"))
     lose_claim(ward)
-    planned = ward.planned(run)
+    planned = ward.recovery_plan(run)
     assert [type(event) for event in planned] == [e.RunTakenOver, e.RunFailed]
     assert any("holds it for a person" in action for action in ward.diagnose(run)[0].actions)
 

@@ -578,8 +578,8 @@ def test_a_parent_that_was_not_told_of_the_end_of_its_child_is_told(sql_ward: An
         worker = ledger.new_worker_id()
         await store.enrol(worker, 30.0)
         (claim,) = await store.claim(worker, runs=[ended])
-        pen = await ledger.take_over(claim)
-        await pen.append(decide.end(pen.state, e.RunCompleted(output=msgspec.Raw(b'"done"'))), release=True)
+        writer = await ledger.take_over(claim)
+        await writer.append(decide.end(writer.state, e.RunCompleted(output=msgspec.Raw(b'"done"'))), release=True)
         await ledger.close()
         await store.close()
 

@@ -71,8 +71,8 @@ async def waiting(*more: e.AnyEvent, age: int, received: bool) -> list[tuple[str
     store, run = MemoryStore(), RunId("waiting")
     now = await store.now()
     ledger = Ledger(store, clock=lambda: now - age)
-    pen = await ledger.create(run, [e.RunCreated(workflow="flow"), e.RunStarted(), *more], ledger.new_worker_id())
-    while not await pen.let_go():
+    writer = await ledger.create(run, [e.RunCreated(workflow="flow"), e.RunStarted(), *more], ledger.new_worker_id())
+    while not await writer.release():
         pass
     if received:
         await ledger.deliver(run, [e.SignalReceived(signal="s", name="other")])

@@ -161,8 +161,8 @@ def test_the_cost_of_a_start_does_not_grow_with_the_runs_that_are_over(
         ledger = Ledger(store)
         worker = ledger.new_worker_id()
         for _ in range(2000):
-            pen = await ledger.create(ledger.new_run_id(), [e.RunCreated(workflow="doctor_errand")], worker)
-            await pen.append([e.RunStarted(), e.RunCompleted()], release=True)
+            writer = await ledger.create(ledger.new_run_id(), [e.RunCreated(workflow="doctor_errand")], worker)
+            await writer.append([e.RunStarted(), e.RunCompleted()], release=True)
         await ledger.close()
         await store.close()
         return before, await _calls_to_start(ward, caplog)
@@ -176,20 +176,22 @@ def test_an_answer_that_comes_while_a_run_is_being_taken_over_is_heard(
     memory_ward: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """P1: the run is not ready for anybody else, and its owner has not listened yet."""
-    ward, turn, given = memory_ward, takeover.turn_as_requested, list[str]()
+    ward, turn, given = memory_ward, takeover.open_requested_branch, list[str]()
 
-    async def meanwhile(pen: Any) -> None:
-        await turn(pen)
+    async def meanwhile(writer: Any) -> None:
+        await turn(writer)
         if not given:
-            given.append(pen.run)
-            await pen._ledger.deliver(pen.run, [e.InteractionAnswered(interaction="approve", answer=Raw(b"true"))])
+            given.append(writer.run)
+            await writer._ledger.deliver(
+                writer.run, [e.InteractionAnswered(interaction="approve", answer=Raw(b"true"))]
+            )
 
     async def whole() -> Any:
         async with ward.doomed() as engine:
             asking = await engine.start(ward.flows.doctor_asking.options(id="asking"), "lamp")
             while not (await asking.get()).waits:
                 await asyncio.sleep(0.002)
-        monkeypatch.setattr(takeover, "turn_as_requested", meanwhile)
+        monkeypatch.setattr(takeover, "open_requested_branch", meanwhile)
         async with ward.engine() as engine, asyncio.timeout(2):
             return await engine.result(RunId("asking"))
 

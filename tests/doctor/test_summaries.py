@@ -128,7 +128,7 @@ def test_a_summary_that_contradicts_the_end_of_a_run_is_written_again_and_the_ru
     ward.summary(run, status=said)
     (found,) = [finding for finding in ward.diagnose(run) if finding.standing != "consistent"]
     assert (found.code, found.events) == ("G2", (version,))
-    assert ward.planned(run) == []
+    assert ward.recovery_plan(run) == []
     assert [finding.code for finding in ward.recover(run)] == ["G2"]
     assert ward.status(run) == name
     assert ward.events(run)[-1].seq == version
@@ -166,7 +166,7 @@ def test_a_stale_summary_is_written_again_and_names_what_it_resembles(
     assert (found.code, found.events) == ("G2", (old, events[-1].seq))
     assert f"it resembles {like}, and is merely stale" in found.sentence
     before = ward.dump()
-    assert ward.planned(run) == []
+    assert ward.recovery_plan(run) == []
     assert ward.dump() == before
     assert ward.recover(run)[0].code == "G2"
     assert not [entry for entry in ward.events(run) if isinstance(entry.event, e.BranchOpened | e.RunRecovered)]

@@ -12,7 +12,7 @@ from outlast.functions import registry
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.lifecycle import branch_plan
-from outlast.lifecycle.branch_plan import Turn
+from outlast.lifecycle.branch_plan import BranchPlan
 from outlast.lifecycle.status import RunStatus
 
 RUN = RunId("ill")
@@ -160,10 +160,10 @@ def test_a_recovery_that_is_cut_before_an_open_child_adopts_it(ward: Any, ends: 
     child = ward.do(left_with_a_child(ward))
 
     async def cut() -> None:
-        async with ward.desk() as desk, desk._claims.owning(RUN, "jump", ready=True) as pen:
+        async with ward.desk() as desk, desk._claims.owning(RUN, "jump", ready=True) as writer:
             log = [entry async for entry in desk.events(RUN)]
             (done,) = [entry.seq for entry in log if isinstance(entry.event, e.NodeCompleted)]
-            await pen.turn(Turn(cutoff=done, cause="recovery", code="D2", evidence=(done,)))
+            await writer.open_branch(BranchPlan(cutoff=done, cause="recovery", code="D2", evidence=(done,)))
 
     ward.do(cut())
     assert ward.is_sound(RUN)
@@ -206,9 +206,11 @@ def test_an_acknowledged_edit_that_has_not_begun_survives_a_repair(ward: Any) ->
     ward.do(ward.left_after(ward.flows.doctor_numbered, e.NodeCompleted, run=RUN, args=()))
 
     async def edit() -> None:
-        async with ward.desk() as desk, desk._claims.owning(RUN, "jump", ready=True) as pen:
+        async with ward.desk() as desk, desk._claims.owning(RUN, "jump", ready=True) as writer:
             log = [entry async for entry in desk.events(RUN)]
-            await pen.turn(branch_plan.again(log, "numbered", inputs=e.Value(b'{"i":7}'), cause="jump", by="ann"))
+            await writer.open_branch(
+                branch_plan.again(log, "numbered", inputs=e.Value(b'{"i":7}'), cause="jump", by="ann")
+            )
 
     ward.do(edit())
     ward.did.clear()

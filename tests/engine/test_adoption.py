@@ -29,8 +29,8 @@ def test_a_stale_claim_does_not_end_what_the_later_one_began(order: tuple[int, i
             assert worker is not None
             claims = [(await store.claim(worker.id, runs=[RUN]))[0] for _ in range(2)]
             for place in order:
-                await worker.arrivals.adopt(claims[place])
-            assert worker.drivers[RUN].pen.epoch == claims[1].epoch
+                await worker.takeovers.adopt(claims[place])
+            assert worker.drivers[RUN].writer.epoch == claims[1].epoch
             await handle.answer(True)
             async with asyncio.timeout(5):
                 assert await handle.result()

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 import outlast as ol
-from outlast.engine.outcomes import Outcomes
-from outlast.engine.retry import without_what_is_over
-from outlast.functions.dry_replay import rehearse
+from outlast.engine.outcomes import OutcomeHandling
+from outlast.engine.retry import without_closed
+from outlast.functions.dry_replay import dry_run
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger.verification import verify
@@ -57,7 +57,7 @@ async def turns(number: int = 30) -> None:
 
 async def replays(store: Store, run: RunId) -> bool:
     """Whether the log is sound, and all that the code was told stands in it."""
-    return (await verify(store, run)).is_sound and (await rehearse(store, run)).agrees
+    return (await verify(store, run)).is_sound and (await dry_run(store, run)).agrees
 
 
 async def test_a_checkpoint_returns_when_the_append_that_says_so_has_landed_and_not_the_one_before() -> None:
@@ -267,7 +267,7 @@ def test_what_is_over_is_looked_for_once_however_much_the_code_gives_up() -> Non
     for number in range(50):
         events += [e.TimerSet(timer=f"t{number}", due=1), e.InteractionWithdrawn(interaction=f"q{number}")]
         events += [e.TimerCancelled(timer=f"t{number}"), e.TimerCancelled(timer=f"u{number}")]
-    left = without_what_is_over(events, State())
+    left = without_closed(events, State())
     assert events.times < 5
     assert left == [each for each in events if getattr(each, "timer", "").startswith("t")]
 
@@ -489,15 +489,15 @@ async def test_an_error_of_the_engine_after_a_node_failed_leaves_no_run_hanging(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """P6: whatever goes wrong with what is in memory, the log is there to begin anew from."""
-    real, falls = Outcomes.failed, []
+    real, falls = OutcomeHandling.failed, []
 
-    def surprised(self: Outcomes, *told: Any) -> None:
+    def surprised(self: OutcomeHandling, *told: Any) -> None:
         if not falls:
             falls.append(self.run)
             raise ZeroDivisionError
         real(self, *told)
 
-    monkeypatch.setattr(Outcomes, "failed", surprised)
+    monkeypatch.setattr(OutcomeHandling, "failed", surprised)
     async with engine_over(MemoryStore()) as engine:
         handle = await engine.start(amid_falling)
         assert await asyncio.wait_for(handle.result(), SOON) > 1

@@ -619,7 +619,7 @@ async def test_a_clean_up_that_only_waits_and_was_released_ends_in_time(stage: A
     await stage.until(engine, handle.run, e.NodeStarted)
     await handle.cancel()
     await stage.until(engine, handle.run, e.InteractionRequested)
-    await engine._worker.drivers[handle.run].rest()
+    await engine._worker.drivers[handle.run].release_if_idle()
     with pytest.raises(ol.RunCancelled):
         await engine.result(handle.run)
     assert (await stage.events(engine, handle.run))[-1].cleanup == "expired"

@@ -65,7 +65,7 @@ def counting(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str]
         looks.append(1)
         return await claim(*arguments, **named)
 
-    monkeypatch.setattr(worker.arrivals, "adopt", adopt)
+    monkeypatch.setattr(worker.takeovers, "adopt", adopt)
     monkeypatch.setattr(worker.store, "claim", counted)
     return claimed, looks
 
@@ -119,11 +119,11 @@ def test_a_draining_worker_gives_back_what_it_is_handed() -> None:
             run = RunId(f"{turn_story.name}-0")
             await pausing.drain(worker)
             for claim in await worker.store.claim(worker.id, runs=[run]):
-                await worker.arrivals.adopt(claim)
+                await worker.takeovers.adopt(claim)
             head = await worker.store.head(run)
             assert head is not None
             assert head.ready
             assert await worker.store.holding(run) is None
-            assert not worker.knows(run)
+            assert not worker.has_run(run)
 
     play(scene)

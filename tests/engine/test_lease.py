@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 import outlast as ol
-from outlast.engine.heartbeat import Renewer
+from outlast.engine.claimer import Claimer
+from outlast.engine.heartbeat import Heartbeat
 from outlast.engine.worker import Worker
 from outlast.errors import StoreError
 from outlast.functions import registry
@@ -83,7 +84,7 @@ class Scene:
         """The other worker, which has renewed, takes the run over and completes it."""
         await self.other.lease.begin()
         (claim,) = await self.other.claim(runs=[run])
-        await self.other.arrivals.adopt(claim)
+        await self.other.takeovers.adopt(claim)
         driver = self.other.drivers.get(run)
         if driver is not None:
             await driver.ended()
@@ -153,7 +154,7 @@ def test_a_run_that_ended_while_its_worker_slept_is_not_taken_for_one_that_anoth
         async def sleep() -> None:
             made.suspend(2 * TTL)
             ends.append(made.worker.drivers[RunId("leased")].ended())
-            await made.worker.lease.certain()
+            await made.worker.lease.confirm()
 
         made.store.after = e.RunCompleted
         await made.play("loop", sleep)
@@ -186,6 +187,39 @@ def test_no_node_begins_while_a_lease_that_lapsed_cannot_be_confirmed(monkeypatc
     play(scene)
 
 
+async def holder(made: Scene, run: RunId) -> str:
+    holding = await made.store.holding(run)
+    return "" if holding is None else holding.worker
+
+
+@pytest.mark.parametrize("is_alive", [True, False])
+def test_a_worker_that_wakes_leaves_others_that_wake_with_it_the_time_to_renew(is_alive: bool) -> None:
+    """Both were suspended with their machine: the claims of both look expired to the one that wakes first."""
+
+    async def scene(made: Scene) -> None:
+        held = RunId("held")
+        args = leased_story._arguments.pack(("loop",), {})
+        await made.other.lease.begin()
+        await made.other.ledger.create_ready(held, e.RunCreated(workflow=leased_story.name, params=args.inputs))
+        assert await made.other.claim(runs=[held])
+        await made.worker.lease.begin()
+        made.suspend(2 * TTL)
+        claimer = Claimer(made.worker)
+        await claimer.look()
+        assert not made.worker.lease.is_lapsed, "it renews itself first"
+        made.suspend(TTL / 3)
+        await claimer.look()
+        assert await holder(made, held) == made.other.id
+        if is_alive:
+            await made.other.store.renew(made.other.id, TTL)
+        made.suspend(TTL / 3)
+        await claimer.look()
+        assert begun == ([] if is_alive else ["loop"])
+        assert not is_alive or await holder(made, held) == made.other.id
+
+    play(scene)
+
+
 def test_a_renewal_counts_from_when_it_was_sent() -> None:
     async def scene(made: Scene) -> None:
         await made.worker.lease.begin()
@@ -198,7 +232,7 @@ def test_a_renewal_counts_from_when_it_was_sent() -> None:
             return found
 
         made.store.renew = slow  # type: ignore[method-assign]
-        await Renewer(made.worker).renew()
+        await Heartbeat(made.worker).renew()
         assert made.worker.lease.until == 10.0 + TTL
 
     play(scene)
@@ -230,7 +264,7 @@ def test_a_worker_that_the_store_does_not_know_enrols_anew() -> None:
         await made.worker.lease.begin()
         before = made.worker.id
         await made.store.retire(before)
-        await Renewer(made.worker).renew()
+        await Heartbeat(made.worker).renew()
         assert made.worker.id != before
         assert made.worker.id in made.store.memory.workers
         assert not made.worker.lease.is_lapsed

@@ -15,7 +15,7 @@ import pytest
 import outlast as ol
 from outlast.errors import RunGone
 from outlast.functions import registry
-from outlast.functions.dry_replay import rehearse
+from outlast.functions.dry_replay import dry_run
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger import Ledger
@@ -93,7 +93,7 @@ def answering(store: Store, run: str, refused: list[str], interaction: str = "ap
 
 
 async def replays(store: Store, run: str) -> bool:
-    return (await verify(store, RunId(run))).is_sound and (await rehearse(store, RunId(run))).agrees
+    return (await verify(store, RunId(run))).is_sound and (await dry_run(store, RunId(run))).agrees
 
 
 async def raced() -> bool:

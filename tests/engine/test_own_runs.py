@@ -61,7 +61,7 @@ class Bench:
         self.worker = Worker(self.ledger, takes_over_others=False, concurrency=concurrency)
         self.client = Engine(self.ledger, self.worker)
         self.claimer = Claimer(self.worker)
-        self.ledger.listen(self.worker.hear)
+        self.ledger.listen(self.worker.on_runs_changed)
 
     async def is_idle(self, run: RunId) -> None:
         """Return when a run only waits."""
@@ -185,7 +185,7 @@ def test_a_run_that_goes_on_while_it_is_being_left_out_is_not_left_out(monkeypat
                 return found
 
             monkeypatch.setattr(here.store, "head", turned)
-            here.worker.take_on(handle.run)
+            here.worker.advance_run(handle.run)
             await until(lambda: looks > 0)
             assert await handle.result() == 2
 
@@ -219,7 +219,7 @@ def test_runs_that_wait_leave_room_for_others() -> None:
 
 
 def test_runs_whose_owner_left_without_a_word_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claimer, "POLL", 0.001)
+    monkeypatch.setattr(claimer, "POLL_INTERVAL_S", 0.001)
 
     async def scene() -> None:
         memory = Memory()
@@ -228,7 +228,7 @@ def test_runs_whose_owner_left_without_a_word_are_found(monkeypatch: pytest.Monk
             for run in runs:
                 assert await here.client.diagnostics.take_over_later(run) == there.worker.id
             left = there.worker.id
-            there.worker.begin_anew()
+            there.worker.restart_as_new_worker()
             there.worker.own = set()
             await there.store.retire(left)
             await until(lambda: here.worker.drivers.keys() == set(runs))

@@ -482,7 +482,7 @@ async def test_a_node_that_was_about_to_begin_keeps_its_first_attempt(stage: Any
     driver._is_writing = True  # so that the outcome and the request are written together
     await handle.pause()
     gate.open.set()
-    while not driver._brought:
+    while not driver._outcomes:
         await asyncio.sleep(0)
     driver._is_writing = False
     await driver.write()
@@ -682,15 +682,15 @@ async def test_a_cancellation_that_comes_with_the_last_word_of_a_pause_is_not_lo
     handle = await engine.start(wait)
     await gate.reached.wait()
     driver = engine._worker.drivers[handle.run]
-    append = driver.pen.append
+    append = driver.writer.append
 
     async def late(events: list[e.AnyEvent], **named: Any) -> int:
         if isinstance(events[-1], e.RunPaused):
-            driver.pen.append = append
+            driver.writer.append = append
             await handle.cancel()
         return await append(events, **named)
 
-    driver.pen.append = late
+    driver.writer.append = late
     await handle.pause()
     await stage.until(engine, handle.run, e.PauseRequested)
     gate.open.set()
@@ -850,7 +850,7 @@ async def test_a_drained_engine_leaves_its_runs_where_they_can_go_on(stage: Any)
     gate.open.set()
     await draining
     assert begun == []
-    state = engine._worker.drivers[handle.run].pen.state
+    state = engine._worker.drivers[handle.run].writer.state
     assert {name: node.status for name, node in state.nodes.items()} == {
         "first": NodeStatus.COMPLETED,
         "second": NodeStatus.SCHEDULED,

@@ -111,15 +111,15 @@ async def test_a_cancellation_that_comes_while_a_run_is_being_held_ends_it(stage
     handle = await engine.start(wait)
     await stage.until(engine, handle.run, e.InteractionRequested)
     driver = engine._worker.drivers[handle.run]
-    append = driver.pen.append
+    append = driver.writer.append
 
     async def late(events: list[e.AnyEvent], **named: Any) -> int:
         if isinstance(events[-1], e.RunFailed):
-            driver.pen.append = append
+            driver.writer.append = append
             await handle.cancel(reason="after all")
         return await append(events, **named)
 
-    driver.pen.append = late
+    driver.writer.append = late
     await driver.hold(e.Failure("Held", "for a person"))
     ended = await stage.until(engine, handle.run, e.RunCancelled)
     assert ended.event.reason == "after all"
@@ -139,15 +139,15 @@ async def test_a_request_that_comes_as_a_run_is_given_back_is_obeyed(
     engine = await stage.engine()
     handle = await engine.start(wait)
     driver = engine._worker.drivers[handle.run]
-    append = driver.pen.append
+    append = driver.writer.append
 
     async def late(events: list[e.AnyEvent], **named: Any) -> int:
-        if isinstance(events[-1], e.InteractionRequested) and driver.pen.append is not append:
-            driver.pen.append = append
+        if isinstance(events[-1], e.InteractionRequested) and driver.writer.append is not append:
+            driver.writer.append = append
             await handle.cancel(reason="after all")
         return await append(events, **named)
 
-    driver.pen.append = late
+    driver.writer.append = late
     monkeypatch.setattr(type(engine._worker), "is_crowded", True)
     ended = await stage.until(engine, handle.run, e.RunCancelled)
     assert ended.event.reason == "after all"
@@ -164,11 +164,11 @@ def amid(desk: ol.Engine, what: Any, *, after: type | None = None) -> None:
 
     async def taken(*args: Any, **named: Any) -> Any:
         ledger.take_over = take_over
-        pen = await take_over(*args, **named)
+        writer = await take_over(*args, **named)
         if after is None:
             await what()
-            return pen
-        append = pen.append
+            return writer
+        append = writer.append
 
         async def said(events: Any, **more: Any) -> int:
             seq: int = await append(events, **more)
@@ -176,8 +176,8 @@ def amid(desk: ol.Engine, what: Any, *, after: type | None = None) -> None:
                 await what()
             return seq
 
-        pen.append = said
-        return pen
+        writer.append = said
+        return writer
 
     ledger.take_over = taken
 

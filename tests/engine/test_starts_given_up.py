@@ -58,7 +58,7 @@ class Stand:
         self.ledger = Ledger(self.store)
         self.worker = Worker(self.ledger, takes_over_others=takes_over_others)
         self.client = Engine(self.ledger, self.worker)
-        self.ledger.listen(self.worker.hear)
+        self.ledger.listen(self.worker.on_runs_changed)
 
     def starting(self) -> asyncio.Task[Any]:
         return asyncio.create_task(self.client.start(given_up_story.options(id=RUN), 1))
@@ -142,12 +142,12 @@ async def test_a_run_whose_start_was_answered_by_nobody_goes_on_if_it_is_there()
 async def test_a_start_that_was_cancelled_and_never_lands_leaves_nothing_behind(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(unconfirmed_starts, "PATIENCE", 0.0)
+    monkeypatch.setattr(unconfirmed_starts, "OWNER_WAIT_S", 0.0)
     async with stand(takes_over_others=False) as here:
         here.store.trouble = StoreError("the disk is full")
         await here.give_up(here.starting())
         here.store.gate.set()
-        while here.worker.doubtful._expected:
+        while here.worker.unconfirmed_starts._expected:
             await asyncio.sleep(0)
         assert await here.store.head(RUN) is None
         assert here.worker.own == set()

@@ -37,7 +37,7 @@ class Watch:
     """A timekeeper, what it has claimed, and what its looks have cost."""
 
     def __init__(self, worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.worker, self.store, self.keeper = worker, worker.store, Timekeeper(worker)
+        self.worker, self.store, self.log_writer = worker, worker.store, Timekeeper(worker)
         self.claimed: list[RunId] = []
         self.summaries = self.listed = 0
         asked, due = self.store.summary, self.store.due
@@ -54,7 +54,7 @@ class Watch:
             self.listed += len(found)
             return found
 
-        monkeypatch.setattr(worker.arrivals, "adopt", adopt)
+        monkeypatch.setattr(worker.takeovers, "adopt", adopt)
         monkeypatch.setattr(self.store, "summary", counted_summary)
         monkeypatch.setattr(self.store, "due", counted_due)
 
@@ -74,7 +74,7 @@ class Watch:
         """What one look claims."""
         self.claimed.clear()
         self.summaries = self.listed = 0
-        await self.keeper.look()
+        await self.log_writer.look()
         return self.claimed
 
 
@@ -204,7 +204,7 @@ def test_after_a_while_everything_is_looked_at_anew(monkeypatch: pytest.MonkeyPa
         again = summary(OURS, at=1, status=RunStatus.WAITING, workflow=timed_story.name)
         assert await watch.store.correct(again, 1)
         assert await watch.look() == []
-        monkeypatch.setattr(timekeeper, "ANEW", 0.0)
+        monkeypatch.setattr(timekeeper, "RESCAN_S", 0.0)
         assert await watch.look() == [OURS]
 
     play(scene, monkeypatch)

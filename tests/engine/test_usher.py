@@ -12,7 +12,7 @@ import pytest
 
 import outlast as ol
 from outlast.client.facade import Engine
-from outlast.engine.evictor import Usher
+from outlast.engine.evictor import Evictor
 from outlast.engine.worker import Worker
 from outlast.history import events as e
 from outlast.history.ids import RunId
@@ -86,7 +86,7 @@ async def desk(given: Store | None = None) -> AsyncIterator[tuple[Engine, Worker
     store = given or Attended()
     ledger = Ledger(store)
     worker = Worker(ledger)
-    ledger.listen(worker.hear)
+    ledger.listen(worker.on_runs_changed)
     await store.enrol(worker.id, 30)
     try:
         async with asyncio.timeout(SOON):
@@ -107,8 +107,8 @@ def test_a_run_that_begins_to_work_while_another_is_given_back_is_kept() -> None
         async with desk() as (client, worker, store):
             runs = [(await client.start(ushered_question)).run for _ in range(2)]
             await until_idle(worker, *runs)
-            usher = Usher(worker)
-            await usher.go_round()
+            usher = Evictor(worker)
+            await usher.evict_idle()
 
             async def answer_the_other() -> None:
                 (other,) = (run for run in runs if not worker.drivers[run]._is_writing)
@@ -116,7 +116,7 @@ def test_a_run_that_begins_to_work_while_another_is_given_back_is_kept() -> None
                 await events["working"].wait()
 
             store.amid_release = answer_the_other
-            await usher.go_round()
+            await usher.evict_idle()
             events["done"].set()
             (kept,) = worker.drivers
             assert await client.result(kept) == "done"
@@ -127,7 +127,7 @@ def test_a_run_that_begins_to_work_while_another_is_given_back_is_kept() -> None
 def test_a_run_that_is_answered_while_it_is_given_back_with_its_append_is_looked_for_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("outlast.engine.worker.WARM", 0)
+    monkeypatch.setattr("outlast.engine.worker.MAX_IDLE_RUNS", 0)
 
     async def answered() -> None:
         async with desk() as (client, worker, store):
@@ -135,7 +135,7 @@ def test_a_run_that_is_answered_while_it_is_given_back_with_its_append_is_looked
 
             def answer(_: Sequence[Append]) -> None:
                 store.after_append = None
-                worker.wanted.clear()
+                worker.claim_wakeup.clear()
                 tasks.append(asyncio.create_task(client.answer("run-1", "yes")))
 
             await client.start(ushered_last_question.options(id="run-1"))
@@ -148,7 +148,7 @@ def test_a_run_that_is_answered_while_it_is_given_back_with_its_append_is_looked
             head = await store.head(RunId("run-1"))
             assert head is not None
             assert (list(worker.drivers), head.ready) == ([], True)
-            assert worker.wanted.is_set()
+            assert worker.claim_wakeup.is_set()
 
     asyncio.run(answered())
 
@@ -158,7 +158,7 @@ def test_a_run_that_was_claimed_twice_at_once_is_given_back_all_the_same(
     is_answered: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """P6: the claimer and the timekeeper may find the same run in the same moment."""
-    monkeypatch.setattr("outlast.engine.worker.WARM", 0)
+    monkeypatch.setattr("outlast.engine.worker.MAX_IDLE_RUNS", 0)
     run = RunId("run-1")
 
     async def twice() -> None:
@@ -170,9 +170,9 @@ def test_a_run_that_was_claimed_twice_at_once_is_given_back_all_the_same(
             if is_answered:
                 await client.answer(run, "yes")
             claims = [claim for _ in range(2) for claim in await store.claim(worker.id, runs=[run])]
-            await asyncio.gather(*map(worker.arrivals.adopt, claims))
+            await asyncio.gather(*map(worker.takeovers.adopt, claims))
             while (driver := worker.drivers.get(run)) is not None:
-                await driver.rest()
+                await driver.release_if_idle()
                 await asyncio.sleep(0)
             while await store.holding(run) is not None:
                 await asyncio.sleep(0.001)

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from typing import Any
 
 import outlast as ol
-from outlast.ledger.group_commit import TURN
+from outlast.ledger.group_commit import TURN_S
 
 colour: ContextVar[str] = ContextVar("colour", default="none")
 
@@ -110,7 +110,7 @@ async def test_nodes_that_leave_their_task_as_they_found_it_share_one() -> None:
 
 @ol.node
 async def block_the_loop() -> None:
-    time.sleep(2 * TURN)  # noqa: ASYNC251 - it is what this is about
+    time.sleep(2 * TURN_S)  # noqa: ASYNC251 - it is what this is about
 
 
 async def test_a_lone_run_leaves_the_loop_to_others_between_its_nodes() -> None:

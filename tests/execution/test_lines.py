@@ -16,7 +16,7 @@ import pytest
 
 from outlast.errors import OutcomeUnknown, StoreBusy
 from outlast.execution import log_writer as lines_module
-from outlast.execution.log_writer import LineKeeper, ReplaySilencer, capture, is_replaying
+from outlast.execution.log_writer import LogWriter, ReplaySilencer, capture, is_replaying
 from outlast.history.ids import RunId
 from outlast.store import Line
 from outlast.stores.memory import MemoryStore
@@ -47,7 +47,7 @@ class Patient(MemoryStore):
         if self.failures:
             self.failed.set()
             raise self.failures.pop()
-        await super().keep(lines)
+        await super().save_checkpoint(lines)
         self.batches.append(len(lines))
         self.came.set()
 
@@ -66,16 +66,16 @@ def logger() -> Iterator[logging.Logger]:
 
 
 @asynccontextmanager
-async def listening(*, stdout: bool = False) -> AsyncIterator[tuple[Patient, LineKeeper]]:
+async def listening(*, stdout: bool = False) -> AsyncIterator[tuple[Patient, LogWriter]]:
     store = Patient()
     for run in (A, B):
         await land(store, begin(run))
-    keeper = LineKeeper(store, lambda: NOW)
-    keeper.install(stdout=stdout)
+    log_writer = LogWriter(store, lambda: NOW)
+    log_writer.install(stdout=stdout)
     try:
-        yield store, keeper
+        yield store, log_writer
     finally:
-        await keeper.close()
+        await log_writer.close()
 
 
 def play(act: Callable[[], Awaitable[None]]) -> None:
@@ -95,28 +95,28 @@ def line(text: str, *, run: RunId = A, node: str = "n", attempt: int = 1) -> Lin
 
 def test_what_an_attempt_logs_is_its_line(logger: logging.Logger) -> None:
     async def act() -> None:
-        async with listening() as (store, keeper):
+        async with listening() as (store, log_writer):
             logger.info("before")
-            with capture(keeper, A, "pack", 2):
+            with capture(log_writer, A, "pack", 2):
                 logger.info("packed %d parcels", 3)
             logger.info("after")
-            await keeper.close()
+            await log_writer.close()
             assert await store.lines(A) == [Line(A, "pack", 2, NOW, "INFO", "shop.packing", "packed 3 parcels", 1, 1)]
 
     play(act)
 
 
 def test_attempts_that_run_at_once_are_told_apart(logger: logging.Logger) -> None:
-    async def attempt(keeper: LineKeeper, run: RunId, node: str) -> None:
-        with capture(keeper, run, node, 1):
+    async def attempt(log_writer: LogWriter, run: RunId, node: str) -> None:
+        with capture(log_writer, run, node, 1):
             for number in range(3):
                 logger.info("%s of %s", number, node)
                 await asyncio.sleep(0)
 
     async def act() -> None:
-        async with listening() as (store, keeper):
-            await asyncio.gather(*(attempt(keeper, run, node) for run in (A, B) for node in ("m", "n")))
-            await keeper.close()
+        async with listening() as (store, log_writer):
+            await asyncio.gather(*(attempt(log_writer, run, node) for run in (A, B) for node in ("m", "n")))
+            await log_writer.close()
             for run in (A, B):
                 for node in ("m", "n"):
                     assert await store.texts(run, node=node) == [f"{number} of {node}" for number in range(3)]
@@ -129,29 +129,29 @@ def test_the_tasks_and_threads_of_an_attempt_speak_for_it(logger: logging.Logger
         logger.info("in a task")
 
     async def act() -> None:
-        async with listening() as (store, keeper):
-            with capture(keeper, A, "n", 1):
+        async with listening() as (store, log_writer):
+            with capture(log_writer, A, "n", 1):
                 await asyncio.create_task(helper())
                 await asyncio.to_thread(logger.info, "in a thread")
                 thread = threading.Thread(target=contextvars.copy_context().run, args=(logger.info, "in a copy"))
                 thread.start()
                 thread.join()
-            await keeper.close()
+            await log_writer.close()
             assert await store.texts() == ["in a task", "in a thread", "in a copy"]
 
     play(act)
 
 
 def test_many_threads_lose_no_line(logger: logging.Logger) -> None:
-    def speak(name: str) -> None:
+    def set_attempt_log(name: str) -> None:
         for number in range(200):
             logger.info("%s%d", name, number)
 
     async def act() -> None:
-        async with listening() as (store, keeper):
-            with capture(keeper, A, "n", 1):
-                await asyncio.gather(*(asyncio.to_thread(speak, name) for name in "abcd"))
-            await keeper.close()
+        async with listening() as (store, log_writer):
+            with capture(log_writer, A, "n", 1):
+                await asyncio.gather(*(asyncio.to_thread(set_attempt_log, name) for name in "abcd"))
+            await log_writer.close()
             texts = await store.texts()
             for name in "abcd":
                 assert [text for text in texts if text[0] == name] == [f"{name}{number}" for number in range(200)]
@@ -161,13 +161,13 @@ def test_many_threads_lose_no_line(logger: logging.Logger) -> None:
 
 def test_an_error_is_kept_with_its_traceback(logger: logging.Logger) -> None:
     async def act() -> None:
-        async with listening() as (store, keeper):
-            with capture(keeper, A, "n", 1):
+        async with listening() as (store, log_writer):
+            with capture(log_writer, A, "n", 1):
                 try:
                     raise KeyError("the lid")
                 except KeyError:
                     logger.exception("cannot close it")
-            await keeper.close()
+            await log_writer.close()
             (found,) = await store.lines(A)
             assert found.level == "ERROR"
             assert found.text.startswith("cannot close it\nTraceback (most recent call last):\n")
@@ -181,9 +181,9 @@ def test_the_programs_levels_and_filters_decide_and_debug_is_never_kept(logger: 
         return "hush" not in record.getMessage()
 
     async def act() -> None:
-        async with listening() as (store, keeper):
+        async with listening() as (store, log_writer):
             logger.addFilter(refuse)
-            with capture(keeper, A, "n", 1):
+            with capture(log_writer, A, "n", 1):
                 logger.setLevel(logging.WARNING)
                 logger.info("not logged")
                 logger.setLevel(logging.DEBUG)
@@ -194,7 +194,7 @@ def test_the_programs_levels_and_filters_decide_and_debug_is_never_kept(logger: 
                 logging.getLogger("outlast").error("our own")
                 logging.getLogger("outlasting").error("of others")
             logger.removeFilter(refuse)
-            await keeper.close()
+            await log_writer.close()
             assert await store.texts() == ["kept", "of others"]
 
     play(act)
@@ -202,12 +202,12 @@ def test_the_programs_levels_and_filters_decide_and_debug_is_never_kept(logger: 
 
 def test_a_logger_that_does_not_propagate_is_heard_too(logger: logging.Logger) -> None:
     async def act() -> None:
-        async with listening() as (store, keeper):
+        async with listening() as (store, log_writer):
             logger.propagate = False
             logger.addHandler(logging.NullHandler())
-            with capture(keeper, A, "n", 1):
+            with capture(log_writer, A, "n", 1):
                 logger.info("aside")
-            await keeper.close()
+            await log_writer.close()
             assert await store.texts() == ["aside"]
 
     play(act)
@@ -220,13 +220,13 @@ def test_the_value_of_a_secret_is_not_kept(logger: logging.Logger, monkeypatch: 
     monkeypatch.setattr(secret_patterns, "known", {})
 
     async def act() -> None:
-        async with listening() as (store, keeper):
+        async with listening() as (store, log_writer):
             key = Secret("API_KEY").reveal()
-            with capture(keeper, A, "n", 1):
+            with capture(log_writer, A, "n", 1):
                 logger.info("with %s", key)
                 logger.info("%s", "x" * (LONGEST_TEXT // 2 - 5) + key + "x" * LONGEST_TEXT)
-            keeper.add(line(f"from elsewhere: {key}"))
-            await keeper.close()
+            log_writer.add(line(f"from elsewhere: {key}"))
+            await log_writer.close()
             texts = await store.texts()
             assert (texts[0], texts[2]) == ("with ***", "from elsewhere: ***")
             assert "hunt" not in texts[1], "it is masked before it is cut"
@@ -236,11 +236,11 @@ def test_the_value_of_a_secret_is_not_kept(logger: logging.Logger, monkeypatch: 
 
 def test_a_long_text_is_cut_in_its_middle() -> None:
     async def act() -> None:
-        async with listening() as (store, keeper):
-            keeper.add(line("b" + "x" * 20_000 + "e"))
-            keeper.add(line("x" * LONGEST_TEXT))
-            keeper.add(line("half a pair \ud83d"))
-            await keeper.close()
+        async with listening() as (store, log_writer):
+            log_writer.add(line("b" + "x" * 20_000 + "e"))
+            log_writer.add(line("x" * LONGEST_TEXT))
+            log_writer.add(line("half a pair \ud83d"))
+            await log_writer.close()
             cut, whole, odd = await store.texts()
             assert (len(cut), cut[0], cut[-1], "…" in cut) == (LONGEST_TEXT, "b", "e", True)
             assert (whole, odd) == ("x" * LONGEST_TEXT, "half a pair \\ud83d")
@@ -257,12 +257,12 @@ def test_a_record_that_cannot_be_shown_is_a_line_and_no_error(
     logger: logging.Logger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def act() -> None:
-        async with listening() as (store, keeper):
+        async with listening() as (store, log_writer):
             logger.propagate = False  # a handler of pytest raises
-            with capture(keeper, A, "n", 1):
+            with capture(log_writer, A, "n", 1):
                 logger.info("%d parcels", "three")
                 logger.info(Unspeakable())
-            await keeper.close()
+            await log_writer.close()
             first, second = await store.texts()
             assert first.startswith("<TypeError in a record of ")
             assert second.startswith("<ValueError in a record of ")
@@ -276,9 +276,9 @@ def test_a_clock_that_fails_is_not_the_attempts_affair(logger: logging.Logger) -
         raise OSError("no time")
 
     async def act() -> None:
-        async with listening(stdout=True) as (_, keeper):
-            keeper.clock = broken
-            with capture(keeper, A, "n", 1, stdout=True):
+        async with listening(stdout=True) as (_, log_writer):
+            log_writer.clock = broken
+            with capture(log_writer, A, "n", 1, stdout=True):
                 logger.info("hello")
                 print("hello")
 
@@ -314,7 +314,7 @@ def test_a_hook_that_others_put_over_ours_stays_and_nothing_is_heard_twice(
     heard: list[str] = []
 
     async def act() -> None:
-        async with listening() as (_, keeper):
+        async with listening() as (_, log_writer):
             ours = logging.Logger.callHandlers
 
             def theirs(self: logging.Logger, record: logging.LogRecord) -> None:
@@ -322,12 +322,12 @@ def test_a_hook_that_others_put_over_ours_stays_and_nothing_is_heard_twice(
                 ours(self, record)
 
             logging.Logger.callHandlers = theirs  # type: ignore[method-assign, assignment]
-            await keeper.close()
+            await log_writer.close()
             assert logging.Logger.callHandlers is theirs
-        async with listening() as (store, keeper):
-            with capture(keeper, A, "n", 1):
+        async with listening() as (store, log_writer):
+            with capture(log_writer, A, "n", 1):
                 logger.info("once")
-            await keeper.close()
+            await log_writer.close()
             assert await store.texts() == ["once"]
         assert heard == ["once"]
 
@@ -368,17 +368,17 @@ def test_a_program_that_configures_logging_late_or_never_sees_what_it_would_see_
 
 def test_what_is_printed_becomes_lines_and_is_printed_all_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     async def act() -> None:
-        async with listening(stdout=True) as (store, keeper):
-            with capture(keeper, A, "loud", 1, stdout=True):
+        async with listening(stdout=True) as (store, log_writer):
+            with capture(log_writer, A, "loud", 1, stdout=True):
                 print("one", "two")
                 print("thr", end="")
                 sys.stdout.writelines(["ee\nfour", "\n"])
                 await asyncio.to_thread(print, "five")
                 print("six, without an end", end="")
-            with capture(keeper, A, "quiet", 1):
+            with capture(log_writer, A, "quiet", 1):
                 print("\nnot taken down")
             print("nobody's")
-            await keeper.close()
+            await log_writer.close()
             found = await store.lines(A)
             assert [each.text for each in found] == ["one two", "three", "four", "five", "six, without an end"]
             assert {(each.node, each.level, each.logger) for each in found} == {("loud", "STDOUT", "")}
@@ -389,11 +389,11 @@ def test_what_is_printed_becomes_lines_and_is_printed_all_the_same(capsys: pytes
 
 def test_printing_without_an_end_of_line_is_not_gathered_for_ever() -> None:
     async def act() -> None:
-        async with listening(stdout=True) as (store, keeper):
-            with capture(keeper, A, "n", 1, stdout=True):
+        async with listening(stdout=True) as (store, log_writer):
+            with capture(log_writer, A, "n", 1, stdout=True):
                 for _ in range(30):
                     print("." * 1_000, end="")
-            await keeper.close()
+            await log_writer.close()
             texts = await store.texts()
             assert sum(map(len, texts)) > 20_000
             assert all(len(text) <= LONGEST_TEXT for text in texts)
@@ -404,13 +404,13 @@ def test_printing_without_an_end_of_line_is_not_gathered_for_ever() -> None:
 def test_the_stand_in_is_as_good_as_stdout() -> None:
     async def act() -> None:
         beneath = sys.stdout
-        async with listening(stdout=True) as (_, keeper):
+        async with listening(stdout=True) as (_, log_writer):
             assert sys.stdout is not beneath
             assert (sys.stdout.encoding, sys.stdout.isatty()) == (beneath.encoding, beneath.isatty())
             assert sys.stdout.write("hello") == 5
             sys.stdout.flush()
             stand_in = sys.stdout
-            await keeper.close()
+            await log_writer.close()
             assert sys.stdout is beneath
             print("whoever kept it can still write", file=stand_in)
 
@@ -422,10 +422,10 @@ def test_the_stand_in_is_as_good_as_stdout() -> None:
 
 def test_lines_come_to_the_store_by_themselves_and_together() -> None:
     async def act() -> None:
-        async with listening() as (store, keeper):
+        async with listening() as (store, log_writer):
             for round in (1, 2):
                 for number in range(100):
-                    keeper.add(line(f"{round}.{number}"))
+                    log_writer.add(line(f"{round}.{number}"))
                 await store.came.wait()
                 store.came.clear()
             assert store.batches == [100, 100]
@@ -434,13 +434,13 @@ def test_lines_come_to_the_store_by_themselves_and_together() -> None:
 
 
 def test_the_task_is_not_there_while_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines_module, "FLUSH_EVERY", 0)
+    monkeypatch.setattr(lines_module, "FLUSH_INTERVAL_S", 0)
 
     async def act() -> None:
-        async with listening() as (store, keeper):
+        async with listening() as (store, log_writer):
             for _ in range(2):
                 assert not tasks_of_keepers()
-                keeper.add(line("hello"))
+                log_writer.add(line("hello"))
                 await store.asked.wait()
                 await asyncio.gather(*tasks_of_keepers())
                 store.asked.clear()
@@ -460,18 +460,18 @@ def test_the_task_does_not_run_in_the_context_of_who_spoke_first(logger: logging
         async def keep(self, lines: Sequence[Line]) -> None:
             seen.append(is_replaying.get())
             logger.info("said while keeping")
-            await super().keep(lines)
+            await super().save_checkpoint(lines)
 
     async def act() -> None:
         store = Curious()
         await land(store, begin(A))
-        keeper = LineKeeper(store, lambda: NOW)
-        keeper.install()
+        log_writer = LogWriter(store, lambda: NOW)
+        log_writer.install()
         is_replaying.set(ReplaySilencer())
-        with capture(keeper, A, "n", 1):
+        with capture(log_writer, A, "n", 1):
             logger.info("hello")
         await store.came.wait()
-        await keeper.close()
+        await log_writer.close()
         assert seen == [None]
         assert await store.texts() == ["hello"]
 
@@ -482,13 +482,13 @@ def test_lines_added_before_we_listen_wait_and_those_after_the_end_are_lost() ->
     async def act() -> None:
         store = Patient()
         await land(store, begin(A))
-        keeper = LineKeeper(store, lambda: NOW)
-        keeper.add(line("early"))
-        keeper.install()
+        log_writer = LogWriter(store, lambda: NOW)
+        log_writer.add(line("early"))
+        log_writer.install()
         await store.came.wait()
-        await keeper.close()
-        keeper.add(line("late"))
-        await keeper.close()
+        await log_writer.close()
+        log_writer.add(line("late"))
+        await log_writer.close()
         assert await store.texts() == ["early"]
 
     play(act)
@@ -498,24 +498,24 @@ def test_close_brings_what_waits_though_nobody_listened() -> None:
     async def act() -> None:
         store = Patient()
         await land(store, begin(A))
-        keeper = LineKeeper(store, lambda: NOW)
-        keeper.add(line("hello"))
-        await keeper.close()
+        log_writer = LogWriter(store, lambda: NOW)
+        log_writer.add(line("hello"))
+        await log_writer.close()
         assert await store.texts() == ["hello"]
 
     play(act)
 
 
 def test_what_waits_is_bounded_and_says_for_each_attempt_how_much_was_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines_module, "MOST_WAITING", 10)
+    monkeypatch.setattr(lines_module, "MAX_WAITING", 10)
 
     async def act() -> None:
-        async with listening() as (store, keeper):
+        async with listening() as (store, log_writer):
             for number in range(6):
-                keeper.add(line(str(number), node="m"))
+                log_writer.add(line(str(number), node="m"))
             for number in range(13):
-                keeper.add(line(str(number), node="n"))
-            await keeper.close()
+                log_writer.add(line(str(number), node="n"))
+            await log_writer.close()
             (said,) = await store.lines(A, node="m")
             assert (said.level, said.text) == ("WARNING", "6 lines came too fast to be kept and were dropped")
             said, *rest = await store.lines(A, node="n")
@@ -527,10 +527,10 @@ def test_what_waits_is_bounded_and_says_for_each_attempt_how_much_was_dropped(mo
 
 def test_lines_that_the_store_refused_are_brought_again_in_order(caplog: pytest.LogCaptureFixture) -> None:
     async def act() -> None:
-        async with listening() as (store, keeper):
+        async with listening() as (store, log_writer):
             store.failures = [StoreBusy("not now"), StoreBusy("not now")]
-            keeper.add(line("one"))
-            keeper.add(line("two"))
+            log_writer.add(line("one"))
+            log_writer.add(line("two"))
             await store.came.wait()
             assert await store.texts() == ["one", "two"]
 
@@ -539,17 +539,17 @@ def test_lines_that_the_store_refused_are_brought_again_in_order(caplog: pytest.
 
 
 def test_lines_that_were_put_back_and_dropped_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines_module, "MOST_WAITING", 5)
-    monkeypatch.setattr(lines_module, "FLUSH_EVERY", 0)
+    monkeypatch.setattr(lines_module, "MAX_WAITING", 5)
+    monkeypatch.setattr(lines_module, "FLUSH_INTERVAL_S", 0)
 
     async def act() -> None:
-        async with listening() as (store, keeper):
+        async with listening() as (store, log_writer):
             store.failures, store.gate = [StoreBusy("not now")], asyncio.Event()
             for number in range(7):
-                keeper.add(line(str(number)))
+                log_writer.add(line(str(number)))
             await store.asked.wait()
             for number in range(7, 10):
-                keeper.add(line(str(number)))
+                log_writer.add(line(str(number)))
             store.gate.set()
             await store.came.wait()
             said, *rest = await store.texts()
@@ -562,12 +562,12 @@ def test_lines_that_were_put_back_and_dropped_are_counted(monkeypatch: pytest.Mo
 @pytest.mark.parametrize("error", [OutcomeUnknown("who knows"), TypeError("a mistake of ours")])
 def test_lines_that_may_have_been_kept_are_not_brought_twice(error: Exception) -> None:
     async def act() -> None:
-        async with listening() as (store, keeper):
+        async with listening() as (store, log_writer):
             store.failures = [error]
-            keeper.add(line("one"))
+            log_writer.add(line("one"))
             await store.failed.wait()
-            keeper.add(line("two"))
-            await keeper.close()
+            log_writer.add(line("two"))
+            await log_writer.close()
             assert await store.texts() == ["two"]
 
     play(act)
@@ -575,10 +575,10 @@ def test_lines_that_may_have_been_kept_are_not_brought_twice(error: Exception) -
 
 def test_close_does_not_fail_though_the_store_does() -> None:
     async def act() -> None:
-        async with listening() as (store, keeper):
+        async with listening() as (store, log_writer):
             store.failures = [StoreBusy("not now")] * 9
-            keeper.add(line("one"))
-            await keeper.close()
+            log_writer.add(line("one"))
+            await log_writer.close()
             assert await store.lines(A) == []
 
     play(act)
@@ -588,13 +588,13 @@ def test_a_store_that_fails_on_command_does_not_count_lines_but_takes_none_of_th
     async def act() -> None:
         store, faults = faulty(Patient(), Fault("die_after", 2))
         await land(store, begin(A))
-        await store.keep([line("one")])
+        await store.save_checkpoint([line("one")])
         assert [each.text for each in await store.lines(A)] == ["one"]
         assert faults.calls == 1
         with pytest.raises(Died):
             await store.head(A)
         with pytest.raises(Died):
-            await store.keep([line("two")])
+            await store.save_checkpoint([line("two")])
 
     play(act)
 
@@ -646,13 +646,13 @@ def test_nothing_that_a_replay_logs_reaches_any_handler(logger: logging.Logger) 
 
 def test_an_attempt_is_heard_though_its_drivers_context_is_silent(logger: logging.Logger) -> None:
     async def act() -> None:
-        async with listening() as (store, keeper):
+        async with listening() as (store, log_writer):
             is_replaying.set(ReplaySilencer(on=True))
             logger.info("said before")
-            with capture(keeper, A, "n", 1):
+            with capture(log_writer, A, "n", 1):
                 logger.info("new")
             logger.info("said before")
-            await keeper.close()
+            await log_writer.close()
             assert await store.texts() == ["new"]
 
     play(act)

@@ -347,7 +347,7 @@ async def test_a_node_that_has_to_be_stopped_leaves_its_partial_file(stage: Any,
     await stage.until(engine, handle.run, e.RunPaused)
     assert names("out") == ["report_interrupted.csv"]
     go.set()  # the thread goes on, and its file is nobody's any more
-    while engine._worker.attempts._behind:
+    while engine._worker.attempts._left_running:
         await asyncio.sleep(0.001)
     assert names("out") == ["report_interrupted.csv"]
 

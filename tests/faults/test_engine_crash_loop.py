@@ -22,7 +22,7 @@ import pytest
 from msgspec.structs import replace
 
 import outlast as ol
-from outlast.engine import worker, writing
+from outlast.engine import committing, worker
 from outlast.errors import AlreadyExists, OutlastError
 from outlast.functions.workflow_import import load
 from outlast.history import events as e
@@ -34,10 +34,10 @@ from outlast.testing.faults import WAYS, Fault, Way
 from outlast.testing.plugin import SURVIVED
 from outlast.testing.world import Attempted, compare
 from support.doors import ObjectsDoor, PostgresDoor, S3Door, SqliteDoor
-from support.sampling import sample
+from support.sampling import sample, seed
 
 ROOT = Path(__file__).parents[2]
-SAMPLE = {"memory": 40, "sqlite": 12, "postgres": 2, "objects": 2, "s3": 1}
+SAMPLE = {"memory": 16, "sqlite": 12, "postgres": 2, "objects": 2, "s3": 1}
 """Points of a story that are tried where not all of them are."""
 ENDLESS = 3000.0
 """Seconds of a node that nobody waits for to its end: more than any story takes without it."""
@@ -687,9 +687,9 @@ def some(faults: Callable[[int], Faults], kind: str, name: str, size: int = 0) -
     return lambda calls: iter(sample(list(faults(calls)), size or SAMPLE[kind], f"{kind}, {name}"))
 
 
-def deaths_in_a_row(calls: int) -> Faults:
-    chance = random.Random(calls)
-    for _ in range(SAMPLE["memory"]):
+def deaths_in_a_row(calls: int, times: int = SAMPLE["memory"]) -> Faults:
+    chance = random.Random(f"{seed()} {calls}")
+    for _ in range(times):
         yield tuple(Fault(chance.choice(DEATHS), chance.randint(1, calls)) for _ in range(chance.randint(2, 3)))
 
 
@@ -763,14 +763,20 @@ def test_a_workflow_ends_the_same_though_several_processes_die_one_after_the_oth
     cross("memory", name, tmp_path, deaths_in_a_row)
 
 
+@pytest.mark.soak
+@pytest.mark.parametrize("name", [*STORIES, *TURNS])
+def test_a_workflow_ends_the_same_though_processes_die_again_and_again(name: str, tmp_path: Path) -> None:
+    cross("memory", name, tmp_path, lambda calls: deaths_in_a_row(calls, 100))
+
+
 @pytest.mark.parametrize("kind", DOORS)
 @pytest.mark.parametrize("name", WAITING)
 def test_a_workflow_that_is_given_back_whenever_it_waits_ends_the_same_wherever_its_process_dies(
     kind: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As in a worker that has too many runs to keep those that only wait in memory."""
-    monkeypatch.setattr(worker, "WARM", 0)
-    monkeypatch.setattr(writing, "NEAR", 0)
+    monkeypatch.setattr(worker, "MAX_IDLE_RUNS", 0)
+    monkeypatch.setattr(committing, "SOON_US", 0)
     cross(kind, name, tmp_path, deaths if kind == "memory" else some(deaths, kind, name))
 
 
@@ -794,7 +800,15 @@ def test_a_run_in_which_somebody_goes_back_ends_the_same_at_every_point(kind: st
 def test_a_run_in_which_somebody_goes_back_ends_the_same_whatever_happens(name: str, tmp_path: Path) -> None:
     """Answers are lost, calls come twice or late, or several processes die one after the other."""
     cross("memory", name, tmp_path, some(others, "memory", name))
-    cross("memory", name, tmp_path, lambda calls: itertools.islice(deaths_in_a_row(calls), 10))
+    cross("memory", name, tmp_path, lambda calls: deaths_in_a_row(calls, 10))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", TURNS)
+def test_a_run_in_which_somebody_goes_back_ends_the_same_whatever_happens_to_any_call(
+    name: str, tmp_path: Path
+) -> None:
+    cross("memory", name, tmp_path, others)
 
 
 @pytest.mark.parametrize("kind", DOORS)

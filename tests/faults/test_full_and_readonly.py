@@ -21,7 +21,7 @@ from outlast.errors import OutcomeUnknown, StoreError, StoreFull, StoreReadOnly
 from outlast.history import events as e
 from outlast.history.codec import encode
 from outlast.history.ids import RunId
-from outlast.ledger import Ledger, Pen
+from outlast.ledger import Ledger, RunWriter
 from outlast.lifecycle.invariants import violations
 from outlast.store import RunFilter
 from outlast.stores.blob_folder import FolderBlobs
@@ -45,7 +45,7 @@ class Bench:
         self.store = SqliteStore(path, vfs=self.disk.name)
         self.ledger = Ledger(self.store)
         self.worker = self.ledger.new_worker_id()
-        self.pens: list[Pen] = []
+        self.pens: list[RunWriter] = []
         self.acknowledged: dict[tuple[RunId, int], bytes] = {}
         self.count = 0
 
@@ -53,17 +53,17 @@ class Bench:
         await self.store.enrol(self.worker, 60)
         for number in range(runs):
             events: list[e.AnyEvent] = [e.RunCreated(workflow="w", title=f"run {number}"), e.RunStarted()]
-            pen = await self.ledger.create(RunId(f"run-{number}"), events, self.worker)
-            self.acknowledged[pen.run, 1] = encode(events)
-            self.pens.append(pen)
+            writer = await self.ledger.create(RunId(f"run-{number}"), events, self.worker)
+            self.acknowledged[writer.run, 1] = encode(events)
+            self.pens.append(writer)
 
-    async def append(self, pen: Pen, size: int = 500) -> None:
+    async def append(self, writer: RunWriter, size: int = 500) -> None:
         """One node, in one append."""
         self.count += 1
         node = f"n{self.count}"
         done = e.NodeCompleted(node=node, output=Raw(b'"' + b"x" * size + b'"'))
         events: list[e.AnyEvent] = [e.NodeScheduled(node=node), e.NodeStarted(node=node), done]
-        self.acknowledged[pen.run, await pen.append(events)] = encode(events)
+        self.acknowledged[writer.run, await writer.append(events)] = encode(events)
 
     async def deliver(self, run: RunId) -> None:
         """One signal, by a guest."""
@@ -73,16 +73,16 @@ class Bench:
 
     async def append_to_all(self, size: int = 500) -> list[BaseException]:
         """One append to each run, in a group; returns what was raised."""
-        told = await asyncio.gather(*(self.append(pen, size) for pen in self.pens), return_exceptions=True)
+        told = await asyncio.gather(*(self.append(writer, size) for writer in self.pens), return_exceptions=True)
         return [error for error in told if error is not None]
 
     async def is_intact(self, *, with_doubts: bool = False) -> bool:
         """The logs are sound and hold what was acknowledged and nothing else, or, with doubts, a little more."""
-        for pen in self.pens:
-            log = await self.store.read(pen.run)
-            assert violations(pen.run, log, await self.store.summary(pen.run)) == []
+        for writer in self.pens:
+            log = await self.store.read(writer.run)
+            assert violations(writer.run, log, await self.store.summary(writer.run)) == []
             there = {record.first: record.body for record in log}
-            told = {first: body for (run, first), body in self.acknowledged.items() if run == pen.run}
+            told = {first: body for (run, first), body in self.acknowledged.items() if run == writer.run}
             assert told.items() <= there.items() if with_doubts else told == there
         return True
 
@@ -162,8 +162,8 @@ def test_reads_work_while_nothing_can_be_written(fault: Fault, tmp_path: Path) -
         await _until_refused(bench)
         page = await bench.store.search(RunFilter(text="run 3"))
         assert [listed.summary.run for listed in page.items] == ["run-3"]
-        for pen in bench.pens:
-            assert await bench.store.head(pen.run) == pen.head
+        for writer in bench.pens:
+            assert await bench.store.head(writer.run) == writer.head
 
     benched(act, tmp_path / "runs.db")
 
@@ -216,18 +216,18 @@ def test_a_refused_claim_leaves_the_run_to_whoever_comes_later(fault: Fault, tmp
     strike, kind, _ = fault
 
     async def act(bench: Bench) -> None:
-        (pen,) = bench.pens
-        await pen.let_go(ready=True)
+        (writer,) = bench.pens
+        await writer.release(ready=True)
         strike(bench.disk)
         with pytest.raises(kind):
-            await _repeatedly(lambda: bench.store.note({pen.run: bench.disk.operations.to_bytes(4000, "big")}))
+            await _repeatedly(lambda: bench.store.note({writer.run: bench.disk.operations.to_bytes(4000, "big")}))
         with pytest.raises(kind):
-            await bench.store.claim(bench.worker, runs=[pen.run])
+            await bench.store.claim(bench.worker, runs=[writer.run])
         bench.disk.mend()
         (claim,) = await bench.store.claim(bench.worker, limit=5)
         later = await bench.ledger.take_over(claim)
         await later.append([e.RunCompleted()], release=True)
-        assert violations(pen.run, await bench.store.read(pen.run), await bench.store.summary(pen.run)) == []
+        assert violations(writer.run, await bench.store.read(writer.run), await bench.store.summary(writer.run)) == []
 
     benched(act, tmp_path / "runs.db", runs=1)
 
@@ -287,7 +287,7 @@ def test_an_append_that_stays_in_doubt_is_said_to_be_and_the_pen_goes_on_soundly
                 errors = await bench.append_to_all()
                 assert len(errors) == len(bench.pens)
             else:
-                errors = [error for pen in bench.pens for error in await _raised(bench.append(pen))]
+                errors = [error for writer in bench.pens for error in await _raised(bench.append(writer))]
             assert {type(error) for error in errors} == {OutcomeUnknown}
             bench.disk.mend()
             assert await bench.append_to_all() == []
@@ -313,12 +313,12 @@ def test_an_append_in_doubt_is_not_said_to_be_unwritten_because_the_second_try_i
     """S5, W1: the flush fails and the disk turns read-only, so the outcome cannot be settled: it stays unknown."""
 
     async def act(bench: Bench) -> None:
-        (pen,) = bench.pens
-        version = pen.head.version
+        (writer,) = bench.pens
+        version = writer.head.version
         bench.disk.fail_sync_after(1, then_readonly=True)
-        (error,) = await _raised(bench.append(pen))
+        (error,) = await _raised(bench.append(writer))
         after = await _after_a_crash(bench, tmp_path / "image")
-        head = await after.head(pen.run)
+        head = await after.head(writer.run)
         await after.close()
         assert head is not None
         assert head.version > version, "the crash should find the append in the WAL: nothing is tested otherwise"

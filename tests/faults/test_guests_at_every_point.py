@@ -24,7 +24,7 @@ from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.history.record import Entry
 from outlast.ledger import Ledger
-from outlast.ledger.reading import told
+from outlast.ledger.reading import read_events
 from outlast.lifecycle.requests import OpenRequest, left_open
 from outlast.store import Store
 from outlast.testing.answering import LOOK, OVER, Patience
@@ -174,7 +174,7 @@ async def _log(door: Door, world: World) -> list[Entry]:
         compare(world, runs)
         head = await store.head(RUN)
         assert head is not None
-        return [entry async for entry in told(store, RUN, [(1, head.version)])]
+        return [entry async for entry in read_events(store, RUN, [(1, head.version)])]
     finally:
         await store.close()
 

@@ -23,7 +23,7 @@ from outlast.errors import RunGone, StoreError
 from outlast.history import events as e
 from outlast.history.codec import encode
 from outlast.history.ids import RunId
-from outlast.ledger import Ledger, Pen
+from outlast.ledger import Ledger, RunWriter
 from outlast.lifecycle.invariants import violations
 from outlast.store import LANDED, Lost, Store
 from outlast.testing.contract.fencing import must_be_gapless
@@ -71,11 +71,11 @@ class Witness:
         self.told: dict[tuple[RunId, int], bytes] = {}
         self.doubts = 0
 
-    async def insist(self, pen: Pen, events: list[e.AnyEvent]) -> None:
+    async def insist(self, writer: RunWriter, events: list[e.AnyEvent]) -> None:
         """Append until it is certain; the same list may be given again."""
         while True:
             try:
-                self.told[pen.run, await pen.append(events)] = encode(events)
+                self.told[writer.run, await writer.append(events)] = encode(events)
                 return
             except StoreError:
                 self.doubts += 1
@@ -85,17 +85,17 @@ def node(name: str) -> list[e.AnyEvent]:
     return [e.NodeScheduled(node=name), e.NodeStarted(node=name), e.NodeCompleted(node=name)]
 
 
-async def created(ledger: Ledger, run: RunId, witness: Witness) -> Pen:
-    pen = ledger.begin(run, ANN)
-    await witness.insist(pen, [e.RunCreated(workflow="w"), e.RunStarted()])
-    return pen
+async def created(ledger: Ledger, run: RunId, witness: Witness) -> RunWriter:
+    writer = ledger.begin(run, ANN)
+    await witness.insist(writer, [e.RunCreated(workflow="w"), e.RunStarted()])
+    return writer
 
 
 async def story(ledger: Ledger, run: RunId, witness: Witness) -> None:
-    pen = await created(ledger, run, witness)
+    writer = await created(ledger, run, witness)
     for number in range(NODES):
-        await witness.insist(pen, node(f"n{number}"))
-    await witness.insist(pen, [e.RunCompleted()])
+        await witness.insist(writer, node(f"n{number}"))
+    await witness.insist(writer, [e.RunCompleted()])
 
 
 async def judge(store: Store, witness: Witness) -> None:
@@ -163,15 +163,15 @@ async def life(address: str, plan: Once) -> None:
     await store.enrol(BEN, 600)
     plan.is_on = True
     witness, ledger = Witness(), Ledger(store)
-    pen = await created(ledger, A, witness)
-    await witness.insist(pen, node("a"))
+    writer = await created(ledger, A, witness)
+    await witness.insist(writer, node("a"))
     asked: list[e.AnyEvent] = [e.InteractionRequested(interaction="q", kind="ask", prompt="ok?")]
-    await witness.insist(pen, asked)
+    await witness.insist(writer, asked)
     answer = e.InteractionAnswered(interaction="q", answer=msgspec.Raw(b"1"))
     with suppress(RunGone):  # an answer whose acknowledgement was lost is not taken a second time
         await insisted(lambda: ledger.deliver(A, [answer]))
-    await insisted(pen.catch_up)
-    assert await insisted(pen.let_go) is not None
+    await insisted(writer.catch_up)
+    assert await insisted(writer.release) is not None
     (claim,) = await insisted(lambda: store.claim(BEN, runs=[A]))
     other = await insisted(lambda: ledger.take_over(claim))
     await witness.insist(other, node("b"))

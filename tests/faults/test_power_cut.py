@@ -22,7 +22,7 @@ from outlast.history import events as e
 from outlast.history.codec import encode
 from outlast.history.ids import RunId, WorkerId
 from outlast.history.record import Kind, Record
-from outlast.ledger import Ledger, Pen
+from outlast.ledger import Ledger, RunWriter
 from outlast.lifecycle.invariants import violations
 from outlast.stores.sqlite import SqliteStore, database
 from support.disk import Disk
@@ -58,26 +58,26 @@ class Witness:
         self.unasked_survivors = 0
         self.lost = 0
 
-    async def append(self, pen: Pen, events: list[e.AnyEvent]) -> None:
+    async def append(self, writer: RunWriter, events: list[e.AnyEvent]) -> None:
         body = encode(events)
-        self.tried.add((pen.run, body))
-        first = await pen.append(events)
-        self.acknowledged[pen.run, first] = body
+        self.tried.add((writer.run, body))
+        first = await writer.append(events)
+        self.acknowledged[writer.run, first] = body
 
     async def deliver(self, ledger: Ledger, run: RunId, event: e.AnyEvent) -> None:
         body = encode([event])
         self.tried.add((run, body))
         self.acknowledged[run, await ledger.deliver(run, [event])] = body
 
-    async def create(self, ledger: Ledger, worker: WorkerId, name: str) -> Pen:
+    async def create(self, ledger: Ledger, worker: WorkerId, name: str) -> RunWriter:
         run = RunId(name)
         events: list[e.AnyEvent] = [e.RunCreated(workflow="w", tags=("a", "b")), e.RunStarted()]
         self.runs.append(run)
         self.tried.add((run, encode(events)))
-        pen = await ledger.create(run, events, worker)
+        writer = await ledger.create(run, events, worker)
         self.acknowledged[run, 1] = encode(events)
         self.epochs[run] = 1
-        return pen
+        return writer
 
 
 class Machine:
@@ -101,32 +101,32 @@ class Machine:
         pens += await asyncio.gather(
             *(self.witness.create(self.ledger, self.worker, f"run-{self.number}-{place}") for place in range(2, 10))
         )
-        guests = [self._guest(pen.run) for pen in pens]
-        await _all_or_error([*(self._story(pen) for pen in pens), *guests])
+        guests = [self._guest(writer.run) for writer in pens]
+        await _all_or_error([*(self._story(writer) for writer in pens), *guests])
 
-    async def _take_over(self, run: RunId) -> Pen:
+    async def _take_over(self, run: RunId) -> RunWriter:
         (claim,) = await self.store.claim(self.worker, runs=[run])
         assert claim.epoch > self.witness.epochs.get(run, 0), "an epoch was granted twice (S6)"
         self.witness.epochs[run] = claim.epoch
-        pen = await self.ledger.take_over(claim)
-        (landed,) = await self.store.read(run, pen.head.version, limit=1)
+        writer = await self.ledger.take_over(claim)
+        (landed,) = await self.store.read(run, writer.head.version, limit=1)
         self.witness.tried.add((run, landed.body))
         self.witness.acknowledged[run, landed.first] = landed.body
-        return pen
+        return writer
 
-    async def _alone(self, pen: Pen) -> None:
+    async def _alone(self, writer: RunWriter) -> None:
         for place in range(15):
-            await self.witness.append(pen, self._node(f"alone-{place}"))
+            await self.witness.append(writer, self._node(f"alone-{place}"))
 
-    async def _story(self, pen: Pen) -> None:
+    async def _story(self, writer: RunWriter) -> None:
         for place in range(6):
-            await self.witness.append(pen, self._node(f"{self.number}-{place}"))
+            await self.witness.append(writer, self._node(f"{self.number}-{place}"))
         question = f"q-{self.number}"
-        await self.witness.append(pen, [e.InteractionRequested(interaction=question, prompt="go on?")])
+        await self.witness.append(writer, [e.InteractionRequested(interaction=question, prompt="go on?")])
         answered = e.InteractionAnswered(interaction=question, answer=Raw(b"true"))
-        await self.witness.deliver(self.ledger, pen.run, answered)
-        await self.witness.append(pen, self._node(f"{self.number}-answered"))
-        await pen.let_go(ready=True)
+        await self.witness.deliver(self.ledger, writer.run, answered)
+        await self.witness.append(writer, self._node(f"{self.number}-answered"))
+        await writer.release(ready=True)
 
     async def _guest(self, run: RunId) -> None:
         for place in range(5):
@@ -200,9 +200,9 @@ async def _go_on(path: Path, witness: Witness) -> None:
     await store.enrol(machine.worker, 60)
     for run in witness.runs:
         if await store.head(run) is not None:
-            pen = await machine._take_over(run)
-            await machine.witness.append(pen, machine._node("last"))
-            await pen.append([e.RunCompleted()], release=True)
+            writer = await machine._take_over(run)
+            await machine.witness.append(writer, machine._node("last"))
+            await writer.append([e.RunCompleted()], release=True)
             assert violations(run, await store.read(run), await store.summary(run)) == []
     await store.close()
 

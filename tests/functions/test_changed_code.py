@@ -195,7 +195,7 @@ async def helper(world: World, number: int) -> int:
     return await world.second(number)
 
 
-def keyed(world: World) -> Any:
+def keyed_name(world: World) -> Any:
     async def flow(number: int) -> int:
         number = await world.first.options(id="one")(number)
         number = await world.second(number)
@@ -308,7 +308,7 @@ CHANGES: dict[str, tuple[Flow, str, str]] = {
     "the code raises": (raising, "'first'", "the code has ended"),
     "a node is now in a step": (in_a_step, "'first'", "'all/first'"),
     "a node is now in a task": (in_a_task, "'second'", "'2/second'"),
-    "a node now has a key": (keyed, "'first'", "'first[one]'"),
+    "a node now has a key": (keyed_name, "'first'", "'first[one]'"),
     "a timer is added": (with_a_timer, "'second'", "'sleep'"),
     "a question is added": (with_a_question, "'second'", "'approve'"),
     "a node is now a child run": (as_a_child, "node 'first'", "child run 'first'"),
@@ -894,7 +894,7 @@ async def test_a_run_whose_replay_fails_as_nobody_foresaw_is_tried_again_and_the
         raise ZeroDivisionError
 
     monkeypatch.setattr("outlast.engine.takeover.Replay.run", surprised)
-    monkeypatch.setattr("outlast.engine.takeover.FALLS_BEFORE_HOLD", 1)
+    monkeypatch.setattr("outlast.engine.takeover.FAILURES_BEFORE_HOLD", 1)
     engine = await stage.engine()
     assert "could not be driven, 1 times in a row" in await held_with(engine, run)
     assert replayed == [run]

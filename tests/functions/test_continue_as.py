@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import outlast as ol
-from outlast.functions.dry_replay import rehearse
+from outlast.functions.dry_replay import dry_run
 from outlast.history import events as e
 
 Flow = Callable[[int], Coroutine[Any, Any, int]]
@@ -151,7 +151,7 @@ async def test_the_successor_is_the_outcome_whatever_the_code_does_afterwards(st
         assert await asyncio.wait_for(handle.result(), 10) == 2
         assert isinstance((await stage.events(engine, "one"))[-1], e.RunContinued)
         assert await stage.is_sound(engine, "one")
-        assert (await rehearse(engine._store, "one")).agrees
+        assert (await dry_run(engine._store, "one")).agrees
 
 
 @pytest.mark.parametrize("cleanup", [0.0, 0.2])
@@ -167,7 +167,7 @@ async def test_code_that_goes_on_for_ever_is_stopped_after_the_time_for_its_clea
         assert isinstance(events[-1], e.RunContinued)
         assert not any(isinstance(event, e.RunFailed) for event in events)
         assert await stage.is_sound(engine, "one")
-        assert (await rehearse(engine._store, "one")).agrees
+        assert (await dry_run(engine._store, "one")).agrees
 
 
 async def test_a_crash_does_not_extend_the_time(stage: Any) -> None:

@@ -40,25 +40,25 @@ def folder(tmp_path: Path) -> Path:
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[Elsewhere]:
     """What begins anew, as another process would: nothing of the package is known."""
 
-    def begin_anew() -> None:
+    def restart_as_new_worker() -> None:
         monkeypatch.setattr(workflow_import, "_files", set())
         monkeypatch.setattr(workflow_import, "_folders", set())
         monkeypatch.setattr(registry, "_workflows", {})
         monkeypatch.setattr(sys, "path", [each for each in sys.path if "jobs" not in each])
         for name in [name for name in sys.modules if name.partition(".")[0] in ("parcels", "nightly", "sending")]:
             del sys.modules[name]
-        workflow_import.found_at.cache_clear()
+        workflow_import.import_entry.cache_clear()
 
     with monkeypatch.context():
-        begin_anew()
-        yield begin_anew
-        begin_anew()
+        restart_as_new_worker()
+        yield restart_as_new_worker
+        restart_as_new_worker()
 
 
 def recorded(workflow: str, root: Path) -> e.RunCreated:
     known = registry.known(workflow)
     assert known is not None
-    entry, only_here = workflow_import.found_at(known._spec)
+    entry, only_here = workflow_import.import_entry(known._spec)
     return e.RunCreated(workflow=workflow, entry=entry, folder=only_here, root=str(root))
 
 
@@ -69,7 +69,7 @@ def test_a_workflow_in_a_package_is_found_from_any_folder(folder: Path, elsewher
     elsewhere()
     found = workflow_import.find_workflow(created)
     assert found._spec.entry == "parcels.sending:found_inside", "it is the module that it was"
-    assert workflow_import.found_at(found._spec) == (created.entry, created.folder)
+    assert workflow_import.import_entry(found._spec) == (created.entry, created.folder)
 
 
 def test_a_workflow_in_a_package_without_an_init_file_is_found(folder: Path, elsewhere: Elsewhere) -> None:
@@ -90,7 +90,7 @@ def test_a_package_that_was_named_as_a_module_is_found_from_any_folder(
     folder: Path, monkeypatch: pytest.MonkeyPatch, elsewhere: Elsewhere
 ) -> None:
     monkeypatch.syspath_prepend(str(folder / "jobs"))
-    workflow_import.look_only_here(str(folder / "jobs"))  # as the command line does with its working folder
+    workflow_import.mark_local_only(str(folder / "jobs"))  # as the command line does with its working folder
     workflow_import.load("parcels.sending")
     created = recorded("found_inside", folder)
     elsewhere()
@@ -147,7 +147,7 @@ def test_what_lies_beside_a_script_is_found_from_any_folder(
     monkeypatch.setattr(sys.modules["__main__"], "__file__", str(folder / "jobs/script.py"), raising=False)
     monkeypatch.setattr(sys.modules["__main__"], "__spec__", None)
     sys.path.insert(0, str(folder / "jobs"))
-    workflow_import.look_beside_the_script(str(folder))
+    workflow_import.add_script_folder(str(folder))
     workflow_import.load("nightly")
     created = recorded("found_inside", folder)
     elsewhere()
@@ -160,7 +160,7 @@ def test_what_lies_in_the_projects_own_folder_is_a_module(
     monkeypatch.setattr(sys.modules["__main__"], "__file__", str(folder / "jobs/script.py"), raising=False)
     monkeypatch.setattr(sys.modules["__main__"], "__spec__", None)
     sys.path.insert(0, str(folder / "jobs"))
-    workflow_import.look_beside_the_script(str(folder / "jobs"))
+    workflow_import.add_script_folder(str(folder / "jobs"))
     workflow_import.load("nightly")
     created = recorded("found_inside", folder / "jobs")
     assert (created.entry, created.folder) == ("parcels.sending:found_inside", "")

@@ -12,7 +12,7 @@ import pytest
 
 from outlast.errors import NotDurable
 from outlast.functions.loop import Alarm, WorkflowLoop
-from outlast.functions.stable_hash import PlacedTask
+from outlast.functions.stable_hash import StableTask
 
 
 class Clock:
@@ -37,7 +37,7 @@ class Clock:
 
     def start(self, code: Awaitable[Any]) -> asyncio.Task[Any]:
         task = self.loop.create_task(code)
-        self.loop.run_until_quiet()
+        self.loop.run_until_blocked()
         return task
 
     def run(self, code: Awaitable[Any]) -> Any:
@@ -49,7 +49,7 @@ class Clock:
             self.alarms.remove(alarm)
             self.time = alarm.when()
             self.loop.ring(alarm)
-            self.loop.run_until_quiet()
+            self.loop.run_until_blocked()
         return task.result()
 
 
@@ -65,7 +65,7 @@ def test_the_code_runs_until_it_waits_and_no_further() -> None:
     assert heard == ["before"]
     gate.set_result("after")
     assert heard == ["before"]
-    clock.loop.run_until_quiet()
+    clock.loop.run_until_blocked()
     assert heard == ["before", "after"]
     assert task.done()
 
@@ -86,10 +86,10 @@ def test_what_becomes_ready_first_runs_first() -> None:
     clock.start(code())
     for name in "cab":
         gates[name][0].set_result(None)
-    clock.loop.run_until_quiet()
+    clock.loop.run_until_blocked()
     for name in "bca":
         gates[name][1].set_result(None)
-        clock.loop.run_until_quiet()
+        clock.loop.run_until_blocked()
     assert order == [*"cab", *"bca"]
 
 
@@ -155,7 +155,7 @@ def test_an_alarm_that_was_cancelled_does_not_ring() -> None:
     assert isinstance(alarm, Alarm)
     alarm.cancel()
     clock.loop.ring(alarm)
-    clock.loop.run_until_quiet()
+    clock.loop.run_until_blocked()
     assert heard == []
 
 
@@ -217,7 +217,7 @@ def test_tasks_of_many_loops_are_not_in_each_others_way() -> None:
     """In asyncio's own list of all tasks: as many of one hash would be looked through for each that is added."""
     seen: list[int] = []
 
-    class Seen(PlacedTask):
+    class Seen(StableTask):
         def __hash__(self) -> int:
             seen.append(super().__hash__())
             return seen[-1]
@@ -225,7 +225,7 @@ def test_tasks_of_many_loops_are_not_in_each_others_way() -> None:
     kept = [Seen(nothing(), loop=Clock().loop) for _ in range(20)]
     assert len(set(seen)) == len(kept)
     for task in kept:
-        task.get_loop().run_until_quiet()
+        task.get_loop().run_until_blocked()
 
 
 def test_tasks_are_given_one_by_one_as_they_are_completed() -> None:
@@ -312,7 +312,7 @@ def test_a_generator_that_is_found_later_ends_in_no_context_of_others() -> None:
 
     clock.start(code())
     Clock().start(other())
-    clock.loop.run_until_quiet()
+    clock.loop.run_until_blocked()
     assert heard == ["nobody's"]
 
 
@@ -347,9 +347,9 @@ def test_code_that_runs_in_circles_is_stopped(monkeypatch: pytest.MonkeyPatch) -
 
     task = clock.loop.create_task(code())
     with pytest.raises(NotDurable, match="without awaiting a node"):
-        clock.loop.run_until_quiet()
+        clock.loop.run_until_blocked()
     task.cancel()
-    clock.loop.run_until_quiet()
+    clock.loop.run_until_blocked()
     assert task.cancelled()
 
 
@@ -388,8 +388,8 @@ def test_two_workflows_on_one_thread_do_not_meet() -> None:
     one.start(code("one", gates[0]))
     other.start(code("other", gates[1]))
     gates[1].set_result(None)
-    other.loop.run_until_quiet()
-    one.loop.run_until_quiet()
+    other.loop.run_until_blocked()
+    one.loop.run_until_blocked()
     gates[0].set_result(None)
-    one.loop.run_until_quiet()
+    one.loop.run_until_blocked()
     assert order == [("other", other.loop), ("one", one.loop)]

@@ -18,7 +18,7 @@ import anyio
 import pytest
 
 import outlast as ol
-from outlast.functions.dry_replay import rehearse
+from outlast.functions.dry_replay import dry_run
 from outlast.history import events as e
 from outlast.values.source_location import shown
 from outlast.values.tracebacks import REMOTE
@@ -222,6 +222,7 @@ async def test_a_workflow_that_waits_for_a_thread_fails_with_the_line_and_the_th
     stage: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cried: list[Any] = []
+    others = set(threading.enumerate())
     monkeypatch.setattr(threading, "excepthook", cried.append)
 
     @ol.workflow
@@ -231,7 +232,7 @@ async def test_a_workflow_that_waits_for_a_thread_fails_with_the_line_and_the_th
     with pytest.raises(ol.NotDurable, match="nothing will set") as caught:
         await came_to(stage, waiting_for_a_thread)
     assert line_of(waiting_for_a_thread.fn, "run_sync") in str(caught.value)
-    for thread in threading.enumerate():
+    for thread in set(threading.enumerate()) - others:
         if thread.name == "AnyIO worker thread":
             await asyncio.to_thread(thread.queue.put, None)  # type: ignore[attr-defined]
             await asyncio.to_thread(thread.join)
@@ -322,7 +323,7 @@ async def test_a_library_that_a_workflow_cannot_use_is_named_with_the_line_and_i
         await handle.result()
     place = line_of(body, line) if line else line_of(get, "get_by_name")
     assert str(caught.value).startswith(f"{place}: a workflow cannot use fetching (")
-    assert (await rehearse(engine._store, handle.run, using)).agrees
+    assert (await dry_run(engine._store, handle.run, using)).agrees
 
 
 async def test_tasks_timeouts_and_events_of_anyio_work_in_a_workflow(stage: Any) -> None:
@@ -348,7 +349,7 @@ async def test_tasks_timeouts_and_events_of_anyio_work_in_a_workflow(stage: Any)
     engine = await stage.engine()
     handle = await engine.start(grouped)
     assert await handle.result() == [3, 2]
-    assert (await rehearse(engine._store, handle.run, grouped)).agrees
+    assert (await dry_run(engine._store, handle.run, grouped)).agrees
 
 
 # --- tracebacks ---------------------------------------------------------------------------------------------------------
@@ -450,9 +451,9 @@ async def test_a_divergence_names_the_line_of_what_the_code_asks_for(stage: Any)
     engine = await stage.engine()
     handle = await engine.start(before)
     await stage.until(engine, handle.run, e.InteractionRequested)
-    found = await rehearse(engine._store, handle.run, after)
+    found = await dry_run(engine._store, handle.run, after)
     assert f"than the code asks it with now ({line_of(after.fn, 'plus_one(2)')})" in str(found.divergence)
-    found = await rehearse(engine._store, handle.run, other)
+    found = await dry_run(engine._store, handle.run, other)
     assert f"the code asked for timer 'sleep' ({line_of(other.fn, 'ol.sleep(1)')})" in str(found.divergence)
 
 

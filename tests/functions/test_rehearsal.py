@@ -16,12 +16,12 @@ import outlast as ol
 from outlast.engine.completion import created_of
 from outlast.errors import Damaged
 from outlast.functions import registry
-from outlast.functions.dry_replay import _difference, _Log, rehearse
+from outlast.functions.dry_replay import _difference, _Log, dry_run
 from outlast.history import events as e
 from outlast.history.ids import RunId, WorkerId
 from outlast.ledger import Ledger
 from outlast.ledger.reading import records
-from outlast.lifecycle.branch_plan import Turn
+from outlast.lifecycle.branch_plan import BranchPlan
 from outlast.stores.memory import MemoryStore
 from outlast.testing.processes import engine_over
 
@@ -198,7 +198,7 @@ def test_code_that_asks_for_the_same_agrees_to_the_end(answer: bool) -> None:
         await recorded(store, answer=answer)
         before, done = await bodies(store), len(calls)
         for fn in (plain, same_in_other_words):
-            found = await rehearse(store, RUN, version(fn))
+            found = await dry_run(store, RUN, version(fn))
             assert (found.agrees, found.divergence, found.seq) == (True, None, None)
             assert found.upto == found.events == (15 if answer else 9)
         assert (await bodies(store), len(calls)) == (before, done), "it wrote something, or ran a node"
@@ -210,7 +210,7 @@ def test_a_question_that_is_still_open_may_be_put_otherwise() -> None:
     async def whole() -> None:
         store = MemoryStore()
         await recorded(store, answer=False)
-        assert (await rehearse(store, RUN, version(question_changed))).agrees
+        assert (await dry_run(store, RUN, version(question_changed))).agrees
 
     asyncio.run(whole())
 
@@ -224,7 +224,7 @@ def test_code_that_asks_for_something_else_diverges_there(name: str, answer: boo
         await recorded(store, answer=answer)
         before, done = await bodies(store), len(calls)
         workflow = version(fn)
-        found = await rehearse(store, RUN, workflow)
+        found = await dry_run(store, RUN, workflow)
         assert found.divergence is not None
         assert said in found.divergence
         assert found.seq is not None
@@ -241,13 +241,13 @@ def test_a_branch_that_is_cut_there_goes_on_with_the_new_code(name: str) -> None
         store = MemoryStore()
         await recorded(store, answer=False)
         workflow = version(WAITING[name][0])
-        found = await rehearse(store, RUN, workflow)
+        found = await dry_run(store, RUN, workflow)
         ledger, worker = Ledger(store), WorkerId("worker-x")
         await store.enrol(worker, 60)
         (claim,) = await store.claim(worker, runs=[RUN])
-        pen = await ledger.take_over(claim)
-        await pen.turn(Turn(cutoff=found.upto))
-        while not await pen.let_go(ready=True):
+        writer = await ledger.take_over(claim)
+        await writer.open_branch(BranchPlan(cutoff=found.upto))
+        while not await writer.release(ready=True):
             pass
         await ledger.close()
         async with engine_over(store) as engine:
@@ -285,9 +285,9 @@ def test_a_retried_failure_counts_only_until_it_was_reset() -> None:
             with pytest.raises(ValueError, match="not yet"):
                 await handle.result()
             await (await engine.retry(RUN)).result()
-        assert (await rehearse(store, RUN, version(with_retry))).agrees
+        assert (await dry_run(store, RUN, version(with_retry))).agrees
         workflow = version(caught)
-        found = await rehearse(store, RUN, workflow)
+        found = await dry_run(store, RUN, workflow)
         assert not found.agrees
         assert found.upto == await plain_upto(store, workflow)
 
@@ -302,10 +302,10 @@ def test_values_beside_the_log_are_read_and_missing_ones_are_named() -> None:
         store = MemoryStore()
         async with engine_over(store) as engine:
             await (await engine.start(version(large).options(id=RUN), 1)).result()
-        assert (await rehearse(store, RUN)).agrees
+        assert (await dry_run(store, RUN)).agrees
         store.memory.blobs.clear()
         with pytest.raises(ol.NotFound, match="lies in blob"):
-            await rehearse(store, RUN)
+            await dry_run(store, RUN)
 
     asyncio.run(whole())
 
@@ -317,12 +317,12 @@ def test_a_dead_branch_can_be_rehearsed_by_its_number() -> None:
         ledger, worker = Ledger(store), WorkerId("worker-x")
         await store.enrol(worker, 60)
         (claim,) = await store.claim(worker, runs=[RUN])
-        pen = await ledger.take_over(claim)
-        await pen.turn(Turn(cutoff=2))
-        assert (await rehearse(store, RUN, version(other_inputs), branch=1)).agrees
-        assert not (await rehearse(store, RUN, version(other_inputs), branch=0)).agrees
+        writer = await ledger.take_over(claim)
+        await writer.open_branch(BranchPlan(cutoff=2))
+        assert (await dry_run(store, RUN, version(other_inputs), branch=1)).agrees
+        assert not (await dry_run(store, RUN, version(other_inputs), branch=0)).agrees
         with pytest.raises(ol.NotFound, match="has no branch 7"):
-            await rehearse(store, RUN, branch=7)
+            await dry_run(store, RUN, branch=7)
 
     asyncio.run(whole())
 
@@ -333,7 +333,7 @@ def test_what_is_no_function_is_refused() -> None:
         ledger = Ledger(store)
         await ledger.create_ready(RUN, e.RunCreated(workflow="orders", kind="graph"))
         with pytest.raises(ol.NotAllowed, match="is a graph"):
-            await rehearse(store, RUN)
+            await dry_run(store, RUN)
 
     asyncio.run(whole())
 

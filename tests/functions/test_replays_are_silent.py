@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import outlast as ol
-from outlast.functions.dry_replay import rehearse
+from outlast.functions.dry_replay import dry_run
 from outlast.history import events as e
 
 PRINTED = ["before", "after"]
@@ -66,7 +66,7 @@ async def test_a_rehearsal_prints_nothing(stage: Any, capsys: pytest.CaptureFixt
     await engine.answer(handle.run, "yes")
     await handle.result()
     capsys.readouterr()
-    assert (await rehearse(engine._store, handle.run, workflow)).agrees
+    assert (await dry_run(engine._store, handle.run, workflow)).agrees
     assert capsys.readouterr() == ("", "")
 
 
@@ -93,5 +93,5 @@ async def test_the_streams_are_the_programs_own_again_after_a_replay(stage: Any)
     workflow = in_async_code()
     handle = await engine.start(workflow)
     await stage.until(engine, handle.run, e.InteractionRequested)
-    await rehearse(engine._store, handle.run, workflow)
+    await dry_run(engine._store, handle.run, workflow)
     assert (sys.stdout, sys.stderr) == streams

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import outlast as ol
-from outlast.engine import worker, writing
+from outlast.engine import committing, worker
 from outlast.history import events as e
 from support.workflow_tools import Gated, crashed_at, echo, names, plain_echo, run_of, soon
 
@@ -118,15 +118,15 @@ class Procrastination:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.gate = asyncio.Event()
         self.successor = ""
-        settle = worker.settle
+        complete_run = worker.complete_run
 
         async def settled(ledger: Any, run: Any, created: Any, ending: Any, state: Any) -> None:
             if isinstance(ending, e.RunContinued) and not self.successor:
                 self.successor = ending.successor
                 await self.gate.wait()
-            await settle(ledger, run, created, ending, state)
+            await complete_run(ledger, run, created, ending, state)
 
-        monkeypatch.setattr(worker, "settle", settled)
+        monkeypatch.setattr(worker, "complete_run", settled)
 
 
 async def test_a_successor_that_nobody_has_created_yet_is_cancelled_with_the_parent(
@@ -168,15 +168,15 @@ async def test_a_cancellation_that_comes_while_a_run_continues_is_passed_on_to_i
     gated = Gated()
     _, link = chain(gated.node)
     engine = await stage.engine()
-    concluded = writing.concluded
+    terminal_event = committing.terminal_event
 
     async def cancelled_meanwhile(code: Any, *rest: Any) -> Any:
-        ending = await concluded(code, *rest)
+        ending = await terminal_event(code, *rest)
         if code.run == "first":
             await engine.cancel(code.run)
         return ending
 
-    monkeypatch.setattr(writing, "concluded", cancelled_meanwhile)
+    monkeypatch.setattr(committing, "terminal_event", cancelled_meanwhile)
     handle = await engine.start(link.options(id="first"))
     with pytest.raises(ol.RunCancelled):
         await soon(handle.result())

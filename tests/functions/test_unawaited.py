@@ -297,7 +297,6 @@ async def test_a_shield_that_nobody_awaits_fails_the_run(stage: Any) -> None:
 
 
 async def test_thousands_of_gathers_are_not_kept_in_memory(stage: Any) -> None:
-    from outlast.functions.scope import here
 
     @ol.workflow
     async def many() -> int:
@@ -401,9 +400,9 @@ async def test_a_run_that_failed_over_it_completes_when_it_is_resumed_with_a_war
     handle = await engine.start(hasty)
     with pytest.raises(ol.Unawaited):
         await handle.result()
-    from outlast.functions.dry_replay import rehearse
+    from outlast.functions.dry_replay import dry_run
 
-    assert (await rehearse(engine._store, handle.run, hasty)).agrees
+    assert (await dry_run(engine._store, handle.run, hasty)).agrees
     await stage.close(engine)
     engine = await stage.engine(unawaited="warn")
     await engine.resume(handle.run)

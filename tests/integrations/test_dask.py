@@ -145,7 +145,7 @@ def test_a_large_result_goes_to_the_store_by_itself(
         assert is_elsewhere(output)
 
     play(scene)
-    assert [type(each) for each in brought] == [cluster.InStore]
+    assert [type(each) for each in brought] == [cluster.StoredResult]
 
 
 def test_a_large_result_comes_through_the_scheduler_where_the_store_is_out_of_reach(

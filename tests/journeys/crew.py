@@ -187,12 +187,12 @@ class Worker(Process):
 
     async def _advance(self, claim: Claim) -> None:
         try:
-            pen = await self.ledger.take_over(claim)
-            _must_have_no_orphans(pen.state)
+            writer = await self.ledger.take_over(claim)
+            _must_have_no_orphans(writer.state)
             while True:
-                events = following(pen.state)
+                events = following(writer.state)
                 if not events:
-                    if await pen.let_go():
+                    if await writer.release():
                         tell(waits=claim.run)
                         return
                     continue
@@ -200,7 +200,7 @@ class Worker(Process):
                 # whoever asks may leave at once: the answer cannot have come before the question
                 leaves = is_over or isinstance(events[-1], e.InteractionRequested)
                 try:
-                    await pen.append(events, release=leaves)
+                    await writer.append(events, release=leaves)
                 except Overtaken:
                     self.overtaken += 1
                     continue
@@ -267,12 +267,12 @@ class Owner(Process):
         await self.open()
         await self.store.enrol(self.worker, ttl)
         begun: list[e.AnyEvent] = [e.RunCreated(workflow="contested"), e.RunStarted(), *_begin("n0")]
-        pen = await self.ledger.create(self.ledger.new_run_id(), begun, self.worker)
-        tell(owned=pen.run, worker=self.worker)
+        writer = await self.ledger.create(self.ledger.new_run_id(), begun, self.worker)
+        tell(owned=writer.run, worker=self.worker)
         while await self.orders.get() != "stop":
             renewed = await self.store.renew(self.worker, ttl)
             try:
-                at = await pen.append(following(pen.state))
+                at = await writer.append(following(writer.state))
                 tell(appended=at, renewed=renewed)
             except Conflict as error:
                 tell(refused=type(error).__name__, why=str(error), renewed=renewed)
@@ -292,9 +292,9 @@ class Taker(Process):
                 await self.something_new()
                 claims = await self.store.claim(self.worker, runs=[run])
             (claim,) = claims
-            pen = await self.ledger.take_over(claim)
-            await pen.append(following(pen.state))
-            tell(took=claim.epoch, cause=claim.cause, previous=claim.previous, version=pen.head.version)
+            writer = await self.ledger.take_over(claim)
+            await writer.append(following(writer.state))
+            tell(took=claim.epoch, cause=claim.cause, previous=claim.previous, version=writer.head.version)
             await self.orders.get()
         await self.store.retire(self.worker)
         tell(left=self.worker)

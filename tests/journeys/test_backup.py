@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 import time
@@ -32,7 +33,10 @@ def test_a_copy_made_while_others_write_is_whole(tmp_path: Path) -> None:
     store, copy = tmp_path / "runs.db", tmp_path / "copies" / "copy.db"
     writers = [
         commands.Popen(
-            [sys.executable, __file__, str(store), str(number)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [sys.executable, __file__, str(store), str(number)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
         )
         for number in range(2)
     ]

@@ -125,7 +125,7 @@ def test_nobody_takes_a_run_from_an_owner_that_is_frozen_and_holds_its_lock(ttl:
 def test_a_run_is_taken_at_once_from_an_owner_that_was_killed(tmp_path: Path) -> None:
     """The lock that the system took back proves the death, however much time the owner had left."""
     path = tmp_path / "runs.db"
-    run = _leave_behind(path)
+    run = _track_left_running(path)
     with acting("taker", path, run) as taker:
         assert taker.hear()["claimed"] == 1
         taker.order("take")
@@ -136,7 +136,7 @@ def test_a_run_is_taken_at_once_from_an_owner_that_was_killed(tmp_path: Path) ->
 def test_an_interruption_is_not_forgotten_when_whoever_found_it_leaves_before_taking_over(tmp_path: Path) -> None:
     """C1: the node that the dead owner had started is done again, whoever is the first to take the run over."""
     path = tmp_path / "runs.db"
-    run = _leave_behind(path)
+    run = _track_left_running(path)
     with acting("taker", path, run) as hasty:
         assert hasty.hear()["claimed"] == 1
         hasty.order("leave")
@@ -148,7 +148,7 @@ def test_an_interruption_is_not_forgotten_when_whoever_found_it_leaves_before_ta
     assert _interrupted(path, run) == ["n0"]
 
 
-def _leave_behind(path: Path) -> str:
+def _track_left_running(path: Path) -> str:
     """A run whose owner was killed in the midst of a node."""
     with acting("owner", path, "3600") as owner:
         run: str = owner.hear()["owned"]

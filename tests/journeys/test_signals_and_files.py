@@ -130,6 +130,7 @@ class Journey:
         self.folder, self.rounds = folder, rounds
         self.chance = random.Random(seed)
         self.environment = {key: value for key, value in os.environ.items() if not key.startswith("OUTLAST_")}
+        self.environment["PYTHONPATH"] = str(Path(__file__).parents[1])
 
     def command(self, *arguments: str) -> list[str]:
         return [sys.executable, "-m", "outlast", *arguments]

@@ -11,7 +11,7 @@ from msgspec import Raw
 from outlast.errors import OutcomeUnknown, StoreError, StoreFull
 from outlast.history import events as e
 from outlast.history.ids import RunId, WorkerId
-from outlast.ledger import Ledger, Pen, group_commit
+from outlast.ledger import Ledger, RunWriter, group_commit
 from outlast.lifecycle.invariants import violations
 from outlast.store import Append, Outcome
 from outlast.stores.memory import MemoryStore
@@ -39,7 +39,7 @@ class Moody(MemoryStore):
         raise error
 
 
-async def pens(ledger: Ledger, number: int) -> list[Pen]:
+async def pens(ledger: Ledger, number: int) -> list[RunWriter]:
     await ledger.store.enrol(WORKER, 30)
     return list(await asyncio.gather(*(ledger.create(RunId(f"run-{i}"), BIRTH, WORKER) for i in range(number))))
 
@@ -58,7 +58,7 @@ def test_appends_that_arrive_together_share_a_flush() -> None:
         ledger = Ledger(store)
         owned = await pens(ledger, 300)
         store.batches.clear()
-        await asyncio.gather(*(pen.append(completed()) for pen in owned))
+        await asyncio.gather(*(writer.append(completed()) for writer in owned))
         assert store.batches == [300]
         assert ledger.measures.largest_batch == 300
 
@@ -69,9 +69,9 @@ def test_a_lone_run_does_not_wait_for_company() -> None:
     async def scene() -> None:
         store = Moody()
         ledger = Ledger(store)
-        (pen,) = await pens(ledger, 1)
+        (writer,) = await pens(ledger, 1)
         for _ in range(3):
-            await pen.append([e.NodeCheckpointed(node="a")])
+            await writer.append([e.NodeCheckpointed(node="a")])
         assert store.batches == [1, 1, 1, 1]
 
     asyncio.run(scene())
@@ -83,7 +83,7 @@ def test_a_lone_run_writes_at_once_and_lets_the_loop_turn_when_its_moment_is_ove
 ) -> None:
     """Those who come while it writes get the next flush. Timers, renewals and other runs have their turn, however many
     nodes follow one another."""
-    monkeypatch.setattr(group_commit, "TURN", moment)
+    monkeypatch.setattr(group_commit, "TURN_S", moment)
 
     async def scene() -> None:
         store = Moody()
@@ -91,7 +91,7 @@ def test_a_lone_run_writes_at_once_and_lets_the_loop_turn_when_its_moment_is_ove
         first, *others = await pens(ledger, 5)
         await first.append([e.NodeCheckpointed(node="a")])
         store.batches.clear()
-        await asyncio.gather(*(pen.append(completed()) for pen in (first, *others)))
+        await asyncio.gather(*(writer.append(completed()) for writer in (first, *others)))
         assert store.batches == batches
 
     asyncio.run(scene())
@@ -107,8 +107,8 @@ def test_an_unknown_outcome_is_asked_for_and_not_repeated(moment: str, times: in
         ledger = Ledger(store)
         owned = await pens(ledger, 3)
         store.moods = [(moment, OutcomeUnknown("cut"))] * times
-        await asyncio.gather(*(pen.append(completed()) for pen in owned))
-        assert all(pen.state.outline.done_nodes == 1 for pen in owned)
+        await asyncio.gather(*(writer.append(completed()) for writer in owned))
+        assert all(writer.state.outline.done_nodes == 1 for writer in owned)
         assert await are_sound(store)
         assert ledger.measures.unknown == 3
 
@@ -122,14 +122,14 @@ def test_a_pen_in_doubt_finds_out_before_it_writes_again(moment: str) -> None:
     async def scene() -> None:
         store = Moody()
         ledger = Ledger(store)
-        (pen,) = await pens(ledger, 1)
+        (writer,) = await pens(ledger, 1)
         store.moods = [(moment, OutcomeUnknown("cut"))] * 4
         with pytest.raises(OutcomeUnknown):
-            await pen.append(completed())
-        await pen.catch_up()
-        landed = pen.state.outline.done_nodes == 1
+            await writer.append(completed())
+        await writer.catch_up()
+        landed = writer.state.outline.done_nodes == 1
         assert landed == (moment == "after")
-        await pen.append([e.RunCompleted()] if landed else [*completed(), e.RunCompleted()])
+        await writer.append([e.RunCompleted()] if landed else [*completed(), e.RunCompleted()])
         assert await are_sound(store)
 
     asyncio.run(scene())
@@ -143,9 +143,9 @@ def test_an_error_before_writing_reaches_every_caller_and_the_pens_go_on() -> No
         ledger = Ledger(store)
         owned = await pens(ledger, 3)
         store.moods = [("before", StoreFull("no space"))]
-        results = await asyncio.gather(*(pen.append(completed()) for pen in owned), return_exceptions=True)
+        results = await asyncio.gather(*(writer.append(completed()) for writer in owned), return_exceptions=True)
         assert all(isinstance(result, StoreFull) for result in results)
-        await asyncio.gather(*(pen.append(completed()) for pen in owned))
+        await asyncio.gather(*(writer.append(completed()) for writer in owned))
         assert await are_sound(store)
         assert ledger.measures.failed == 3
 
@@ -160,7 +160,7 @@ def test_a_loser_does_not_harm_its_neighbours() -> None:
         ledger, other = Ledger(store), Ledger(MemoryStore(store.memory))
         owned = await pens(ledger, 3)
         await other.deliver(owned[1].run, [e.SignalReceived(signal="s", name="go")])
-        firsts = await asyncio.gather(*(pen.append(completed()) for pen in owned))
+        firsts = await asyncio.gather(*(writer.append(completed()) for writer in owned))
         assert firsts == [5, 6, 5]
         assert await are_sound(store)
 
@@ -185,7 +185,7 @@ def test_a_run_that_cannot_be_written_does_not_harm_its_neighbours() -> None:
         ledger = Ledger(store)
         owned = await pens(ledger, 3)
         store.batches.clear()
-        answers = await asyncio.gather(*(pen.append(completed()) for pen in owned), return_exceptions=True)
+        answers = await asyncio.gather(*(writer.append(completed()) for writer in owned), return_exceptions=True)
         assert [type(answer) for answer in answers] == [int, OverflowError, int]
         assert store.batches == [3, 1, 1, 1]
 
@@ -196,12 +196,12 @@ def test_an_error_of_the_store_does_not_stop_later_flushes() -> None:
     async def scene() -> None:
         store = Moody()
         ledger = Ledger(store)
-        (pen,) = await pens(ledger, 1)
+        (writer,) = await pens(ledger, 1)
         store.moods = [("before", StoreError("gone")), ("before", ValueError("a bug"))]
         for expected in (StoreError, ValueError):
             with pytest.raises(expected):
-                await pen.append(completed())
-        await pen.append(completed())
+                await writer.append(completed())
+        await writer.append(completed())
 
     asyncio.run(scene())
 
@@ -235,21 +235,21 @@ def test_whoever_stops_waiting_is_settled_by_the_next_append(before: bool, alone
     async def scene() -> None:
         store = Gated(before=before)
         ledger = Ledger(store)
-        pen, other = await pens(ledger, 2)
-        await (pen if alone else other).append([e.NodeCheckpointed(node="a")])
+        writer, other = await pens(ledger, 2)
+        await (writer if alone else other).append([e.NodeCheckpointed(node="a")])
         store.gate.clear()
         store.reached.clear()
-        task = asyncio.ensure_future(pen.append(completed()))
+        task = asyncio.ensure_future(writer.append(completed()))
         await store.reached.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         store.gate.set()
         await ledger.close()
-        await pen.catch_up()
-        landed = pen.state.outline.done_nodes == 1
+        await writer.catch_up()
+        landed = writer.state.outline.done_nodes == 1
         assert landed or (before and alone)
-        await pen.append([e.RunCompleted()] if landed else [*completed(), e.RunCompleted()])
+        await writer.append([e.RunCompleted()] if landed else [*completed(), e.RunCompleted()])
         assert await are_sound(store)
 
     asyncio.run(scene())
@@ -259,15 +259,15 @@ def test_one_pen_serves_one_task() -> None:
     async def scene() -> None:
         store = Gated(before=True)
         ledger = Ledger(store)
-        (pen,) = await pens(ledger, 1)
+        (writer,) = await pens(ledger, 1)
         store.gate.clear()
         store.reached.clear()
-        first = asyncio.ensure_future(pen.append([e.NodeCheckpointed(node="a")]))
+        first = asyncio.ensure_future(writer.append([e.NodeCheckpointed(node="a")]))
         await store.reached.wait()
         with pytest.raises(RuntimeError, match="two tasks"):
-            await pen.append([e.NodeCheckpointed(node="a")])
+            await writer.append([e.NodeCheckpointed(node="a")])
         store.gate.set()
         assert await first == 5
-        assert await pen.append([e.NodeCheckpointed(node="a")]) == 6
+        assert await writer.append([e.NodeCheckpointed(node="a")]) == 6
 
     asyncio.run(scene())

@@ -13,9 +13,9 @@ from msgspec import Raw
 from outlast.errors import AlreadyExists, Fenced, Illegal, InvalidInput, NotFound, Overtaken, RunGone
 from outlast.history import events as e
 from outlast.history.ids import RunId, WorkerId
-from outlast.ledger import Ledger, Pen
+from outlast.ledger import Ledger, RunWriter
 from outlast.lifecycle import decide
-from outlast.lifecycle.branch_plan import Turn
+from outlast.lifecycle.branch_plan import BranchPlan
 from outlast.lifecycle.invariants import violations
 from outlast.lifecycle.status import RunStatus
 from outlast.store import RunFilter, Store
@@ -36,12 +36,12 @@ class Desk:
         self.mine = Ledger(mine)
         self.theirs = Ledger(theirs)
 
-    async def owner(self) -> Pen:
+    async def owner(self) -> RunWriter:
         await self.store.enrol(WORKER, 30)
         hide_locks(self.store)
         return await self.mine.create(RUN, BIRTH, WORKER)
 
-    async def rival(self) -> Pen:
+    async def rival(self) -> RunWriter:
         """Another worker takes the run over once the first one's time has run out."""
         worker = WorkerId("worker-2")
         self.theirs.store.skew = 60_000_000
@@ -94,13 +94,13 @@ def answer(question: str = "q") -> e.InteractionAnswered:
 
 def test_an_owner_takes_in_what_a_guest_wrote_and_goes_on(play: Play) -> None:
     async def scene(desk: Desk) -> None:
-        pen = await desk.owner()
-        await pen.append([e.InteractionRequested(interaction="q", prompt="ok?")])
+        writer = await desk.owner()
+        await writer.append([e.InteractionRequested(interaction="q", prompt="ok?")])
         await desk.theirs.deliver(RUN, [answer(), e.SignalReceived(signal="s", name="go")])
-        first = await pen.append([e.NodeCompleted(node="a", output=Raw(b"1"))])
+        first = await writer.append([e.NodeCompleted(node="a", output=Raw(b"1"))])
         assert first == 8
-        assert pen.state.interactions.get("q").answer == Raw(b"true")
-        assert pen.state.signals.get("s").name == "go"
+        assert writer.state.interactions.get("q").answer == Raw(b"true")
+        assert writer.state.signals.get("s").name == "go"
         assert desk.mine.measures.taken_in == 2
 
     play(scene)
@@ -110,8 +110,8 @@ def test_guests_that_write_at_once_do_not_make_each_other_lose(play: Play) -> No
     """P10: a parent of a thousand children is told of a thousand ends, and not of half a million tries."""
 
     async def scene(desk: Desk) -> None:
-        pen = await desk.owner()
-        await pen.append([e.InteractionRequested(interaction=f"q{number}", prompt="ok?") for number in range(30)])
+        writer = await desk.owner()
+        await writer.append([e.InteractionRequested(interaction=f"q{number}", prompt="ok?") for number in range(30)])
         seqs = await asyncio.gather(*(desk.theirs.deliver(RUN, [answer(f"q{number}")]) for number in range(30)))
         assert sorted(seqs) == list(range(35, 65))
         assert desk.theirs.measures.lost == 0
@@ -121,8 +121,8 @@ def test_guests_that_write_at_once_do_not_make_each_other_lose(play: Play) -> No
 
 def test_a_guest_never_writes_the_summary_and_leaves_the_run_ready(play: Play) -> None:
     async def scene(desk: Desk) -> None:
-        pen = await desk.owner()
-        await pen.append([e.NodeCompleted(node="a"), e.InteractionRequested(interaction="q")])
+        writer = await desk.owner()
+        await writer.append([e.NodeCompleted(node="a"), e.InteractionRequested(interaction="q")])
         before = await desk.store.summary(RUN)
         await desk.theirs.deliver(RUN, [answer()])
         assert await desk.store.summary(RUN) == before
@@ -133,12 +133,12 @@ def test_a_guest_never_writes_the_summary_and_leaves_the_run_ready(play: Play) -
 
 def test_a_request_makes_the_owner_decide_again(play: Play) -> None:
     async def scene(desk: Desk) -> None:
-        pen = await desk.owner()
+        writer = await desk.owner()
         await desk.theirs.deliver(RUN, [e.PauseRequested(by="someone")])
         with pytest.raises(Overtaken):
-            await pen.append([e.NodeCompleted(node="a")])
-        assert decide.next_request(pen.state) == e.PauseRequested(by="someone")
-        await pen.append([e.NodeCompleted(node="a"), *decide.pause(pen.state, e.PauseRequested())])
+            await writer.append([e.NodeCompleted(node="a")])
+        assert decide.next_request(writer.state) == e.PauseRequested(by="someone")
+        await writer.append([e.NodeCompleted(node="a"), *decide.pause(writer.state, e.PauseRequested())])
         assert (await desk.store.summary(RUN)).status is RunStatus.PAUSED
 
     play(scene)
@@ -146,12 +146,12 @@ def test_a_request_makes_the_owner_decide_again(play: Play) -> None:
 
 def test_a_decision_that_guest_data_made_wrong_is_not_written(play: Play) -> None:
     async def scene(desk: Desk) -> None:
-        pen = await desk.owner()
-        await pen.append([e.InteractionRequested(interaction="q")])
+        writer = await desk.owner()
+        await writer.append([e.InteractionRequested(interaction="q")])
         await desk.theirs.deliver(RUN, [answer()])
         with pytest.raises(Overtaken, match="V7"):
-            await pen.append([e.InteractionWithdrawn(interaction="q")])
-        assert pen.state.interactions.get("q").answer is not None
+            await writer.append([e.InteractionWithdrawn(interaction="q")])
+        assert writer.state.interactions.get("q").answer is not None
 
     play(scene)
 
@@ -160,8 +160,8 @@ def test_nobody_is_answered_twice(play: Play) -> None:
     """P7."""
 
     async def scene(desk: Desk) -> None:
-        pen = await desk.owner()
-        await pen.append([e.InteractionRequested(interaction="q")])
+        writer = await desk.owner()
+        await writer.append([e.InteractionRequested(interaction="q")])
         results = await asyncio.gather(
             *(ledger.deliver(RUN, [answer()]) for ledger in (desk.mine, desk.theirs) for _ in range(10)),
             return_exceptions=True,
@@ -174,9 +174,9 @@ def test_nobody_is_answered_twice(play: Play) -> None:
 
 def test_an_answer_to_a_dead_branch_is_refused(play: Play) -> None:
     async def scene(desk: Desk) -> None:
-        pen = await desk.owner()
-        await pen.append([e.InteractionRequested(interaction="q")])
-        await pen.turn(Turn(cutoff=4))
+        writer = await desk.owner()
+        await writer.append([e.InteractionRequested(interaction="q")])
+        await writer.open_branch(BranchPlan(cutoff=4))
         with pytest.raises(RunGone):
             await desk.theirs.deliver(RUN, [answer()])
         with pytest.raises(RunGone, match="branch 0"):
@@ -188,9 +188,9 @@ def test_an_answer_to_a_dead_branch_is_refused(play: Play) -> None:
 
 def test_a_run_that_is_over_takes_receipts_and_nothing_else(play: Play) -> None:
     async def scene(desk: Desk) -> None:
-        pen = await desk.owner()
-        await pen.append([e.OutboxEnqueued(message="m"), e.ChildStarted(child="c", detached=True)])
-        await pen.append([e.NodeCompleted(node="a"), e.RunCompleted()], release=True)
+        writer = await desk.owner()
+        await writer.append([e.OutboxEnqueued(message="m"), e.ChildStarted(child="c", detached=True)])
+        await writer.append([e.NodeCompleted(node="a"), e.RunCompleted()], release=True)
         await desk.theirs.deliver(RUN, [e.OutboxSent(message="m")])
         await desk.theirs.deliver(RUN, [e.ChildEnded(child="c")])
         with pytest.raises(RunGone):
@@ -253,13 +253,13 @@ def test_an_illegal_event_is_refused_before_it_is_written(play: Play) -> None:
     """W3."""
 
     async def scene(desk: Desk) -> None:
-        pen = await desk.owner()
-        head = pen.head
+        writer = await desk.owner()
+        head = writer.head
         with pytest.raises(Illegal, match="V4"):
-            await pen.append([e.NodeCompleted(node="a"), e.NodeCompleted(node="a")])
-        assert pen.head == head
-        assert pen.state.outline.done_nodes == 0
-        await pen.append([e.NodeCompleted(node="a")])
+            await writer.append([e.NodeCompleted(node="a"), e.NodeCompleted(node="a")])
+        assert writer.head == head
+        assert writer.state.outline.done_nodes == 0
+        await writer.append([e.NodeCompleted(node="a")])
 
     play(scene)
 
@@ -282,8 +282,8 @@ def test_a_run_created_by_a_guest_is_started_by_whichever_worker_comes_first(pla
         await desk.store.enrol(WORKER, 30)
         assert await desk.store.claim(WORKER, workflows=["other"]) == []
         (claim,) = await desk.store.claim(WORKER, workflows=["w"])
-        pen = await desk.mine.take_over(claim)
-        await pen.append([e.RunStarted()])
+        writer = await desk.mine.take_over(claim)
+        await writer.append([e.RunStarted()])
         assert (await desk.store.search(RunFilter(statuses=(RunStatus.RUNNING,)))).items[0].summary.run == RUN
 
     play(scene)
@@ -307,13 +307,13 @@ def test_letting_go_notices_what_arrived_meanwhile(play: Play) -> None:
     """P6: a run is not put to rest with an answer it has not seen."""
 
     async def scene(desk: Desk) -> None:
-        pen = await desk.owner()
-        await pen.append([e.NodeCompleted(node="a"), e.InteractionRequested(interaction="q")])
+        writer = await desk.owner()
+        await writer.append([e.NodeCompleted(node="a"), e.InteractionRequested(interaction="q")])
         await desk.theirs.deliver(RUN, [answer()])
-        assert not await pen.let_go()
-        assert pen.state.interactions.get("q").answer is not None
-        await pen.append([e.InteractionRequested(interaction="r")])
-        assert await pen.let_go()
+        assert not await writer.release()
+        assert writer.state.interactions.get("q").answer is not None
+        await writer.append([e.InteractionRequested(interaction="r")])
+        assert await writer.release()
         assert await desk.store.holding(RUN) is None
 
     play(scene)
@@ -321,14 +321,14 @@ def test_letting_go_notices_what_arrived_meanwhile(play: Play) -> None:
 
 def test_a_guest_in_the_same_process_wakes_the_owner_and_others_hear_of_it(play: Play) -> None:
     async def scene(desk: Desk) -> None:
-        pen = await desk.owner()
+        writer = await desk.owner()
         woken, heard = asyncio.Event(), asyncio.Event()
-        pen.news = woken.set
+        writer.news = woken.set
         end = desk.theirs.listen(lambda runs: heard.set() if RUN in runs else None)
         await desk.mine.deliver(RUN, [e.SignalReceived(signal="s", name="go")])
         await asyncio.wait_for(woken.wait(), 5)
         await asyncio.wait_for(heard.wait(), 5)
-        assert [entry.event.signal for entry in await pen.catch_up()] == ["s"]
+        assert [entry.event.signal for entry in await writer.catch_up()] == ["s"]
         end()
 
     play(scene)

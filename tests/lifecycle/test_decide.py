@@ -11,7 +11,7 @@ from outlast.definition.retry import NEVER, Retry
 from outlast.errors import RUN_ENDED, WORKER_RESTARTED, NotAllowed
 from outlast.history import events as e
 from outlast.lifecycle import branch_plan, decide
-from outlast.lifecycle.branch_plan import Turn
+from outlast.lifecycle.branch_plan import BranchPlan
 from outlast.lifecycle.state import NodeStatus, State
 from outlast.lifecycle.status import RunStatus
 from support.histories import History
@@ -375,7 +375,7 @@ def test_a_branch_names_the_branch_that_holds_its_cutoff_and_where_both_neighbou
 def test_a_branch_is_cut_where_its_lineage_ends(cutoff: int) -> None:
     history = going()
     with pytest.raises(NotAllowed, match=f"event {cutoff} is not where the lineage"):
-        decide.open_branch(history.state, history.state_at(2), history.branches.values(), Turn(cutoff=cutoff))
+        decide.open_branch(history.state, history.state_at(2), history.branches.values(), BranchPlan(cutoff=cutoff))
 
 
 def test_a_branch_withdraws_the_open_questions_it_cuts_off() -> None:
@@ -450,8 +450,8 @@ def test_a_child_that_a_branch_kept_is_not_cancelled_by_a_later_one() -> None:
 
 def test_a_request_to_go_back_says_what_becomes_of_the_children() -> None:
     for children in get_args(e.Children):
-        turn = Turn(cutoff=3, children=children)
-        assert branch_plan.turn_of(branch_plan.request_of(turn, 1), 7).children == children
+        turn = BranchPlan(cutoff=3, children=children)
+        assert branch_plan.plan_of_request(branch_plan.request_of(turn, 1), 7).children == children
 
 
 def test_a_branch_does_not_detach_a_child_it_still_waits_for() -> None:

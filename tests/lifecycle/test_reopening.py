@@ -83,10 +83,10 @@ def test_an_owner_cannot_say_that_it_took_over() -> None:
         store = MemoryStore()
         ledger = Ledger(store)
         await store.enrol(WorkerId("w"), 30)
-        pen = await ledger.create(RunId("run"), [e.RunCreated(workflow="w"), e.RunStarted()], WorkerId("w"))
+        writer = await ledger.create(RunId("run"), [e.RunCreated(workflow="w"), e.RunStarted()], WorkerId("w"))
         for events in ([e.RunTakenOver(epoch=2)], [e.VersionChanged(version="2"), e.RunTakenOver(epoch=2)]):
             with pytest.raises(Illegal, match="V11"):
-                await pen.append(events)
-        assert pen.head.version == 2
+                await writer.append(events)
+        assert writer.head.version == 2
 
     asyncio.run(story())

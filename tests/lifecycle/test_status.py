@@ -7,7 +7,7 @@ import pytest
 from outlast.errors import InvalidInput
 from outlast.history import events as e
 from outlast.lifecycle.status import ALIASES, TERMINAL, UNFINISHED, RunStatus, parse_status
-from outlast.lifecycle.summary import SHOWN_WAITS, summarise
+from outlast.lifecycle.summary import MAX_WAITS, summarise
 from support.histories import History
 
 NO = e.Failure("Error", "no")
@@ -107,10 +107,10 @@ def test_a_run_that_ended_is_closed(ending: e.AnyEvent) -> None:
 
 
 def test_a_summary_counts_all_waits_and_names_the_first_few_in_order() -> None:
-    history = told(*(e.TimerSet(timer=f"t{number}", due=number) for number in range(SHOWN_WAITS + 3)))
+    history = told(*(e.TimerSet(timer=f"t{number}", due=number) for number in range(MAX_WAITS + 3)))
     summary = summarise(history.run, history.state)
-    assert summary.waiting == SHOWN_WAITS + 3
-    assert [wait.id for wait in summary.waits] == [f"t{number}" for number in range(SHOWN_WAITS)]
+    assert summary.waiting == MAX_WAITS + 3
+    assert [wait.id for wait in summary.waits] == [f"t{number}" for number in range(MAX_WAITS)]
 
 
 def test_a_wait_that_begins_again_is_shown_last() -> None:

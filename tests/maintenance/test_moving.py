@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
@@ -179,6 +180,32 @@ def test_a_run_goes_on_in_another_store_from_where_it_was(sqlite: str, other: st
         await must_be_sound(sqlite, "story")
         await must_be_sound(other, "story")
         assert done == {"large": 1, "story first": 1, "story last": 1}
+
+    asyncio.run(asyncio.wait_for(journey(), 60))
+
+
+def test_no_verb_makes_a_run_that_left_go_on_unawares(sqlite: str, other: str) -> None:
+    async def journey() -> None:
+        await half_way(sqlite)
+        await copied(sqlite, other, "story")
+        run = RunId("story")
+        async with at_work(sqlite) as engine:
+            verbs = {
+                "resume": lambda: engine.resume(run),
+                "retry": lambda: engine.retry(run),
+                "retry of a node": lambda: engine.retry(run, "moved_large"),
+                "jump": lambda: engine.jump(run, "moved_large"),
+                "rewind": lambda: engine.rewind(run),
+            }
+            head = (await engine.get(run)).at
+            for verb, act in verbs.items():
+                with pytest.raises(
+                    NotAllowed, match=f"was copied to {re.escape(place_of(other))} and continues there.*--force"
+                ):
+                    await act()
+                assert (await engine.get(run)).at == head, verb
+            await engine.resume(run, force=True)
+            assert await answered(engine, "story") == f"story first, yes, story last, {len(LARGE)}"
 
     asyncio.run(asyncio.wait_for(journey(), 60))
 
@@ -431,7 +458,7 @@ def test_a_run_that_somebody_set_going_in_both_stores_is_refused(sqlite: str, tm
         for address in (sqlite, other):
             async with at_work(address) as engine:
                 if address == sqlite:
-                    await engine.resume(RunId("story"))
+                    await engine.resume(RunId("story"), force=True)
                 await answered(engine, "story")
         with pytest.raises(AlreadyExists, match="has gone on in both stores"):
             await copied(sqlite, other, "story")

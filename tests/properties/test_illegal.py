@@ -542,7 +542,7 @@ def branched(history: History, draw: st.DrawFn) -> e.BranchOpened:
     return opened
 
 
-def ill_opened(history: History, event: e.BranchOpened) -> Broken:
+def branch_violations(history: History, event: e.BranchOpened) -> Broken:
     record = replace(history.sealed([event]), branch=event.branch)
     return Broken(rechained([*history.records, record], history.run), record.first)
 
@@ -551,44 +551,48 @@ def ill_opened(history: History, event: e.BranchOpened) -> Broken:
 def a_branch_names_another_parent(history: History, draw: st.DrawFn) -> Broken:
     event = branched(history, draw)
     others = [each for each in history.branches if each != event.parent]
-    return ill_opened(history, replace(event, parent=draw(st.sampled_from(others))))
+    return branch_violations(history, replace(event, parent=draw(st.sampled_from(others))))
 
 
 @breaks("V8")
 def a_branch_says_its_parent_opened_elsewhere(history: History, draw: st.DrawFn) -> Broken:
     event = branched(history, draw)
-    return ill_opened(history, replace(event, parent_first=event.parent_first + draw(st.sampled_from([-1, 1, 5]))))
+    return branch_violations(
+        history, replace(event, parent_first=event.parent_first + draw(st.sampled_from([-1, 1, 5])))
+    )
 
 
 @breaks("V8")
 def a_branch_says_the_one_before_opened_elsewhere(history: History, draw: st.DrawFn) -> Broken:
     event = branched(history, draw)
-    return ill_opened(history, replace(event, previous_first=event.previous_first + draw(st.sampled_from([-1, 1]))))
+    return branch_violations(
+        history, replace(event, previous_first=event.previous_first + draw(st.sampled_from([-1, 1])))
+    )
 
 
 @breaks("V8")
 def a_branch_is_cut_after_it_opens(history: History, draw: st.DrawFn) -> Broken:
     event = branched(history, draw)
-    return ill_opened(history, replace(event, cutoff=history.seq + draw(st.integers(1, 3))))
+    return branch_violations(history, replace(event, cutoff=history.seq + draw(st.integers(1, 3))))
 
 
 @breaks("V8")
 def a_branch_is_cut_before_there_was_a_log(history: History, draw: st.DrawFn) -> Broken:
     event = branched(history, draw)
-    return ill_opened(history, replace(event, cutoff=draw(st.integers(-3, -1))))
+    return branch_violations(history, replace(event, cutoff=draw(st.integers(-3, -1))))
 
 
 @breaks("V8")
 def a_branch_is_cut_where_its_parent_does_not_reach(history: History, draw: st.DrawFn) -> Broken:
     event = branched(history, draw)
     elsewhere = [seq for seq in range(history.seq) if holder(history.branches.values(), seq).id != event.parent]
-    return ill_opened(history, replace(event, cutoff=draw(st.sampled_from(elsewhere))))
+    return branch_violations(history, replace(event, cutoff=draw(st.sampled_from(elsewhere))))
 
 
 @breaks("V8")
 def a_branch_skips_a_number(history: History, draw: st.DrawFn) -> Broken:
     event = branched(history, draw)
-    return ill_opened(history, replace(event, branch=event.branch + draw(st.integers(1, 3))))
+    return branch_violations(history, replace(event, branch=event.branch + draw(st.integers(1, 3))))
 
 
 @breaks("V8")
@@ -596,7 +600,7 @@ def a_branch_takes_a_number_that_is_taken(history: History, draw: st.DrawFn) -> 
     branched(history, draw)
     event, *_ = history.cut(0)
     assert isinstance(event, e.BranchOpened)
-    return ill_opened(history, replace(event, branch=draw(st.integers(1, event.branch - 1))))
+    return branch_violations(history, replace(event, branch=draw(st.integers(1, event.branch - 1))))
 
 
 @breaks("V8")
@@ -910,7 +914,7 @@ def test_a_branch_whose_parent_cannot_be_is_reported_and_not_followed(parent: in
     history = short()
     opened, *_ = history.cut(2)
     assert isinstance(opened, e.BranchOpened)
-    broken = ill_opened(history, replace(opened, parent=parent))
+    broken = branch_violations(history, replace(opened, parent=parent))
     with within(1):
         found = violations(broken.run, broken.records)
     assert ("V8", broken.seq) in {(each.invariant, each.seq) for each in found}

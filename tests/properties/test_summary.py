@@ -25,8 +25,8 @@ from outlast.history import events as e
 from outlast.history.ids import RunId, WorkerId
 from outlast.history.lineage import ROOT, Branch, holder, lineage, opened
 from outlast.history.record import Entry, Kind, Record, entries
-from outlast.ledger import Ledger, Pen
-from outlast.lifecycle.branch_plan import Turn
+from outlast.ledger import Ledger, RunWriter
+from outlast.lifecycle.branch_plan import BranchPlan
 from outlast.lifecycle.fold import apply, fold
 from outlast.lifecycle.invariants import Violation, violations
 from outlast.lifecycle.state import State, Wait
@@ -94,8 +94,8 @@ class Crowd(RuleBasedStateMachine):
         self.store = self.open_store()
         self.desk = Ledger(self.store, clock=lambda: self.time - 2_500)
         self.ledgers = [self.desk]
-        self.pen: Pen | None = None
-        self.fenced: list[Pen] = []
+        self.writer: RunWriter | None = None
+        self.fenced: list[RunWriter] = []
         self.workers = 0
         self.summary_at = 0
 
@@ -141,15 +141,15 @@ class Crowd(RuleBasedStateMachine):
         created = e.RunCreated(workflow="flow", tags=("a",), on_restart="hold" if hold else "resume")
         if owned:
             worker, ledger = self.new_worker()
-            self.pen = self.do(ledger.create(RUN, [created, e.RunStarted()], worker))
+            self.writer = self.do(ledger.create(RUN, [created, e.RunStarted()], worker))
         else:
             self.do(self.desk.create_ready(RUN, created))
 
     # --- the owner
 
-    def thought_out(self, pen: Pen, seed: int, most: int) -> list[e.AnyEvent]:
+    def thought_out(self, writer: RunWriter, seed: int, most: int) -> list[e.AnyEvent]:
         """What the owner decides, knowing what it knows."""
-        known = self.log(pen.head.version)
+        known = self.log(writer.head.version)
         muse, state = known.muse(seed), known.state()
         said: list[e.AnyEvent] = []
         for place in range(1 + muse.pick(most)):
@@ -162,43 +162,43 @@ class Crowd(RuleBasedStateMachine):
             said += burst
         return said
 
-    @precondition(lambda self: self.pen is not None)
+    @precondition(lambda self: self.writer is not None)
     @rule(seed=SEEDS, release=st.integers(0, 9))
     def append(self, seed: int, release: int) -> None:
-        assert self.pen is not None
-        events = self.thought_out(self.pen, seed, 4)
+        assert self.writer is not None
+        events = self.thought_out(self.writer, seed, 4)
         if not events:
             return
-        is_ahead = self.head().version > self.pen.head.version
+        is_ahead = self.head().version > self.writer.head.version
         try:
-            first = self.do(self.pen.append(events, release=release == 0))
+            first = self.do(self.writer.append(events, release=release == 0))
         except Overtaken:
             assert is_ahead
-            assert self.pen.head.version == self.head().version
+            assert self.writer.head.version == self.head().version
             return
         assert [entry.event for entry in self.log().entries[first - 1 :]] == events
         if release == 0:
-            self.pen = None
+            self.writer = None
 
-    @precondition(lambda self: self.pen is not None)
+    @precondition(lambda self: self.writer is not None)
     @rule()
     def catch_up(self) -> None:
-        assert self.pen is not None
-        behind = self.pen.head.version
-        taken = self.do(self.pen.catch_up())
+        assert self.writer is not None
+        behind = self.writer.head.version
+        taken = self.do(self.writer.catch_up())
         assert taken == self.log().entries[behind:]
 
-    @precondition(lambda self: self.pen is not None)
+    @precondition(lambda self: self.writer is not None)
     @rule(ready=st.booleans())
-    def let_go(self, ready: bool) -> None:
-        assert self.pen is not None
+    def release(self, ready: bool) -> None:
+        assert self.writer is not None
         before, holding = self.head(), self.do(self.store.holding(RUN))
-        is_ours = holding is not None and holding.worker == self.pen.worker
-        is_ahead = before.version > self.pen.head.version
-        if self.do(self.pen.let_go(ready=ready)):
+        is_ours = holding is not None and holding.worker == self.writer.worker
+        is_ahead = before.version > self.writer.head.version
+        if self.do(self.writer.release(ready=ready)):
             is_wanted = ready or self.has_something_to_obey()
             assert self.head().ready is (is_wanted if is_ours else before.ready)
-            self.pen = None
+            self.writer = None
         else:
             assert is_ours
             assert is_ahead
@@ -259,15 +259,15 @@ class Crowd(RuleBasedStateMachine):
         assert refused
         assert self.head() == before
 
-    @precondition(lambda self: self.pen is not None)
+    @precondition(lambda self: self.writer is not None)
     @rule(seed=SEEDS)
     def append_and_deliver_at_once(self, seed: int) -> None:
         """Two guests and the owner set off together; each of them succeeds or is told that it came too late."""
-        assert self.pen is not None
-        mine, theirs, others = self.thought_out(self.pen, seed, 3), self.brought(seed), self.brought(seed + 1)
+        assert self.writer is not None
+        mine, theirs, others = self.thought_out(self.writer, seed, 3), self.brought(seed), self.brought(seed + 1)
         work: list[Coroutine[Any, Any, object]] = [self.desk.deliver(RUN, each) for each in (theirs, others) if each]
         if mine:
-            work.insert(Random(seed).randrange(len(work) + 1), self.pen.append(mine))
+            work.insert(Random(seed).randrange(len(work) + 1), self.writer.append(mine))
 
         async def at_once() -> list[object]:
             return await asyncio.gather(*work, return_exceptions=True)
@@ -294,17 +294,17 @@ class Crowd(RuleBasedStateMachine):
         claim, ledger = self.claimed()
         if in_vain == 0:
             return  # it died before it said so: the old owner, if there is one, is still the owner
-        if self.pen is not None:
-            self.fenced.append(self.pen)
-        self.pen = self.do(ledger.take_over(claim, hold=hold))
+        if self.writer is not None:
+            self.fenced.append(self.writer)
+        self.writer = self.do(ledger.take_over(claim, hold=hold))
         assert self.head().epoch == claim.epoch
 
-    @precondition(lambda self: self.pen is not None)
+    @precondition(lambda self: self.writer is not None)
     @rule(seed=SEEDS, hold=st.booleans(), owner_first=st.booleans())
     def take_over_while_the_owner_writes(self, seed: int, hold: bool, owner_first: bool) -> None:
         """The old owner is slow and not dead: what it says lands before the takeover, or not at all."""
-        assert self.pen is not None
-        old, events = self.pen, self.thought_out(self.pen, seed, 3) or [e.VersionChanged(version="9")]
+        assert self.writer is not None
+        old, events = self.writer, self.thought_out(self.writer, seed, 3) or [e.VersionChanged(version="9")]
         claim, ledger = self.claimed()
 
         async def at_once() -> tuple[object, object]:
@@ -317,24 +317,24 @@ class Crowd(RuleBasedStateMachine):
 
         wrote, took = self.do(at_once())
         assert isinstance(wrote, int | Overtaken | Fenced), wrote
-        assert isinstance(took, Pen), took
+        assert isinstance(took, RunWriter), took
         self.fenced.append(old)
-        self.pen = took
+        self.writer = took
         assert self.head().epoch == claim.epoch
 
     @precondition(lambda self: self.fenced)
     @rule(seed=SEEDS)
     def write_although_taken_over(self, seed: int) -> None:
-        pen = self.fenced[seed % len(self.fenced)]
+        writer = self.fenced[seed % len(self.fenced)]
         before = self.head()
         refused = 0
-        for act in (lambda: pen.append([e.VersionChanged(version="9")]), pen.catch_up):
+        for act in (lambda: writer.append([e.VersionChanged(version="9")]), writer.catch_up):
             try:
                 self.do(act())
             except Fenced:
                 refused += 1
         assert refused == 2
-        self.do(pen.let_go(ready=True))
+        self.do(writer.release(ready=True))
         assert self.head() == before
 
     # --- what holds afterwards
@@ -362,10 +362,10 @@ class Crowd(RuleBasedStateMachine):
 
     @invariant()
     def the_owner_knows_what_a_refold_knows(self) -> None:
-        if self.pen is not None:
-            known = self.log(self.pen.head.version)
-            assert self.pen.state == known.state()
-            assert list(self.pen.state.waits.items()) == list(known.state().waits.items())
+        if self.writer is not None:
+            known = self.log(self.writer.head.version)
+            assert self.writer.state == known.state()
+            assert list(self.writer.state.waits.items()) == list(known.state().waits.items())
 
     @invariant()
     def what_the_store_shows_as_open_is_what_the_log_left_open(self) -> None:
@@ -384,8 +384,8 @@ class Crowd(RuleBasedStateMachine):
         assert head.branch_first == log.branches[head.branch].first
         assert head.epoch == max(record.epoch for record in records)
         assert head.closed is state.is_closed
-        if self.pen is not None and self.pen.head.version == head.version:
-            assert replace(self.pen.head, ready=head.ready) == head
+        if self.writer is not None and self.writer.head.version == head.version:
+            assert replace(self.writer.head, ready=head.ready) == head
 
 
 def is_shown(shown: RunSummary, true: RunSummary) -> bool:
@@ -425,12 +425,12 @@ class Stage:
         self.store = MemoryStore()
         self.desk, self.ledger = Ledger(self.store), Ledger(self.store)
 
-    async def begin(self, *events: e.AnyEvent) -> Pen:
+    async def begin(self, *events: e.AnyEvent) -> RunWriter:
         worker = WorkerId("w1")
         await self.store.enrol(worker, TTL)
         return await self.ledger.create(RUN, [e.RunCreated(workflow="flow"), e.RunStarted(), *events], worker)
 
-    async def take_over(self) -> Pen:
+    async def take_over(self) -> RunWriter:
         worker = WorkerId("w2")
         self.store.skew += int(TTL * 1_000_000) + 1
         await self.store.enrol(worker, TTL)
@@ -455,11 +455,11 @@ def test_a_takeover_shows_what_guests_had_brought_before_it() -> None:
 
     async def story() -> None:
         stage = Stage()
-        await (await stage.begin(ASKED)).let_go()
+        await (await stage.begin(ASKED)).release()
         await stage.desk.deliver(RUN, [ANSWERED])
-        pen = await stage.take_over()
-        await pen.append([e.NodeScheduled(node="a"), e.NodeStarted(node="a")])
-        assert is_shown(await stage.shown(), summarise(RUN, pen.state))
+        writer = await stage.take_over()
+        await writer.append([e.NodeScheduled(node="a"), e.NodeStarted(node="a")])
+        assert is_shown(await stage.shown(), summarise(RUN, writer.state))
 
     asyncio.run(story())
 
@@ -472,7 +472,7 @@ def test_an_owner_that_was_taken_over_puts_no_older_summary_back() -> None:
         await old.catch_up()
         new = await stage.take_over()
         await new.append([e.RunCompleted()])
-        await old.let_go()
+        await old.release()
         assert (await stage.shown()).status is RunStatus.COMPLETED
 
     asyncio.run(story())
@@ -494,11 +494,11 @@ def test_a_receipt_on_the_part_that_is_cut_off_is_not_waited_for_again(owed: e.A
 
     async def story() -> None:
         stage = Stage()
-        pen = await stage.begin(owed)
+        writer = await stage.begin(owed)
         await stage.desk.deliver(RUN, [receipt])
-        await pen.catch_up()
-        await pen.turn(Turn(cutoff=3))
-        assert opened_by(pen.state) == []
+        await writer.catch_up()
+        await writer.open_branch(BranchPlan(cutoff=3))
+        assert opened_by(writer.state) == []
         with pytest.raises(RunGone):
             await stage.desk.deliver(RUN, [receipt])
 
@@ -513,11 +513,11 @@ def test_a_receipt_that_arrives_while_a_branch_opens_is_not_waited_for_again(
 
     async def story() -> None:
         stage = Stage()
-        pen = await stage.begin(owed)
+        writer = await stage.begin(owed)
         await stage.desk.deliver(RUN, [receipt])
         with suppress(Overtaken):
-            await pen.turn(Turn(cutoff=3))
-        assert opened_by(pen.state) == []
+            await writer.open_branch(BranchPlan(cutoff=3))
+        assert opened_by(writer.state) == []
 
     asyncio.run(story())
 
@@ -528,11 +528,11 @@ def test_a_receipt_on_a_branch_left_long_ago_may_come_again(owed: e.AnyEvent, re
 
     async def story() -> None:
         stage = Stage()
-        pen = await stage.begin(owed)
+        writer = await stage.begin(owed)
         await stage.desk.deliver(RUN, [receipt])
-        await pen.catch_up()
-        await pen.turn(Turn(cutoff=2))
-        await pen.turn(Turn(cutoff=3))
+        await writer.catch_up()
+        await writer.open_branch(BranchPlan(cutoff=2))
+        await writer.open_branch(BranchPlan(cutoff=3))
         await stage.desk.deliver(RUN, [receipt])
         with pytest.raises(RunGone):
             await stage.desk.deliver(RUN, [receipt])
@@ -548,12 +548,12 @@ def test_what_is_asked_for_again_on_a_new_branch_leaves_the_log_sound(owed: e.An
 
     async def story() -> None:
         stage = Stage()
-        pen = await stage.begin(owed)
+        writer = await stage.begin(owed)
         await stage.desk.deliver(RUN, [receipt])
-        await pen.catch_up()
-        await pen.turn(Turn(cutoff=2))
+        await writer.catch_up()
+        await writer.open_branch(BranchPlan(cutoff=2))
         with suppress(NotAllowed):
-            await pen.append([owed])
+            await writer.append([owed])
             await stage.desk.deliver(RUN, [receipt])
         assert await stage.breaches() == []
 
@@ -574,9 +574,9 @@ def test_a_receipt_without_its_antecedent_is_refused_before_it_is_written(events
 
     async def story() -> None:
         stage = Stage()
-        pen = await stage.begin()
+        writer = await stage.begin()
         with suppress(Illegal):
-            await pen.append(events)
+            await writer.append(events)
         assert await stage.breaches() == []
 
     asyncio.run(story())
@@ -608,9 +608,9 @@ def test_a_branch_that_opens_wrongly_is_refused_before_it_is_written(events: lis
 
     async def story() -> None:
         stage = Stage()
-        pen = await stage.begin()
+        writer = await stage.begin()
         with suppress(Illegal):
-            await pen.append(events)
+            await writer.append(events)
         assert await stage.breaches() == []
 
     asyncio.run(story())
@@ -621,10 +621,10 @@ def test_a_timer_named_like_that_of_a_retry_is_not_silently_replaced() -> None:
 
     async def story() -> None:
         stage = Stage()
-        pen = await stage.begin(e.NodeScheduled(node="a"), e.NodeStarted(node="a"))
+        writer = await stage.begin(e.NodeScheduled(node="a"), e.NodeStarted(node="a"))
         with suppress(Illegal):
-            await pen.append([e.TimerSet(timer="retry:a", due=1), e.TimerSet(timer="later", due=2)])
-            await pen.append([e.NodeFailed(node="a", error=e.Failure("Error"), retry_at=3)])
+            await writer.append([e.TimerSet(timer="retry:a", due=1), e.TimerSet(timer="later", due=2)])
+            await writer.append([e.NodeFailed(node="a", error=e.Failure("Error"), retry_at=3)])
         assert await stage.breaches() == []
 
     asyncio.run(story())
@@ -632,8 +632,8 @@ def test_a_timer_named_like_that_of_a_retry_is_not_silently_replaced() -> None:
 
 def test_an_append_of_nothing_is_refused_in_words() -> None:
     async def story() -> None:
-        pen = await Stage().begin()
+        writer = await Stage().begin()
         with pytest.raises(NotAllowed):
-            await pen.append([])
+            await writer.append([])
 
     asyncio.run(story())

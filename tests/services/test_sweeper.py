@@ -20,7 +20,7 @@ from outlast.history import events as e
 from outlast.history.codec import encode
 from outlast.history.ids import RunId, WorkerId
 from outlast.history.record import Kind, Record, chained, entries, genesis
-from outlast.ledger import Ledger, Pen
+from outlast.ledger import Ledger, RunWriter
 from outlast.ledger.verification import verify
 from outlast.lifecycle.fold import apply
 from outlast.lifecycle.state import State
@@ -81,7 +81,7 @@ class Scene:
         self.store.skew += by
         await self.store.enrol(LIVE, 30)
 
-    async def running(self, name: str, worker: WorkerId) -> Pen:
+    async def running(self, name: str, worker: WorkerId) -> RunWriter:
         events = [e.RunCreated(workflow="w"), e.RunStarted(), e.NodeScheduled(node="n"), e.NodeStarted(node="n")]
         return await self.ledger.create(RunId(name), events, worker)
 
@@ -93,33 +93,33 @@ class Scene:
 
     async def waiting(self, name: str = "waiting") -> None:
         events = [e.RunCreated(workflow="w"), e.RunStarted(), e.TimerSet(timer="t", due=1 << 52)]
-        pen = await self.ledger.create(RunId(name), events, LIVE)
-        await pen.let_go()
+        writer = await self.ledger.create(RunId(name), events, LIVE)
+        await writer.release()
 
     async def no_task(self, name: str = "no task") -> None:
         """Given back, though a node is under way, and nobody was told."""
-        pen = await self.running(name.replace(" ", "-"), LIVE)
-        await pen.let_go()
+        writer = await self.running(name.replace(" ", "-"), LIVE)
+        await writer.release()
 
     async def claim_expired(self, name: str = "claim expired") -> None:
         await self.running(name.replace(" ", "-"), LOST)
 
     async def task_ended(self, name: str = "task ended") -> None:
         """Its log is closed, and its summary was never written."""
-        pen = await self.running(name.replace(" ", "-"), LIVE)
-        await self._write(pen, encode([e.NodeCompleted(node="n"), e.RunCompleted()]), 2, closed=True)
-        await self.store.release(pen.run, LIVE, pen.head.version + 2)
+        writer = await self.running(name.replace(" ", "-"), LIVE)
+        await self._write(writer, encode([e.NodeCompleted(node="n"), e.RunCompleted()]), 2, closed=True)
+        await self.store.release(writer.run, LIVE, writer.head.version + 2)
 
     async def unreadable(self, name: str = "unreadable") -> None:
-        pen = await self.running(name, LOST)
-        await self._write(pen, b"these are no events", 1, closed=False)
+        writer = await self.running(name, LOST)
+        await self._write(writer, b"these are no events", 1, closed=False)
 
-    async def _write(self, pen: Pen, body: bytes, count: int, *, closed: bool) -> None:
-        head, now = pen.head, self.ledger.clock()
+    async def _write(self, writer: RunWriter, body: bytes, count: int, *, closed: bool) -> None:
+        head, now = writer.head, self.ledger.clock()
         id, first = self.ledger.new_append_id(), head.version + 1
         digest = chained(head.digest, first, count, 0, head.epoch, Kind.OWNER, now, id, body, b"")
-        record = Record(pen.run, first, count, 0, head.epoch, Kind.OWNER, id, now, body, digest)
-        await self.store.append([Append(record, Head(pen.run, record.last, digest, head.epoch, closed=closed))])
+        record = Record(writer.run, first, count, 0, head.epoch, Kind.OWNER, id, now, body, digest)
+        await self.store.append([Append(record, Head(writer.run, record.last, digest, head.epoch, closed=closed))])
 
     async def all(self) -> None:
         await self.begin()
@@ -248,9 +248,7 @@ def test_what_is_waited_for_is_named(address: Address) -> None:
     async def scene(made: Scene) -> None:
         await made.begin()
         await made.waiting()
-        seen = await Sweeper(made.ledger)._looked_at(
-            (await made.store.search(RunFilter())).items[0].summary.run, None, 0
-        )
+        seen = await Sweeper(made.ledger)._assess((await made.store.search(RunFilter())).items[0].summary.run, None, 0)
         assert (seen[0].reason, seen[0].detail) == ("waiting", "for timer t")
 
     play(address, scene)
@@ -331,11 +329,11 @@ def test_a_sweeper_that_looked_long_ago_does_not_hand_over_what_somebody_has(add
         now = await made.store.now()
         assert (await Sweeper(made.ledger).sweep()).recovered == 3
         for claim in await made.store.claim(LIVE, runs=[RunId("gone-on"), RunId("over")], limit=2):
-            pen = await made.ledger.take_over(claim)
+            writer = await made.ledger.take_over(claim)
             if claim.run == "over":
-                again = e.NodeStarted(node="n", attempt=pen.state.nodes["n"].attempt)
-                await pen.append([again, e.NodeCompleted(node="n", attempt=again.attempt), e.RunCompleted()])
-                await pen.let_go()
+                again = e.NodeStarted(node="n", attempt=writer.state.nodes["n"].attempt)
+                await writer.append([again, e.NodeCompleted(node="n", attempt=again.attempt), e.RunCompleted()])
+                await writer.release()
         before = [await takeovers(made.store, each.run) for each in summaries]
         for summary in summaries:
             held = next(each for each in holdings if each.run == summary.run)

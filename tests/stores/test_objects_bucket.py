@@ -15,7 +15,7 @@ from outlast.history.ids import RunId
 from outlast.stores.objects import ObjectStore
 from outlast.stores.objects.bucket import Bucket, Taken
 from outlast.stores.objects.clock import Clock, nearest
-from outlast.stores.objects.keys import Mark, due_at, due_of, mark, number, on_shelf, plain
+from outlast.stores.objects.keys import Mark, due_at, due_of, in_status_folder, mark, number, plain
 from outlast.stores.objects.opening import bucket_over, open_bucket
 from outlast.stores.objects.remote import RemoteBucket
 from support.servers import s3
@@ -130,7 +130,7 @@ def test_names_that_lead_astray_name_nothing(bucket: Bucket) -> None:
 
 
 def test_the_parts_of_a_mark_are_found_in_its_name() -> None:
-    for place in ("ready/", "claims/w-1/", "waiting/timer/", due_at(12), on_shelf("open", 7)):
+    for place in ("ready/", "claims/w-1/", "waiting/timer/", due_at(12), in_status_folder("open", 7)):
         for run in ("a", "a.b:c@d=e+f-g_h", "9" * 200):
             found = mark(Mark(place, run, "0123456789ab").name)
             assert found == (place, run, "0123456789ab")
@@ -140,7 +140,7 @@ def test_the_parts_of_a_mark_are_found_in_its_name() -> None:
 def test_numbers_in_names_sort_as_numbers_do() -> None:
     values = [0, 1, 9, 10, 1 << 40, 10**16]
     assert [number(value) for value in values] == sorted(number(value) for value in values)
-    assert on_shelf("open", 9) < on_shelf("open", 8), "the newest first"
+    assert in_status_folder("open", 9) < in_status_folder("open", 8), "the newest first"
 
 
 def test_ids_of_workers_that_cannot_be_names_are_replaced() -> None:

@@ -194,18 +194,18 @@ async def must_be_shown(store: ObjectStore) -> None:
 async def must_be_found(store: ObjectStore) -> None:
     """After everybody who was alive is dead: whoever looks finds it, or what it waits for is listed."""
     store.skew += 120_000_000
-    async with store._alone_with(A) as known:
-        sheet = await store._look(A, known)
-    assert sheet is not None
+    async with store._locked(A) as known:
+        run_index = await store._look(A, known)
+    assert run_index is not None
     listed = {due.wait.name for due in await all_waits(store)}
-    is_named = bool(sheet.waits) and sheet.waits.keys() <= listed
+    is_named = bool(run_index.waits) and run_index.waits.keys() <= listed
     await store.enrol(CAT, 30)
     claims = await store.claim(CAT, limit=9)
-    if sheet.head.ready or sheet.held is not None:
+    if run_index.head.ready or run_index.held is not None:
         assert [claim.run for claim in claims] == [A]
     else:
         assert is_named, "neither ready nor held nor waiting"
-        assert [due.run for due in await store.due()] == [A] * (TIMER.name in sheet.waits)
+        assert [due.run for due in await store.due()] == [A] * (TIMER.name in run_index.waits)
         claims = await store.claim(CAT, runs=[A])
     head = await store.head(A)
     assert head is not None

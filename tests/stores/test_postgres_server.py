@@ -17,7 +17,7 @@ from outlast.stores.postgres import PostgresStore, change_feed
 from outlast.stores.postgres.rows import kept, told
 from outlast.testing.contract.blobs import chunked, content
 from outlast.testing.contract.samples import ANN, BEN, A, B, C, begin, follow, land, summary
-from outlast.testing.contract.wakeups import News
+from outlast.testing.contract.wakeups import NewsSubscription
 from support.servers.postgres_admin import carry_out, cut_lines
 
 Scene = Callable[[PostgresStore], Awaitable[None]]
@@ -289,7 +289,7 @@ def test_news_go_on_after_the_line_was_cut(play: Callable[[Scene], None], postgr
 
     async def scene(store: PostgresStore) -> None:
         other = PostgresStore(postgres_url)
-        heard = News(store)
+        heard = NewsSubscription(store)
         await land(other, begin(A))
         await heard.of([A])
         await cut_lines(postgres_url)
@@ -310,7 +310,7 @@ def test_what_its_writer_could_not_announce_is_found_by_looking(
 
     async def scene(store: PostgresStore) -> None:
         mute = PostgresStore(f"{postgres_url}&pgbouncer=1")
-        heard = News(store)
+        heard = NewsSubscription(store)
         await land(store, begin(C))
         await land(mute, begin(A))
         await heard.of([A])

@@ -31,7 +31,7 @@ from outlast.stores.shared import VERSION
 from outlast.stores.sqlite import SqliteStore
 from outlast.stores.sqlite.maintenance import check, look
 from outlast.testing.contract.samples import ANN, BEN, A, B, begin, begin_ready, events, follow, land, summary, trace
-from outlast.testing.contract.wakeups import News
+from outlast.testing.contract.wakeups import NewsSubscription
 
 
 @pytest.fixture
@@ -673,7 +673,7 @@ def test_what_a_process_writes_itself_is_no_news_to_it(
 
     async def scene() -> None:
         own, other = SqliteStore(path, commit=commit), SqliteStore(path)
-        news = News(own)
+        news = NewsSubscription(own)
         heads = [await land(own, begin(A)), await land(other, begin(B))]
         for _ in range(20):
             heads[0] = await land(own, follow(heads[0]))

@@ -23,7 +23,9 @@ from typing import Any
 __all__ = ["DEVNULL", "PIPE", "STDOUT", "CompletedProcess", "Popen", "TimeoutExpired", "run"]
 
 SHAPING = ("PYTHON", "LC_", "LANG", "TZ")
-"""Variables that shape an interpreter while it starts."""
+"""How the names of variables begin that shape an interpreter while it starts."""
+IMITATED = ("PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE")
+"""Those that a forked process heeds."""
 PIPES = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
 _started_with = dict(os.environ)
 _lock = threading.Lock()
@@ -49,7 +51,7 @@ def _control() -> socket.socket:
 
 
 def _shaping(environment: dict[str, str]) -> dict[str, str]:
-    return {name: value for name, value in environment.items() if name.startswith(SHAPING) and name != "PYTHONPATH"}
+    return {name: value for name, value in environment.items() if name.startswith(SHAPING) and name not in IMITATED}
 
 
 class Popen(subprocess.Popen[Any]):
@@ -160,3 +162,16 @@ def run(
     if check:
         done.check_returncode()
     return done
+
+
+def programs(folder: Path) -> tuple[dict[str, str], list[int]]:
+    """For a shell: variables whose PATH finds `outlast` and `python` in this folder, and the descriptors it has to pass."""
+    text = Path(__file__).with_name("forked_program.py").read_text()
+    folder.mkdir()
+    for name in ("outlast", "python"):
+        (folder / name).write_text(f"#!{sys.executable} -IS\n{text}")
+        (folder / name).chmod(0o755)
+    path = os.pathsep.join([str(folder), str(Path(sys.executable).parent), os.environ["PATH"]])
+    if "OUTLAST_TEST_COLD" in _started_with:
+        return {"PATH": path}, []
+    return {"PATH": path, "OUTLAST_FORK_SERVER": str(_control().fileno())}, [_control().fileno()]

@@ -114,7 +114,7 @@ class Disk:
         if self.is_dead:
             raise apsw.IOError("the power was cut")
 
-    def _must_be_writable(self) -> None:
+    def _require_writable(self) -> None:
         self._must_live()
         if self.readonly:
             raise apsw.ReadOnlyError("the disk is read-only")
@@ -243,7 +243,7 @@ class _FileSystem(apsw.VFS):
 
     def xDelete(self, filename: str, syncdir: bool) -> None:
         with self._disk._turn:
-            self._disk._must_be_writable()
+            self._disk._require_writable()
             self._disk._remove(filename, durably=syncdir)
             super().xDelete(filename, syncdir)
             self._disk._operate()
@@ -274,7 +274,7 @@ class _Handle(apsw.VFSFile):
     def xWrite(self, data: Buffer, offset: int) -> None:
         disk = self._disk
         with disk._turn:
-            disk._must_be_writable()
+            disk._require_writable()
             content = bytes(data)
             fitting = content[: len(content) - disk._excess(self._file, offset + len(content))]
             self._hold(offset, offset + len(fitting))
@@ -287,7 +287,7 @@ class _Handle(apsw.VFSFile):
 
     def xTruncate(self, newsize: int) -> None:
         with self._disk._turn:
-            self._disk._must_be_writable()
+            self._disk._require_writable()
             self._hold(newsize, self._file.size)
             super().xTruncate(newsize)
             self._file.truncate(newsize)

@@ -1,8 +1,9 @@
 """A process that has imported the command `outlast` and forks for every command it is sent, which saves the imports.
 
 `python fork_server.py FD` reads requests from the socket FD: one byte with four descriptors, which become the command's
-stdin, stdout and stderr, and a channel. The forked process reads from the channel what it is to run and writes its process
-id to it; the server writes its exit code when it has ended. `commands` is the other side.
+stdin, stdout and stderr, and a channel; a fifth is a pipe whose end ends the command. The forked process reads from the
+channel what it is to run and writes its process id to it; the server writes its exit code when it has ended. `commands` is
+the other side.
 
 The forked process returns to the end of this file and runs there, so that it ends as any Python does.
 """
@@ -54,14 +55,20 @@ def serve(control: socket.socket) -> dict[str, Any]:
         end.setblocking(False)
     signal.set_wakeup_fd(waker.fileno())
     running: dict[int, socket.socket] = {}
+    lifelines: dict[int, int] = {}
     while True:
-        ready, _, _ = select.select([control, woken], [], [])
+        waited_for: list[Any] = [control, woken, *lifelines]
+        ready = select.select(waited_for, [], [])[0]
         if woken in ready:
             woken.recv(4096)
             report_ended(running)
+        for cut in lifelines.keys() & set(ready):
+            os.close(cut)
+            if (pid := lifelines.pop(cut)) in running:
+                os.kill(pid, signal.SIGKILL)
         if control not in ready:
             continue
-        byte, descriptors, _, _ = socket.recv_fds(control, 1, 4)
+        byte, descriptors, _, _ = socket.recv_fds(control, 1, 5)
         if not byte:
             os._exit(0)
         channel = socket.socket(fileno=descriptors[3])
@@ -70,9 +77,12 @@ def serve(control: socket.socket) -> dict[str, Any]:
             signal.set_wakeup_fd(-1)
             for inherited in (control, woken, waker, *running.values()):
                 inherited.close()
+            for descriptor in (*lifelines, *descriptors[4:]):
+                os.close(descriptor)
             return received(channel, descriptors)
         for descriptor in descriptors[:3]:
             os.close(descriptor)
+        lifelines.update(dict.fromkeys(descriptors[4:], pid))
         running[pid] = channel
 
 
@@ -116,10 +126,15 @@ def opened(number: int) -> io.TextIOWrapper:
     """A standard stream as Python opens it."""
     raw = io.FileIO(number, "wb" if number else "rb", closefd=False)
     raw.name = f"<{('stdin', 'stdout', 'stderr')[number]}>"
-    binary = io.BufferedWriter(raw) if number else io.BufferedReader(raw)
+    is_buffered = not number or not os.environ.get("PYTHONUNBUFFERED")
+    binary: Any = raw
+    if is_buffered:
+        binary = io.BufferedWriter(raw) if number else io.BufferedReader(raw)
     encoding, errors = ENCODINGS[number]
     by_line = number == 2 or os.isatty(number)
-    text: Any = io.TextIOWrapper(binary, encoding, errors, newline="\n", line_buffering=by_line)
+    text: Any = io.TextIOWrapper(
+        binary, encoding, errors, newline="\n", line_buffering=by_line, write_through=not is_buffered
+    )
     text.mode = "w" if number else "r"
     return cast("io.TextIOWrapper", text)
 
@@ -131,6 +146,7 @@ def run(arguments: list[str]) -> None:
     sys.orig_argv = [sys.executable, *arguments]
     given = [place for place in os.environ.get("PYTHONPATH", "").split(os.pathsep) if place]
     importlib.invalidate_caches()
+    sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
     if arguments[0] == "-m":
         sys.argv = arguments[1:]
         sys.path[:] = [os.getcwd(), *given, *PATH]

@@ -8,8 +8,8 @@ from msgspec import Raw
 
 from outlast.history import events as e
 from outlast.history.ids import RunId, WorkerId
-from outlast.ledger import Ledger, Pen
-from outlast.lifecycle.branch_plan import Turn
+from outlast.ledger import Ledger, RunWriter
+from outlast.lifecycle.branch_plan import BranchPlan
 from outlast.testing.faults import hide_locks
 
 START = 1_793_523_600_000_000
@@ -30,7 +30,7 @@ class Clock:
         return self.now
 
 
-class Maker:
+class ExecutorFactory:
     """Writes runs and remembers them by workflow."""
 
     def __init__(self, store: Any, *, key: bytes = b"", start: int = START) -> None:
@@ -46,7 +46,7 @@ class Maker:
         self.workers.append(worker)
         return worker
 
-    async def begin(self, workflow: str, run: str = "", **created: Any) -> Pen:
+    async def begin(self, workflow: str, run: str = "", **created: Any) -> RunWriter:
         self.clock.now = START + len(self.runs) * HOUR if self.clock.now < START + 100 * HOUR else self.clock.now
         name = RunId(run) if run else self.ledger.new_run_id()
         self.runs[workflow] = name
@@ -66,7 +66,7 @@ def began(node: str, attempt: int = 1, cause: Any = "first", inputs: bytes = b"n
     ]
 
 
-async def make_all(maker: Maker) -> None:
+async def make_all(maker: ExecutorFactory) -> None:
     """One run of each kind."""
     await completed_with_a_retry(maker)
     await waiting_for_an_answer(maker)
@@ -76,66 +76,66 @@ async def make_all(maker: Maker) -> None:
     await waiting_for_much(maker)
 
 
-async def completed_with_a_retry(maker: Maker) -> None:
-    pen = await maker.begin(
+async def completed_with_a_retry(maker: ExecutorFactory) -> None:
+    writer = await maker.begin(
         "digest", title="Monday’s digest", tags=("nightly", "news"), by="anna", params=Raw(b'{"urls": ["a", "b"]}')
     )
-    await pen.append(began("fetch", inputs=b'["https://example.org/a"]'))
+    await writer.append(began("fetch", inputs=b'["https://example.org/a"]'))
     error = e.Failure("ConnectionError", "no route to host", category="transient")
     due = maker.clock.now + 30_000_000
-    await pen.append([e.NodeFailed(node="fetch", error=error, ms=812.5, retry_at=due)])
+    await writer.append([e.NodeFailed(node="fetch", error=error, ms=812.5, retry_at=due)])
     maker.clock.now = due
-    await pen.append(began("fetch", 2, "retry"))
-    await pen.append(
+    await writer.append(began("fetch", 2, "retry"))
+    await writer.append(
         [e.NodeCompleted(node="fetch", attempt=2, output=Raw(b'{"pages": 2}'), ms=95.0), *began("publish")]
     )
-    await pen.append(
+    await writer.append(
         [e.NodeCompleted(node="publish", output=Raw(b'"done"')), e.RunCompleted(output=Raw(b'"done"'), ms=31_500.0)],
         release=True,
     )
 
 
-async def waiting_for_an_answer(maker: Maker) -> None:
-    pen = await maker.begin("approval", tags=("people",), by="bert")
-    await pen.append(began("draft"))
+async def waiting_for_an_answer(maker: ExecutorFactory) -> None:
+    writer = await maker.begin("approval", tags=("people",), by="bert")
+    await writer.append(began("draft"))
     asked = e.InteractionRequested(interaction="q1", kind="approve", node="draft", prompt="Publish 12 pages?")
-    await pen.append([e.NodeCompleted(node="draft", output=Raw(b"12"), ms=40.2), asked])
+    await writer.append([e.NodeCompleted(node="draft", output=Raw(b"12"), ms=40.2), asked])
 
 
-async def failed(maker: Maker) -> None:
-    pen = await maker.begin("import")
-    await pen.append(began("load", inputs=b'{"file": "customers.csv"}'))
+async def failed(maker: ExecutorFactory) -> None:
+    writer = await maker.begin("import")
+    await writer.append(began("load", inputs=b'{"file": "customers.csv"}'))
     error = e.Failure("ValueError", "line 17: not a number\n\tin column ‘price’", trace="Traceback …")
-    await pen.append(
+    await writer.append(
         [e.NodeFailed(node="load", error=error, ms=1203.0), e.RunFailed(error=error, node="load")], release=True
     )
 
 
-async def branched(maker: Maker) -> None:
-    pen = await maker.begin("report")
-    await pen.append(began("collect"))
-    await pen.append([e.NodeCompleted(node="collect", output=Raw(b"[1, 2]")), *began("write")])
-    cutoff = pen.head.version
-    await pen.append([e.NodeCompleted(node="write", output=Raw(b'"first try"'))])
-    await pen.turn(Turn(cutoff=cutoff, by="cleo", reason="too dry"))
-    await pen.append([e.NodeCompleted(node="write", output=Raw(b'"second try"')), e.RunCompleted()], release=True)
+async def branched(maker: ExecutorFactory) -> None:
+    writer = await maker.begin("report")
+    await writer.append(began("collect"))
+    await writer.append([e.NodeCompleted(node="collect", output=Raw(b"[1, 2]")), *began("write")])
+    cutoff = writer.head.version
+    await writer.append([e.NodeCompleted(node="write", output=Raw(b'"first try"'))])
+    await writer.open_branch(BranchPlan(cutoff=cutoff, by="cleo", reason="too dry"))
+    await writer.append([e.NodeCompleted(node="write", output=Raw(b'"second try"')), e.RunCompleted()], release=True)
 
 
-async def held(maker: Maker) -> None:
-    pen = await maker.begin("payout", on_restart="hold", tags=("money",))
-    await pen.append(began("transfer", inputs=b'{"amount": 250}'))
+async def held(maker: ExecutorFactory) -> None:
+    writer = await maker.begin("payout", on_restart="hold", tags=("money",))
+    await writer.append(began("transfer", inputs=b'{"amount": 250}'))
     hide_locks(maker.store)
     maker.store.skew = 40_000_000
     taker = await maker.worker()
-    (claim,) = await maker.store.claim(taker, runs=[pen.run])
-    await (await maker.ledger.take_over(claim)).let_go()
+    (claim,) = await maker.store.claim(taker, runs=[writer.run])
+    await (await maker.ledger.take_over(claim)).release()
     maker.store.skew = 0
 
 
-async def waiting_for_much(maker: Maker) -> None:
-    pen = await maker.begin("order", run="order:2026-1001", parent=maker.runs["report"], title="Two lamps")
+async def waiting_for_much(maker: ExecutorFactory) -> None:
+    writer = await maker.begin("order", run="order:2026-1001", parent=maker.runs["report"], title="Two lamps")
     due = maker.clock.now + 12 * HOUR
-    await pen.append(
+    await writer.append(
         [
             e.SignalAwaited(wait="paid", name="payment received"),
             e.TimerSet(timer="reminder", due=due),

@@ -18,10 +18,10 @@ from outlast.definition.retry import Retry
 from outlast.errors import Overtaken, RunGone
 from outlast.history import events as e
 from outlast.history.ids import RunId, WorkerId
-from outlast.ledger import Ledger, Pen
+from outlast.ledger import Ledger, RunWriter
 from outlast.ledger.reading import head_of, lineage_of, state_of
 from outlast.lifecycle import decide
-from outlast.lifecycle.branch_plan import Turn
+from outlast.lifecycle.branch_plan import BranchPlan
 from outlast.lifecycle.draft import Draft
 from outlast.lifecycle.fold import apply
 from outlast.lifecycle.state import NodeStatus, State
@@ -106,8 +106,8 @@ class World:
 class ScriptedOwner:
     """Advances one run by its script until it waits or is over."""
 
-    def __init__(self, pen: Pen, script: Script, world: World) -> None:
-        self.pen = pen
+    def __init__(self, writer: RunWriter, script: Script, world: World) -> None:
+        self.writer = writer
         self._script = script
         self._world = world
         self._done: dict[str, e.AnyEvent] = {}
@@ -120,36 +120,36 @@ class ScriptedOwner:
                 if not events:
                     return
                 over = isinstance(events[-1], e.RunCompleted)
-                first = await self.pen.append(events, release=over)
+                first = await self.writer.append(events, release=over)
             except Overtaken:
                 continue
-            self._world.acknowledged.append((self.pen.run, first))
+            self._world.acknowledged.append((self.writer.run, first))
             for event in events:
                 if isinstance(event, e.NodeStarted):
                     self._execute(event)
 
     def _execute(self, started: e.NodeStarted) -> None:
         """The effect of a node. Its outcome is remembered here, and lost with the process if not appended."""
-        name, branch = started.node, self.pen.head.branch
-        self._world.executed[self.pen.run, branch, name] += 1
+        name, branch = started.node, self.writer.head.branch
+        self._world.executed[self.writer.run, branch, name] += 1
         wanted = next((act.fails for act in self._script if isinstance(act, Do) and act.node == name), 0)
-        node = self.pen.state.nodes.get(name)
+        node = self.writer.state.nodes.get(name)
         assert node is not None
         if node.retries < wanted:
             error = e.Failure("Flaky", f"{name} fails", category="transient")
             policy = Retry(max_attempts=wanted + 1, delay=0.0, jitter=0.0)
-            (self._done[name],) = decide.fail_node(self.pen.state, name, error, policy, now=0)
+            (self._done[name],) = decide.fail_node(self.writer.state, name, error, policy, now=0)
         else:
             output = Raw(msgspec.json.encode(f"{name} on {branch}"))
             self._done[name] = e.NodeCompleted(node=name, attempt=started.attempt, output=output)
 
     async def _next(self) -> list[e.AnyEvent]:
         """What is now true, and what to begin next: one append per boundary."""
-        draft = Draft(self.pen.state)
+        draft = Draft(self.writer.state)
         view = draft.view
         events: list[e.AnyEvent] = []
         if view.outline.base in (RunStatus.PAUSED, RunStatus.FAILED):
-            return decide.resume(self.pen.state)
+            return decide.resume(self.writer.state)
         if view.outline.base is RunStatus.CREATED:
             _say(view, events, e.RunStarted())
         for name, outcome in list(self._done.items()):
@@ -168,13 +168,15 @@ class ScriptedOwner:
 
     async def _go_back(self, act: GoBack) -> list[e.AnyEvent]:
         scheduled = await self._scheduled_at(act.node)
-        then, branches = await self.pen.state_at(scheduled - 1), await self.pen.branches()
-        return decide.open_branch(self.pen.state, then, branches.values(), Turn(cutoff=scheduled - 1, cause="retry"))
+        then, branches = await self.writer.state_at(scheduled - 1), await self.writer.branches()
+        return decide.open_branch(
+            self.writer.state, then, branches.values(), BranchPlan(cutoff=scheduled - 1, cause="retry")
+        )
 
     async def _scheduled_at(self, node: str) -> int:
-        store = self.pen.store
-        for first, last in await lineage_of(store, self.pen.head):
-            for record in await store.read(self.pen.run, first, last):
+        store = self.writer.store
+        for first, last in await lineage_of(store, self.writer.head):
+            for record in await store.read(self.writer.run, first, last):
                 for seq, event in enumerate(record.events(), record.first):
                     if isinstance(event, e.NodeScheduled) and event.node == node:
                         return seq
@@ -307,28 +309,28 @@ async def live(store: Store, run: RunId, script: Script, world: World) -> bool:
     ledger = Ledger(store)
     worker = WorkerId(ledger.new_worker_id())
     await store.enrol(worker, 30)
-    pen = await _own(ledger, run, worker, world)
-    while pen is not None:
-        owner = ScriptedOwner(pen, script, world)
+    writer = await _own(ledger, run, worker, world)
+    while writer is not None:
+        owner = ScriptedOwner(writer, script, world)
         await owner.advance()
-        if not pen.state.is_closed and not await pen.let_go():
+        if not writer.state.is_closed and not await writer.release():
             continue
         while await serve(ledger, run, world):
             pass
-        pen = await _claimed(ledger, run, worker)
+        writer = await _claimed(ledger, run, worker)
     return (await state_now(store, run)).is_closed
 
 
-async def _own(ledger: Ledger, run: RunId, worker: WorkerId, world: World) -> Pen | None:
+async def _own(ledger: Ledger, run: RunId, worker: WorkerId, world: World) -> RunWriter | None:
     head = await ledger.store.head(run)
     if head is None:
-        pen = await ledger.create(run, [e.RunCreated(workflow="scripted", tags=("test",)), e.RunStarted()], worker)
+        writer = await ledger.create(run, [e.RunCreated(workflow="scripted", tags=("test",)), e.RunStarted()], worker)
         world.acknowledged.append((run, 1))
-        return pen
+        return writer
     return await _claimed(ledger, run, worker)
 
 
-async def _claimed(ledger: Ledger, run: RunId, worker: WorkerId) -> Pen | None:
+async def _claimed(ledger: Ledger, run: RunId, worker: WorkerId) -> RunWriter | None:
     head = await head_of(ledger.store, run)
     if head.closed:
         return None

@@ -14,7 +14,7 @@ import pydantic
 import pytest
 
 from outlast.errors import NotStorable
-from outlast.execution.log_capture import _told
+from outlast.execution.log_capture import _record_text
 from outlast.values import secret_patterns
 from outlast.values.codec import codec_for, encode
 from outlast.values.failures import failure_of
@@ -152,7 +152,7 @@ def test_an_error_keeps_what_has_nothing_to_do_with_a_value() -> None:
 def test_a_record_that_shows_a_value_is_masked() -> None:
     remember(PLAIN)
     record = logging.LogRecord("shop", logging.INFO, "shop.py", 1, "with %r", (PLAIN,), None)
-    assert masked(_told(record)) == "with '***'"
+    assert masked(_record_text(record)) == "with '***'"
 
 
 # --- refused -----------------------------------------------------------------------------------------------------------

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from outlast.errors import NotStorable
 from outlast.values import json_fastpath
-from outlast.values.annotations import shape_of
+from outlast.values.annotations import type_codec_of
 from outlast.values.codec import Codec, codec_for
-from outlast.values.json_fastpath import LEVELS, Glance
+from outlast.values.json_fastpath import LEVELS, JsonFastPath
 from outlast.values.secrets import Revealed, Secret
 
 
@@ -184,7 +184,7 @@ def depth_of(value: Any) -> int:
 @given(value=JSON.filter(lambda value: isinstance(value, list | dict)))
 def test_a_value_that_is_plain_is_recognised(value: Any) -> None:
     """Or all the laws above would hold of a glance that sees nothing."""
-    found = Glance(shape_of(Any)).told(value)
+    found = JsonFastPath(type_codec_of(Any)).told(value)
     if depth_of(value) > LEVELS or '"$"' in repr(value).replace("'", '"'):
         return
     assert found == (msgspec.json.encode(value), value)
@@ -192,7 +192,7 @@ def test_a_value_that_is_plain_is_recognised(value: Any) -> None:
 
 def test_what_is_told_is_a_copy_through_and_through() -> None:
     value = {"rows": [{"a": [1]}]}
-    found = Glance(shape_of(dict[str, Any])).told(value)
+    found = JsonFastPath(type_codec_of(dict[str, Any])).told(value)
     assert found is not None
     found[1]["rows"][0]["a"].append(2)
     found[1]["rows"].append({})

@@ -55,7 +55,7 @@ def test_the_exported_names_are_these() -> None:
             "Line",
             "Listed",
             "Page",
-            "Rehearsal",
+            "DryRun",
             "Report",
         ),
         *("Summary", "Verification", "Version", "Violation", "Wait", "WorkerRuns"),

@@ -58,7 +58,7 @@ def open_the_way(settings: Settings) -> None:
 
     project, here = settings.root.resolve(), Path.cwd()
     if here != project:
-        workflow_import.look_only_here(str(here))
+        workflow_import.mark_local_only(str(here))
     for folder in (project, here):
         place = str(folder)
         if place in sys.path:

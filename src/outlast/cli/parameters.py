@@ -51,7 +51,7 @@ def _members(document: str | None) -> dict[str, Value]:
         return {}
     text = sys.stdin.read() if document == "-" else document
     try:
-        must_be_exact(text, "--json")
+        require_builtin(text, "--json")
         return msgspec.json.decode(text, type=dict[str, msgspec.Raw])
     except (msgspec.DecodeError, UnicodeError) as error:
         raise InvalidInput(f"--json wants one JSON object, like '{{\"key\": 1}}': {error}") from None
@@ -104,13 +104,13 @@ def json_or_text(text: str, what: str) -> Any:
 def read_json(text: str, what: str) -> Any:
     """The value of JSON text; `InvalidInput` if it is not JSON, or would be stored as another value."""
     try:
-        must_be_exact(text, what)
+        require_builtin(text, what)
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError) as error:
         raise InvalidInput(f"{what} is not JSON: {error}") from None
 
 
-def must_be_exact(text: str, what: str) -> None:
+def require_builtin(text: str, what: str) -> None:
     """`InvalidInput` if JSON names a key twice, of which all but the last would be lost, or is too deep to be read."""
     try:
         msgspec.json.decode(text)
@@ -136,7 +136,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _is_json(text: str, what: str) -> bool:
     try:
-        must_be_exact(text, what)
+        require_builtin(text, what)
     except (msgspec.DecodeError, UnicodeError):
         return False
     return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from outlast.cli.parameters import WORDS, json_or_text
-from outlast.client.answer_check import FORMATS, must_fit
+from outlast.client.answer_check import FORMATS, check_answer
 from outlast.errors import InvalidInput
 from outlast.views.actions import named
 from outlast.views.texts import cropped
@@ -39,7 +39,7 @@ def understood(text: str, schema: Any) -> Any:
     refusal = None
     for form in forms:
         try:
-            must_fit(form, schema)
+            check_answer(form, schema)
         except InvalidInput as error:
             refusal = refusal or error
         else:

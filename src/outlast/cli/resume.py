@@ -67,7 +67,7 @@ class Order(msgspec.Struct, frozen=True):
 
 
 ForceOption = Annotated[
-    bool, typer.Option("--force", help="Also if nodes completed after the failure; their effects stay.")
+    bool, typer.Option("--force", help="Also if nodes completed after the failure, or the run was copied elsewhere.")
 ]
 
 
@@ -89,7 +89,8 @@ def resume(
     for, and taken over should that worker go. Runs that are over are named.
     To resume a held run is to decide: what held it is done again. A run whose
     nodes completed after its failure, such as what undid something, goes on
-    only by --force.
+    only by --force. So does one that was copied to another store: it then
+    goes on in both.
 
     \b
     outlast resume 01a1e436-2c39
@@ -118,6 +119,7 @@ def retry(
         str | None, typer.Option("--feedback", "-f", metavar="VALUE", help="Given to the node: JSON, or plain text.")
     ] = None,
     children: ChildrenOption = Children.CANCEL,
+    force: ForceOption = False,
     reason: ReasonOption = "",
     app: AppOption = None,
     no_wait: NoWaitOption = False,
@@ -131,7 +133,8 @@ def retry(
     A failed node gets another attempt where it is. One that completed is done
     again on a new branch; what followed from it stays readable on the old one.
     Children started since are cancelled; with --children keep they go on, and
-    the run does not wait for them.
+    the run does not wait for them. If nodes completed after the failure, such
+    as what undid something, --force is needed: their effects stay.
 
     \b
     outlast retry 01a1e436-2c39
@@ -140,13 +143,15 @@ def retry(
     """
 
     async def reopen(desk: Engine, found: RunId) -> None:
-        await desk.retry(found, node, feedback=given(), by=whoever(by), reason=reason, children=children.value)
+        await desk.retry(
+            found, node, feedback=given(), by=whoever(by), reason=reason, children=children.value, force=force
+        )
 
     def given() -> Any:
         return None if feedback is None else json_or_text(feedback, "--feedback")
 
     async def preview(desk: Engine, found: RunId) -> Sequence[e.AnyEvent]:
-        return await desk.diagnostics.preview_retry(found, node, feedback=given(), children=children.value)
+        return await desk.diagnostics.preview_retry(found, node, feedback=given(), children=children.value, force=force)
 
     def begin() -> Coroutine[Any, Any, int]:
         settings = settings_of(ctx, store)
@@ -199,7 +204,7 @@ async def _reopen_only(settings: Settings, found: Sequence[Found], order: Order)
     async with open_desk(settings) as desk:
         for each in found:
             before = await desk.get(each.run)
-            run = await _set_going(desk, each.run, order)
+            run = await _restart_child(desk, each.run, order)
             if run is None:
                 code = MISUSED
                 continue
@@ -219,7 +224,7 @@ def _tell_reopened(summary: RunSummary, has_changed: bool, reply: Reply) -> None
         notice(f"run {summary.run} {how} as soon as a worker has its code")
 
 
-async def _set_going(desk: Engine, run: RunId, order: Order) -> RunId | None:
+async def _restart_child(desk: Engine, run: RunId, order: Order) -> RunId | None:
     """The run that goes on now. One that is refused is named, and keeps nobody else waiting: None."""
     try:
         return await order.set_going(desk, run) or run
@@ -236,7 +241,7 @@ async def _go_on(settings: Settings, found: Sequence[tuple[Found, Workflow[..., 
             for each, workflow in found:
                 if interruption.code:
                     break
-                run = await _set_going(desk, each.run, order)
+                run = await _restart_child(desk, each.run, order)
                 if run is None:
                     code = MISUSED
                     continue
@@ -257,7 +262,7 @@ async def _seen_through(
     ended = await see_through(desk, run, workflow, order.manner, interruption)
     error = ended.tally.state.outline.error
     if ended.tally.state.outline.held and error is not None and error.kind == WORKER_RESTARTED:
-        if await _set_going(desk, ended.tally.run, order) is None:
+        if await _restart_child(desk, ended.tally.run, order) is None:
             return ended
         return await see_through(desk, run, workflow, order.manner, interruption)
     return ended

@@ -22,7 +22,7 @@ from outlast.cli.entrypoint import SOUND, carry_out
 from outlast.cli.options import AppOption, Form, FormOption, StoreOption, settings_of
 from outlast.compose import Opening, open_desk, sweeping
 from outlast.errors import InvalidInput, StoreError
-from outlast.services.sweeper import INTERVAL, STALE_AFTER, Report
+from outlast.services.sweeper import INTERVAL_S, STALE_AFTER_S, Report
 from outlast.settings import Settings
 from outlast.views.build import sweep_view, worker_view
 from outlast.views.text import lines_of
@@ -142,10 +142,10 @@ async def _workers(settings: Settings, form: Form) -> int:
 
 def sweeper(
     ctx: typer.Context,
-    interval: Annotated[float, typer.Option(help="Seconds between two sweeps.", min=0.1)] = INTERVAL,
+    interval: Annotated[float, typer.Option(help="Seconds between two sweeps.", min=0.1)] = INTERVAL_S,
     stale_after: Annotated[
         float, typer.Option(help="Seconds that a claim may have expired before it counts.", min=0)
-    ] = STALE_AFTER,
+    ] = STALE_AFTER_S,
     once: Annotated[bool, typer.Option("--once", help="Sweep once and end.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report; change nothing.")] = False,
     verbose: VerboseOption = False,

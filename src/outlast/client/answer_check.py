@@ -42,7 +42,7 @@ _BOUNDS = (
 )
 
 
-def must_fit(tree: Any, schema: Any, where: str = "the answer") -> None:
+def check_answer(tree: Any, schema: Any, where: str = "the answer") -> None:
     """`InvalidInput` says which part of an answer, as plain JSON, does not fit its JSON schema. What it does not know in a
     schema it lets pass: the run reads the answer by its own type."""
     _Fitting(schema if isinstance(schema, dict) else {}).check(tree, schema, where)

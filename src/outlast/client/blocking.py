@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar,
 from outlast.client.diagnostics import Diagnostics
 from outlast.client.facade import Engine, moved
 from outlast.client.handle import RunHandle, page_of
-from outlast.client.loop_thread import LoopThread, must_be_free_to_wait
+from outlast.client.loop_thread import LoopThread, check_may_wait
 from outlast.client.versions import Versions
 from outlast.errors import OutlastError
 from outlast.functions.decorators import Node, Workflow
@@ -112,7 +112,7 @@ class BlockingEngine(_Blocking[Engine]):
         __getattr__ = moved
 
     def __init__(self, opening: AbstractAsyncContextManager[Engine], thread: LoopThread | None = None) -> None:
-        must_be_free_to_wait()
+        check_may_wait()
         thread = thread or LoopThread()
         self._opening = opening
         try:

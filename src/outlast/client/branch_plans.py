@@ -12,11 +12,11 @@ from outlast.errors import InvalidInput
 from outlast.history import events as e
 from outlast.history.record import Entry
 from outlast.lifecycle import branch_plan
-from outlast.lifecycle.branch_plan import Turn
+from outlast.lifecycle.branch_plan import BranchPlan
 from outlast.values.checked_text import words
 from outlast.values.codec import INLINE_LIMIT, encode
 
-Plan: TypeAlias = Callable[[Sequence[Entry]], Turn]
+Plan: TypeAlias = Callable[[Sequence[Entry]], BranchPlan]
 """From the events of the current lineage to the branch that is wanted."""
 
 

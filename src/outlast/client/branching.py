@@ -18,9 +18,9 @@ from outlast.client.branch_plans import Plan
 from outlast.client.handle import RunHandle
 from outlast.client.recovery import Recovery
 from outlast.client.temporary_claim import TemporaryClaims, Verbs
-from outlast.engine.branch_requests import turn_as_requested
+from outlast.engine.branch_requests import open_requested_branch
 from outlast.engine.completion import created_of
-from outlast.engine.edits import must_fit
+from outlast.engine.edits import check_edit
 from outlast.errors import Claimed, Damaged, Illegal, NotAllowed, NotFound, Overtaken, RunGone
 from outlast.functions import registry
 from outlast.functions.workflow_import import find_workflow
@@ -29,19 +29,19 @@ from outlast.history.events import Children
 from outlast.history.ids import RunId, checked_run
 from outlast.history.lineage import holder
 from outlast.history.record import Entry
-from outlast.ledger import Pen
-from outlast.ledger.reading import branches_of, lineage_of, state_of, told
+from outlast.ledger import RunWriter
+from outlast.ledger.reading import branches_of, lineage_of, read_events, state_of
 from outlast.ledger.verification import STRANGE
 from outlast.lifecycle import branch_plan, decide
 from outlast.lifecycle.actions import Verb
-from outlast.lifecycle.branch_plan import Turn
+from outlast.lifecycle.branch_plan import BranchPlan
 from outlast.lifecycle.forking import forked
 from outlast.lifecycle.status import RunStatus
 from outlast.values.checked_text import words
 
-PATIENCE = 30.0
+OWNER_WAIT_S = 30.0
 """Seconds that a verb waits for the owner of a run to obey."""
-POLL = 0.5
+POLL_S = 0.5
 
 
 class Branching(Verbs):
@@ -63,20 +63,20 @@ class Branching(Verbs):
         children: Children = "cancel",
     ) -> RunHandle[Any]:
         plan = branch_plans.to_place(to, inputs=inputs, output=output, by=by, reason=reason)
-        return await self.turn(run, "jump", branch_plans.leaving(plan, children))
+        return await self.open_branch(run, "jump", branch_plans.leaving(plan, children))
 
     async def rewind(
         self, run: RunId, nodes: int = 1, *, by: str = "", reason: str = "", children: Children = "cancel"
     ) -> RunHandle[Any]:
-        return await self.turn(
+        return await self.open_branch(
             run, "rewind", branch_plans.leaving(branch_plans.back(nodes, by=by, reason=reason), children)
         )
 
     async def preview(self, run: RunId, verb: Verb, plan: Plan) -> list[e.AnyEvent]:
         await self._claims.must_allow(run, verb)
-        turn = plan([entry async for entry in self._reader.events(run)])
-        await self._must_be_possible(run, turn)
-        return await self._recovery.branch(run, await self._reader.state(run), turn)
+        new_branch = plan([entry async for entry in self._reader.events(run)])
+        await self._check_possible(run, new_branch)
+        return await self._recovery.branch(run, await self._reader.state(run), new_branch)
 
     async def activate(
         self, run: RunId, branch: int, *, by: str = "", reason: str = "", children: Children = "cancel"
@@ -87,8 +87,10 @@ class Branching(Verbs):
         following = (await branches_of(self._store, head)).get(branch + 1)
         if branch < 0 or following is None:
             raise NotFound(f"run {run} has no branch {branch}; its newest is {head.branch}")
-        turn = Turn(cutoff=following.first - 1, cause="activate", by=by, reason=reason or f"branch {branch}")
-        return await self.turn(run, "activate", branch_plans.leaving(lambda _: turn, children))
+        new_branch = BranchPlan(
+            cutoff=following.first - 1, cause="activate", by=by, reason=reason or f"branch {branch}"
+        )
+        return await self.open_branch(run, "activate", branch_plans.leaving(lambda _: new_branch, children))
 
     async def fork(
         self, run: RunId, at: str | int | None = None, *, id: str | None = None, title: str = "", by: str = ""
@@ -104,65 +106,67 @@ class Branching(Verbs):
         created = await created_of(self._store, run)
         workflow = find_workflow(created, self._apps) if self._worker is not None else None
         if created.exclusive:
-            await self._claims.must_be_free(created.exclusive, fork)
-        pen = await self._ledger.create(fork, events, await self._claims.own_worker())
-        async with self._claims.holding(pen, ready=True):
-            await self.must_still_be_free(created.exclusive, pen)
-        self._claims.take_on(fork)
+            await self._claims.check_exclusive(created.exclusive, fork)
+        writer = await self._ledger.create(fork, events, await self._claims.own_worker())
+        async with self._claims.holding(writer, ready=True):
+            await self.must_still_be_free(created.exclusive, writer)
+        self._claims.advance_run(fork)
         return self._claims.handle(fork, workflow)
 
     # --- how
 
-    async def turn(self, run: RunId, verb: Verb, plan: Plan) -> RunHandle[Any]:
+    async def open_branch(self, run: RunId, verb: Verb, plan: Plan) -> RunHandle[Any]:
         """Open a branch, or have the owner of the run open it; returns when it is open."""
         created = await created_of(self._store, run)
         workflow = find_workflow(created, self._apps) if self._worker is not None else None
         head = await self._reader.head(run)
-        log, upto = await self._legible(run)
-        turn = plan(log)
-        if upto is not None and turn.cutoff > upto:
+        log, upto = await self._readable_lineage(run)
+        new_branch = plan(log)
+        if upto is not None and new_branch.cutoff > upto:
             raise NotAllowed(f"the log of run {run} reads only up to event {upto}: go back to there or further")
         if upto is None:
-            await self._must_be_possible(run, turn)
+            await self._check_possible(run, new_branch)
             await self._claims.must_allow(run, verb)
             known = workflow or registry.known(created.workflow)
             if known is not None:
-                await must_fit(self._store, run, known, turn)
+                await check_edit(self._store, run, known, new_branch)
         if created.exclusive:
-            await self._claims.must_be_free(created.exclusive, run)
+            await self._claims.check_exclusive(created.exclusive, run)
         try:
-            await self._turn_here(run, turn, created.exclusive, upto)
+            await self._open_branch_here(run, new_branch, created.exclusive, upto)
         except Claimed:
-            await self._turn_there(run, turn, head.branch)
-        self._claims.take_on(run)
+            await self._request_branch(run, new_branch, head.branch)
+        self._claims.advance_run(run)
         return self._claims.handle(run, workflow)
 
-    async def _turn_there(self, run: RunId, turn: Turn, branch: int) -> None:
+    async def _request_branch(self, run: RunId, new_branch: BranchPlan, branch: int) -> None:
         """Have the owner of a run open a branch; if it has let go of the run by now, open it here."""
         try:
-            asked = await self._ledger.deliver(run, [branch_plan.request_of(turn, branch + 1)], branch=branch)
+            asked = await self._ledger.deliver(run, [branch_plan.request_of(new_branch, branch + 1)], branch=branch)
         except RunGone:
-            if not await self._is_turned_after_all(run, turn, branch):
+            if not await self._open_if_unowned(run, new_branch, branch):
                 raise
         else:
-            await self._until_turned(run, turn, branch, asked)
+            await self._wait_for_branch(run, new_branch, branch, asked)
 
-    async def _turn_here(self, run: RunId, turn: Turn, exclusive: str, upto: int | None = None) -> None:
+    async def _open_branch_here(
+        self, run: RunId, new_branch: BranchPlan, exclusive: str, upto: int | None = None
+    ) -> None:
         """Open a branch of a run that nobody advances."""
-        async with self._claims.owning(run, "jump", ready=True, upto=upto) as pen:
-            await self.must_not_be_ending(pen)
+        async with self._claims.owning(run, "jump", ready=True, upto=upto) as writer:
+            await self.must_not_be_ending(writer)
             try:
-                await pen.turn(turn)
+                await writer.open_branch(new_branch)
             except Overtaken as overtaken:
-                await self.must_not_be_ending(pen)
-                await turn_as_requested(pen)
+                await self.must_not_be_ending(writer)
+                await open_requested_branch(writer)
                 raise RunGone(
                     f"somebody else asked run {run} to go back at the same time: look, and ask again"
                 ) from overtaken
-            if not pen.state.is_closed:
-                await self.must_still_be_free(exclusive, pen)
+            if not writer.state.is_closed:
+                await self.must_still_be_free(exclusive, writer)
 
-    async def _legible(self, run: RunId) -> tuple[Sequence[Entry], int | None]:
+    async def _readable_lineage(self, run: RunId) -> tuple[Sequence[Entry], int | None]:
         """The current lineage; if it is damaged, as far as it can be believed, and how far that is."""
         try:
             head = await self._reader.head(run)
@@ -171,35 +175,35 @@ class Branching(Verbs):
         except (Damaged, Illegal, *STRANGE):
             upto = (await self._recovery.evidence(run)).last_good
             intervals = [(first, min(last, upto)) for first, last in await self._reader.lineage(run) if first <= upto]
-            return [entry async for entry in told(self._store, run, intervals)], upto
+            return [entry async for entry in read_events(self._store, run, intervals)], upto
 
-    async def _must_be_possible(self, run: RunId, turn: Turn) -> None:
+    async def _check_possible(self, run: RunId, new_branch: BranchPlan) -> None:
         """Refuse here, where nothing has changed yet, what would be refused later, perhaps when nobody listens."""
         head = await self._reader.head(run)
-        if not 0 <= turn.cutoff <= head.version:
-            raise NotAllowed(f"event {turn.cutoff} is not in the log of run {run}, which ends at {head.version}")
-        branch_plan.must_lead_on(turn, await self._reader.state_at(run, turn.cutoff))
+        if not 0 <= new_branch.cutoff <= head.version:
+            raise NotAllowed(f"event {new_branch.cutoff} is not in the log of run {run}, which ends at {head.version}")
+        branch_plan.check_continues(new_branch, await self._reader.state_at(run, new_branch.cutoff))
 
-    async def _until_turned(self, run: RunId, turn: Turn, branch: int, asked: int) -> None:
+    async def _wait_for_branch(self, run: RunId, new_branch: BranchPlan, branch: int, asked: int) -> None:
         """Wait until whoever owns the run has obeyed. If nobody does any more, it has ended, stopped or lost its owner."""
-        turn = msgspec.structs.replace(turn, request=asked)
-        deadline = asyncio.get_running_loop().time() + PATIENCE
+        new_branch = msgspec.structs.replace(new_branch, request=asked)
+        deadline = asyncio.get_running_loop().time() + OWNER_WAIT_S
         while (await self._reader.head(run)).branch == branch:
             if asyncio.get_running_loop().time() > deadline:
                 raise NotAllowed(
-                    f"run {run} was asked to go back, and its worker has not done so within {PATIENCE:g} s; the request "
+                    f"run {run} was asked to go back, and its worker has not done so within {OWNER_WAIT_S:g} s; the request "
                     "is in its log and will be met"
                 )
             heard = self._news.subscribed(run)
             try:
-                if await self._is_turned_after_all(run, turn, branch):
+                if await self._open_if_unowned(run, new_branch, branch):
                     return
-                await asyncio.wait({heard}, timeout=POLL)
+                await asyncio.wait({heard}, timeout=POLL_S)
             finally:
                 self._news.unsubscribe(run, heard)
-        await self._must_have_been_met(run, turn)
+        await self._check_request_met(run, new_branch)
 
-    async def _is_turned_after_all(self, run: RunId, turn: Turn, branch: int) -> bool:
+    async def _open_if_unowned(self, run: RunId, new_branch: BranchPlan, branch: int) -> bool:
         """A run that ended or stopped before its owner heard of the request has no owner who could obey it."""
         head, summary = await self._reader.head(run), await self._reader.get(run)
         if head.branch != branch or not (head.closed or summary.status is RunStatus.PAUSED or summary.held):
@@ -207,37 +211,37 @@ class Branching(Verbs):
         if head.closed and summary.status is RunStatus.CANCELLED:
             raise RunGone(f"run {run} was cancelled before it could go back")
         with suppress(Claimed):
-            await self._turn_here(run, turn, (await created_of(self._store, run)).exclusive)
+            await self._open_branch_here(run, new_branch, (await created_of(self._store, run)).exclusive)
             return True
         return False
 
-    async def _must_have_been_met(self, run: RunId, turn: Turn) -> None:
+    async def _check_request_met(self, run: RunId, new_branch: BranchPlan) -> None:
         """The branch that was opened obeys this request, and not somebody else's."""
-        async for entry in self._reader.events(run, everything=True, after=turn.request):
+        async for entry in self._reader.events(run, everything=True, after=new_branch.request):
             match entry.event:
-                case e.BranchOpened(request=request) if request == turn.request:
+                case e.BranchOpened(request=request) if request == new_branch.request:
                     return
-                case e.RequestRefused(request=request, code="superseded") if request == turn.request:
+                case e.RequestRefused(request=request, code="superseded") if request == new_branch.request:
                     break
-                case e.RequestRefused(request=request, reason=reason) if request == turn.request:
-                    raise NotAllowed(f"run {run} cannot go back to event {turn.cutoff}: {reason}")
+                case e.RequestRefused(request=request, reason=reason) if request == new_branch.request:
+                    raise NotAllowed(f"run {run} cannot go back to event {new_branch.cutoff}: {reason}")
                 case _:
                     pass
         raise RunGone(f"somebody else had run {run} go back at the same time: look, and ask again")
 
-    async def must_not_be_ending(self, pen: Pen) -> None:
+    async def must_not_be_ending(self, writer: RunWriter) -> None:
         """A request to end a run wins over whatever else is asked of it; whoever owns the run obeys."""
-        asked = decide.next_request(pen.state)
+        asked = decide.next_request(writer.state)
         if isinstance(asked, e.CancelRequested):
-            await self._claims.obey_cancellation(pen)
+            await self._claims.obey_cancellation(writer)
             who, why = asked.by or "somebody else", f": {asked.reason}" if asked.reason else ""
-            raise RunGone(f"run {pen.run} was cancelled by {who} before that{why}")
+            raise RunGone(f"run {writer.run} was cancelled by {who} before that{why}")
 
-    async def must_still_be_free(self, exclusive: str, pen: Pen) -> None:
+    async def must_still_be_free(self, exclusive: str, writer: RunWriter) -> None:
         """Somebody may have begun at the same moment: then this one stands still again."""
         try:
             if exclusive:
-                await self._claims.must_be_free(exclusive, pen.run)
+                await self._claims.check_exclusive(exclusive, writer.run)
         except NotAllowed as refusal:
-            await pen.append(decide.pause(pen.state, e.PauseRequested(reason=str(refusal))))
+            await writer.append(decide.pause(writer.state, e.PauseRequested(reason=str(refusal))))
             raise

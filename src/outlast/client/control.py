@@ -13,18 +13,18 @@ from typing import Any
 
 from outlast.client import branch_plans
 from outlast.client.branch_plans import signed
-from outlast.client.branching import PATIENCE, Branching
+from outlast.client.branching import OWNER_WAIT_S, Branching
 from outlast.client.handle import RunHandle
 from outlast.client.recovery import Recovery
 from outlast.client.temporary_claim import TemporaryClaims, Verbs
 from outlast.engine import pausing
-from outlast.engine.completion import created_of, gone_on_as, newest_of
+from outlast.engine.completion import continuation_of, created_of, latest_run_of
 from outlast.errors import WORKER_RESTARTED, Claimed, Damaged, NotAllowed, Overtaken, RunGone
 from outlast.functions.workflow_import import find_workflow
 from outlast.history import events as e
 from outlast.history.events import Children
 from outlast.history.ids import RunId
-from outlast.ledger import Pen
+from outlast.ledger import RunWriter
 from outlast.lifecycle import decide, resume_plan
 from outlast.lifecycle.actions import Verb
 from outlast.lifecycle.requests import newest
@@ -34,7 +34,7 @@ from outlast.lifecycle.status import RunStatus
 from outlast.lifecycle.summary import RunSummary
 from outlast.values.checked_text import words
 
-SOON = 0.02
+POLL_S = 0.02
 
 
 class Control(Verbs):
@@ -48,7 +48,7 @@ class Control(Verbs):
     async def continued_as(self, run: RunId) -> RunId:
         """The run that a run goes on as by now: itself, or if it continued as another one, the last of them."""
         await self._reader.head(run)
-        return await newest_of(self._store, run)
+        return await latest_run_of(self._store, run)
 
     async def cancel(self, run: RunId, *, by: str = "", reason: str = "", force: bool = False) -> RunId:
         by, reason = signed(by, reason)
@@ -56,7 +56,7 @@ class Control(Verbs):
         while asked is not None:
             if await self._is_cancelled(asked, by, reason, force):
                 return asked
-            asked = await gone_on_as(self._ledger, asked)
+            asked = await continuation_of(self._ledger, asked)
         raise RunGone(f"run {run} is over and cannot be cancelled")
 
     async def _is_cancelled(self, run: RunId, by: str, reason: str, force: bool) -> bool:
@@ -80,15 +80,15 @@ class Control(Verbs):
     async def request_pause(self, run: RunId, asked: e.PauseRequested) -> RunId:
         run = await self.continued_as(run)
         await self._claims.must_allow(run, "pause")
-        if not await self._paused_as_nobodys(run, asked):
+        if not await self._pause_unowned(run, asked):
             await self._ledger.deliver(run, [asked])
         return run
 
-    async def _paused_as_nobodys(self, run: RunId, asked: e.PauseRequested) -> bool:
+    async def _pause_unowned(self, run: RunId, asked: e.PauseRequested) -> bool:
         """Pause a run that nobody advances; False if somebody does."""
         try:
-            async with self._claims.owning(run, "pause") as pen:
-                await self._said(pen, lambda state: decide.pause(state, asked))
+            async with self._claims.owning(run, "pause") as writer:
+                await self._append_decision(writer, lambda state: decide.pause(state, asked))
         except Claimed:
             return False
         return True
@@ -100,15 +100,15 @@ class Control(Verbs):
         by, reason = signed(by, reason)
         asked = e.PauseRequested(by=by, reason=reason)
         worker.is_draining = True
-        await worker.settled()
+        await worker.wait_for_takeovers()
         ends = []
-        for driver in [each for each in pausing.on_top(worker) if not each.code.is_cancelled]:
+        for driver in [each for each in pausing.top_level_runs(worker) if not each.code.is_cancelled]:
             with suppress(RunGone):
                 await self._ledger.deliver(driver.run, [asked])
                 ends.append(driver.ended())
-        for run in [run for run in runs if not worker.knows(run)]:
+        for run in [run for run in runs if not worker.has_run(run)]:
             with suppress(NotAllowed):
-                await self._paused_as_nobodys(run, asked)
+                await self._pause_unowned(run, asked)
         await asyncio.gather(pausing.drain(worker), *ends)
         await worker.lines.flush()
 
@@ -120,7 +120,7 @@ class Control(Verbs):
         return await self._reopen(await self.continued_as(run), None, by, e.NULL, force=force)
 
     async def take_over_later(self, run: RunId) -> str:
-        self._claims.take_on(run)
+        self._claims.advance_run(run)
         holding = await self._store.holding(run)
         return (
             holding.worker
@@ -137,27 +137,36 @@ class Control(Verbs):
         by: str = "",
         reason: str = "",
         children: Children = "cancel",
+        force: bool = False,
     ) -> RunHandle[Any]:
         if node is None or await self._is_failed(run, node):
             by, given = branch_plans.signed(by, reason)[0], branch_plans.feedback_of(feedback)
-            return await self._reopen(run, node, by, given, force=True, children=children)
+            return await self._reopen(run, node, by, given, force=force, children=children)
         plan = branch_plans.again(node, feedback, by=by, reason=reason)
-        return await self._branching.turn(run, "jump", branch_plans.leaving(plan, children))
+        return await self._branching.open_branch(run, "jump", branch_plans.leaving(plan, children))
 
     async def preview_retry(
-        self, run: RunId, node: str | None = None, *, feedback: Any = None, children: Children = "cancel"
+        self,
+        run: RunId,
+        node: str | None = None,
+        *,
+        feedback: Any = None,
+        children: Children = "cancel",
+        force: bool = False,
     ) -> list[e.AnyEvent]:
         if node is not None and not await self._is_failed(run, node):
             return await self._branching.preview(
                 run, "jump", branch_plans.leaving(branch_plans.again(node, feedback), children)
             )
-        await self._claims.must_allow(run, "retry")
+        await self._claims.must_allow(run, "retry", force=force)
         given, summary = branch_plans.feedback_of(feedback), await self._reader.get(run)
         revival = await self._revival(run, node, "", given) if summary.recoverable and not summary.held else None
         if revival is None:
             return decide.reopen(await self._reader.state(run), node, feedback=given)
-        turn = revival.turn
-        return await self._branching.preview(run, "retry", branch_plans.leaving(lambda _: turn, children))
+        if not force:
+            await self._check_not_undone(run, revival)
+        new_branch = revival.plan
+        return await self._branching.preview(run, "retry", branch_plans.leaving(lambda _: new_branch, children))
 
     async def _is_failed(self, run: RunId, node: str) -> bool:
         """Whether a node failed, or its run stopped inside it, and the run stands still because something did."""
@@ -182,31 +191,33 @@ class Control(Verbs):
         workflow = find_workflow(created, self._apps) if self._worker is not None else None
         verb: Verb = "resume" if node is None else "retry"
         with suppress(Damaged):  # which is reported below, with what to do
-            await self._claims.must_allow(run, verb)
+            await self._claims.must_allow(run, verb, force=force)
         await self._recovery.must_be_sound(run)
         if created.exclusive:
-            await self._claims.must_be_free(created.exclusive, run)
+            await self._claims.check_exclusive(created.exclusive, run)
         summary = await self._reader.get(run)
         revival = await self._revival(run, node, by, feedback) if summary.recoverable and not summary.held else None
         if revival is not None:
             if not force:
-                await self._must_not_undo(run, revival)
-            return await self._revived(run, revival, by, children)
+                await self._check_not_undone(run, revival)
+            return await self._reopen_with_children(run, revival, by, children)
         had_stopped = summary.status in (RunStatus.FAILED, RunStatus.PAUSED)
         try:
-            async with self._claims.owning(run, verb, ready=True) as pen:
-                await self._branching.must_not_be_ending(pen)
-                pause = decide.next_request(pen.state)
+            async with self._claims.owning(run, verb, ready=True, force=force) as writer:
+                await self._branching.must_not_be_ending(writer)
+                pause = decide.next_request(writer.state)
                 if isinstance(pause, e.PauseRequested):  # or the next owner would, after this resume
                     asked = pause
-                    await self._said(pen, lambda state: decide.pause(state, asked))
-                if node is not None or had_stopped or not _needs_no_word(pen.state):
-                    await self._said(pen, lambda state: decide.reopen(state, node, by=by, feedback=feedback))
-                    await self._branching.must_still_be_free(created.exclusive, pen)
+                    await self._append_decision(writer, lambda state: decide.pause(state, asked))
+                if node is not None or had_stopped or not _resumes_by_takeover(writer.state):
+                    await self._append_decision(
+                        writer, lambda state: decide.reopen(state, node, by=by, feedback=feedback)
+                    )
+                    await self._branching.must_still_be_free(created.exclusive, writer)
         except Claimed as claimed:
             summary = await self._reader.get(run)
             raise NotAllowed(f"run {run} is {summary.status}, there is nothing to resume: {claimed}") from claimed
-        self._claims.take_on(run)
+        self._claims.advance_run(run)
         return self._claims.handle(run, workflow)
 
     async def _revival(self, run: RunId, node: str | None, by: str, feedback: e.Value) -> Revival | None:
@@ -218,52 +229,58 @@ class Control(Verbs):
             [entry async for entry in self._reader.events(run)], failed, feedback=feedback, by=by
         )
 
-    async def _must_not_undo(self, run: RunId, revival: Revival) -> None:
+    async def _check_not_undone(self, run: RunId, revival: Revival) -> None:
         """Refuse to go on with a run, or with the children that would go on with it, without what was undone there."""
-        resume_plan.must_not_undo(run, (await self._reader.state(run)).outline.failed_node, revival)
+        resume_plan.check_not_undone(run, (await self._reader.state(run)).outline.failed_node, revival)
         for name in revival.children:
             if await self._store.head(RunId(name)) is None:
                 continue
-            child = await newest_of(self._store, RunId(name))
+            child = await latest_run_of(self._store, RunId(name))
             theirs = await self._revival(child, None, "", e.NULL)
             if theirs is not None:
-                await self._must_not_undo(child, theirs)
+                await self._check_not_undone(child, theirs)
 
-    async def _revived(self, run: RunId, revival: Revival, by: str, children: Children = "cancel") -> RunHandle[Any]:
+    async def _reopen_with_children(
+        self, run: RunId, revival: Revival, by: str, children: Children = "cancel"
+    ) -> RunHandle[Any]:
         """Set children going again, and have their parent wait for them. In this order: whoever dies in between leaves
         children whose end is found when somebody goes on with the parent."""
         for child in revival.children:
-            await self._set_going(RunId(child), by)
-        return await self._branching.turn(run, "jump", branch_plans.leaving(lambda _: revival.turn, children))
+            await self._restart_child(RunId(child), by)
+        return await self._branching.open_branch(run, "jump", branch_plans.leaving(lambda _: revival.plan, children))
 
-    async def _set_going(self, child: RunId, by: str) -> None:
+    async def _restart_child(self, child: RunId, by: str) -> None:
         """Have a child go on that failed, or was cancelled when its parent ended, or what it goes on as by now."""
         if await self._store.head(child) is None:
             return  # its parent creates it
-        child = await newest_of(self._store, child)
-        status = (await self._stopped(child)).status
+        child = await latest_run_of(self._store, child)
+        status = (await self._wait_until_stopped(child)).status
         if status in (RunStatus.FAILED, RunStatus.PAUSED):
             await self._reopen(child, None, by, e.NULL, force=True)
         elif status is RunStatus.CANCELLED:
             log = [entry async for entry in self._reader.events(child)]
-            await self._revived(child, resume_plan.after_cancellation(log, by=by, reason="its parent goes on"), by)
+            await self._reopen_with_children(
+                child, resume_plan.after_cancellation(log, by=by, reason="its parent goes on"), by
+            )
 
-    async def _stopped(self, run: RunId) -> RunSummary:
+    async def _wait_until_stopped(self, run: RunId) -> RunSummary:
         """The summary of a run; of one that was cancelled, when it has ended."""
-        deadline = asyncio.get_running_loop().time() + PATIENCE
+        deadline = asyncio.get_running_loop().time() + OWNER_WAIT_S
         while _is_ending(await self._reader.state(run)):
             if asyncio.get_running_loop().time() > deadline:
-                raise NotAllowed(f"run {run} was asked to end and has not within {PATIENCE:g} s: try again when it has")
-            await asyncio.sleep(SOON)
+                raise NotAllowed(
+                    f"run {run} was asked to end and has not within {OWNER_WAIT_S:g} s: try again when it has"
+                )
+            await asyncio.sleep(POLL_S)
         return await self._reader.get(run)
 
-    async def _said(self, pen: Pen, decision: Callable[[State], Sequence[e.AnyEvent]]) -> None:
+    async def _append_decision(self, writer: RunWriter, decision: Callable[[State], Sequence[e.AnyEvent]]) -> None:
         """Append what is decided of a run that nobody drives. Others may ask for something at the same time: what is asked
         for is then decided again, and nothing but its end is if somebody wants that."""
         while True:
-            await self._branching.must_not_be_ending(pen)
+            await self._branching.must_not_be_ending(writer)
             try:
-                await pen.append(decision(pen.state))
+                await writer.append(decision(writer.state))
                 return
             except Overtaken:
                 continue
@@ -274,7 +291,7 @@ def _is_ending(state: State) -> bool:
     return state.outline.is_cleaning or isinstance(decide.next_request(state), e.CancelRequested)
 
 
-def _needs_no_word(state: State) -> bool:
+def _resumes_by_takeover(state: State) -> bool:
     """Whether a run that was merely interrupted goes on by having been taken over. Or, if that showed something a person has
     to know first, such as a node that must not be repeated, whether it is to stay held."""
     outline = state.outline

@@ -80,11 +80,17 @@ class Diagnostics(Verbs):
         return await self._branching.preview(run, verb, plan)
 
     async def preview_retry(
-        self, run: RunId, node: str | None = None, *, feedback: Any = None, children: Children = "cancel"
+        self,
+        run: RunId,
+        node: str | None = None,
+        *,
+        feedback: Any = None,
+        children: Children = "cancel",
+        force: bool = False,
     ) -> list[e.AnyEvent]:
         """The events that `retry` would append, after the run is taken over. Nothing is changed."""
-        return await self._control.preview_retry(run, node, feedback=feedback, children=children)
+        return await self._control.preview_retry(run, node, feedback=feedback, children=children, force=force)
 
     async def preview_recovery(self, run: RunId, finding: Finding) -> list[e.AnyEvent]:
         """The events that `recover` would append for this finding, on top of taking the run over."""
-        return await self._recovery.planned(run, finding)
+        return await self._recovery.recovery_plan(run, finding)

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from outlast.engine.completion import is_asked_to_stop, newest_of, open_children
+from outlast.engine.completion import has_cancel_request, latest_run_of, open_children
 from outlast.errors import Damaged, Illegal, NotFound
 from outlast.functions.decorators import Node, Workflow
 from outlast.history import events as e
@@ -16,7 +16,7 @@ from outlast.history.lineage import Interval, lineage
 from outlast.history.record import Entry
 from outlast.ledger.reading import branches_of, records
 from outlast.ledger.verification import STRANGE, verify
-from outlast.lifecycle.diagnosis import Evidence, Finding, Holder, Stray
+from outlast.lifecycle.diagnosis import Evidence, Finding, Holder, RelatedRun
 from outlast.lifecycle.fold import apply
 from outlast.lifecycle.invariants import Violation
 from outlast.lifecycle.state import State
@@ -63,7 +63,7 @@ async def evidence_of(
     if stored.head is None and stored.summary is None and not stored.faults:
         raise NotFound(f"there is no run {run}")
     head = stored.head or Head(run, 0, b"")
-    seen = _Seen()
+    seen = _ReadLineage()
     await seen.look(store, head)
     holding = held_before
     if not claimed_by_us and (held_before is None or not held_before.is_live):
@@ -81,7 +81,7 @@ async def evidence_of(
         is_closed=head.closed,
         waits=stored.waits,
         faults=stored.faults,
-        strays=[] if damage else await _strays(store, head, seen),
+        related_runs=[] if damage else await _related_runs(store, head, seen),
         holder=Holder(holding.worker, holding.is_live, holding.expires) if holding is not None else None,
         is_ready=head.ready,
         today=workflow.version if workflow is not None else "",
@@ -99,7 +99,7 @@ async def evidence_of(
     )
 
 
-class _Seen:
+class _ReadLineage:
     """The current lineage, as far as it reads."""
 
     def __init__(self) -> None:
@@ -127,7 +127,7 @@ class _Seen:
             self.broken = Violation(seq, "V1", f"does not read: {error}")
 
 
-async def _damage(store: Store, run: RunId, key: bytes, seen: _Seen) -> list[Violation]:
+async def _damage(store: Store, run: RunId, key: bytes, seen: _ReadLineage) -> list[Violation]:
     """What is wrong with the log on the current lineage; the rest is for `verify` to tell, and harms nobody."""
     found = [each for each in (await verify(store, run, key)).violations if each.invariant != "V10"]
     matters = [each for each in found if _matters(each, seen.intervals)]
@@ -151,28 +151,28 @@ def _last_good(damage: list[Violation], head: Head, intervals: list[Interval]) -
     return 0 if seq > head.version else max((min(last, seq - 1) for first, last in intervals if first < seq), default=0)
 
 
-async def _strays(store: Store, head: Head, seen: _Seen) -> list[Stray]:
+async def _related_runs(store: Store, head: Head, seen: _ReadLineage) -> list[RelatedRun]:
     """The runs that this one depends on and that are not as its log expects."""
-    found: list[Stray] = []
+    found: list[RelatedRun] = []
     for child in open_children(seen.state):
-        newest = await newest_of(store, child)
+        newest = await latest_run_of(store, child)
         at = await store.head(newest)
         holding = await store.holding(newest)
         if at is None:
-            found.append(Stray(child, "child"))
+            found.append(RelatedRun(child, "child"))
         elif at.closed and (holding is None or not holding.is_live):  # else its worker is about to tell
-            found.append(Stray(newest, "child", has_ended=True))
+            found.append(RelatedRun(newest, "child", has_ended=True))
     for child in map(RunId, seen.state.to_cancel()):
-        newest = await newest_of(store, child)
+        newest = await latest_run_of(store, child)
         at, holding = await store.head(newest), await store.holding(newest)
         is_open = at is not None and not at.closed
-        if is_open and await is_asked_to_stop(store, newest):
+        if is_open and await has_cancel_request(store, newest):
             continue
         if is_open or holding is None or not holding.is_live:  # else its worker is about to tell
-            found.append(Stray(child, "left"))
+            found.append(RelatedRun(child, "left"))
     successor = RunId(seen.state.outline.successor)
     if successor and seen.state.is_closed and await store.head(successor) is None:
-        found.append(Stray(successor, "successor"))
+        found.append(RelatedRun(successor, "successor"))
     again = await store.head(head.run) if found else None
     return found if again is not None and again.version == head.version else []
 

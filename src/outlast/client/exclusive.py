@@ -17,7 +17,7 @@ from outlast.store import Catalog, RunFilter
 LIVE = (RunStatus.CREATED, RunStatus.RUNNING, RunStatus.WAITING, RunStatus.COMPENSATING)
 
 
-async def must_be_free(catalog: Catalog, exclusive: str, run: RunId) -> None:
+async def check_exclusive(catalog: Catalog, exclusive: str, run: RunId) -> None:
     """Refuse, naming who has it, if another live run has this for itself."""
     async for other in _live(catalog, exclusive):
         if other != run:

@@ -23,7 +23,7 @@ from outlast.client.versions import Versions
 from outlast.definition.durations import Seconds, seconds
 from outlast.engine.worker import Worker
 from outlast.functions.decorators import Node, Workflow
-from outlast.functions.dry_replay import Rehearsal
+from outlast.functions.dry_replay import DryRun
 from outlast.history.events import Children
 from outlast.history.ids import RunId
 from outlast.history.record import Entry
@@ -32,7 +32,7 @@ from outlast.ledger.verification import Verification
 from outlast.lifecycle.diagnosis import Finding
 from outlast.lifecycle.state import Wait
 from outlast.lifecycle.summary import RunSummary
-from outlast.services.sweeper import STALE_AFTER, Report, Sweeper
+from outlast.services.sweeper import STALE_AFTER_S, Report, Sweeper
 from outlast.store import Line, Page, RunFilter
 from outlast.values.tracebacks import folded
 
@@ -49,11 +49,11 @@ _MOVED = {
     "all": "iter_runs",
     "created": "diagnostics.created",
     "differences": "versions.diff",
-    "goes_on_as": "diagnostics.continued_as",
+    "latest_run": "diagnostics.continued_as",
     "known_versions": "versions.starting_with",
     "lineage": "diagnostics.lineage",
     "list": "list_runs",
-    "must_be_migratable": "versions.check_migration",
+    "check_migratable": "versions.check_migration",
     "newest": "diagnostics.current_branch",
     "now": "diagnostics.now",
     "planned": "diagnostics.preview_recovery",
@@ -227,9 +227,9 @@ class Engine:
         return await self._control.drain()
 
     async def resume(self, run: RunId, *, by: str = "", force: bool = False) -> RunHandle[Any]:
-        """Go on with a run that was interrupted, is paused or held, or failed and is recoverable, or with the one that it
-        goes on as by now: what was in flight or failed last gets another attempt. If nodes completed after the failure, such
-        as what undid something, it is refused unless by `force`: their effects stay."""
+        """Resume a run that was interrupted, paused or held, or that failed and is recoverable; of a run that continued as
+        new, the latest run. The nodes that were running or that failed last get another attempt. `force` is needed if nodes
+        completed after the failure, because their effects stay, and if the run was copied to another store."""
         return await self._control.resume(run, by=by, force=force)
 
     async def retry(
@@ -241,11 +241,14 @@ class Engine:
         by: str = "",
         reason: str = "",
         children: Children = "cancel",
+        force: bool = False,
     ) -> RunHandle[Any]:
-        """Do a node again and go on from there: the one that is named, or that which the run failed of. A failed one gets
-        another attempt where it is, one that completed is done again on a new branch. `feedback` is given to the node.
-        `children`: see `jump`."""
-        return await self._control.retry(run, node, feedback=feedback, by=by, reason=reason, children=children)
+        """Execute a node again and continue from there; by default the node that failed. A failed node gets another attempt
+        in place. A completed node is executed again on a new branch. `feedback` is passed to the node. `children`: see
+        `jump`. `force`: see `resume`."""
+        return await self._control.retry(
+            run, node, feedback=feedback, by=by, reason=reason, children=children, force=force
+        )
 
     # --- going back
 
@@ -287,7 +290,7 @@ class Engine:
         place it is forked where it stands, or, if it is over, from the last thing it did."""
         return await self._branching.fork(run, at, id=id, title=title, by=by)
 
-    async def migrate(self, run: RunId, *, by: str = "", reason: str = "", children: Children = "cancel") -> Rehearsal:
+    async def migrate(self, run: RunId, *, by: str = "", reason: str = "", children: Children = "cancel") -> DryRun:
         """Move a run to today's code. As far as that agrees with the log, the log is kept; what follows stays on its branch,
         and the run goes on beside it. If they agree altogether, no branch is needed. `children`: see `jump`."""
         return await self.versions.migrate(run, by=by, reason=reason, children=children)
@@ -343,7 +346,7 @@ class Engine:
         """Repair what can be repaired without losing anything; returns what was found and repaired, in order."""
         return await self._recovery.recover(run)
 
-    async def sweep(self, *, dry_run: bool = False, stale_after: Seconds = STALE_AFTER) -> Report:
+    async def sweep(self, *, dry_run: bool = False, stale_after: Seconds = STALE_AFTER_S) -> Report:
         """Look once at every unfinished run, and hand those that nobody advances to the next worker. A run counts as stalled
         when its claim expired, or nobody claimed it, `stale_after` ago, in seconds or as `timedelta`. With `dry_run` nothing
         is changed, and the report says what would be done."""

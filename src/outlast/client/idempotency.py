@@ -14,7 +14,7 @@ from outlast.values.arguments import Arguments
 from outlast.values.codec import fetched
 
 
-async def mean_the_same(one: Value, other: Value, arguments: Arguments, blobs: Blobs) -> bool:
+async def same_arguments(one: Value, other: Value, arguments: Arguments, blobs: Blobs) -> bool:
     """Whether a function with these `arguments` is told the same by both: the order in which the keys of an object stand
     means nothing, and what equals a default may be left to it."""
     if bytes(one) == bytes(other):

@@ -12,15 +12,15 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from outlast.errors import NotAllowed, NotDurable, OutlastError, StoreError
-from outlast.execution.node_context import Inside
+from outlast.execution.node_context import NodeContext
 from outlast.functions import scope
-from outlast.values.context import speaker
+from outlast.values.context import current_attempt_log
 from outlast.values.tracebacks import folded
 
 T = TypeVar("T")
 
 CLOSED = "the engine was closed: open another one"
-LINGER = 5.0
+STOP_TIMEOUT_S = 5.0
 """Seconds that what was cancelled has to end before the loop ends without it."""
 
 
@@ -40,11 +40,11 @@ class LoopThread:
         """The result of a coroutine on that loop. Who is interrupted while waiting leaves it undone; `StoreError` if the
         loop is stopped, before or meanwhile."""
         try:
-            self._must_be_elsewhere()
+            self._check_other_thread()
         except OutlastError:
             coroutine.close()
             raise
-        future = self._begun(coroutine)
+        future = self._submit(coroutine)
         try:
             return self._awaited(future)
         except CancelledError:
@@ -58,25 +58,25 @@ class LoopThread:
     def leave(self, coroutine: Coroutine[Any, Any, object]) -> None:
         """Have it done without waiting, if that is still possible: whoever tidies up may be on that loop itself."""
         with suppress(OutlastError):
-            self._begun(coroutine)
+            self._submit(coroutine)
 
     def stop(self, last: Callable[[], Coroutine[Any, Any, object]] | None = None) -> None:
         """Tell those who wait, do one `last` thing and end. Only the first time, and only in the process it belongs to."""
-        self._must_be_elsewhere()
-        if self._process != os.getpid() or not self._shut():
+        self._check_other_thread()
+        if self._process != os.getpid() or not self._close_gate():
             return
         try:
             if last is not None:
                 self._awaited(asyncio.run_coroutine_threadsafe(last(), self._loop))
         finally:
-            self._awaited(asyncio.run_coroutine_threadsafe(_emptied(self._loop), self._loop))
+            self._awaited(asyncio.run_coroutine_threadsafe(_cancel_all(self._loop), self._loop))
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             self._loop.close()
 
-    def _begun(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+    def _submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
         try:
-            self._must_be_here()
+            self._check_same_process()
             with self._gate:
                 if self._is_stopped:
                     raise StoreError(CLOSED)
@@ -88,13 +88,13 @@ class LoopThread:
         future.add_done_callback(self._asked.discard)
         return future
 
-    def _must_be_elsewhere(self) -> None:
+    def _check_other_thread(self) -> None:
         """Who waits here must not hold up what is waited for."""
-        must_be_free_to_wait()
+        check_may_wait()
         if threading.current_thread() is self._thread:
             raise NotAllowed("this is the engine's own loop, which would wait for itself: ask from another thread")
 
-    def _must_be_here(self) -> None:
+    def _check_same_process(self) -> None:
         """The thread stays behind when a process is forked, and stands still when the interpreter ends."""
         if self._process != os.getpid():
             raise NotAllowed(
@@ -103,7 +103,7 @@ class LoopThread:
         if sys.is_finalizing():
             raise StoreError(CLOSED)
 
-    def _shut(self) -> bool:
+    def _close_gate(self) -> bool:
         """Let nobody in any more and tell those who wait; False if that was done before."""
         with self._gate:
             if self._is_stopped:
@@ -121,27 +121,27 @@ class LoopThread:
             raise
 
 
-def must_be_free_to_wait() -> None:
+def check_may_wait() -> None:
     """Refuse to wait in workflow code, which the loop of its engine waits for, and in a node that runs on that loop."""
     if scope.current.get(None) is not None:
         raise NotDurable(
             "a workflow cannot use an engine that blocks, nor run(): its own engine would wait for it. "
             "Call the other workflow as a child run, or do this in a node that is a plain function."
         )
-    node = speaker()
-    if isinstance(node, Inside) and asyncio._get_running_loop() is node.loop:
+    node = current_attempt_log()
+    if isinstance(node, NodeContext) and asyncio._get_running_loop() is node.loop:
         raise NotAllowed(
             f"node {node.node} is async and would hold up the loop of its own engine: to use an engine that blocks, "
             "or run(), make it a plain function, or ask in a thread: await asyncio.to_thread(...)"
         )
 
 
-async def _emptied(loop: asyncio.AbstractEventLoop) -> None:
+async def _cancel_all(loop: asyncio.AbstractEventLoop) -> None:
     """End what is left on the loop. What is being cancelled already is not disturbed again while it tidies up."""
     left = asyncio.all_tasks() - {asyncio.current_task()}
     for task in left:
         if not task.cancelling():
             task.cancel()
     if left:
-        await asyncio.wait(left, timeout=LINGER)
+        await asyncio.wait(left, timeout=STOP_TIMEOUT_S)
     await loop.shutdown_asyncgens()

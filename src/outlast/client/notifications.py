@@ -9,7 +9,7 @@ from outlast.history.ids import RunId
 from outlast.ledger import Ledger
 
 
-class News:
+class RunNotifications:
     """Wakes whoever waits for news of a run. One listener serves all who wait."""
 
     def __init__(self, ledger: Ledger) -> None:
@@ -17,7 +17,7 @@ class News:
         self._waiting: dict[RunId, set[asyncio.Future[None]]] = {}
         self._end: Callable[[], None] | None = None
 
-    async def of(self, run: RunId, timeout: float, *, unless: asyncio.Future[None] | None = None) -> None:
+    async def wait_for(self, run: RunId, timeout: float, *, unless: asyncio.Future[None] | None = None) -> None:
         """Return when there may be news of the run, and after the timeout anyhow."""
         heard = unless or self.subscribed(run)
         try:
@@ -28,7 +28,7 @@ class News:
     def subscribed(self, run: RunId) -> asyncio.Future[None]:
         """Something that is done when there are news from now on. Subscribe, look, then wait: so nothing is missed."""
         if self._end is None:
-            self._end = self._ledger.listen(self._heard)
+            self._end = self._ledger.listen(self._on_changes)
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(run, set()).add(future)
         return future
@@ -49,7 +49,7 @@ class News:
             self._end()
             self._end = None
 
-    def _heard(self, runs: frozenset[RunId]) -> None:
+    def _on_changes(self, runs: frozenset[RunId]) -> None:
         for run in runs:
             for future in self._waiting.get(run, ()):
                 if not future.done():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from typing import TypeAlias
 
-from outlast.engine.completion import newest_of, open_children
+from outlast.engine.completion import latest_run_of, open_children
 from outlast.errors import AlreadyAnswered, InvalidInput, NotAllowed, NotAsked, RunGone
 from outlast.history import events as e
 from outlast.history.ids import RunId, question_of
@@ -14,7 +14,7 @@ from outlast.lifecycle.state import Interaction, State, Wait
 from outlast.lifecycle.summary import RunSummary, shortened
 from outlast.store import Store
 
-LONGEST_TEXT = 100
+MAX_TEXT_LENGTH = 100
 """Characters of a question that are shown in a list of them."""
 Asked: TypeAlias = tuple[RunId, Wait]
 
@@ -74,7 +74,7 @@ async def _asked_in_family(store: Store, run: RunId, interaction: str | None) ->
 
 async def _family(store: Store, run: RunId) -> AsyncIterator[tuple[RunId, State]]:
     """The run that a run goes on as by now, and those of the children that it waits for."""
-    newest = await newest_of(store, run)
+    newest = await latest_run_of(store, run)
     state = await _state(store, newest)
     yield newest, state
     for child in open_children(state):
@@ -132,5 +132,6 @@ def _over(run: RunId, interaction: str, known: Interaction | None) -> RunGone:
 
 def _listed(questions: Sequence[Asked]) -> str:
     return "".join(
-        f"\n  run {run}, {wait.id}: {shortened(' '.join(wait.text.split()), LONGEST_TEXT)}" for run, wait in questions
+        f"\n  run {run}, {wait.id}: {shortened(' '.join(wait.text.split()), MAX_TEXT_LENGTH)}"
+        for run, wait in questions
     )

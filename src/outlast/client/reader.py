@@ -14,7 +14,7 @@ from outlast.errors import Damaged, Illegal, InvalidInput, NotFound
 from outlast.history.ids import RunId, checked_run
 from outlast.history.lineage import Branch, Interval, holder, lineage
 from outlast.history.record import Entry, entries
-from outlast.ledger.reading import branches_of, head_of, lineage_of, records, runs_of, state_of, told
+from outlast.ledger.reading import branches_of, head_of, lineage_of, read_events, records, runs_of, state_of
 from outlast.ledger.verification import STRANGE, Verification, verify
 from outlast.lifecycle.invariants import Violation
 from outlast.lifecycle.state import State
@@ -161,7 +161,7 @@ class Reader:
                 return wanted
         except Damaged:
             return wanted  # it is there
-        found = [run async for run in self._beginning_with(wanted)]
+        found = [run async for run in self._with_prefix(wanted)]
         if len(found) == 1 or wanted in found:
             return found[0] if len(found) == 1 else wanted
         if not found:
@@ -170,7 +170,7 @@ class Reader:
         more = "\n  … and more" if len(found) > CANDIDATES else ""
         raise InvalidInput(f"more than one run begins with {prefix}, give more of the id:{shown}{more}")
 
-    async def _beginning_with(self, prefix: RunId) -> AsyncIterator[RunId]:
+    async def _with_prefix(self, prefix: RunId) -> AsyncIterator[RunId]:
         """Those runs, up to one more than anybody is shown."""
         left = CANDIDATES + 1
         async for summary in self.iter_runs(RunFilter(text=prefix, limit=1000)):
@@ -235,7 +235,7 @@ class Reader:
         """All events of an interval, or `Damaged` where the first one is missing or does not read."""
         due = first
         try:
-            async for entry in told(self._store, run, [(first, last)]):
+            async for entry in read_events(self._store, run, [(first, last)]):
                 if entry.seq != due:
                     raise Damaged(f"this event is missing, the next one there is {entry.seq}", run=run, seq=due)
                 yield entry

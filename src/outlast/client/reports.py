@@ -12,7 +12,7 @@ from outlast.history.events import Value
 from outlast.history.ids import RunId
 from outlast.history.record import Entry
 from outlast.lifecycle import resume_plan
-from outlast.lifecycle.branching import BranchSummary, BranchTally
+from outlast.lifecycle.branching import BranchSummaries, BranchSummary
 from outlast.lifecycle.comparison import Comparison, Row, Side, compare, counted, ending_of, length_of, shared_upto
 from outlast.lifecycle.diagnosis import diagnose
 from outlast.lifecycle.difference import Change, changes_between
@@ -24,7 +24,7 @@ from outlast.values.codec import fetched, is_elsewhere
 if TYPE_CHECKING:
     from outlast.client.reader import Reader
 
-LARGEST = 4_000_000
+MAX_BLOB_SIZE = 4_000_000
 """Values in blobs that are larger, in bytes, are compared as a whole and not looked into."""
 
 
@@ -55,10 +55,10 @@ async def explanation_of(
 
 async def branches_in(reader: Reader, run: RunId) -> list[BranchSummary]:
     """All branches of a run, by one reading of its log."""
-    tally = BranchTally()
+    summaries_by_branch = BranchSummaries()
     async for entry in reader.events(run, everything=True):
-        tally.hear(entry)
-    return tally.told()
+        summaries_by_branch.hear(entry)
+    return summaries_by_branch.summaries()
 
 
 async def comparison_of(
@@ -73,7 +73,7 @@ async def comparison_of(
     told = await _after(reader, run, branch, upto)
     told_there = await _after(reader, other, other_branch, upto)
     rows, moved, unremarkable = compare(told, told_there)
-    rows = [await _looked_into(row, blobs) for row in rows]
+    rows = [await _with_blob_changes(row, blobs) for row in rows]
     return Comparison(
         Side(run, branch, length_of(ours), ending_of(told)),
         Side(other, other_branch, length_of(theirs), ending_of(told_there)),
@@ -99,7 +99,7 @@ async def _after(reader: Reader, run: RunId, branch: int, upto: int) -> list[Ent
     return [entry async for entry in reader.events(run, branch=branch, after=upto)]
 
 
-async def _looked_into(row: Row, blobs: Blobs) -> Row:
+async def _with_blob_changes(row: Row, blobs: Blobs) -> Row:
     """The row, with differences of values that are kept in blobs told by path too."""
     if not any(_is_small_blob(change.old) or _is_small_blob(change.new) for change in row.changes):
         return row
@@ -125,4 +125,4 @@ def _is_small_blob(raw: Value | None) -> bool:
     if raw is None or not is_elsewhere(raw):
         return False
     size = msgspec.json.decode(raw).get("size")
-    return isinstance(size, int) and size <= LARGEST
+    return isinstance(size, int) and size <= MAX_BLOB_SIZE

@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from outlast.client.answer_check import must_fit
+from outlast.client.answer_check import check_answer
 from outlast.client.questions import not_open, open_question
 from outlast.client.temporary_claim import Verbs
 from outlast.definition.durations import Seconds, seconds_or_none
-from outlast.engine.completion import Ended, created_of, ending_of, newest_of
+from outlast.engine.completion import Ended, created_of, ending_of, latest_run_of
 from outlast.errors import (
     AlreadyAnswered,
     InvalidInput,
@@ -71,8 +71,8 @@ class Results(Verbs):
         except TimeoutError:
             if not waiting.expired():
                 raise
-            last = await newest_of(self._store, run)
-            over = await self._ending_there(last)  # also with a timeout of 0, the end of a run that is over is seen
+            last = await latest_run_of(self._store, run)
+            over = await self._stored_ending(last)  # also with a timeout of 0, the end of a run that is over is seen
             if over is None or isinstance(over, e.RunContinued):
                 raise StillRunning(f"run {run} has not ended within {limit:g} s; it goes on") from None
             ending = over
@@ -83,29 +83,29 @@ class Results(Verbs):
         if self._worker is None or run not in self._worker.drivers:
             await self._reader.head(run)
         while True:
-            ending = await self._ending_here(run) or await self._ending_anywhere(run)
+            ending = await self._ending_of_own_run(run) or await self._wait_for_ending(run)
             if not isinstance(ending, e.RunContinued):
                 return run, ending
             run = RunId(ending.successor)  # it may not be there yet, but it will be
 
-    async def _ending_here(self, run: RunId) -> Ended | None:
+    async def _ending_of_own_run(self, run: RunId) -> Ended | None:
         """How a run of this process ends: its driver tells, without a look at the store. None if it is not ours."""
         driver = self._worker.drivers.get(run) if self._worker is not None else None
         ended = await driver.ended() if driver is not None else None
         return None if isinstance(ended, e.RunPaused) else ended
 
-    async def _ending_anywhere(self, run: RunId) -> Ended:
+    async def _wait_for_ending(self, run: RunId) -> Ended:
         while True:
             heard = self._news.subscribed(run)
             try:
-                ending = await self._ending_there(run)
+                ending = await self._stored_ending(run)
                 if ending is not None:
                     return ending
                 await asyncio.wait({heard}, timeout=POLL)
             finally:
                 self._news.unsubscribe(run, heard)
 
-    async def _ending_there(self, run: RunId) -> Ended | None:
+    async def _stored_ending(self, run: RunId) -> Ended | None:
         """How the run ended, by the store, if it has."""
         head = await self._store.head(run)
         if head is None:
@@ -188,7 +188,7 @@ class Results(Verbs):
         try:
             async with waiting:
                 while found is None:
-                    newest = await newest_of(self._store, run)
+                    newest = await latest_run_of(self._store, run)
                     heard = self._news.subscribed(newest)
                     try:
                         found = await self._open_question(run, question)
@@ -223,8 +223,8 @@ class Results(Verbs):
 
     async def _raise_failure(self, run: RunId) -> Ended | None:
         """Raise what `result` would, if the run failed, is held or was cancelled; else how it ended, if it has."""
-        newest = await newest_of(self._store, run)
-        ending = await self._ending_there(newest)
+        newest = await latest_run_of(self._store, run)
+        ending = await self._stored_ending(newest)
         if ending is not None and not isinstance(ending, e.RunCompleted | e.RunContinued):
             await self._outcome(newest, ending, _ANY, "")
         return ending
@@ -271,7 +271,7 @@ def _plain(value: Any, schema: Any) -> e.Value:
         tree = msgspec.json.decode(raw)
     else:
         raw = encode(tree, where="answer")
-    must_fit(tree, schema)
+    check_answer(tree, schema)
     return raw
 
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Any, ParamSpec, TypeVar
 
-from outlast.client.branching import PATIENCE
+from outlast.client.branching import OWNER_WAIT_S
 from outlast.client.handle import RunHandle
-from outlast.client.idempotency import mean_the_same
+from outlast.client.idempotency import same_arguments
 from outlast.client.temporary_claim import TemporaryClaims, Verbs
 from outlast.engine.completion import created_of
-from outlast.engine.shielded_tasks import Duties
+from outlast.engine.shielded_tasks import ShieldedTasks
 from outlast.errors import AlreadyExists, InvalidInput, NotAllowed
 from outlast.functions import scope
 from outlast.functions.decorators import Workflow, no_start_in_a_workflow
-from outlast.functions.workflow_import import found_at
+from outlast.functions.workflow_import import import_entry
 from outlast.history import events as e
 from outlast.history.ids import RunId, checked_run, derived_run
-from outlast.values.checked_text import several_words, words
+from outlast.values.checked_text import checked_texts, words
 from outlast.values.codec import stored
 
 P = ParamSpec("P")
@@ -29,12 +29,12 @@ class Starts(Verbs):
     def __init__(self, claims: TemporaryClaims, root: str) -> None:
         super().__init__(claims)
         self._root = root
-        self._starts = Duties()
+        self._starts = ShieldedTasks()
         """Exclusive starts, which are carried out to their end though nobody waits for them."""
 
     async def done(self) -> None:
         """Return when no start is under way."""
-        await self._starts.done(PATIENCE)
+        await self._starts.done(OWNER_WAIT_S)
 
     async def start(self, workflow: Workflow[P, R], /, *args: P.args, **kwargs: P.kwargs) -> RunHandle[R]:
         """Start a run; it is durable when this returns. `workflow.options(id=…)` or `workflow.options(idempotency_key=…)`
@@ -50,7 +50,7 @@ class Starts(Verbs):
             raise InvalidInput(f"workflow {spec.name} cannot be started so: {error}") from error
         run = self._run_id(spec.name, options)
         exclusive = words("exclusive", workflow._exclusive_for(args, kwargs))
-        entry, folder = found_at(spec)
+        entry, folder = import_entry(spec)
         created = e.RunCreated(
             workflow=spec.name,
             version=await self._claims.definitions.keep(workflow),
@@ -58,7 +58,7 @@ class Starts(Verbs):
             by=words("by", options.get("by", "")),
             key=words("idempotency_key", options.get("idempotency_key", "")),
             title=words("title", options.get("title", "")),
-            tags=several_words("tags", options.get("tags", ())),
+            tags=checked_texts("tags", options.get("tags", ())),
             on_restart=spec.on_restart,
             exclusive=exclusive,
             entry=entry,
@@ -66,36 +66,45 @@ class Starts(Verbs):
             root=self._root,
         )
         try:
-            if exclusive:
-                await self._start_alone(run, created)
-            elif self._worker is not None and self._worker.room:
+            if "paused" in options:
+                await self._create_paused(run, created, options["paused"])
+            elif exclusive:
+                await self._start_exclusive(run, created)
+            elif self._worker is not None and self._worker.capacity:
                 await self._worker.start(run, workflow, created, packed.args, packed.kwargs)
                 return self._claims.handle(run, workflow)
             else:
                 await self._ledger.create_ready(run, created)
         except AlreadyExists:
-            await self._must_be_the_same(run, created, workflow)
-        self._claims.take_on(run)
+            await self._check_same_start(run, created, workflow)
+        self._claims.advance_run(run)
         return self._claims.handle(run, workflow)
 
-    async def _start_alone(self, run: RunId, created: e.RunCreated) -> None:
+    async def _create_paused(self, run: RunId, created: e.RunCreated, reason: str) -> None:
+        """A run that is created and paused in one append: no worker begins it before somebody resumes it."""
+        paused = e.RunPaused(by=created.by, reason=reason)
+        writer = await self._ledger.create(run, [created, paused], await self._claims.own_worker())
+        while not await writer.release():
+            pass
+
+    async def _start_exclusive(self, run: RunId, created: e.RunCreated) -> None:
         """A run that must have something for itself: it begins only after nobody else was seen to have it."""
         if await self._store.head(run) is not None:  # whoever has it by now, the same start is answered
             raise AlreadyExists(f"there is a run {run} already")
-        await self._claims.must_be_free(created.exclusive, run)
-        await self._starts.see_through(self._begin_alone(run, created))
+        await self._claims.check_exclusive(created.exclusive, run)
+        await self._starts.shield(self._begin_exclusive(run, created))
 
-    async def _begin_alone(self, run: RunId, created: e.RunCreated) -> None:
+    async def _begin_exclusive(self, run: RunId, created: e.RunCreated) -> None:
         """Until the second look nobody may have the run, and afterwards it must not be left lying."""
-        pen = await self._ledger.create(run, [created], await self._claims.own_worker())
+        writer = await self._ledger.create(run, [created], await self._claims.own_worker())
         try:
-            await self._claims.must_be_free(created.exclusive, run)
+            await self._claims.check_exclusive(created.exclusive, run)
         except NotAllowed as refusal:
-            await pen.append([e.RunCancelled(reason=str(refusal))], release=True)
+            await writer.append([e.RunCancelled(reason=str(refusal))], release=True)
             raise
-        while not await pen.let_go(ready=True):
+        while not await writer.release(ready=True):
             pass
-        self._claims.take_on(run)
+        self._claims.advance_run(run)
 
     def _run_id(self, workflow: str, options: dict[str, Any]) -> RunId:
         if "id" in options:
@@ -104,12 +113,12 @@ class Starts(Verbs):
             return derived_run("key", workflow, options["idempotency_key"])
         return self._ledger.new_run_id()
 
-    async def _must_be_the_same(self, run: RunId, asked: e.RunCreated, workflow: Workflow[..., Any]) -> None:
+    async def _check_same_start(self, run: RunId, asked: e.RunCreated, workflow: Workflow[..., Any]) -> None:
         """A start that was asked for before is answered with the run there is; another one under its name is refused."""
         there = await created_of(self._store, run)
         if there.workflow != asked.workflow:
             what = f"by a run of workflow {there.workflow}"
-        elif not await mean_the_same(there.params, asked.params, workflow._arguments, self._store.blobs):
+        elif not await same_arguments(there.params, asked.params, workflow._arguments, self._store.blobs):
             what = "with different parameters"
         else:
             return

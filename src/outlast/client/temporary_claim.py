@@ -7,19 +7,27 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from outlast.client.exclusive import must_be_free
+from outlast.client.exclusive import check_exclusive
 from outlast.client.handle import RunHandle
-from outlast.client.notifications import News
+from outlast.client.notifications import RunNotifications
 from outlast.client.reader import Reader
-from outlast.engine.completion import PAUSES, cancel, cancel_left, created_of, end_as_asked, newest_of, open_children
+from outlast.engine.cleanup_check import without_cleanup
+from outlast.engine.completion import (
+    RETRY_PAUSES_S,
+    cancel,
+    cancel_left_children,
+    created_of,
+    end_as_requested,
+    latest_run_of,
+    open_children,
+)
 from outlast.engine.definitions import Definitions
-from outlast.engine.quiet import without_cleanup
 from outlast.engine.worker import Worker
 from outlast.errors import Claimed, NotAllowed, NotFound, OutlastError, RunGone, StoreError
 from outlast.functions.workflow_import import find_workflow
 from outlast.history import events as e
 from outlast.history.ids import RunId, WorkerId
-from outlast.ledger import Ledger, Pen
+from outlast.ledger import Ledger, RunWriter
 from outlast.lifecycle.actions import Verb, refusal
 from outlast.lifecycle.decide import ends_at_once, next_request
 from outlast.lifecycle.state import State
@@ -30,7 +38,7 @@ if TYPE_CHECKING:
     from outlast.client.facade import Engine
     from outlast.functions.decorators import Workflow
 
-TRIES, SOON = 100, 0.02
+TRIES, POLL_S = 100, 0.02
 """How often, and after how many seconds, a run that is over is claimed again from whoever has just ended it."""
 
 
@@ -44,68 +52,68 @@ class TemporaryClaims:
         self.ledger = ledger
         self.worker = worker
         self.apps = apps
-        self.news = News(ledger)
+        self.news = RunNotifications(ledger)
         self.definitions = worker.definitions if worker is not None else Definitions(ledger.store.blobs)
-        self._stand_in: WorkerId | None = None
-        self._lent: set[RunId] = worker.lent if worker is not None else set()
+        self._temporary_worker: WorkerId | None = None
+        self._claimed_runs: set[RunId] = worker.temporarily_owned if worker is not None else set()
 
     @asynccontextmanager
     async def owning(
-        self, run: RunId, verb: Verb, *, ready: bool = False, upto: int | None = None
-    ) -> AsyncIterator[Pen]:
+        self, run: RunId, verb: Verb, *, ready: bool = False, upto: int | None = None, force: bool = False
+    ) -> AsyncIterator[RunWriter]:
         """Own a run that nobody advances, for as long as it takes; `Claimed` if somebody does. Here, one at a time. If the
         verb is refused by then, nothing is appended."""
-        while run in self._lent:  # noqa: ASYNC110 - rarely, and never for long
-            await asyncio.sleep(SOON)
-        self._lent.add(run)
+        while run in self._claimed_runs:  # noqa: ASYNC110 - rarely, and never for long
+            await asyncio.sleep(POLL_S)
+        self._claimed_runs.add(run)
         try:
-            pen = await self.ledger.take_over(
-                await self.claimed(run), upto=upto, check=lambda state: _must_be_allowed(state, run, verb)
+            writer = await self.ledger.take_over(
+                await self.claimed(run), upto=upto, check=lambda state: _check_verb(state, run, verb, force)
             )
-            async with self.holding(pen, ready=ready):
-                yield pen
+            async with self.holding(writer, ready=ready):
+                yield writer
         finally:
-            self._lent.discard(run)
+            self._claimed_runs.discard(run)
 
     @asynccontextmanager
-    async def holding(self, pen: Pen, *, ready: bool = False) -> AsyncIterator[None]:
+    async def holding(self, writer: RunWriter, *, ready: bool = False) -> AsyncIterator[None]:
         """Release an owned run in the end, ready for the next worker if it is to go on. The children of a part that it left
         are asked to stop before."""
         try:
             yield
-            await self._cancel_left(pen)
+            await self._cancel_left_children(writer)
         except BaseException:
-            while not await pen.let_go(ready=not pen.state.is_closed and _is_going(pen.state)):
+            while not await writer.release(ready=not writer.state.is_closed and _has_work(writer.state)):
                 pass
             raise
-        while not await pen.let_go(ready=ready and not pen.state.is_closed):
-            await self.obey_cancellation(pen)  # there may be no worker to obey it
+        while not await writer.release(ready=ready and not writer.state.is_closed):
+            await self.obey_cancellation(writer)  # there may be no worker to obey it
 
-    async def obey_cancellation(self, pen: Pen) -> None:
+    async def obey_cancellation(self, writer: RunWriter) -> None:
         """End a run that is owned here for a moment, if somebody cancelled it and it has no clean-up. One that has is for a
         worker, which executes its code."""
-        request = next_request(pen.state)
+        request = next_request(writer.state)
         if not isinstance(request, e.CancelRequested):
             return
-        if not ends_at_once(pen.state, request):
-            created = await created_of(self.store, pen.run)
-            children = await self._without_cleanup(pen, created)
+        if not ends_at_once(writer.state, request):
+            created = await created_of(self.store, writer.run)
+            children = await self._without_cleanup(writer, created)
             if children is None or not all([await self._is_ended(child) for child in children]):
-                self.take_on(pen.run)
+                self.advance_run(writer.run)
                 return
-        left = open_children(pen.state)
-        await end_as_asked(self.ledger, pen)
+        left = open_children(writer.state)
+        await end_as_requested(self.ledger, writer)
         for child in left:
             with suppress(OutlastError):
                 await self.obey_here(child)
 
-    async def _without_cleanup(self, pen: Pen, created: e.RunCreated) -> list[RunId] | None:
+    async def _without_cleanup(self, writer: RunWriter, created: e.RunCreated) -> list[RunId] | None:
         """The children that have to end before a cancelled run, if it has no clean-up itself and its code is at hand."""
         try:
             workflow = find_workflow(created, self.apps)
         except OutlastError:
             return None
-        return await without_cleanup(pen, created, workflow)
+        return await without_cleanup(writer, created, workflow)
 
     async def _is_ended(self, child: RunId) -> bool:
         """Whether a child has ended that its parent no longer waits for: it is cancelled first."""
@@ -118,32 +126,32 @@ class TemporaryClaims:
 
     async def obey_here(self, run: RunId) -> None:
         """Obey the cancellation of a run, or of what it goes on as by now, if nobody advances it."""
-        run = await newest_of(self.store, run)
-        if self.worker is not None and self.worker.knows(run):
+        run = await latest_run_of(self.store, run)
+        if self.worker is not None and self.worker.has_run(run):
             return
         holding = await self.store.holding(run)
         if holding is not None and holding.is_live and holding.worker != self.worker_id:
             return
         with suppress(Claimed, RunGone):
-            async with self.owning(run, "cancel") as pen:
-                await self.obey_cancellation(pen)
+            async with self.owning(run, "cancel") as writer:
+                await self.obey_cancellation(writer)
 
-    async def _cancel_left(self, pen: Pen) -> None:
-        for pause in (*PAUSES, None):
+    async def _cancel_left_children(self, writer: RunWriter) -> None:
+        for pause in (*RETRY_PAUSES_S, None):
             try:
-                for child in await cancel_left(self.ledger, pen.run, pen.state):
-                    self.take_on(child)
+                for child in await cancel_left_children(self.ledger, writer.run, writer.state):
+                    self.advance_run(child)
                 return
             except StoreError:
                 if pause is None:
                     raise
                 await asyncio.sleep(pause)
 
-    async def must_allow(self, run: RunId, verb: Verb) -> State:
+    async def must_allow(self, run: RunId, verb: Verb, *, force: bool = False) -> State:
         """Refuse a verb that the state of a run does not allow, before anything is claimed or written; returns the state."""
         await self.reader.head(run)
         state = await self.reader.state(run)
-        _must_be_allowed(state, run, verb)
+        _check_verb(state, run, verb, force)
         return state
 
     async def claimed(self, run: RunId) -> Claim:
@@ -156,20 +164,20 @@ class TemporaryClaims:
                 return claims[0]
             if not (await self.reader.head(run)).closed:
                 break
-            await asyncio.sleep(SOON)
+            await asyncio.sleep(POLL_S)
         raise Claimed("this process advances it" if is_ours else "a live worker holds it")
 
     async def own_worker(self) -> WorkerId:
         if self.worker is not None:
             return self.worker.id
-        if self._stand_in is None:
-            self._stand_in = self.ledger.new_worker_id()
-        await self.store.enrol(self._stand_in, 30.0)
-        return self._stand_in
+        if self._temporary_worker is None:
+            self._temporary_worker = self.ledger.new_worker_id()
+        await self.store.enrol(self._temporary_worker, 30.0)
+        return self._temporary_worker
 
-    def take_on(self, run: RunId) -> None:
+    def advance_run(self, run: RunId) -> None:
         if self.worker is not None:
-            self.worker.take_on(run)
+            self.worker.advance_run(run)
 
     def handle(self, run: RunId, workflow: Workflow[..., Any] | None) -> RunHandle[Any]:
         return RunHandle(self._engine, run, workflow)
@@ -177,17 +185,17 @@ class TemporaryClaims:
     async def retire(self) -> None:
         """Nothing more will be asked."""
         self.news.close()
-        if self._stand_in is not None:
+        if self._temporary_worker is not None:
             with suppress(OutlastError):
-                await self.store.retire(self._stand_in)
+                await self.store.retire(self._temporary_worker)
 
     @property
     def worker_id(self) -> str:
         """The worker of this engine, empty if it is a desk only."""
         return self.worker.id if self.worker is not None else ""
 
-    async def must_be_free(self, exclusive: str, run: RunId) -> None:
-        await must_be_free(self.store, exclusive, run)
+    async def check_exclusive(self, exclusive: str, run: RunId) -> None:
+        await check_exclusive(self.store, exclusive, run)
 
 
 class Verbs:
@@ -203,13 +211,13 @@ class Verbs:
         self._news = claims.news
 
 
-def _is_going(state: State) -> bool:
+def _has_work(state: State) -> bool:
     """Whether a worker has something to do with a run: to advance it, or to cancel children of a part that it left."""
     return state.outline.base in (RunStatus.CREATED, RunStatus.RUNNING) or bool(state.to_cancel())
 
 
-def _must_be_allowed(state: State, run: RunId, verb: Verb) -> None:
-    refused = refusal(state, verb)
+def _check_verb(state: State, run: RunId, verb: Verb, force: bool) -> None:
+    refused = refusal(state, verb, force=force)
     if refused is not None:
         kind = RunGone if refused.code == "over" else NotAllowed
         raise kind(f"run {run} {refused.reason}")

@@ -15,12 +15,12 @@ from outlast.engine.completion import created_of
 from outlast.engine.definitions import definition_of
 from outlast.errors import NotFound
 from outlast.functions import registry
-from outlast.functions.dry_replay import Rehearsal, rehearse
+from outlast.functions.dry_replay import DryRun, dry_run
 from outlast.functions.workflow_import import find_workflow
 from outlast.history import events as e
 from outlast.history.events import Children
 from outlast.history.ids import RunId
-from outlast.lifecycle.branch_plan import Turn
+from outlast.lifecycle.branch_plan import BranchPlan
 from outlast.store import RunFilter
 
 
@@ -88,11 +88,11 @@ class Versions(Verbs):
         workflow = find_workflow(await created_of(self._store, run), self._apps)
         return await self._claims.definitions.keep(workflow)
 
-    async def replay(self, run: RunId) -> Rehearsal:
+    async def replay(self, run: RunId) -> DryRun:
         """Whether today's code would replay a run, and if not, how far: nothing is written and no node runs."""
-        return await rehearse(self._store, run, find_workflow(await created_of(self._store, run), self._apps))
+        return await dry_run(self._store, run, find_workflow(await created_of(self._store, run), self._apps))
 
-    async def migrate(self, run: RunId, *, by: str = "", reason: str = "", children: Children = "cancel") -> Rehearsal:
+    async def migrate(self, run: RunId, *, by: str = "", reason: str = "", children: Children = "cancel") -> DryRun:
         """Move a run to today's code. As far as that agrees with the log, the log is kept; what follows stays on its branch,
         and the run goes on beside it. If they agree altogether, no branch is needed. `children`: see `jump`."""
         by, reason = signed(by, reason)
@@ -105,8 +105,8 @@ class Versions(Verbs):
         previous, version = (await self._reader.get(run)).version, await self.current(run)
         word = e.VersionChanged(version=version, previous=previous, reason=reason or "migrated")
         why = reason or f"today's code agrees with the log up to event {rehearsal.upto}"
-        turn = Turn(cutoff=rehearsal.upto, cause="migrate", by=by, reason=why, then=(word,))
-        await self._branching.turn(run, "migrate", leaving(lambda _: turn, children))
+        new_branch = BranchPlan(cutoff=rehearsal.upto, cause="migrate", by=by, reason=why, then=(word,))
+        await self._branching.open_branch(run, "migrate", leaving(lambda _: new_branch, children))
         return rehearsal
 
     async def check_migration(self, run: RunId) -> None:

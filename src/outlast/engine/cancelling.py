@@ -16,17 +16,17 @@ from collections.abc import Iterable, Sequence
 from msgspec import structs
 
 from outlast.engine import pausing
-from outlast.engine.page import Brought
+from outlast.engine.committing import Committing
+from outlast.engine.driver_state import CommandOutcome
 from outlast.engine.terminal_events import has_cleanup
-from outlast.engine.writing import Writing
 from outlast.execution.attempts import GRACE
-from outlast.functions.commands import CANCELLED, Ask, NodeAsk
+from outlast.functions.commands import CANCELLED, Command, NodeCommand
 from outlast.history import events as e
 from outlast.lifecycle import decide
 from outlast.lifecycle.state import NodeStatus
 
 
-class Cancelling(Writing):
+class Cancelling(Committing):
     """The part of a driver that cancels."""
 
     __slots__ = ()
@@ -35,97 +35,105 @@ class Cancelling(Writing):
         """Obey a cancellation: by the code's clean-up, or at once if that is under way or not wanted."""
         code, span = self.code, self.code.workflow._spec.cleanup
         if request.force or code.is_cancelled:
-            await self._end_at_once("stopped" if code.is_cancelled else "none")
+            await self._end_now("stopped" if code.is_cancelled else "none")
             return
-        self._take_back_pause()
-        told = self._tell_brought()
-        self._date()
+        self._revoke_pause()
+        delivered = self._deliver_outcomes()
+        self._set_time()
         if code.main is None or code.is_done() or not span:
-            await self.attempts.stop_all(self.nodes_open())
-            await self._end_at_once("none")
+            await self.attempts.stop_all(self.open_node_commands())
+            await self._end_now("none")
             return
-        given_up = self._give_up()
-        await self.attempts.stop_all([ask for ask in given_up if isinstance(ask, NodeAsk)], min(GRACE, span))
-        begins = [ask for ask in self._begins if ask.key not in code.open]
-        self._facts = pausing.without_starts(self._facts, begins)
-        self._pending = pausing.without_starts(self._pending, begins)
+        abandoned = self._cancel_code()
+        await self.attempts.stop_all(
+            [command for command in abandoned if isinstance(command, NodeCommand)], min(GRACE, span)
+        )
+        to_begin = [command for command in self._to_begin if command.key not in code.open]
+        self._facts = pausing.without_starts(self._facts, to_begin)
+        self._pending = pausing.without_starts(self._pending, to_begin)
         if has_cleanup(code):
             due = self._time + round(span * 1e6)
             self._pending.append(e.CleanupStarted(due=due, by=request.by, reason=request.reason))
-            self._then.append(self.watch_cleanup)
-            self._close_given_up(given_up, CANCELLED)
-            self._go_on_with_deferred()
-        elif any(ask in given_up for ask, _, _ in self._brought):
-            await self._cancel_later(told, given_up)
+            self._after_commit.append(self.watch_cleanup)
+            self._close_abandoned(abandoned, CANCELLED)
+            self._resume_deferred()
+        elif any(command in abandoned for command, _, _ in self._outcomes):
+            await self._replay_before_cancelling(delivered, abandoned)
             return
         else:
-            self._close_given_up(given_up, decide.cut_short(request))
-        await self._commit(told=told)
+            self._close_abandoned(abandoned, decide.cut_short(request))
+        await self._commit(delivered=delivered)
 
-    async def _cancel_later(self, told: Sequence[Brought], given_up: Sequence[Ask]) -> None:
+    async def _replay_before_cancelling(
+        self, delivered: Sequence[CommandOutcome], abandoned: Sequence[Command]
+    ) -> None:
         """Nodes ended while they were stopped. The code is replayed and receives their outcomes before it is cancelled."""
-        self._closed += [(ask, CANCELLED) for ask in given_up]
-        facts, begins, then = self._facts, self._begins, self._then
-        self._facts, self._begins, self._then = [], [], []
-        await self._take_back(told, facts, begins, then)
+        self._closed += [(command, CANCELLED) for command in abandoned]
+        facts, to_begin, after_commit = self._facts, self._to_begin, self._after_commit
+        self._facts, self._to_begin, self._after_commit = [], [], []
+        await self._discard_and_replay(delivered, facts, to_begin, after_commit)
 
-    async def _end_at_once(self, cleanup: decide.Cleanup) -> None:
+    async def _end_now(self, cleanup: decide.Cleanup) -> None:
         """End the run as cancelled, whatever its code waits for."""
         self._is_stopping = True
-        self._tell_brought()
-        self._date()
-        ending = decide.cancelled(self.pen.state, cleanup)
+        self._deliver_outcomes()
+        self._set_time()
+        ending = decide.cancelled(self.writer.state, cleanup)
         self._close_all(decide.cut_short(ending).message)
         await self._commit(ending)
 
-    def _give_up(self) -> list[Ask]:
+    def _cancel_code(self) -> list[Command]:
         """Cancel the code; returns what it no longer waits for."""
         code = self.code
-        before, code.close, code.closing = list(code.closing.values()), None, {}
+        before, code.close, code.to_close = list(code.to_close.values()), None, {}
         code.cancel()
-        given_up, code.close, code.closing = [*before, *code.closing.values()], self._close, {}
-        return given_up
+        abandoned, code.close, code.to_close = [*before, *code.to_close.values()], self._close, {}
+        return abandoned
 
-    def _close_given_up(self, asks: Iterable[Ask], reason: e.Failure) -> None:
+    def _close_abandoned(self, node_commands: Iterable[Command], reason: e.Failure) -> None:
         """Write the outcomes of what the code gave up: that of a node which ended meanwhile is its own."""
-        ended = {ask.key: event for ask, event, _ in self._brought if isinstance(ask, NodeAsk)}
-        for ask in asks:
-            if ask.key in ended:
+        ended = {command.key: event for command, event, _ in self._outcomes if isinstance(command, NodeCommand)}
+        for command in node_commands:
+            if command.key in ended:
                 self.in_flight -= 1
-                self._pending.append(ended[ask.key])
-            elif not self._is_over(ask):
-                self._close(ask, reason)
+                self._pending.append(ended[command.key])
+            elif not self._has_failed_in_log(command):
+                self._close(command, reason)
 
-    def _is_over(self, ask: Ask) -> bool:
+    def _has_failed_in_log(self, command: Command) -> bool:
         """Whether a node that did not go on after a replay has failed in the log: the end of the run had cut it short."""
-        node = self.pen.state.nodes.get(ask.name) if ask in self._deferred and isinstance(ask, NodeAsk) else None
+        node = (
+            self.writer.state.nodes.get(command.name)
+            if command in self._deferred and isinstance(command, NodeCommand)
+            else None
+        )
         return node is not None and node.status is NodeStatus.FAILED
 
-    def _go_on_with_deferred(self) -> None:
+    def _resume_deferred(self) -> None:
         """What was found in the log and is still wanted by code that was cancelled goes on after all."""
         deferred, self._deferred = self._deferred, []
-        for ask in deferred:
-            if self.wants(ask):
-                if isinstance(ask, NodeAsk) and not ask.is_waiting:
+        for command in deferred:
+            if self.is_waiting_for(command):
+                if isinstance(command, NodeCommand) and not command.is_waiting:
                     self.in_flight -= 1
-                if ask.go_on(self.pen.state, self._pending):
-                    self._begins.append(ask)
+                if command.resume(self.writer.state, self._pending):
+                    self._to_begin.append(command)
 
-    def _take_back_pause(self) -> None:
+    def _revoke_pause(self) -> None:
         """A pause that has begun gives way to the cancellation."""
         self.is_pausing, self._pause = False, None
         self.is_winding_down = self.worker.is_draining
 
     def _extend_cleanup(self) -> None:
         """A person had the run go on amid its clean-up, which has the whole time again."""
-        first = self.pen.state.outline.cleanup
+        first = self.writer.state.outline.cleanup
         assert first is not None
         due = self._time + round(self.code.workflow._spec.cleanup * 1e6)
         self._pending.append(structs.replace(first, due=due, extended=True))
-        self._then.append(self.watch_cleanup)
+        self._after_commit.append(self.watch_cleanup)
 
     def watch_cleanup(self) -> None:
         """See that the clean-up ends in time."""
-        cleanup = self.pen.state.outline.cleanup
+        cleanup = self.writer.state.outline.cleanup
         if cleanup is not None and not self.is_over:
-            self.at(cleanup.due, self._write_soon)
+            self.call_at_time(cleanup.due, self._write_soon)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from outlast.engine import completion
 from outlast.errors import AlreadyExists, RunGone, StoreError
 from outlast.functions import registry
-from outlast.functions.commands import ChildAsk
-from outlast.functions.workflow_import import found_at
+from outlast.functions.commands import ChildCommand
+from outlast.functions.workflow_import import import_entry
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.values.codec import stored
@@ -17,57 +17,57 @@ from outlast.values.failures import failure_of
 from outlast.values.source_location import shown
 
 if TYPE_CHECKING:
-    from outlast.engine.outcomes import Outcomes
+    from outlast.engine.outcomes import OutcomeHandling
     from outlast.engine.worker import Worker
 
 
-async def start(worker: Worker, parent: Outcomes, ask: ChildAsk, *, again: bool) -> None:
+async def start(worker: Worker, parent: OutcomeHandling, command: ChildCommand, *, again: bool) -> None:
     """See that a child is there, and if it has ended already, that its parent hears of it. `again` after a replay: then it
     most likely is. Until then it counts as `starting`: the parent is not given back, nor does its end count as settled."""
     pause = 0.05
     try:
-        while parent.wants(ask):
+        while parent.is_waiting_for(command):
             try:
-                if again and await worker.store.head(ask.child) is not None:
-                    if (await completion.created_of(worker.store, ask.child)).parent != parent.run:
-                        await _refuse(worker, parent, ask)
+                if again and await worker.store.head(command.child) is not None:
+                    if (await completion.created_of(worker.store, command.child)).parent != parent.run:
+                        await _refuse(worker, parent, command)
                     else:
-                        await _look_after(worker, ask.child)
+                        await _ensure_advanced(worker, command.child)
                 else:
-                    await _create(worker, parent, ask)
+                    await _create(worker, parent, command)
                 return
             except AlreadyExists:
                 again = True
             except StoreError as error:
-                await worker.in_trouble(parent.run, error, pause)
+                await worker.wait_for_store(parent.run, error, pause)
                 pause = min(pause * 2, 5.0)
     finally:
         parent.starting -= 1
 
 
-async def cancel(worker: Worker, parent: Outcomes, child: RunId) -> None:
+async def cancel(worker: Worker, parent: OutcomeHandling, child: RunId) -> None:
     """Ask a child to stop that its parent no longer waits for; a troubled store is asked again."""
     while True:
         await parent.children_started()  # it may be one that is not there yet
         try:
             asked = await completion.cancel(worker.ledger, child, "its parent no longer waits for it")
         except StoreError as error:
-            await worker.in_trouble(child, error, 0.5)
+            await worker.wait_for_store(child, error, 0.5)
         else:
-            worker.take_on(asked or child)  # whoever it is has to hear of it
+            worker.advance_run(asked or child)  # whoever it is has to hear of it
             return
 
 
-async def _create(worker: Worker, parent: Outcomes, ask: ChildAsk) -> None:
-    spec, options = ask.workflow._spec, ask.workflow._start_options
-    entry, folder = found_at(spec)
+async def _create(worker: Worker, parent: OutcomeHandling, command: ChildCommand) -> None:
+    spec, options = command.workflow._spec, command.workflow._start_options
+    entry, folder = import_entry(spec)
     created = e.RunCreated(
         workflow=spec.name,
-        version=await worker.definitions.keep(ask.workflow),
-        params=await stored(ask.packed.inputs, worker.store.blobs),
+        version=await worker.definitions.keep(command.workflow),
+        params=await stored(command.packed.inputs, worker.store.blobs),
         parent=parent.run,
-        parent_node=ask.node,
-        as_child=ask.given and ask.child,
+        parent_node=command.node,
+        as_child=command.given and command.child,
         root=parent.created.root,
         on_restart=spec.on_restart,
         entry=entry,
@@ -75,29 +75,29 @@ async def _create(worker: Worker, parent: Outcomes, ask: ChildAsk) -> None:
         title=options.get("title", ""),
         tags=options.get("tags", ()),
     )
-    if worker.room and registry.known(spec.name) is not None:
-        await worker.start(ask.child, ask.workflow, created, ask.packed.args, ask.packed.kwargs)
+    if worker.capacity and registry.known(spec.name) is not None:
+        await worker.start(command.child, command.workflow, created, command.packed.args, command.packed.kwargs)
     else:
-        await worker.ledger.create_ready(ask.child, created)
-        worker.take_on(ask.child)
+        await worker.ledger.create_ready(command.child, created)
+        worker.advance_run(command.child)
 
 
-async def _refuse(worker: Worker, parent: Outcomes, ask: ChildAsk) -> None:
+async def _refuse(worker: Worker, parent: OutcomeHandling, command: ChildCommand) -> None:
     """Its id is that of a run which is not a child of this one: the parent receives a failure."""
     taken = AlreadyExists(
-        f"{shown(ask.where)}: there is a run {ask.child} already, and it is no child of run {parent.run}"
+        f"{shown(command.where)}: there is a run {command.child} already, and it is no child of run {parent.run}"
     )
     failure = failure_of(taken)
     with suppress(RunGone):
-        await worker.ledger.deliver(parent.run, [e.ChildEnded(child=ask.child, status="failed", error=failure)])
+        await worker.ledger.deliver(parent.run, [e.ChildEnded(child=command.child, status="failed", error=failure)])
 
 
-async def _look_after(worker: Worker, child: RunId) -> None:
+async def _ensure_advanced(worker: Worker, child: RunId) -> None:
     """See that a child is advanced, or whatever it goes on as by now; if that ended while nobody could be told, it is
     claimed, and its end told."""
-    newest = await completion.newest_of(worker.store, child)
-    worker.take_on(newest)
+    newest = await completion.latest_run_of(worker.store, child)
+    worker.advance_run(newest)
     head = await worker.store.head(newest)
     if head is not None and head.closed and newest not in worker.drivers:
         for claim in await worker.claim(runs=[newest]):
-            await worker.arrivals.adopt(claim)
+            await worker.takeovers.adopt(claim)

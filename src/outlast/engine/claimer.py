@@ -16,14 +16,14 @@ from outlast.store import Claim
 
 log = logging.getLogger("outlast.services")
 
-POLL = 1.0
+POLL_INTERVAL_S = 1.0
 """Seconds between two looks when nothing was announced: a death is announced by nobody."""
 BATCH = 200
 """Runs claimed in one step."""
-LONGEST_PROMPT = 120
-SHOWN = 100
+MAX_PROMPT_LENGTH = 120
+MAX_LOGGED_QUESTIONS = 100
 """Open questions of which each is logged at the start; the others are counted."""
-SHORTEST = 0.01
+MIN_SLEEP_S = 0.01
 """Seconds between two looks however much is announced."""
 
 
@@ -41,34 +41,37 @@ class Claimer:
         while await self.look():
             pass
         if self._reports_start:
-            log.info(await self._recovered())
+            log.info(await self._log_recovered())
         while True:
-            self._worker.wanted.clear()
+            self._worker.claim_wakeup.clear()
             if not await self.look():
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(POLL):
-                        await self._worker.wanted.wait()
-                await asyncio.sleep(SHORTEST)
+                    async with asyncio.timeout(POLL_INTERVAL_S):
+                        await self._worker.claim_wakeup.wait()
+                await asyncio.sleep(MIN_SLEEP_S)
 
     async def look(self) -> bool:
         """Claim some; True if there may be more."""
         worker, names = self._worker, tuple(sorted(registry.names()))
-        wanted = min(worker.room, BATCH)
+        wanted = min(worker.capacity, BATCH)
         if not wanted or not names:
             return False
+        await worker.lease.confirm()
+        if worker.lease.is_settling:
+            return False
         if worker.own is None:
-            claims = await self._fairly(names, wanted)
+            claims = await self._claim_fairly(names, wanted)
         else:
-            claims = await self._of_its_own(worker.own, wanted)
-        await asyncio.gather(*(worker.arrivals.adopt(claim) for claim in claims))
+            claims = await self._claim_own(worker.own, wanted)
+        await asyncio.gather(*(worker.takeovers.adopt(claim) for claim in claims))
         return len(claims) == wanted
 
-    async def _of_its_own(self, own: set[RunId], wanted: int) -> list[Claim]:
+    async def _claim_own(self, own: set[RunId], wanted: int) -> list[Claim]:
         """Of the runs that the worker keeps to: those that nobody advances and that are to go on."""
-        runs = [run for run in tuple(own) if not self._worker.knows(run) and await self._wants_an_owner(run)]
+        runs = [run for run in tuple(own) if not self._worker.has_run(run) and await self._needs_owner(run)]
         return await self._worker.claim(runs=runs, limit=wanted) if runs else []
 
-    async def _fairly(self, names: tuple[str, ...], wanted: int) -> list[Claim]:
+    async def _claim_fairly(self, names: tuple[str, ...], wanted: int) -> list[Claim]:
         """While there are more runs than there is room for, each workflow has its share first, in turn: one with thousands
         of runs must not keep the others waiting. Otherwise all are asked for at once, which costs one look."""
         claim = self._worker.claim
@@ -86,21 +89,21 @@ class Claimer:
         self._is_scarce = len(claims) == wanted
         return claims
 
-    async def _recovered(self) -> str:
+    async def _log_recovered(self) -> str:
         """What starting up has recovered. Questions need no recovery: they are in the log, and are shown to people."""
-        recovered, questions, after = self._worker.arrivals.recovered, 0, ""
+        recovered, questions, after = self._worker.takeovers.recovered, 0, ""
         while True:
             page, after = await self._worker.store.waits(kind="interaction", after=after, limit=1000)
-            for due in page[: max(0, SHOWN - questions)]:
-                log.info("run %s asks: %s", due.run, shortened(" ".join(due.wait.text.split()), LONGEST_PROMPT))
+            for due in page[: max(0, MAX_LOGGED_QUESTIONS - questions)]:
+                log.info("run %s asks: %s", due.run, shortened(" ".join(due.wait.text.split()), MAX_PROMPT_LENGTH))
             questions += len(page)
             if not after:
                 break
-        if questions > SHOWN:
-            log.info("and %d more questions: `outlast ps --status waiting`", questions - SHOWN)
+        if questions > MAX_LOGGED_QUESTIONS:
+            log.info("and %d more questions: `outlast ps --status waiting`", questions - MAX_LOGGED_QUESTIONS)
         return f"Recovery complete: {recovered.resumed} resumed, {recovered.held} held, {questions} questions restored."
 
-    async def _wants_an_owner(self, run: RunId) -> bool:
+    async def _needs_owner(self, run: RunId) -> bool:
         """Whether nobody advances a run that is to go on."""
         store, own = self._worker.store, self._worker.own
         head, holding = await store.head(run), await store.holding(run)

@@ -16,15 +16,15 @@ class Definitions:
 
     def __init__(self, blobs: Blobs) -> None:
         self._blobs = blobs
-        self._kept: set[str] = set()
+        self._stored: set[str] = set()
 
     async def keep(self, workflow: Workflow[..., Any]) -> str:
         """The version of a workflow, whose definition is stored when this returns."""
         version = workflow.version
-        if version not in self._kept:
+        if version not in self._stored:
             if not await self._blobs.has(version):
                 await self._blobs.put(workflow._document)
-            self._kept.add(version)
+            self._stored.add(version)
         return version
 
 

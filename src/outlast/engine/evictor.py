@@ -7,11 +7,11 @@ import asyncio
 from outlast.engine.worker import Worker
 from outlast.history.ids import RunId
 
-EVERY = 5.0
+INTERVAL_S = 5.0
 """Seconds between two rounds. A run that was idle in two of them is given back."""
 
 
-class Usher:
+class Evictor:
     """Goes round for one worker."""
 
     def __init__(self, worker: Worker) -> None:
@@ -21,11 +21,11 @@ class Usher:
     async def run(self) -> None:
         """Go round until cancelled."""
         while True:
-            await asyncio.sleep(EVERY)
-            await self.go_round()
+            await asyncio.sleep(INTERVAL_S)
+            await self.evict_idle()
 
-    async def go_round(self) -> None:
+    async def evict_idle(self) -> None:
         idle = {run: driver for run, driver in self._worker.drivers.items() if driver.is_idle}
         for run in self._idle & idle.keys():
-            await idle[run].rest()
+            await idle[run].release_if_idle()
         self._idle = set(idle) - self._idle

@@ -8,7 +8,7 @@ from outlast.engine.worker import Worker
 from outlast.history.ids import RunId
 
 
-class Renewer:
+class Heartbeat:
     """Renews one worker three times as often as it would have to."""
 
     def __init__(self, worker: Worker) -> None:
@@ -28,16 +28,18 @@ class Renewer:
             lease.renewed(id, sent)
         else:
             lease.lapse()
-        await lease.certain()
-        await self._look_for_forgotten()
+        await lease.confirm()
+        await self._claim_unknown()
 
-    async def _look_for_forgotten(self) -> None:
+    async def _claim_unknown(self) -> None:
         """A claim whose answer was lost is ours all the same. What is unknown twice in a row is taken up."""
         worker = self._worker
         held = {
-            each.run async for each in worker.holdings() if not worker.knows(each.run) and each.run not in worker.lent
+            each.run
+            async for each in worker.holdings()
+            if not worker.has_run(each.run) and each.run not in worker.temporarily_owned
         }
         forgotten, self._unknown = held & self._unknown, held
         for run in forgotten:
             for claim in await worker.claim(runs=[run]):
-                await worker.arrivals.adopt(claim)
+                await worker.takeovers.adopt(claim)

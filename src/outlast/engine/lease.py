@@ -48,12 +48,20 @@ class Lease:
         self.clock = clock
         self.until = math.inf
         """The lease is confirmed up to this time of the clock."""
+        self.settled = -math.inf
+        """From this time on, what others hold is judged by their leases."""
         self._worker = worker
         self._confirming: asyncio.Task[None] | None = None
 
     @property
     def is_lapsed(self) -> bool:
         return self.clock() >= self.until
+
+    @property
+    def is_settling(self) -> bool:
+        """Whether this worker renewed only just now, after its lease had lapsed. Others that were suspended with it have not
+        come to renew theirs yet, and are not dead. They do within a third of their time."""
+        return self.clock() < self.settled
 
     def until_renewal(self) -> float:
         """Seconds until it is to be renewed: three times as often as it would have to."""
@@ -75,21 +83,21 @@ class Lease:
         """The store does not know the worker any more."""
         self.until = -math.inf
 
-    async def certain(self) -> None:
+    async def confirm(self) -> None:
         """Return at once if the lease has not lapsed; else when the store has said which runs are still this worker's, and
         the others are left."""
         if not self.is_lapsed:
             return
         if self._confirming is None or self._confirming.done():
-            self._confirming = self._worker.spawn(self._confirmed())
+            self._confirming = self._worker.spawn(self._confirm_with_store())
         if self._confirming is None:
             raise asyncio.CancelledError
         await asyncio.shield(self._confirming)
 
-    async def _confirmed(self) -> None:
+    async def _confirm_with_store(self) -> None:
         worker = self._worker
         while self.is_lapsed:
-            drivers = {run: driver for run, driver in worker.drivers.items() if driver.pen.head.version}
+            drivers = {run: driver for run, driver in worker.drivers.items() if driver.writer.head.version}
             sent = self.clock()
             try:
                 if await worker.store.renew(worker.id, self.ttl):
@@ -99,8 +107,9 @@ class Lease:
                     log.error(
                         "worker %s is no longer known to the store: it leaves its runs and enrols anew", worker.id
                     )
-                    worker.begin_anew()
+                    worker.restart_as_new_worker()
                     await self.begin()
+                self.settled = self.clock() + self.ttl / 2
             except StoreError as error:
                 log.warning("worker %s cannot confirm its claims, and begins no node: %s", worker.id, error)
                 await asyncio.sleep(RETRY_S)
@@ -110,7 +119,7 @@ class Lease:
         worker = self._worker
         held = {each.run async for each in worker.holdings()}
         for run, driver in drivers.items():
-            if run not in held and not driver.is_over and await self._is_lost(run, driver.pen.epoch):
+            if run not in held and not driver.is_over and await self._is_lost(run, driver.writer.epoch):
                 log.error("run %s is left: another worker claimed it while this one had not renewed its claim", run)
                 driver.leave()
 

@@ -13,144 +13,150 @@ from contextvars import Context
 from typing import Any
 
 from outlast.engine import children, pausing
-from outlast.engine.page import Brought, Page
+from outlast.engine.driver_state import CommandOutcome, DriverState
 from outlast.engine.terminal_events import Ending
 from outlast.errors import CRASH_LIMIT, NODE_INTERRUPTED, RUN_ENDED, Fenced
-from outlast.functions.commands import CANCELLED, Ask, ChildAsk, NodeAsk, Note, TimerAsk
+from outlast.functions.commands import CANCELLED, ChildCommand, Command, NodeCommand, Note, TimerCommand
 from outlast.history import events as e
 from outlast.lifecycle import decide
 
-LOOK = 60.0
+MAX_SLEEP_S = 60.0
 """Seconds after which the clock is looked at again, however far off a time is: it may have been set, or the machine have
 slept, which the loop's own clock does not see."""
 
 
-class Outcomes(Page):
+class OutcomeHandling(DriverState):
     """The part of a driver that asks, and whoever works for it, turn to."""
 
     __slots__ = ()
 
     # --- asking
 
-    def _ask_aloud(self) -> None:
+    def _schedule_commands(self) -> None:
         """Put into words what the code has asked for since."""
-        fresh, pending = self.code.fresh, self._pending
-        for ask in fresh.values():
-            ask.say(pending)
-            kind = type(ask)
+        fresh, pending = self.code.new_commands, self._pending
+        for command in fresh.values():
+            command.schedule(pending)
+            kind = type(command)
             if kind is not Note:
-                ask.driver = self
+                command.driver = self
                 if self.is_winding_down or self._is_stopping:
-                    pausing.put_off(pending)
+                    pausing.drop_start(pending)
                 else:
-                    self._begins.append(ask)
-                if kind is NodeAsk:
+                    self._to_begin.append(command)
+                if kind is NodeCommand:
                     self.in_flight += 1
         fresh.clear()
 
-    def _close(self, ask: Ask, reason: e.Failure = CANCELLED) -> None:
-        ask.driver = self
-        self._date()
-        ask.close(self._pending, reason)
-        self._closed.append((ask, reason))
+    def _close(self, command: Command, reason: e.Failure = CANCELLED) -> None:
+        command.driver = self
+        self._set_time()
+        command.close(self._pending, reason)
+        self._closed.append((command, reason))
 
     def _stop_closed(self) -> None:
         """That it was given up is durable now: until then a replay may still want it."""
         closed, self._closed = self._closed, []
-        for ask, reason in closed:
-            ask.given_up(reason)
+        for command, reason in closed:
+            command.on_close_committed(reason)
 
     def _close_all(self, reason: str) -> None:
         cut_short = e.Failure(RUN_ENDED, reason, category="cancelled")
         code = self.code
-        for key, ask in list(code.open.items()):
-            if key not in code.fresh:
-                self._close(ask, cut_short)
+        for key, command in list(code.open.items()):
+            if key not in code.new_commands:
+                self._close(command, cut_short)
         code.open.clear()
-        code.fresh.clear()
+        code.new_commands.clear()
 
-    def nodes_open(self) -> list[NodeAsk]:
+    def open_node_commands(self) -> list[NodeCommand]:
         """The nodes that the code waits for."""
-        return [ask for ask in self.code.open.values() if isinstance(ask, NodeAsk)]
+        return [command for command in self.code.open.values() if isinstance(command, NodeCommand)]
 
-    def wants(self, ask: Ask) -> bool:
+    def is_waiting_for(self, command: Command) -> bool:
         """Whether the code still waits for this, here."""
-        return not self.is_over and self.code.open.get(ask.key) is ask
+        return not self.is_over and self.code.open.get(command.key) is command
 
     # --- nodes and timers
 
-    def completed(self, ask: NodeAsk, attempt: int, output: e.Value, value: Any, ms: float, adopted: int = 0) -> None:
+    def completed(
+        self, command: NodeCommand, attempt: int, output: e.Value, value: Any, ms: float, adopted: int = 0
+    ) -> None:
         """An attempt brought a result, or it was found on another branch. What follows is to be written."""
-        if not self.is_over and ask.attempt == attempt:
-            completed = e.NodeCompleted(node=ask.name, attempt=attempt, output=output, ms=ms, adopted=adopted)
-            self._brought.append((ask, completed, value))
+        if not self.is_over and command.attempt == attempt:
+            completed = e.NodeCompleted(node=command.name, attempt=attempt, output=output, ms=ms, adopted=adopted)
+            self._outcomes.append((command, completed, value))
 
-    def failed(self, ask: NodeAsk, attempt: int, failure: e.Failure, ms: float) -> None:
+    def failed(self, command: NodeCommand, attempt: int, failure: e.Failure, ms: float) -> None:
         """An attempt failed: it is tried again as its policy says, or the code is told. What follows is to be written."""
-        if not self.is_over and ask.attempt == attempt:
-            self._brought.append((ask, e.NodeFailed(node=ask.name, attempt=attempt, error=failure, ms=ms), None))
+        if not self.is_over and command.attempt == attempt:
+            self._outcomes.append(
+                (command, e.NodeFailed(node=command.name, attempt=attempt, error=failure, ms=ms), None)
+            )
 
-    def _tell_brought(self) -> list[Brought]:
+    def _deliver_outcomes(self) -> list[CommandOutcome]:
         """Tell the code, one by one, what nodes and timers brought, if it still waits for it; returns what it was told."""
         code = self.code
-        told: list[Brought] = []
-        brought, self._brought = self._brought, []
+        delivered: list[CommandOutcome] = []
+        brought, self._outcomes = self._outcomes, []
         for each in brought:
-            ask, event, value = each
-            if code.open.get(ask.key) is not ask:
+            command, event, value = each
+            if code.open.get(command.key) is not command:
                 continue
-            self._date()
-            if type(event) is e.NodeFailed and self._has_another_chance(ask, event):
+            self._set_time()
+            if type(event) is e.NodeFailed and self._schedule_retry(command, event):
                 continue
-            told.append(each)
-            del code.open[ask.key]
+            delivered.append(each)
+            del code.open[command.key]
             self._pending.append(event)
             if type(event) is e.NodeCompleted:
                 self.in_flight -= 1
-                code.tell(ask, value)
+                code.resolve(command, value)
             elif type(event) is e.NodeFailed:
-                code.tell_failure(ask, event.error)
+                code.resolve_failure(command, event.error)
             else:
-                code.tell_fired(ask)  # type: ignore[arg-type]  # only a timer fires
-            if code.fresh:
-                self._ask_aloud()
-        return told
+                code.resolve_timer(command)  # type: ignore[arg-type]  # only a timer fires
+            if code.new_commands:
+                self._schedule_commands()
+        return delivered
 
-    def _has_another_chance(self, ask: Ask, failed: e.NodeFailed) -> bool:
+    def _schedule_retry(self, command: Command, failed: e.NodeFailed) -> bool:
         """Whether the policy of a node that failed has it tried again; then that is to be written."""
-        assert isinstance(ask, NodeAsk)
+        assert isinstance(command, NodeCommand)
         self.in_flight -= 1
-        state, now, chance = self.pen.state, self._time, self.worker.chance()
-        said = decide.fail_node(state, ask.name, failed.error, ask.spec.retry, now=now, chance=chance, ms=failed.ms)
+        state, now, chance = self.writer.state, self._time, self.worker.chance()
+        said = decide.fail_node(
+            state, command.name, failed.error, command.spec.retry, now=now, chance=chance, ms=failed.ms
+        )
         due = next((event.retry_at for event in said if isinstance(event, e.NodeFailed)), None)
         if due is None:
             return False
         self._facts += said
-        ask.is_waiting = True
-        self._then.append(lambda: ask.wait_for_retry(due) if self.wants(ask) else None)
+        command.is_waiting = True
+        self._after_commit.append(lambda: command.wait_for_retry(due) if self.is_waiting_for(command) else None)
         return True
 
-    async def crashed(self, ask: NodeAsk, attempt: int, what: str) -> None:
+    async def crashed(self, command: NodeCommand, attempt: int, what: str) -> None:
         """The helper process of an attempt died: another attempt, or, after too many, a hold."""
-        if self.is_over or self.is_winding_down or ask.attempt != attempt or ask.key not in self.code.open:
+        if self.is_over or self.is_winding_down or command.attempt != attempt or command.key not in self.code.open:
             return
-        node = self.pen.state.nodes.get(ask.name)
+        node = self.writer.state.nodes.get(command.name)
         is_tired = node is not None and node.crashes + 1 >= decide.CRASHES_BEFORE_HOLD
-        if is_tired or not ask.spec.repeatable:
+        if is_tired or not command.spec.repeatable:
             times = f", {decide.CRASHES_BEFORE_HOLD} times" if is_tired else ", and it is not to be repeated by itself"
             code = CRASH_LIMIT if is_tired else NODE_INTERRUPTED
-            await self.hold(e.Failure(code, f"node {ask.name}: {what}{times}", category="crash"), ask.name)
+            await self.hold(e.Failure(code, f"node {command.name}: {what}{times}", category="crash"), command.name)
             return
-        self._date()
-        ask.attempt += 1
-        self._facts += (e.NodeScheduled(node=ask.name, attempt=ask.attempt, cause="crash"), ask.started())
-        self._begins.append(ask)
+        self._set_time()
+        command.attempt += 1
+        self._facts += (e.NodeScheduled(node=command.name, attempt=command.attempt, cause="crash"), command.started())
+        self._to_begin.append(command)
         await self.write()
 
-    def fired(self, ask: TimerAsk) -> None:
+    def fired(self, command: TimerCommand) -> None:
         """The time of a timer has come."""
-        if not self._is_stopping and self.wants(ask):
-            self._brought.append((ask, e.TimerFired(timer=ask.name), None))
+        if not self._is_stopping and self.is_waiting_for(command):
+            self._outcomes.append((command, e.TimerFired(timer=command.name), None))
             self._write_soon()
 
     async def record(self, event: e.AnyEvent) -> None:
@@ -159,9 +165,9 @@ class Outcomes(Page):
         landed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if self.is_over:
             raise Fenced(f"run {self.run} is no longer driven here")
-        self._date()
+        self._set_time()
         self._facts.append(event)
-        self._then.append(lambda: None if landed.done() else landed.set_result(None))
+        self._after_commit.append(lambda: None if landed.done() else landed.set_result(None))
         self._write_soon()
         ended = self.ended()
         either: list[asyncio.Future[Any]] = [landed, ended]
@@ -172,41 +178,41 @@ class Outcomes(Page):
         if not landed.done():
             raise Fenced(f"run {self.run} is no longer driven here")
 
-    def say_later(self, events: list[e.AnyEvent], ask: Ask) -> None:
-        """Say something that no outcome brought about; `ask` begins when it has landed."""
+    def schedule_later(self, events: list[e.AnyEvent], command: Command) -> None:
+        """Say something that no outcome brought about; `command` begins when it has landed."""
         if self.is_over or self._is_stopping:
             return
-        self._date()
+        self._set_time()
         self._facts += events
-        self._begins.append(ask)
+        self._to_begin.append(command)
         self._write_soon()
 
     # --- time and children
 
-    def at(self, due: int, call: Callable[[], None]) -> asyncio.TimerHandle:
+    def call_at_time(self, due: int, call: Callable[[], None]) -> asyncio.TimerHandle:
         """Call at a time by the ledger's clock, on the engine's loop."""
         delay = max(0, due - self.worker.ledger.clock()) / 1e6
-        return self.worker.loop.call_later(min(delay, LOOK), self._when_due, due, call, context=Context())
+        return self.worker.loop.call_later(min(delay, MAX_SLEEP_S), self._when_due, due, call, context=Context())
 
     def _when_due(self, due: int, call: Callable[[], None]) -> None:
         if self.is_over:
             return
         if self.worker.ledger.clock() < due:
-            self.at(due, call)
+            self.call_at_time(due, call)
         else:
             call()
 
-    def start_child(self, ask: ChildAsk, *, again: bool = False) -> None:
+    def start_child(self, command: ChildCommand, *, again: bool = False) -> None:
         self.starting += 1  # from now on, not from when that task first runs: until then the run might be given back
-        self.worker.spawn(children.start(self.worker, self, ask, again=again))
+        self.worker.spawn(children.start(self.worker, self, command, again=again))
 
     async def children_started(self) -> None:
         """Wait until no child is about to be created."""
         while self.starting and not self.worker.is_closing:  # noqa: ASYNC110 - rarely, and never for long
             await asyncio.sleep(0.002)
 
-    def cancel_child(self, ask: ChildAsk) -> None:
-        self.worker.spawn(children.cancel(self.worker, self, ask.child))
+    def cancel_child(self, command: ChildCommand) -> None:
+        self.worker.spawn(children.cancel(self.worker, self, command.child))
 
     # --- the run
 

@@ -19,7 +19,7 @@ from outlast.history import events as e
 if TYPE_CHECKING:
     from outlast.engine.driver import Driver
     from outlast.engine.worker import Worker
-    from outlast.functions.commands import Ask
+    from outlast.functions.commands import Command
 
 
 def begin(driver: Driver, request: e.PauseRequested) -> None:
@@ -31,7 +31,7 @@ def begin(driver: Driver, request: e.PauseRequested) -> None:
 
 
 async def _pause(driver: Driver, request: e.PauseRequested) -> None:
-    await give_time([driver])
+    await wait_for_nodes([driver])
     if not driver.is_over:
         await driver.pause(request)
 
@@ -40,34 +40,34 @@ async def drain(worker: Worker) -> None:
     """Take on no more runs, let nothing more begin in those there are, and see that what is at work ends. They are left to
     whoever claims them."""
     worker.is_draining = True
-    await worker.settled()
+    await worker.wait_for_takeovers()
     winding = [driver for driver in worker.drivers.values() if not driver.is_pausing]
     for driver in winding:
         driver.wind_down()
-    await give_time(winding)
+    await wait_for_nodes(winding)
 
 
-def on_top(worker: Worker) -> list[Driver]:
+def top_level_runs(worker: Worker) -> list[Driver]:
     """The runs it advances that no other of its runs has started."""
     return [driver for driver in worker.drivers.values() if driver.created.parent not in worker.drivers]
 
 
-async def give_time(drivers: Sequence[Driver]) -> None:
+async def wait_for_nodes(drivers: Sequence[Driver]) -> None:
     """Return when none of the nodes is at work: those that do not end within the grace time are stopped."""
-    tasks = [ask.task for driver in drivers for ask in driver.nodes_open() if ask.task is not None]
+    tasks = [command.task for driver in drivers for command in driver.open_node_commands() if command.task is not None]
     if not tasks:
         return
     await asyncio.wait(tasks, timeout=drivers[0].worker.grace)
-    await asyncio.gather(*(each.attempts.stop_all(each.nodes_open()) for each in drivers if not each.is_over))
+    await asyncio.gather(*(each.attempts.stop_all(each.open_node_commands()) for each in drivers if not each.is_over))
 
 
-def put_off(pending: list[e.AnyEvent]) -> None:
+def drop_start(pending: list[e.AnyEvent]) -> None:
     """Take back that a node has started, if that was the last thing said: it is scheduled, and that is all."""
     if isinstance(pending[-1], e.NodeStarted):
         pending.pop()
 
 
-def without_starts(pending: list[e.AnyEvent], begins: Iterable[Ask]) -> list[e.AnyEvent]:
+def without_starts(pending: list[e.AnyEvent], to_begin: Iterable[Command]) -> list[e.AnyEvent]:
     """The events but for the starts of nodes that have not begun."""
-    names = {ask.name for ask in begins}
+    names = {command.name for command in to_begin}
     return [event for event in pending if not (isinstance(event, e.NodeStarted) and event.node in names)]

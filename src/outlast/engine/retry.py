@@ -6,29 +6,31 @@ from collections.abc import Awaitable, Callable
 
 from outlast.errors import StoreError
 from outlast.history import events as e
-from outlast.ledger import Pen
+from outlast.ledger import RunWriter
 from outlast.lifecycle import decide
 from outlast.lifecycle.state import State
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0
+FIRST_PAUSE_S, MAX_PAUSE_S = 0.05, 5.0
 """Seconds between two tries."""
 
 
-def without_what_is_over(events: list[e.AnyEvent], state: State) -> list[e.AnyEvent]:
+def without_closed(events: list[e.AnyEvent], state: State) -> list[e.AnyEvent]:
     """The events but for those that end what others have ended meanwhile."""
-    said = {name for event in events if (name := _said(event))}
+    said = {name for event in events if (name := _begun_wait(event))}
     return [
-        event for event in events if not (name := _ended(event)) or name in said or state.waits.get(name) is not None
+        event
+        for event in events
+        if not (name := _ended_wait(event)) or name in said or state.waits.get(name) is not None
     ]
 
 
-def decided_again(events: list[e.AnyEvent], state: State) -> list[e.AnyEvent]:
+def redecide(events: list[e.AnyEvent], state: State) -> list[e.AnyEvent]:
     """The events after others wrote first: what those ended is not ended again, and an end refuses what they asked for."""
-    kept = [event for event in without_what_is_over(events, state) if not isinstance(event, e.RequestRefused)]
+    kept = [event for event in without_closed(events, state) if not isinstance(event, e.RequestRefused)]
     return [*kept[:-1], *decide.refusals(state, kept[-1]), kept[-1]] if kept else []
 
 
-def _said(event: e.AnyEvent) -> str:
+def _begun_wait(event: e.AnyEvent) -> str:
     """The wait that an event begins."""
     match event:
         case e.TimerSet(timer=name):
@@ -39,7 +41,7 @@ def _said(event: e.AnyEvent) -> str:
             return ""
 
 
-def _ended(event: e.AnyEvent) -> str:
+def _ended_wait(event: e.AnyEvent) -> str:
     """The wait that an event of an owner ends."""
     match event:
         case e.TimerCancelled(timer=name):
@@ -50,16 +52,16 @@ def _ended(event: e.AnyEvent) -> str:
             return ""
 
 
-class Patience:
+class Backoff:
     """How long to wait for a troubled store: longer each time. What was never promised to anybody is not waited for."""
 
-    def __init__(self, pen: Pen, wait: Callable[[StoreError, float], Awaitable[None]]) -> None:
-        self._pen = pen
+    def __init__(self, writer: RunWriter, wait: Callable[[StoreError, float], Awaitable[None]]) -> None:
+        self._writer = writer
         self._wait = wait
-        self._pause = FIRST_PAUSE
+        self._pause = FIRST_PAUSE_S
 
-    async def bear(self, trouble: StoreError) -> None:
-        if self._pen.head.version == 0:
+    async def wait_after(self, trouble: StoreError) -> None:
+        if self._writer.head.version == 0:
             raise trouble
         await self._wait(trouble, self._pause)
-        self._pause = min(self._pause * 2, LONGEST_PAUSE)
+        self._pause = min(self._pause * 2, MAX_PAUSE_S)

@@ -11,7 +11,7 @@ from typing import Any
 log = logging.getLogger("outlast.engine")
 
 
-class Duties:
+class ShieldedTasks:
     """What is under way of it."""
 
     def __init__(self) -> None:
@@ -20,14 +20,14 @@ class Duties:
     def __len__(self) -> int:
         return len(self._tasks)
 
-    async def see_through(self, work: Coroutine[Any, Any, None]) -> None:
+    async def shield(self, work: Coroutine[Any, Any, None]) -> None:
         """Wait for it, if nobody minds."""
         task = asyncio.get_running_loop().create_task(work, context=Context())
         self._tasks.add(task)
-        task.add_done_callback(self._is_through)
+        task.add_done_callback(self._on_done)
         await asyncio.shield(task)
 
-    def _is_through(self, task: asyncio.Task[None]) -> None:
+    def _on_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:  # looked at: perhaps nobody waits for it any more
             log.debug("what was to be seen through has failed: %s", task.exception())

@@ -15,7 +15,7 @@ REPEAT_S = 60.0
 """Seconds after which the same error is logged again."""
 
 
-async def serve(name: str, service: Callable[[], Awaitable[None]]) -> None:
+async def supervise(name: str, service: Callable[[], Awaitable[None]]) -> None:
     """Run a service until cancelled."""
     loop, logged, since = asyncio.get_running_loop(), "", 0.0
     while True:

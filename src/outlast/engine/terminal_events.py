@@ -11,7 +11,7 @@ from msgspec import structs
 
 from outlast.engine.completion import Ended, successor_of
 from outlast.errors import NotDurable, NotStorable, Unawaited
-from outlast.functions.call import Made
+from outlast.functions.call import CallBase
 from outlast.functions.code import Code, Continue
 from outlast.history import events as e
 from outlast.lifecycle import decide
@@ -30,18 +30,18 @@ SHOWN = 10
 """How many calls a message names."""
 
 
-async def concluded(code: Code, blobs: Blobs, ms: float) -> Ended:
+async def terminal_event(code: Code, blobs: Blobs, ms: float) -> Ended:
     """What to say of code that is done, `ms` after its run was created."""
     if code.continued is not None:
         carried = await stored(code.continued.inputs, blobs)
         return e.RunContinued(successor=successor_of(code.run, code.generation), carried=carried)
-    if code.broken is not None or code.main is None:
-        return _failed(code, code.broken or NotDurable("the workflow never began"))
+    if code.fatal_error is not None or code.main is None:
+        return _failed(code, code.fatal_error or NotDurable("the workflow never began"))
     try:
         value = code.main.result()
     except BaseException as error:
         return _failed(code, error)
-    if isinstance(value, Made):
+    if isinstance(value, CallBase):
         told = f"the workflow returned {value.name_and_place()} and did not await it"
         return _failed(code, Unawaited(f"{told}: write `return await`, or in a plain function `.wait()`"))
     try:
@@ -53,14 +53,14 @@ async def concluded(code: Code, blobs: Blobs, ms: float) -> Ended:
 
 def has_cleanup(code: Code) -> bool:
     """Whether code that was cancelled asks for something, or has not ended."""
-    return bool(code.fresh) or not code.is_done()
+    return bool(code.new_commands) or not code.is_done()
 
 
 def cancelled(code: Code, state: State, pending: Iterable[e.AnyEvent] = ()) -> e.RunCancelled:
     """What to say of code that was cancelled and is done. What it returned or continued with is dropped; an error that it
     raised instead of the cancellation is kept."""
     has_started = state.outline.cleanup is not None or any(isinstance(event, e.CleanupStarted) for event in pending)
-    error = code.broken or (None if code.main is None or code.main.cancelled() else code.main.exception())
+    error = code.fatal_error or (None if code.main is None or code.main.cancelled() else code.main.exception())
     if error is not None and not isinstance(error, Continue | asyncio.CancelledError):
         return decide.cancelled(state, "failed", run_failure_of(error))
     return decide.cancelled(state, "completed" if has_started else "none")
@@ -84,7 +84,7 @@ def checked_for_unawaited(ending: Ended, code: Code, action: str) -> Ended:
     return _failed(code, error)
 
 
-def has_duties(ending: Ending, events: list[e.AnyEvent], state: State, created: e.RunCreated) -> bool:
+def needs_completion(ending: Ending, events: list[e.AnyEvent], state: State, created: e.RunCreated) -> bool:
     """Whether others have to be told of the end of a run, said with `events`, before it is given back."""
     if isinstance(ending, e.RunPaused) or (isinstance(ending, e.RunFailed) and ending.held):
         return False  # held is not over
@@ -110,4 +110,4 @@ def _failed(code: Code, error: BaseException) -> e.RunFailed:
     error = reason_of(error)
     failure = run_failure_of(error)
     recoverable = decide.RECOVERABLE[failure.category]
-    return e.RunFailed(error=failure, node=code.node_behind(error), recoverable=recoverable)
+    return e.RunFailed(error=failure, node=code.node_of_error(error), recoverable=recoverable)

@@ -21,12 +21,12 @@ from outlast.store import Due
 
 log = logging.getLogger("outlast.services")
 
-LONGEST, SHORTEST = 1.0, 0.005
+MAX_SLEEP_S, MIN_SLEEP_S = 1.0, 0.005
 """Seconds between two looks: others may set timers at any moment, and those of other workers stay due until they act."""
 BATCH = 1000
-ANEW = 60.0
+RESCAN_S = 60.0
 """Seconds for which it is believed that a wait is others'."""
-SETTLED = 30_000_000
+SETTLED_US = 30_000_000
 """Microseconds after which no more timers are expected to be set for a time: clocks differ, and a run takes its time to be
 given back."""
 
@@ -51,13 +51,13 @@ class Timekeeper:
 
     async def look(self) -> None:
         """Claim the runs whose time has come and that nobody holds."""
-        self._forget_in_time()
+        self._restart_scan_if_due()
         after, is_unbroken = self._begin, True
-        settled = await self._worker.store.now() - SETTLED
-        while self._worker.room:
+        settled = await self._worker.store.now() - SETTLED_US
+        while self._worker.capacity:
             page = await self._worker.store.due(BATCH, after=after)
             await self._claim([due.run for due in page if await self._is_ours(due)])
-            is_unbroken = is_unbroken and self._moves_on(page, settled)
+            is_unbroken = is_unbroken and self._advance_past(page, settled)
             if len(page) < BATCH:
                 break
             after = page[-1]
@@ -65,21 +65,21 @@ class Timekeeper:
 
     async def _claim(self, runs: Sequence[RunId]) -> None:
         worker = self._worker
-        if runs and worker.room:
-            claims = await worker.claim(runs=list(dict.fromkeys(runs)), limit=worker.room)
-            await asyncio.gather(*(worker.arrivals.adopt(claim) for claim in claims))
+        if runs and worker.capacity:
+            claims = await worker.claim(runs=list(dict.fromkeys(runs)), limit=worker.capacity)
+            await asyncio.gather(*(worker.takeovers.adopt(claim) for claim in claims))
 
     # --- whose they are
 
     async def _is_ours(self, due: Due) -> bool:
         if due.run in self._worker.drivers or _key(due) in self._others:
             return False
-        is_ours = await self._concerns_us(due)
+        is_ours = await self._may_claim(due)
         if is_ours is False:
             self._others.add(_key(due))
         return is_ours is True
 
-    async def _concerns_us(self, due: Due) -> bool | None:
+    async def _may_claim(self, due: Due) -> bool | None:
         """Whether to claim a run for this; None if that cannot be told yet."""
         if due.fault:
             log.error(
@@ -97,7 +97,7 @@ class Timekeeper:
             return None
         return summary.status in ("running", "waiting", "compensating") and registry.known(summary.workflow) is not None
 
-    def _moves_on(self, page: Sequence[Due], settled: int) -> bool:
+    def _advance_past(self, page: Sequence[Due], settled: int) -> bool:
         """Begin behind those that are others', as far as nothing else may yet come between them; False if not all are."""
         for due in page:
             if _key(due) not in self._others or (due.wait.due or 0) > settled:
@@ -105,10 +105,10 @@ class Timekeeper:
             self._begin = due
         return True
 
-    def _forget_in_time(self) -> None:
+    def _restart_scan_if_due(self) -> None:
         """Begin at the beginning after a while, and when other code is known here."""
         workflows, now = len(registry.names()), asyncio.get_running_loop().time()
-        if workflows != self._workflows or now - self._since >= ANEW:
+        if workflows != self._workflows or now - self._since >= RESCAN_S:
             self._others.clear()
             self._begin, self._workflows, self._since = None, workflows, now
 
@@ -116,8 +116,12 @@ class Timekeeper:
         store = self._worker.store
         due = await store.next_due()
         if due is None:
-            return LONGEST
-        return min(LONGEST, max(SHORTEST, (due - await store.now()) / 1e6)) if due > await store.now() else LONGEST
+            return MAX_SLEEP_S
+        return (
+            min(MAX_SLEEP_S, max(MIN_SLEEP_S, (due - await store.now()) / 1e6))
+            if due > await store.now()
+            else MAX_SLEEP_S
+        )
 
 
 def _key(due: Due) -> tuple[RunId, str, int | None]:

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("outlast.engine")
 
-PATIENCE = 60.0
+OUTCOME_TIMEOUT_S = 60.0
 """Seconds within which it has landed or will not. Should it be later, the renewer finds it."""
-SOON = 0.005
+POLL_S = 0.005
 
 
 def has_failed(error: BaseException) -> bool:
@@ -30,14 +30,14 @@ def has_failed(error: BaseException) -> bool:
     return isinstance(error, AlreadyExists)
 
 
-class DoubtfulStarts:
+class UnconfirmedStarts:
     """Those of one worker."""
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
         self._expected: dict[RunId, asyncio.Event] = {}
 
-    def hear(self, runs: frozenset[RunId]) -> None:
+    def on_runs_changed(self, runs: frozenset[RunId]) -> None:
         """The logs of these runs have grown."""
         if self._expected:
             for run in self._expected.keys() & runs:
@@ -47,29 +47,29 @@ class DoubtfulStarts:
         """Take this run up once it is there, if it comes to be."""
         if run not in self._expected:
             self._expected[run] = asyncio.Event()
-            self._worker.spawn(self._take_up(run, self._expected[run]))
+            self._worker.spawn(self._adopt_when_created(run, self._expected[run]))
 
-    async def _take_up(self, run: RunId, landed: asyncio.Event) -> None:
+    async def _adopt_when_created(self, run: RunId, landed: asyncio.Event) -> None:
         worker = self._worker
         try:
             if await worker.store.head(run) is None:  # what landed before now was announced to nobody
-                async with asyncio.timeout(PATIENCE):
+                async with asyncio.timeout(OUTCOME_TIMEOUT_S):
                     await landed.wait()
-            await self._another_start_of(run)
+            await self._wait_for_other_start(run)
             holding = await worker.store.holding(run)
-            if holding is not None and holding.worker == worker.id and not worker.knows(run):
+            if holding is not None and holding.worker == worker.id and not worker.has_run(run):
                 for claim in await worker.claim(runs=[run]):
-                    await worker.arrivals.adopt(claim)
+                    await worker.takeovers.adopt(claim)
         except TimeoutError:
             pass
         except StoreError as error:
             log.warning("run %s was perhaps started, which cannot be told now: %s", run, error)
-            worker.arrivals.take_up_again(run, error)
+            worker.takeovers.retry_takeover(run, error)
         finally:
             del self._expected[run]
 
-    async def _another_start_of(self, run: RunId) -> None:
+    async def _wait_for_other_start(self, run: RunId) -> None:
         """Wait until whoever else is about to start it here has started it, or has failed to."""
         drivers = self._worker.drivers
-        while run in drivers and not drivers[run].pen.head.version:  # noqa: ASYNC110 - rarely, and never for long
-            await asyncio.sleep(SOON)
+        while run in drivers and not drivers[run].writer.head.version:  # noqa: ASYNC110 - rarely, and never for long
+            await asyncio.sleep(POLL_S)

@@ -22,7 +22,7 @@ from outlast.engine.worker import Worker
 from outlast.errors import OutlastError
 from outlast.execution.attempts import Attempts
 from outlast.functions.loop import WorkflowLoop
-from outlast.functions.threaded import Baton
+from outlast.functions.threaded import ThreadHandoff
 from outlast.ledger.ledger import system_clock
 from outlast.store import Store
 from outlast.values.source_location import shown, user_place
@@ -56,7 +56,7 @@ class Watchdog:
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
         self._watched = threading.get_ident()
-        self._ended, self._turned = threading.Event(), threading.Event()
+        self._ended, self._last_turn = threading.Event(), threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._store: Store | None = None
         self._look = min(LOOK_S, worker.lease.ttl / 6)
@@ -65,14 +65,14 @@ class Watchdog:
 
     def close(self) -> None:
         self._ended.set()
-        self._turned.set()
+        self._last_turn.set()
         self._thread.join(LOOK_S)  # it may be waiting for a store that does not answer
 
     # --- in the thread
 
     def _watch(self) -> None:
         while not self._ended.wait(self._look):
-            turned = self._turned = threading.Event()
+            turned = self._last_turn = threading.Event()
             try:
                 self._worker.loop.call_soon_threadsafe(turned.set)
             except RuntimeError:  # the loop is closed
@@ -133,13 +133,13 @@ def blocked_by(thread: int) -> str:
     who = ""
     while each is not None and not who:
         it: Any = each.f_locals.get("self")
-        if isinstance(it, Baton):  # the loop waits for the thread of a plain workflow
+        if isinstance(it, ThreadHandoff):  # the loop waits for the thread of a plain workflow
             innermost = sys._current_frames().get(it._thread.ident or 0, innermost)
         elif isinstance(it, WorkflowLoop):
-            code: Any = it._timekeeping
+            code: Any = it._clock
             who = f"workflow {code.workflow.name} (run {code.run})"
         elif isinstance(it, Attempts) and "ask" in each.f_locals:
-            ask = each.f_locals["ask"]
-            who = f"node {ask.name} (run {ask.driver.run})"
+            command = each.f_locals["ask"]
+            who = f"node {command.name} (run {command.driver.run})"
         each = each.f_back
     return f"{who or 'something'} at {shown(user_place(innermost))}"

@@ -19,12 +19,12 @@ from typing import NamedTuple, Protocol, TypeAlias
 from msgspec import Raw
 
 from outlast.errors import NotSetUp
-from outlast.execution.process_helper import Confirm, OnMessage, certain
+from outlast.execution.process_helper import Confirm, OnMessage, no_confirmation
 from outlast.execution.process_wire import AttemptInfo
 from outlast.history.events import Failure
 
 
-class InStore(NamedTuple):
+class StoredResult(NamedTuple):
     """A result that lies in the engine's blob store already; what the log is to hold for it."""
 
     reference: Raw
@@ -41,8 +41,8 @@ class Executor(Protocol):
         attempt: AttemptInfo,
         *,
         on_message: OnMessage | None = None,
-        confirm: Confirm = certain,
-    ) -> bytes | InStore | Failure:
+        confirm: Confirm = no_confirmation,
+    ) -> bytes | StoredResult | Failure:
         """Run the function that is found as `entry`, in a module or in the script `main`, with these encoded inputs."""
         ...
 
@@ -51,21 +51,21 @@ class Executor(Protocol):
         ...
 
 
-Maker: TypeAlias = Callable[[], Executor]
+ExecutorFactory: TypeAlias = Callable[[], Executor]
 
 
 class Executors:
     """Those of a worker, each made when it is first wanted."""
 
-    def __init__(self, makers: Mapping[str, Maker]) -> None:
-        self._makers = makers
+    def __init__(self, makers: Mapping[str, ExecutorFactory]) -> None:
+        self._factories = makers
         self._made: dict[str, Executor] = {}
 
-    def at(self, place: str) -> Executor:
+    def executor_for(self, place: str) -> Executor:
         if place not in self._made:
-            if place not in self._makers:
+            if place not in self._factories:
                 raise NotSetUp(f'run_in="{place}" needs a cluster, and none is set: name it in the setting {place}')
-            self._made[place] = self._makers[place]()
+            self._made[place] = self._factories[place]()
         return self._made[place]
 
     async def close(self) -> None:

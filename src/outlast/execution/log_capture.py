@@ -24,10 +24,10 @@ from typing import Any, Literal, Protocol
 
 from outlast.execution import remote
 from outlast.values import secret_patterns
-from outlast.values.context import is_silent, speaker
+from outlast.values.context import current_attempt_log, is_silent
 from outlast.values.secret_patterns import masked
 
-LEAST = logging.INFO
+MIN_LEVEL = logging.INFO
 """Records below this level are not kept, even if the program logs them."""
 
 _formatter = logging.Formatter()
@@ -37,59 +37,63 @@ class LogHook:
     """Hears every record on its way to the handlers, or stops it there if it is one of a replay."""
 
     def __init__(self) -> None:
-        beneath = self._beneath = logging.Logger.callHandlers
+        original = self._original = logging.Logger.callHandlers
 
         def call_handlers(logger: logging.Logger, record: logging.LogRecord) -> None:
             if self._is_on:
                 if is_silent():
                     return
                 with suppress(Exception):  # whatever is wrong with the record is between the program and its handlers
-                    _overhear(record)
+                    _capture_record(record)
                 if secret_patterns.known:
                     with suppress(Exception):
-                        _blot(record)
-            beneath(logger, record)
+                        _mask_secrets(record)
+            original(logger, record)
 
         self._is_on = True
-        self._over = call_handlers
+        self._installed = call_handlers
         logging.Logger.callHandlers = call_handlers  # type: ignore[method-assign, assignment]
 
     def remove(self) -> None:
         self._is_on = False  # somebody may have put a hook over this one: then it stays, and does nothing
-        if logging.Logger.callHandlers is self._over:
-            logging.Logger.callHandlers = self._beneath  # type: ignore[method-assign]
+        if logging.Logger.callHandlers is self._installed:
+            logging.Logger.callHandlers = self._original  # type: ignore[method-assign]
 
 
-def _overhear(record: logging.LogRecord) -> None:
-    speaking = speaker()
-    if speaking is None or record.levelno < LEAST or record.name.partition(".")[0] == "outlast":
+def _capture_record(record: logging.LogRecord) -> None:
+    attempt_log = current_attempt_log()
+    if attempt_log is None or record.levelno < MIN_LEVEL or record.name.partition(".")[0] == "outlast":
         return
-    speaking.say(record.levelname, record.name, _told(record))
+    attempt_log.write_line(record.levelname, record.name, _record_text(record))
 
 
-def _blot(record: logging.LogRecord) -> None:
+def _mask_secrets(record: logging.LogRecord) -> None:
     """Blot secrets out of a record, for whoever gets it, if the code of a run or the engine logs it. What else a program
     logs is its own."""
-    if not (_is_of_a_run() or record.name.partition(".")[0] == "outlast"):
+    if not (_is_in_run() or record.name.partition(".")[0] == "outlast"):
         return
     said = record.getMessage()
-    if (blotted := masked(said)) != said:
-        record.msg, record.args = blotted, ()
+    if (masked_text := masked(said)) != said:
+        record.msg, record.args = masked_text, ()
     if isinstance(record.exc_info, tuple) and record.exc_info[0] is not None:
         trace = _formatter.formatException(record.exc_info)
-        if (blotted := masked(trace)) != trace:
-            record.exc_text, record.exc_info = blotted, None
+        if (masked_text := masked(trace)) != trace:
+            record.exc_text, record.exc_info = masked_text, None
     for name, value in list(vars(record).items()):  # the stack, and what the program put there
-        if isinstance(value, str) and name != "msg" and (blotted := masked(value)) != value:
-            setattr(record, name, blotted)
+        if isinstance(value, str) and name != "msg" and (masked_text := masked(value)) != value:
+            setattr(record, name, masked_text)
 
 
-def _is_of_a_run() -> bool:
+def _is_in_run() -> bool:
     """Whether the code that runs here is that of a node or of a workflow."""
-    return speaker() is not None or secret_patterns.revealed_here.get() is not None or remote.current() is not None
+    return (
+        current_attempt_log() is not None
+        or secret_patterns.revealed_here.get() is not None
+        or remote.current() is not None
+    )
 
 
-def _told(record: logging.LogRecord) -> str:
+def _record_text(record: logging.LogRecord) -> str:
     """All that a record says. It is formatted here, because a handler's formatter leaves its marks on the record."""
     try:
         parts = [record.getMessage()]
@@ -104,31 +108,31 @@ def _told(record: logging.LogRecord) -> str:
     return "\n".join(parts)
 
 
-class Tee:
+class CapturedStream:
     """Stands in for `sys.stdout` or `sys.stderr`. Drops what workflow code prints in a replay, and hears what is written to
     stdout in a context that wants it heard. A log handler that writes to stdout is heard as well, and its records are then
     two lines."""
 
     def __init__(self, name: Literal["stdout", "stderr"]) -> None:
         self._name = name
-        self._beneath = getattr(sys, name)
+        self._original = getattr(sys, name)
         self._is_on = True
-        if self._beneath is not None:
+        if self._original is not None:
             setattr(sys, name, self)
 
     def remove(self) -> None:
         self._is_on = False  # whoever kept a reference goes on writing to what is beneath
         if getattr(sys, self._name) is self:
-            setattr(sys, self._name, self._beneath)
+            setattr(sys, self._name, self._original)
 
     def write(self, text: str) -> int:
         if self._is_on and is_silent():
             return len(text)
-        written: int = self._beneath.write(text)
-        speaking = speaker() if self._is_on and self._name == "stdout" else None
-        if speaking is not None and speaking.prints:
+        written: int = self._original.write(text)
+        attempt_log = current_attempt_log() if self._is_on and self._name == "stdout" else None
+        if attempt_log is not None and attempt_log.prints:
             with suppress(Exception):  # who prints is never told that nobody could take it down
-                speaking.print(text)
+                attempt_log.print(text)
         return written
 
     def writelines(self, lines: Any) -> None:
@@ -136,41 +140,41 @@ class Tee:
             self.write(line)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._beneath, name)
+        return getattr(self._original, name)
 
 
 class _Removable(Protocol):
     def remove(self) -> None: ...
 
 
-class _Shared:
+class _SharedHook:
     """A hook that is there while somebody wants it."""
 
     def __init__(self, put: Callable[[], _Removable]) -> None:
-        self._put = put
+        self._install = put
         self._hook: _Removable | None = None
-        self._wanted = 0
-        self._turn = threading.Lock()
+        self._users = 0
+        self._lock = threading.Lock()
 
-    def want(self) -> Callable[[], None]:
+    def acquire(self) -> Callable[[], None]:
         """Put it in place, if it is not; what is returned, called once, gives it back."""
-        with self._turn:
-            self._wanted += 1
+        with self._lock:
+            self._users += 1
             if self._hook is None:
-                self._hook = self._put()
-        return self._give_back
+                self._hook = self._install()
+        return self._release
 
-    def _give_back(self) -> None:
-        with self._turn:
-            self._wanted -= 1
-            if self._wanted == 0 and self._hook is not None:
+    def _release(self) -> None:
+        with self._lock:
+            self._users -= 1
+            if self._users == 0 and self._hook is not None:
                 self._hook.remove()
                 self._hook = None
 
 
-listen_to_logging = _Shared(LogHook).want
-listen_to_stdout = _Shared(partial(Tee, "stdout")).want
-_listen_to_stderr = _Shared(partial(Tee, "stderr")).want
+listen_to_logging = _SharedHook(LogHook).acquire
+listen_to_stdout = _SharedHook(partial(CapturedStream, "stdout")).acquire
+_listen_to_stderr = _SharedHook(partial(CapturedStream, "stderr")).acquire
 
 
 @contextmanager

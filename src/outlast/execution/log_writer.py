@@ -34,22 +34,22 @@ from outlast.store import Line, Lines
 from outlast.values.context import LONGEST_TEXT, ReplaySilencer, capture, is_replaying
 from outlast.values.secret_patterns import masked
 
-__all__ = ["LineKeeper", "ReplaySilencer", "capture", "is_replaying"]
+__all__ = ["LogWriter", "ReplaySilencer", "capture", "is_replaying"]
 
 log = logging.getLogger("outlast.engine")
 
-FLUSH_EVERY = 0.25
+FLUSH_INTERVAL_S = 0.25
 """Seconds between two transactions with lines."""
-MOST_WAITING = 10_000
+MAX_WAITING = 10_000
 """Lines that may wait for the store; beyond that the oldest are dropped."""
-LARGEST_BATCH = 500
+MAX_BATCH = 500
 """Lines in one transaction at most: an append may have to wait for it, some milliseconds."""
 
 Dropped: TypeAlias = Counter[tuple[RunId, str, int]]
 """How many lines of which attempts."""
 
 
-class LineKeeper:
+class LogWriter:
     """Takes lines from any thread and brings them to the store. `clock` dates them, in microseconds."""
 
     def __init__(self, store: Lines, clock: Callable[[], int]) -> None:
@@ -58,7 +58,7 @@ class LineKeeper:
         self._waiting: deque[Line] = deque()
         self._dropped: Dropped = Counter()
         # Reentrant: a collection of garbage may log in the midst of it.
-        self._turn = threading.RLock()
+        self._lock = threading.RLock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
         self._is_awake = False
@@ -66,23 +66,25 @@ class LineKeeper:
         self._is_failing = False
         self._closing = asyncio.Event()
         self._flushing = asyncio.Lock()
-        self._give_back: dict[str, Callable[[], None]] = {}
+        self._uninstall: dict[str, Callable[[], None]] = {}
 
     def install(self, *, stdout: bool = False) -> None:
         """Begin to listen, to what is printed too if `stdout`, and to flush on the loop that runs now. From now on nothing
         that is logged in a replay gets through either."""
         self._loop = asyncio.get_running_loop()
-        if "logging" not in self._give_back:
-            self._give_back["logging"] = listen_to_logging()
-        if stdout and sys.stdout is not None and "stdout" not in self._give_back:
-            self._give_back["stdout"] = listen_to_stdout()
+        if "logging" not in self._uninstall:
+            self._uninstall["logging"] = listen_to_logging()
+        if stdout and sys.stdout is not None and "stdout" not in self._uninstall:
+            self._uninstall["stdout"] = listen_to_stdout()
         self._wake()
 
     def add(self, line: Line) -> None:
         """Take a line, from any thread, at once. Secrets are masked and long text is cut here, wherever it came from. Those
         that come before `install` wait for it; those that come after `close` are lost."""
-        line = replace(line, text=_fitting(line.text), logger=_fitting(line.logger), level=_fitting(line.level))
-        with self._turn:
+        line = replace(
+            line, text=_storable_text(line.text), logger=_storable_text(line.logger), level=_storable_text(line.level)
+        )
+        with self._lock:
             if self._is_closed:
                 return
             self._waiting.append(line)
@@ -92,9 +94,9 @@ class LineKeeper:
 
     async def close(self) -> None:
         """Stop listening and bring what waits to the store; what it does not take now is lost."""
-        while self._give_back:
-            self._give_back.popitem()[1]()
-        with self._turn:
+        while self._uninstall:
+            self._uninstall.popitem()[1]()
+        with self._lock:
             self._is_closed = True
         self._closing.set()
         if self._task is not None:
@@ -110,7 +112,7 @@ class LineKeeper:
 
     def _wake(self) -> None:
         """See that there is a task if there are lines. It runs in a context of its own: not in that of whoever spoke."""
-        with self._turn:
+        with self._lock:
             if self._loop is None or self._is_awake or self._is_closed or not self._waiting:
                 return
             self._is_awake = True
@@ -119,15 +121,15 @@ class LineKeeper:
 
     def _start(self) -> None:
         if not self._is_closed and self._loop is not None:
-            self._task = self._loop.create_task(self._flush_now_and_then(), name="outlast-line-keeper")
+            self._task = self._loop.create_task(self._flush_loop(), name="outlast-line-keeper")
 
-    async def _flush_now_and_then(self) -> None:
+    async def _flush_loop(self) -> None:
         while True:
             with suppress(TimeoutError):
-                async with asyncio.timeout(FLUSH_EVERY):
+                async with asyncio.timeout(FLUSH_INTERVAL_S):
                     await self._closing.wait()
             await self.flush()
-            with self._turn:
+            with self._lock:
                 if self._is_closed or not self._waiting:
                     self._is_awake = False
                     return
@@ -141,26 +143,26 @@ class LineKeeper:
                 # Only what is known not to be there is sent again: to see a line twice is worse than to miss it.
                 if isinstance(error, StoreError) and not isinstance(error, OutcomeUnknown):
                     self._put_back(dropped, lines)
-                self._complain(error, len(lines))
+                self._log_failure(error, len(lines))
                 return
             self._is_failing = False
 
     # --- what waits
 
     def _take(self) -> tuple[Dropped, list[Line]]:
-        with self._turn:
-            lines = [self._waiting.popleft() for _ in range(min(LARGEST_BATCH, len(self._waiting)))]
+        with self._lock:
+            lines = [self._waiting.popleft() for _ in range(min(MAX_BATCH, len(self._waiting)))]
             dropped, self._dropped = self._dropped, Counter()
         return dropped, lines
 
     def _put_back(self, dropped: Dropped, lines: list[Line]) -> None:
-        with self._turn:
+        with self._lock:
             self._dropped.update(dropped)
             self._waiting.extendleft(reversed(lines))
             self._drop_beyond_bound()
 
     def _drop_beyond_bound(self) -> None:
-        while len(self._waiting) > MOST_WAITING:
+        while len(self._waiting) > MAX_WAITING:
             line = self._waiting.popleft()
             self._dropped[line.run, line.node, line.attempt] += 1
 
@@ -173,13 +175,13 @@ class LineKeeper:
             for attempt, count in dropped.items()
         ]
 
-    def _complain(self, error: Exception, count: int) -> None:
+    def _log_failure(self, error: Exception, count: int) -> None:
         if not self._is_failing:  # once, until it works again
             log.warning("%d lines of attempts could not be kept for now: %s", count, error)
         self._is_failing = True
 
 
-def _fitting(text: str) -> str:
+def _storable_text(text: str) -> str:
     """Text that can be stored: Unicode, without the value of a secret, and bounded. Of a long one the middle is left out:
     an error is told by how its message begins and by how its traceback ends."""
     text = masked(text).encode(errors="backslashreplace").decode()

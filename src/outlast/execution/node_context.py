@@ -11,73 +11,73 @@ from msgspec import Raw, Struct
 
 from outlast.errors import InvalidInput, NotDurable
 from outlast.execution import remote
-from outlast.execution.partial_file import FINISHED, INTERRUPTED, Stage, Written
+from outlast.execution.partial_file import FINISHED, INTERRUPTED, OutputFile, Stage
 from outlast.execution.stopping import Stopped
 from outlast.functions import scope
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.values.codec import codec_for, encode, stored
-from outlast.values.context import Speaker, speaker
+from outlast.values.context import AttemptLog, current_attempt_log
 from outlast.values.not_storable import name_of
 from outlast.values.scalars import GREATEST, LEAST
 from outlast.values.secret_patterns import masked
 from outlast.values.source_location import shown, user_place
 
 if TYPE_CHECKING:
-    from outlast.functions.commands import NodeAsk
+    from outlast.functions.commands import NodeCommand
 
 
-LONGEST_REMARK = 1_000
+MAX_TEXT_LENGTH = 1_000
 """How many characters of what is told with the progress are kept."""
 
 
-class Inside(Speaker, eq=False, kw_only=True):
+class NodeContext(AttemptLog, eq=False, kw_only=True):
     """One attempt of a node, seen from inside. `kept` is what an earlier attempt kept by a checkpoint; `unfinished` are the
     files that it is writing, by their hidden names."""
 
-    ask: NodeAsk
+    command: NodeCommand
     is_stopped: bool = False
     kept: e.Value | None = None
-    unfinished: dict[str, Written] | None = None
+    unfinished: dict[str, OutputFile] | None = None
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        return self.ask.driver.worker.loop
+        return self.command.driver.worker.loop
 
     @property
     def is_threaded(self) -> bool:
-        return self.ask.spec.run_in == "thread"
+        return self.command.spec.run_in == "thread"
 
     @property
     def idempotency_key(self) -> str:
-        return idempotency_key_of(self.ask)
+        return idempotency_key_of(self.command)
 
     @property
     def is_over(self) -> bool:
         """Whether the attempt has had its outcome. What was left running in a thread is then nobody's."""
-        return self.ask.inside is not self
+        return self.command.node_context is not self
 
-    async def keep(self, raw: e.Value) -> bool:
+    async def save_checkpoint(self, raw: e.Value) -> bool:
         """Keep a checkpoint durably. True if the attempt is to end there."""
-        driver = self.ask.driver
-        if self.is_over or self.ask.key not in driver.code.open:
+        driver = self.command.driver
+        if self.is_over or self.command.key not in driver.code.open:
             return True  # its outcome is in the log, or about to be: nothing may follow it there
         data = await stored(raw, driver.worker.store.blobs)
         self.kept = raw
-        await driver.record(e.NodeCheckpointed(node=self.ask.name, attempt=self.attempt, data=data))
-        return driver.is_winding_down and self.ask.spec.repeatable
+        await driver.record(e.NodeCheckpointed(node=self.command.name, attempt=self.attempt, data=data))
+        return driver.is_winding_down and self.command.spec.repeatable
 
-    async def keep_here(self, raw: e.Value) -> None:
+    async def save_checkpoint_async(self, raw: e.Value) -> None:
         """The same for an async node. One that is to end is cancelled as a whole, whichever of its tasks this is."""
-        if not await self.keep(raw) or self.is_stopped:
+        if not await self.save_checkpoint(raw) or self.is_stopped:
             return  # one that was stopped already may keep what it has while it cleans up
-        if self.ask.task is None:
+        if self.command.task is None:
             raise asyncio.CancelledError
         self.is_stopped = True
-        self.ask.task.cancel()
+        self.command.task.cancel()
         await self.loop.create_future()
 
-    def tell_written(self, stage: Stage, written: Written) -> None:
+    def output_changed(self, stage: Stage, written: OutputFile) -> None:
         """It begins to write a file, or has ended that; from any thread."""
         if self.unfinished is None:
             self.unfinished = {}
@@ -86,26 +86,26 @@ class Inside(Speaker, eq=False, kw_only=True):
             return
         self.unfinished.pop(written.hidden, None)
         if stage == "finished":
-            self.say("INFO", FINISHED, written.given)
+            self.write_line("INFO", FINISHED, written.given)
         else:
-            self.say("WARNING", INTERRUPTED, written.kept)
+            self.write_line("WARNING", INTERRUPTED, written.kept)
 
     def end(self) -> None:
         """The attempt is over. Files whose writer was killed, or goes on where nobody waits for it, are kept as they are."""
         if self.unfinished:
             for written in list(self.unfinished.values()):
                 if (kept := written.keep_partial()) is not None:
-                    self.tell_written("interrupted", kept)
-        if self.begun:
+                    self.output_changed("interrupted", kept)
+        if self.partial_line:
             super().end()
 
 
-def idempotency_key_of(ask: NodeAsk) -> str:
+def idempotency_key_of(command: NodeCommand) -> str:
     """The same for every attempt of a node, until a person goes back and has it done again."""
-    return f"{ask.driver.run}/{ask.name}/{ask.driver.pen.state.outline.generation}"
+    return f"{command.driver.run}/{command.name}/{command.driver.writer.state.outline.generation}"
 
 
-class Kept(Awaitable[None]):
+class CheckpointSaved(Awaitable[None]):
     """What `checkpoint` gives: in an async node, await it."""
 
     def __init__(self, saving: Any = None) -> None:
@@ -116,7 +116,7 @@ class Kept(Awaitable[None]):
             yield from self._saving.__await__()
 
 
-def checkpoint(value: Any) -> Kept:
+def checkpoint(value: Any) -> CheckpointSaved:
     """Keep how far this node has come, durably: after a crash its next attempt finds it by `last_checkpoint`.
 
     Await it in an async node; in a plain one it returns when the value is kept. If the run is being paused the node ends
@@ -124,20 +124,20 @@ def checkpoint(value: Any) -> Kept:
     raw = encode(value, where="checkpoint")
     if (here := remote.current()) is not None:
         here.checkpoint(bytes(raw))
-        return Kept()
-    attempt = _here("checkpoint()")
+        return CheckpointSaved()
+    attempt = _current_node("checkpoint()")
     if not attempt.is_threaded:
-        return Kept(attempt.keep_here(raw))
-    if asyncio.run_coroutine_threadsafe(attempt.keep(raw), attempt.loop).result():
+        return CheckpointSaved(attempt.save_checkpoint_async(raw))
+    if asyncio.run_coroutine_threadsafe(attempt.save_checkpoint(raw), attempt.loop).result():
         attempt.is_stopped = True
         raise Stopped(f"node {attempt.node} ends at its checkpoint")
-    return Kept()
+    return CheckpointSaved()
 
 
 def last_checkpoint(default: Any = None) -> Any:
     """What this node last kept by `checkpoint`, in this attempt or an earlier one, else `default`."""
     here = remote.current()
-    kept = here.attempt.checkpoint if here is not None else _here("last_checkpoint()").kept
+    kept = here.attempt.checkpoint if here is not None else _current_node("last_checkpoint()").kept
     return default if kept is None else codec_for(Any).decode(kept)
 
 
@@ -145,16 +145,16 @@ def progress(done: float, total: float | None = None, text: str = "") -> None:
     """Show how far this node, or in workflow code this run, is. It is shown while the run is at work and is not recorded in
     the log: a crash may lose it."""
     told: dict[str, Any] = {"done": _number(done, "done"), "total": None if total is None else _number(total, "total")}
-    told["text"] = masked(str(text)).encode(errors="backslashreplace").decode()[:LONGEST_REMARK]
+    told["text"] = masked(str(text)).encode(errors="backslashreplace").decode()[:MAX_TEXT_LENGTH]
     if (workflow := scope.current.get(None)) is not None:
         workflow.code.show_progress({"node": "", **told})
         return
     if (here := remote.current()) is not None:
         here.progress(told)
         return
-    attempt = _here("progress()")
-    told = {"node": attempt.ask.name, **told}
-    attempt.loop.call_soon_threadsafe(attempt.ask.driver.worker.progress.tell, attempt.run, told)
+    attempt = _current_node("progress()")
+    told = {"node": attempt.command.name, **told}
+    attempt.loop.call_soon_threadsafe(attempt.command.driver.worker.progress.update, attempt.run, told)
 
 
 def _number(value: Any, where: str) -> float:
@@ -176,7 +176,7 @@ def feedback(default: Any = None) -> Any:
     if here is not None:
         raw = here.attempt.feedback
     else:
-        given = _here("feedback()").ask.given
+        given = _current_node("feedback()").command.given
         raw = None if given is None else given.feedback
     return default if raw is None or bytes(raw) == b"null" else codec_for(Any).decode(Raw(raw))
 
@@ -196,26 +196,26 @@ def context() -> Context:
     if (workflow := scope.current.get(None)) is not None:
         return Context(workflow.code.run, "", 0, workflow.code.run)
     here = remote.current()
-    found = here.attempt if here is not None else _here("context()")
+    found = here.attempt if here is not None else _current_node("context()")
     return Context(RunId(found.run), found.node, found.attempt, found.idempotency_key)
 
 
 def idempotency_key() -> str:
     """A text that is the same for every attempt of this node: give it to services that detect repeated requests."""
     here = remote.current()
-    return (here.attempt if here is not None else _here("idempotency_key()")).idempotency_key
+    return (here.attempt if here is not None else _current_node("idempotency_key()")).idempotency_key
 
 
 def is_stopping() -> bool:
     """Whether nobody waits for this attempt any more: a plain node that works in a loop should look, and return."""
     if (here := remote.current()) is not None:
         return here.is_stopping
-    attempt = _here("is_stopping()")
+    attempt = _current_node("is_stopping()")
     return attempt.is_stopped or attempt.is_over
 
 
-def _here(what: str) -> Inside:
-    found = speaker()
-    if not isinstance(found, Inside):
+def _current_node(what: str) -> NodeContext:
+    found = current_attempt_log()
+    if not isinstance(found, NodeContext):
         raise NotDurable(f"{shown(user_place())}: {what} is called outside a node: call it in the code of a node")
     return found

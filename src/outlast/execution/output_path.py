@@ -23,14 +23,14 @@ from typing import NamedTuple, Protocol
 
 from outlast.errors import InvalidInput, NotDurable
 from outlast.execution import remote
-from outlast.execution.node_context import Inside
-from outlast.execution.partial_file import Stage, Written, cut, split
+from outlast.execution.node_context import NodeContext
+from outlast.execution.partial_file import OutputFile, Stage, cut, split
 from outlast.functions import scope
-from outlast.values.context import speaker
+from outlast.values.context import current_attempt_log
 
-LONGEST_STEM, LONGEST_EXTENSION = 100, 20
+MAX_STEM, MAX_EXTENSION = 100, 20
 """Bytes of the final name that a hidden name holds; the writer's name and place take about 100 more."""
-_ODD = re.compile(r"[^A-Za-z0-9_.-]+")
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
 class OutputPath:
@@ -44,8 +44,8 @@ class OutputPath:
             raise NotDurable(
                 "output_path() is for nodes: a workflow's code runs again in every replay. Do this in a node."
             )
-        self._written: Written | None = None
-        self._writer: _Writer = _Nobody()
+        self._written: OutputFile | None = None
+        self._writer: _Writer = _NoWriter()
 
     def __enter__(self) -> Path:
         """The path to write to. Close what you open before the block ends."""
@@ -58,9 +58,9 @@ class OutputPath:
         own = self._writer.own
         for leftover in list(_leftovers(final.parent, own)) if own.may_have_leftovers else ():
             self._keep(leftover._replace(given=self._given))
-        stem, extension = cut(stem, LONGEST_STEM), cut(extension, LONGEST_EXTENSION)
+        stem, extension = cut(stem, MAX_STEM), cut(extension, MAX_EXTENSION)
         hidden = final.with_name(f".{stem}~{own.name}~{own.generation}-{own.attempt}.{secrets.token_hex(4)}{extension}")
-        self._written = Written(str(hidden), str(final), self._given)
+        self._written = OutputFile(str(hidden), str(final), self._given)
         self._writer.tell("begun", self._written)
         return hidden
 
@@ -90,7 +90,7 @@ class OutputPath:
         else:
             self.__exit__(kind, error, trace)
 
-    def _keep(self, written: Written) -> None:
+    def _keep(self, written: OutputFile) -> None:
         if (kept := written.keep_partial()) is not None:
             self._writer.tell("interrupted", kept)
 
@@ -109,7 +109,7 @@ def output_path(path: str | os.PathLike[str]) -> OutputPath:
 # --- who writes
 
 
-class _Own(NamedTuple):
+class _OutputName(NamedTuple):
     """What a hidden name says of its writer. `name` is the same for all attempts of a node."""
 
     name: str
@@ -123,74 +123,74 @@ class _Own(NamedTuple):
 
 class _Writer(Protocol):
     @property
-    def own(self) -> _Own: ...
+    def own(self) -> _OutputName: ...
     @property
     def is_over(self) -> bool: ...
-    def tell(self, stage: Stage, written: Written) -> None: ...
+    def tell(self, stage: Stage, written: OutputFile) -> None: ...
 
 
-class _Nobody:
+class _NoWriter:
     """A plain function, outside of any run."""
 
     is_over = False
 
     @property
-    def own(self) -> _Own:
-        return _Own("outside", 0, 1)
+    def own(self) -> _OutputName:
+        return _OutputName("outside", 0, 1)
 
-    def tell(self, stage: Stage, written: Written) -> None:
+    def tell(self, stage: Stage, written: OutputFile) -> None:
         pass
 
 
-class _Near:
+class _LocalWriter:
     """An attempt in this process."""
 
-    def __init__(self, inside: Inside) -> None:
-        self._inside = inside
+    def __init__(self, attempt: NodeContext) -> None:
+        self._attempt = attempt
 
     @property
-    def own(self) -> _Own:
-        return _own(self._inside.idempotency_key, self._inside.attempt)
+    def own(self) -> _OutputName:
+        return _own(self._attempt.idempotency_key, self._attempt.attempt)
 
     @property
     def is_over(self) -> bool:
-        return self._inside.is_over
+        return self._attempt.is_over
 
-    def tell(self, stage: Stage, written: Written) -> None:
-        self._inside.tell_written(stage, written)
+    def tell(self, stage: Stage, written: OutputFile) -> None:
+        self._attempt.output_changed(stage, written)
 
 
-class _Far:
+class _RemoteWriter:
     """An attempt whose engine is elsewhere."""
 
     is_over = False
 
-    def __init__(self, here: remote.Far) -> None:
+    def __init__(self, here: remote.RemoteAttempt) -> None:
         self._here = here
 
     @property
-    def own(self) -> _Own:
+    def own(self) -> _OutputName:
         return _own(self._here.attempt.idempotency_key, self._here.attempt.attempt)
 
-    def tell(self, stage: Stage, written: Written) -> None:
+    def tell(self, stage: Stage, written: OutputFile) -> None:
         self._here.output({"stage": stage, **written._asdict()})
 
 
 def _writer() -> _Writer:
     if (here := remote.current()) is not None:
-        return _Far(here)
-    found = speaker()
-    return _Near(found) if isinstance(found, Inside) else _Nobody()
+        return _RemoteWriter(here)
+    found = current_attempt_log()
+    return _LocalWriter(found) if isinstance(found, NodeContext) else _NoWriter()
 
 
-def _own(token: str, attempt: int) -> _Own:
+def _own(token: str, attempt: int) -> _OutputName:
     who, _, generation = token.rpartition("/")
     run, _, node = who.partition("/")
     mark = hashlib.blake2b(who.encode(), digest_size=6).hexdigest()
-    return _Own(f"{_ODD.sub('-', run)[:36]}~{_ODD.sub('-', node)[:30]}~{mark}", int(generation), attempt)
+    return _OutputName(f"{_UNSAFE.sub('-', run)[:36]}~{_UNSAFE.sub('-', node)[:30]}~{mark}", int(generation), attempt)
 
 
-def _leftovers(folder: Path, own: _Own) -> Iterator[Written]:
+def _leftovers(folder: Path, own: _OutputName) -> Iterator[OutputFile]:
     """What earlier attempts of the node were writing in a folder when they were killed. A later attempt may be at work: this
     one may be of a process that was stopped for long."""
     of_node = re.compile(rf"\.(.*)~{re.escape(own.name)}~(\d+)-(\d+)\.[0-9a-f]{{8}}(\..*)?", re.DOTALL)
@@ -198,4 +198,4 @@ def _leftovers(folder: Path, own: _Own) -> Iterator[Written]:
         for entry in found:
             match = of_node.fullmatch(entry.name)
             if match and (int(match[2]), int(match[3])) < (own.generation, own.attempt):
-                yield Written(entry.path, str(folder / f"{match[1]}{match[4] or ''}"), "")
+                yield OutputFile(entry.path, str(folder / f"{match[1]}{match[4] or ''}"), "")

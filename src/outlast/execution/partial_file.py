@@ -16,11 +16,11 @@ FINISHED, INTERRUPTED = "outlast.output", "outlast.output.interrupted"
 """The loggers of the lines that name files; the text of such a line is the path."""
 
 
-LONGEST_NAME = 255
+MAX_NAME = 255
 """Bytes that file systems allow in a file name."""
 
 
-class Written(NamedTuple):
+class OutputFile(NamedTuple):
     """Where it is written, where it belongs, what its writer calls that, and under which name it was kept if incomplete."""
 
     hidden: str
@@ -38,7 +38,7 @@ class Written(NamedTuple):
             )
         publish(self.hidden, self.final)
 
-    def keep_partial(self) -> Written | None:
+    def keep_partial(self) -> OutputFile | None:
         """Rename the hidden file to the first free name that says it is incomplete; None if there is no hidden file.
 
         The name is reserved by creating it, which fails if it is taken: no file of anybody else is replaced, whatever
@@ -80,7 +80,7 @@ def partial_of(path: str, number: int = 1) -> str:
     folder, name = os.path.split(path)
     stem, extension = split(name)
     ending = f"_interrupted{f'-{number}' if number > 1 else ''}{extension}"
-    return os.path.join(folder, cut(stem, LONGEST_NAME - len(os.fsencode(ending))) + ending)
+    return os.path.join(folder, cut(stem, MAX_NAME - len(os.fsencode(ending))) + ending)
 
 
 def cut(name: str, size: int) -> str:

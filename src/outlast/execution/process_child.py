@@ -30,7 +30,7 @@ from outlast.execution.log_capture import listen_to_logging
 from outlast.execution.process_call import outcome
 from outlast.execution.process_wire import GRACE, PREFIX, Ack, Call, Kind, Note, opening, read_order
 
-LOOK_AGAIN = 2.0
+PARENT_CHECK_S = 2.0
 """Seconds after which a helper asks whether its parent is still there, should a fork of the parent hold the channel open."""
 
 _helper: Helper | None = None
@@ -39,8 +39,8 @@ _helper: Helper | None = None
 def main() -> None:
     """Serve calls that come in on standard input, until it ends."""
     global _helper
-    _helper = Helper(_channel_taken())
-    os.register_at_fork(after_in_child=_forget)
+    _helper = Helper(_take_channel())
+    os.register_at_fork(after_in_child=_detach_fork)
     logging.getLogger().setLevel(logging.INFO)
     listen_to_logging()
     _helper.serve()
@@ -61,11 +61,11 @@ class Helper:
         self._calls: queue.SimpleQueue[tuple[Call, bytes] | None] = queue.SimpleQueue()
         self._outbox: queue.SimpleQueue[tuple[Note, bytes, threading.Event]] = queue.SimpleQueue()
         self._serials = itertools.count(1)
-        self._unkept: dict[int, queue.SimpleQueue[bool]] = {}
-        self.lines = remote.Lines(self)
+        self._unacknowledged: dict[int, queue.SimpleQueue[bool]] = {}
+        self.lines = remote.LogForwarder(self)
 
     def serve(self) -> None:
-        for work in (self._listen, self._speak):
+        for work in (self._listen, self._send_notes):
             threading.Thread(target=work, name=f"outlast{work.__name__}", daemon=True).start()
         try:
             while (asked := self._calls.get()) is not None:
@@ -73,9 +73,9 @@ class Helper:
         except BaseException:
             # At once: the end of an interpreter waits for threads, and the pool would wait for an answer meanwhile.
             traceback.print_exc()
-            _die()
+            _exit_now()
 
-    def say(self, kind: Kind, body: bytes, serial: int = 0) -> None:
+    def send_note(self, kind: Kind, body: bytes, serial: int = 0) -> None:
         """Send a note about the present call, and wait until it is sent."""
         sent = threading.Event()
         self._outbox.put((Note(kind, self._number, serial), body, sent))
@@ -84,24 +84,24 @@ class Helper:
     def save(self, data: bytes) -> bool:
         """Send a checkpoint, and wait until it is acknowledged. True if the call is to end there."""
         serial, kept = next(self._serials), queue.SimpleQueue[bool]()
-        self._unkept[serial] = kept
-        self.say("checkpoint", data, serial)
+        self._unacknowledged[serial] = kept
+        self.send_note("checkpoint", data, serial)
         return kept.get()
 
     def close(self) -> None:
         self._channel.close()
 
     def _answer(self, call: Call, inputs: bytes) -> None:
-        remote.everywhere, self._number = remote.Far(call.attempt, self), call.number
+        remote.process_attempt, self._number = remote.RemoteAttempt(call.attempt, self), call.number
         kind, body = outcome(call, inputs, self.lines)
-        remote.everywhere = None
+        remote.process_attempt = None
         for stream in (sys.stdout, sys.stderr):
             with suppress(Exception):  # the user may have closed it
                 stream.flush()
         if os.getpid() != self._pid:  # the function forked, and this is the fork: only one of the two may answer
             os._exit(0)
         self._is_busy = False  # before the answer, which the next call may follow at once
-        self.say(kind, body)
+        self.send_note(kind, body)
 
     # --- the two other threads
 
@@ -110,20 +110,20 @@ class Helper:
         poll.register(self._channel, select.POLLIN)
         try:
             while True:
-                self._hear(poll)
+                self._handle_messages(poll)
         except Exception:  # the end of the channel, for the most part
             if self._is_busy:
-                _die()
+                _exit_now()
         self._calls.put(None)
         time.sleep(GRACE)  # the rest of the process ends meanwhile, and this thread with it
-        _die()
+        _exit_now()
 
-    def _hear(self, poll: select.poll) -> None:
+    def _handle_messages(self, poll: select.poll) -> None:
         head_size, body_size = PREFIX.unpack(self._received(poll, PREFIX.size))
         order = read_order(self._received(poll, head_size))
         body = bytes(self._received(poll, body_size))
         if isinstance(order, Ack):
-            self._unkept.pop(order.serial).put(order.ends)
+            self._unacknowledged.pop(order.serial).put(order.ends)
         else:
             self._is_busy = True
             self._calls.put((order, body))
@@ -132,7 +132,7 @@ class Helper:
         buffer = bytearray(size)
         view = memoryview(buffer)
         while len(view):
-            while not poll.poll(LOOK_AGAIN * 1000):
+            while not poll.poll(PARENT_CHECK_S * 1000):
                 if os.getppid() != self._parent:
                     raise EOFError
             count = self._channel.recv_into(view)
@@ -141,21 +141,21 @@ class Helper:
             view = view[count:]
         return buffer
 
-    def _speak(self) -> None:
+    def _send_notes(self) -> None:
         while True:
             note, body, sent = self._outbox.get()
             try:
                 self._channel.sendall(opening(note, body))
                 self._channel.sendall(body)
             except Exception:  # nobody is there to hear it
-                _die()
+                _exit_now()
             sent.set()
 
 
 # --- the process -------------------------------------------------------------------------------------------------------
 
 
-def _channel_taken() -> socket.socket:
+def _take_channel() -> socket.socket:
     """The channel, moved away from standard input, where the user's code finds nothing; its prints go to standard error."""
     import fcntl  # not on every system, and there this module can at least be imported
 
@@ -171,16 +171,16 @@ def _channel_taken() -> socket.socket:
     return channel
 
 
-def _forget() -> None:
+def _detach_fork() -> None:
     """In a fork that the user's code made: it is not the helper, and must not speak for it or hold its channel open."""
     global _helper
     if _helper is not None:
         logging.getLogger().removeHandler(_helper.lines)
         _helper.close()
-    _helper = remote.everywhere = None
+    _helper = remote.process_attempt = None
 
 
-def _die() -> NoReturn:
+def _exit_now() -> NoReturn:
     """End now, with everything this process has started."""
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)

@@ -22,7 +22,7 @@ is_loading = False
 
 _MAIN = ("__main__", "__mp_main__")
 _loaded: dict[str, ModuleType] = {}
-_turn = threading.RLock()
+_lock = threading.RLock()
 """A worker of a cluster may have several threads that want the same script."""
 
 
@@ -60,7 +60,7 @@ def classes_named(names: Iterable[str], main: str) -> tuple[type[BaseException],
 def _thing_named(entry: str, main: str) -> Any:
     name, _, path = entry.partition(":")
     if name in _MAIN:
-        with _turn:
+        with _lock:
             found: Any = _main_loaded(main)
     else:
         found = _imported(name)

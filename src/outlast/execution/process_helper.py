@@ -35,7 +35,7 @@ _START = (
 _read_failure = msgspec.json.Decoder(Failure).decode
 
 
-async def certain() -> None:
+async def no_confirmation() -> None:
     """Nothing has to be confirmed."""
 
 
@@ -55,7 +55,7 @@ class HelperProcess:
         """Done when the process is gone; its exit code."""
 
     @classmethod
-    async def started(cls) -> HelperProcess:
+    async def start(cls) -> HelperProcess:
         if process_entry.is_loading:
             raise ProcessDied(
                 "a script that is loaded into a helper process would start more of them, without end; "
@@ -97,29 +97,29 @@ class HelperProcess:
                     return body
                 if note.kind == "failed":
                     return _read_failure(body)
-                await self._pass_on(note, body, on_message)
-        except _Silence:
-            code = await self.put_down()
-            raise ProcessDied(f"the helper process ended while it ran {entry}: {_told(code)}") from None
+                await self._forward(note, body, on_message)
+        except _ChannelClosed:
+            code = await self.terminate()
+            raise ProcessDied(f"the helper process ended while it ran {entry}: {_exit_text(code)}") from None
 
     def kill(self) -> None:
         """End the process, and what it has started, now."""
         if self._process.returncode is None:
             self._kill_group()
 
-    async def put_down(self) -> int:
+    async def terminate(self) -> int:
         """Kill the process if it still runs, and wait until it is gone; its exit code. No call may be under way."""
         self.kill()
         self._channel.close()
         return await asyncio.shield(self.end)
 
-    async def dismiss(self) -> None:
+    async def shut_down(self) -> None:
         """Let an idle helper leave in good order, if it does so soon."""
         self._channel.close()
         await asyncio.wait([self.end], timeout=GRACE)
-        await self.put_down()
+        await self.terminate()
 
-    async def _pass_on(self, note: Note, body: bytes, on_message: OnMessage | None) -> None:
+    async def _forward(self, note: Note, body: bytes, on_message: OnMessage | None) -> None:
         # A thread that outlived an earlier call may still speak of that.
         heard: object = None
         if on_message is not None and note.call == self._number:
@@ -136,14 +136,14 @@ class HelperProcess:
             await self._loop.sock_sendall(self._channel, opening(head, body))
             await self._loop.sock_sendall(self._channel, body)
         except OSError:
-            raise _Silence from None
+            raise _ChannelClosed from None
 
     async def _receive(self) -> tuple[Note, bytes]:
-        head_size, body_size = PREFIX.unpack(await self._exactly(PREFIX.size))
-        note = read_note(await self._exactly(head_size))
-        return note, bytes(await self._exactly(body_size))
+        head_size, body_size = PREFIX.unpack(await self._read_exactly(PREFIX.size))
+        note = read_note(await self._read_exactly(head_size))
+        return note, bytes(await self._read_exactly(body_size))
 
-    async def _exactly(self, size: int) -> bytearray:
+    async def _read_exactly(self, size: int) -> bytearray:
         buffer = bytearray(size)
         view = memoryview(buffer)
         while len(view):
@@ -152,7 +152,7 @@ class HelperProcess:
             except OSError:
                 count = 0
             if not count:
-                raise _Silence
+                raise _ChannelClosed
             view = view[count:]
         return buffer
 
@@ -166,7 +166,7 @@ class HelperProcess:
             os.killpg(self._process.pid, signal.SIGKILL)
 
 
-class _Silence(Exception):
+class _ChannelClosed(Exception):
     """The other end of the channel is closed."""
 
 
@@ -179,7 +179,7 @@ def _environment() -> dict[str, str]:
     return {**os.environ, _PATH: "\n".join(map(str, sys.path))}
 
 
-def _told(code: int) -> str:
+def _exit_text(code: int) -> str:
     if code >= 0:
         return f"it exited with code {code}"
     try:

@@ -12,7 +12,7 @@ import asyncio
 import os
 
 from outlast.errors import InvalidInput
-from outlast.execution.process_helper import Confirm, HelperProcess, OnMessage, ProcessDied, certain
+from outlast.execution.process_helper import Confirm, HelperProcess, OnMessage, ProcessDied, no_confirmation
 from outlast.execution.process_wire import AttemptInfo
 from outlast.history.events import Failure
 
@@ -44,7 +44,7 @@ class ProcessPool:
         attempt: AttemptInfo,
         *,
         on_message: OnMessage | None = None,
-        confirm: Confirm = certain,
+        confirm: Confirm = no_confirmation,
     ) -> bytes | Failure:
         """The encoded result of the function, or its failure. It may wait until a helper is free.
 
@@ -55,12 +55,12 @@ class ProcessPool:
                 await confirm()
                 answer = await helper.call(entry, main, inputs, attempt, on_message)
             except BaseException as error:
-                await helper.put_down()
+                await helper.terminate()
                 if self._is_closed and isinstance(error, ProcessDied):
                     raise PoolClosed(f"the pool was closed while it ran {entry}") from None
                 raise
             if self._is_closed:
-                await helper.put_down()
+                await helper.terminate()
             else:
                 self._idle.append(helper)
             return answer
@@ -73,18 +73,18 @@ class ProcessPool:
             busy = self._living.difference(idle)
             for helper in busy:
                 helper.kill()
-            await asyncio.gather(*(each.dismiss() for each in idle), *(asyncio.shield(each.end) for each in busy))
+            await asyncio.gather(*(each.shut_down() for each in idle), *(asyncio.shield(each.end) for each in busy))
 
     async def _free_helper(self) -> HelperProcess:
         while self._idle:
             helper = self._idle.pop()
             if helper.is_alive():
                 return helper
-            await helper.put_down()
+            await helper.terminate()
         async with self._starting:
             if self._is_closed:
                 raise PoolClosed("the pool is closed")
-            helper = await HelperProcess.started()
+            helper = await HelperProcess.start()
             self._living.add(helper)
             helper.end.add_done_callback(lambda _: self._living.discard(helper))
             return helper

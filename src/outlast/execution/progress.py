@@ -15,7 +15,7 @@ from outlast.history.ids import RunId
 from outlast.store import Catalog
 
 log = logging.getLogger("outlast.engine")
-EVERY = 0.5
+INTERVAL_S = 0.5
 """Seconds between two writes."""
 
 
@@ -24,20 +24,20 @@ class Progress:
 
     def __init__(self, store: Catalog) -> None:
         self._store = store
-        self._told: dict[RunId, dict[str, dict[str, Any]]] = {}
+        self._latest: dict[RunId, dict[str, dict[str, Any]]] = {}
         self._changed: set[RunId] = set()
         self._task: asyncio.Task[None] | None = None
 
-    def tell(self, run: RunId, told: dict[str, Any]) -> None:
+    def update(self, run: RunId, told: dict[str, Any]) -> None:
         """A node of this run says how far it is."""
-        self._told.setdefault(run, {})[told["node"]] = told
+        self._latest.setdefault(run, {})[told["node"]] = told
         self._changed.add(run)
         if self._task is None:
             loop = asyncio.get_running_loop()
             self._task = loop.create_task(self._write_soon(), name="outlast-progress", context=Context())
 
     def forget(self, run: RunId) -> None:
-        self._told.pop(run, None)
+        self._latest.pop(run, None)
 
     async def close(self) -> None:
         if self._task is not None:
@@ -48,10 +48,10 @@ class Progress:
     async def _write_soon(self) -> None:
         while self._changed:
             changed, self._changed = self._changed, set()
-            notes = {run: msgspec.json.encode(list(self._told.get(run, {}).values())) for run in changed}
+            notes = {run: msgspec.json.encode(list(self._latest.get(run, {}).values())) for run in changed}
             try:
                 await self._store.note(notes)
             except OutlastError as error:
                 log.info("progress could not be written: %s", error)
-            await asyncio.sleep(EVERY)
+            await asyncio.sleep(INTERVAL_S)
         self._task = None

@@ -1,7 +1,8 @@
 """Attempts that run far from their engine, in a helper process or on a cluster, as the code there sees them.
 
-Whoever runs one says which it is: a helper process for all of its threads (`everywhere`), a thread of a cluster's worker for
-itself (`entered`). The engine hears what is said through the channel that the attempt came with.
+Whoever runs one says which it is: a helper process for all of its threads (`process_attempt`), a thread of a
+cluster's worker for
+itself (`attempt_entered`). The engine hears what is said through the channel that the attempt came with.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class Channel(Protocol):
         """Whether the engine no longer waits for the attempt."""
         ...
 
-    def say(self, kind: Kind, body: bytes) -> None:
+    def send_note(self, kind: Kind, body: bytes) -> None:
         """Send a note, and wait until it is on its way."""
         ...
 
@@ -38,7 +39,7 @@ class Channel(Protocol):
         ...
 
 
-class Far:
+class RemoteAttempt:
     """One attempt, where it runs."""
 
     def __init__(self, attempt: AttemptInfo, channel: Channel) -> None:
@@ -56,58 +57,58 @@ class Far:
 
     def progress(self, progress: dict[str, Any]) -> None:
         """Tell how far the work is; `NotStorable` as for any other value."""
-        self._channel.say("progress", bytes(encode(progress, where="progress")))
+        self._channel.send_note("progress", bytes(encode(progress, where="progress")))
 
     def output(self, told: dict[str, str]) -> None:
         """Tell of a file that is being written."""
-        self._channel.say("output", msgspec.json.encode(told))
+        self._channel.send_note("output", msgspec.json.encode(told))
 
 
-everywhere: Far | None = None
+process_attempt: RemoteAttempt | None = None
 """The attempt that this whole process runs: it is a helper process."""
-_entered: ContextVar[Far | None] = ContextVar("outlast_far", default=None)
+_entered: ContextVar[RemoteAttempt | None] = ContextVar("outlast_far", default=None)
 
 
-def current() -> Far | None:
+def current() -> RemoteAttempt | None:
     """The attempt that runs here; None where there is none, or its engine is in this very process."""
-    return _entered.get() or everywhere
+    return _entered.get() or process_attempt
 
 
 @contextmanager
-def entered(far: Far) -> Iterator[None]:
+def attempt_entered(remote_attempt: RemoteAttempt) -> Iterator[None]:
     """This context, and those copied from it, run the attempt."""
-    before = _entered.set(far)
+    before = _entered.set(remote_attempt)
     try:
         yield
     finally:
         _entered.reset(before)
 
 
-class Lines(logging.Handler):
+class LogForwarder(logging.Handler):
     """Sends what is logged to the engine, while it is entered; of several attempts in one process, each its own."""
 
     def __init__(self, channel: Channel) -> None:
         super().__init__(logging.INFO)
         self._channel = channel
-        self._far: Far | None = None
+        self._remote_attempt: RemoteAttempt | None = None
         self.setFormatter(logging.Formatter("%(message)s"))
 
     def __enter__(self) -> None:
-        self._far = _entered.get()
+        self._remote_attempt = _entered.get()
         logging.getLogger().addHandler(self)
 
     def __exit__(self, *_: object) -> None:
         logging.getLogger().removeHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
-        if self._far is not _entered.get():
+        if self._remote_attempt is not _entered.get():
             return
         try:
             text = masked(self.format(record)).encode(errors="backslashreplace").decode()
             if len(text) > LONGEST_TEXT:
                 text = f"{text[: LONGEST_TEXT - 1]}…"
             line = {"time": record.created, "level": record.levelname, "logger": record.name, "text": text}
-            self._channel.say("line", msgspec.json.encode(line))
+            self._channel.send_note("line", msgspec.json.encode(line))
         except RecursionError:
             raise
         except Exception:

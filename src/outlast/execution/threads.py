@@ -32,10 +32,10 @@ class Threads:
         """Value or error of the call, made in a thread. An error is handed over, not raised: any kind may come."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Outcome] = loop.create_future()
-        future.add_done_callback(self._perhaps_lost)
+        future.add_done_callback(self._on_abandoned)
         self._wanted += 1
         self._jobs.put((call, future, loop))
-        self._see_to_threads()
+        self._start_threads()
         return future
 
     @property
@@ -53,7 +53,7 @@ class Threads:
             self._jobs.put(None)
         self._threads = 0
 
-    def _see_to_threads(self) -> None:
+    def _start_threads(self) -> None:
         if self._threads - self._lost < min(self._wanted - self._lost, self._limit):
             self._threads += 1
             threading.Thread(target=self._work, name=f"outlast-node-{self._threads}", daemon=True).start()
@@ -81,8 +81,8 @@ class Threads:
         else:
             future.set_result(outcome)
 
-    def _perhaps_lost(self, future: asyncio.Future[Outcome]) -> None:
+    def _on_abandoned(self, future: asyncio.Future[Outcome]) -> None:
         """Nobody waits for it, but it still runs, or will find that it need not."""
         if future.cancelled():
             self._lost += 1
-            self._see_to_threads()
+            self._start_threads()

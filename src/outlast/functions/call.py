@@ -12,17 +12,17 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from outlast.errors import NotDurable, Unawaited
-from outlast.functions.scope import Scope, here
-from outlast.functions.threaded import is_threaded, waited
+from outlast.functions.scope import Scope, require_scope
+from outlast.functions.threaded import is_threaded, wait_in_thread
 from outlast.values.source_location import Where, shown, user_place
 
 if TYPE_CHECKING:
-    from outlast.functions.commands import Ask
+    from outlast.functions.commands import Command
 
 R = TypeVar("R")
 
 
-class Made:
+class CallBase:
     """What workflow code made and has to await. Until it begins its `Code` lists it; to use it as if it were its result is
     refused."""
 
@@ -30,13 +30,13 @@ class Made:
     scope: Scope
     where: Where | None
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """For people, in a message: what was called."""
         raise NotImplementedError
 
     def name_and_place(self) -> str:
         """For people: what was called, and where."""
-        return f"the call of {self.told()} ({shown(self.where)})"
+        return f"the call of {self.describe()} ({shown(self.where)})"
 
     def close(self) -> None:
         """It is given up on purpose."""
@@ -44,8 +44,8 @@ class Made:
 
 
 def _refusal(use: str) -> Callable[..., NoReturn]:
-    def refuse(self: Made, *_: Any) -> NoReturn:
-        name = self.told()
+    def refuse(self: CallBase, *_: Any) -> NoReturn:
+        name = self.describe()
         made = shown(self.where)
         used = shown(user_place())
         how = "wait for it first: .wait()" if is_threaded() else "write `await` before the call"
@@ -70,30 +70,30 @@ for (
     _names,
 ) in _USES.items():  # type checkers are not to know them: they find the mistake because these are missing
     for _name in _names.split():
-        setattr(Made, f"__{_name}__", _refusal(_use))
-Made.__hash__ = object.__hash__  # type: ignore[method-assign]
+        setattr(CallBase, f"__{_name}__", _refusal(_use))
+CallBase.__hash__ = object.__hash__  # type: ignore[method-assign]
 
 
-class Awaited(Made, Coroutine[Any, Any, R], Generic[R]):
+class WorkflowCall(CallBase, Coroutine[Any, Any, R], Generic[R]):
     """What calls have in common."""
 
-    __slots__ = ("_place", "_steps", "scope")
-    _place: int
+    __slots__ = ("_hash_value", "_steps", "scope")
+    _hash_value: int
     _steps: Generator[Any, Any, R] | None
 
-    def begun(self) -> asyncio.Future[R]:
+    def ensure_started(self) -> asyncio.Future[R]:
         """Its outcome to come, under way from now on."""
         raise NotImplementedError
 
     def wait(self) -> R:
         """In a workflow that is a plain function: the outcome, once it is there."""
-        return waited(self)
+        return wait_in_thread(self)
 
     def __hash__(self) -> int:
         """Its place among what is put into sets; counted when it first is, for hardly any call ever is."""
-        if not self._place:
-            self._place = self.scope.code.next_place()
-        return self._place
+        if not self._hash_value:
+            self._hash_value = self.scope.code.next_hash()
+        return self._hash_value
 
     # --- what makes it a coroutine to asyncio
 
@@ -109,7 +109,7 @@ class Awaited(Made, Coroutine[Any, Any, R], Generic[R]):
         return self._steps.throw(*error)
 
     def close(self) -> None:
-        Made.close(self)
+        CallBase.close(self)
         if self._steps is not None:
             self._steps.close()
 
@@ -119,48 +119,48 @@ def _nothing() -> Generator[Any, Any, Any]:
     yield
 
 
-class Call(Awaited[R]):
+class Call(WorkflowCall[R]):
     """One durable thing that workflow code asks for: a node, a child run, a timer, a question."""
 
-    __slots__ = ("_ask", "_future")
+    __slots__ = ("_command", "_future")
 
-    def __init__(self, scope: Scope, ask: Ask, caller: FrameType) -> None:
-        self._place = 0
+    def __init__(self, scope: Scope, command: Command, caller: FrameType) -> None:
+        self._hash_value = 0
         self._steps = None
         self.scope = scope
-        self._ask = ask
+        self._command = command
         self._future: asyncio.Future[R] | None = None
-        ask.where = caller.f_code, caller.f_lasti
+        command.where = caller.f_code, caller.f_lasti
         scope.code.made[id(self)] = self
 
     @property
     def name(self) -> str:
         """The id it has in the log."""
-        return self._ask.name
+        return self._command.name
 
     @property
     def where(self) -> Where | None:  # type: ignore[override]
-        return self._ask.where
+        return self._command.where
 
-    def told(self) -> str:
-        return self._ask.name
+    def describe(self) -> str:
+        return self._command.name
 
-    def begun(self) -> asyncio.Future[R]:
+    def ensure_started(self) -> asyncio.Future[R]:
         future = self._future
         if future is None:
             code = self.scope.code
             code.made.pop(id(self), None)
-            self._future = future = code.ask(self._ask)
+            self._future = future = code.issue(self._command)
         return future
 
     def __await__(self) -> Generator[Any, Any, R]:
-        return self.begun().__await__()
+        return self.ensure_started().__await__()
 
     def __repr__(self) -> str:
-        return f"<call {self._ask.name}>"
+        return f"<call {self._command.name}>"
 
 
-class Joint(Awaited[R]):
+class CombinedCall(WorkflowCall[R]):
     """Several calls as one: what a gather, a race or a map of them comes to."""
 
     __slots__ = ("_calls", "_coroutine", "_future", "_name", "where")
@@ -168,7 +168,7 @@ class Joint(Awaited[R]):
     def __init__(
         self, scope: Scope, coroutine: Coroutine[Any, Any, R], calls: tuple[Any, ...], name: str, caller: FrameType
     ) -> None:
-        self._place = 0
+        self._hash_value = 0
         self._steps = None
         self.scope = scope
         self.where: Where | None = (caller.f_code, caller.f_lasti)
@@ -178,10 +178,10 @@ class Joint(Awaited[R]):
         self._future: asyncio.Future[R] | None = None
         scope.code.made[id(self)] = self
 
-    def told(self) -> str:
+    def describe(self) -> str:
         return self._name
 
-    def begun(self) -> asyncio.Future[R]:
+    def ensure_started(self) -> asyncio.Future[R]:
         if self._future is None:
             self.scope.code.made.pop(id(self), None)
             self._future = asyncio.get_running_loop().create_task(self._coroutine)
@@ -199,18 +199,18 @@ class Joint(Awaited[R]):
         if is_new:  # else it is under way: what others wait for goes on
             self._coroutine.close()
             for each in self._calls:
-                if isinstance(each, Made):
+                if isinstance(each, CallBase):
                     each.close()
 
 
-def begun(awaitables: Iterable[Any]) -> list[asyncio.Future[Any]]:
+def ensure_started(awaitables: Iterable[Any]) -> list[asyncio.Future[Any]]:
     """Begin all of them, in order. A helper's coroutine becomes a task with a scope of its own."""
-    here("gather, race and map")
+    require_scope("gather, race and map")
     loop = asyncio.get_running_loop()
     futures: list[asyncio.Future[Any]] = []
     for each in awaitables:
-        if isinstance(each, Awaited):
-            futures.append(each.begun())
+        if isinstance(each, WorkflowCall):
+            futures.append(each.ensure_started())
         elif isinstance(each, asyncio.Future):
             futures.append(each)
         elif asyncio.iscoroutine(each):

@@ -1,7 +1,8 @@
 """What workflow code can ask for, and what the driver does about it.
 
-Every ask has a name that the code gives it, is said in the log once (`say`), has an effect after that has landed (`begin`),
-goes on after a replay that found it in the log (`go_on`), and is closed if the code or the run is done with it (`close`).
+Every ask has a name that the code gives it, is said in the log once (`schedule`), has an effect after that has landed
+(`begin`),
+goes on after a replay that found it in the log (`resume`), and is closed if the code or the run is done with it (`close`).
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from outlast.values.codec import Codec
 from outlast.values.source_location import Where, shown
 
 if TYPE_CHECKING:
-    from outlast.engine.outcomes import Outcomes
-    from outlast.execution.node_context import Inside
+    from outlast.engine.outcomes import OutcomeHandling
+    from outlast.execution.node_context import NodeContext
     from outlast.functions.code import Pending
     from outlast.functions.decorators import Workflow
 
@@ -38,12 +39,12 @@ LATEST = 253_402_300_799_000_000
 CANCELLED = e.Failure(NODE_ABANDONED, "the workflow no longer waits for it", category="cancelled")
 
 
-class Ask:
+class Command:
     """The trunk. `key` is unique among what is open; `future` is what the code waits for."""
 
     __slots__ = ("driver", "future", "key", "name", "where")
 
-    driver: Outcomes
+    driver: OutcomeHandling
     future: Pending
 
     def __init__(self, name: str, key: str) -> None:
@@ -52,41 +53,41 @@ class Ask:
         self.where: Where | None = None
         """Where in the user's code it is asked for."""
 
-    def say(self, pending: list[e.AnyEvent]) -> None:
+    def schedule(self, pending: list[e.AnyEvent]) -> None:
         """Put into words that this is asked for."""
         raise NotImplementedError
 
-    def bound_to(self, run: RunId, generation: int) -> None:
+    def assign_id(self, run: RunId, generation: int) -> None:
         """Take the id it has in this run, and after a person went back, in this generation of it."""
 
     def begin(self) -> None:
         """That it was asked for is durable now."""
 
-    def go_on(self, state: State, pending: list[e.AnyEvent]) -> bool:
+    def resume(self, state: State, pending: list[e.AnyEvent]) -> bool:
         """A replay found it asked for and not settled. True if `begin` is to follow what is pending."""
         return False
 
     def close(self, pending: list[e.AnyEvent], reason: e.Failure) -> None:
         """Nobody waits for it any more."""
 
-    def given_up(self, reason: e.Failure) -> None:
+    def on_close_committed(self, reason: e.Failure) -> None:
         """That nobody waits for it any more is durable."""
-        self.let_go()
+        self.release()
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """This process no longer drives the run; somebody else may."""
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """For people, in a message about what code asked for."""
-        return f"{self.key.partition(':')[0]} {self.name!r}{self.at}"
+        return f"{self.key.partition(':')[0]} {self.name!r}{self.location}"
 
     @property
-    def at(self) -> str:
+    def location(self) -> str:
         """Where it is asked for, for a message."""
         return f" ({shown(self.where)})" if self.where is not None else ""
 
 
-class NodeAsk(Ask):
+class NodeCommand(Command):
     """A node with its arguments. `attempt` is the one under way or the last one."""
 
     __slots__ = (
@@ -94,9 +95,9 @@ class NodeAsk(Ask):
         "arguments",
         "attempt",
         "given",
-        "inside",
-        "is_said",
+        "is_scheduled",
         "is_waiting",
+        "node_context",
         "packed",
         "spec",
         "step",
@@ -120,8 +121,8 @@ class NodeAsk(Ask):
         self.step = step
         self.attempt = 1
         self.task: asyncio.Task[None] | None = None
-        self.inside: Inside | None = None
-        self.is_said = False
+        self.node_context: NodeContext | None = None
+        self.is_scheduled = False
         """Whether it stands in the log, or is about to."""
         self.is_waiting = False
         """Whether an attempt failed and the next one is not due yet."""
@@ -143,8 +144,8 @@ class NodeAsk(Ask):
         parts = [msgspec.json.decode(each, type=dict[str, msgspec.Raw] | None) or {} for each in (said, given.inputs)]
         return msgspec.Raw(msgspec.json.encode({**parts[0], **parts[1]}))
 
-    def say(self, pending: list[e.AnyEvent]) -> None:
-        self.is_said = True
+    def schedule(self, pending: list[e.AnyEvent]) -> None:
+        self.is_scheduled = True
         pending += (e.NodeScheduled(node=self.name, step=self.step), self.started())
 
     def started(self) -> e.NodeStarted:
@@ -164,7 +165,7 @@ class NodeAsk(Ask):
         if not (driver.adoptable and result_reuse.adopt(driver, self)):
             driver.attempts.begin(self)
 
-    def go_on(self, state: State, pending: list[e.AnyEvent]) -> bool:
+    def resume(self, state: State, pending: list[e.AnyEvent]) -> bool:
         node = state.nodes.get(self.name)
         assert node is not None, f"node {self.name} was found in the log and is not in the state"
         self.attempt = node.attempt
@@ -187,16 +188,16 @@ class NodeAsk(Ask):
         return True
 
     def wait_for_retry(self, due: int) -> None:
-        self.alarm = self.driver.at(due, self._try_again)
+        self.alarm = self.driver.call_at_time(due, self._try_again)
 
     def _try_again(self) -> None:
-        if self.driver.is_winding_down or not self.driver.wants(self):
+        if self.driver.is_winding_down or not self.driver.is_waiting_for(self):
             return  # whoever goes on with the run finds the time in the log
         self.alarm, self.is_waiting = None, False
         self.attempt += 1
         again = e.NodeScheduled(node=self.name, attempt=self.attempt, cause="retry")
         self.driver.in_flight += 1
-        self.driver.say_later([again, self.started()], self)
+        self.driver.schedule_later([again, self.started()], self)
 
     def close(self, pending: list[e.AnyEvent], reason: e.Failure) -> None:
         if self.is_waiting:
@@ -206,12 +207,12 @@ class NodeAsk(Ask):
             self.driver.in_flight -= 1
         pending.append(e.NodeFailed(node=self.name, attempt=self.attempt, error=reason))
 
-    def goes_on_as(self, other: NodeAsk) -> None:
+    def adopt_future(self, other: NodeCommand) -> None:
         """Its attempt goes on: what `other`, the same of a later replay, waits for is its outcome."""
         self.future = other.future
-        self.future.ask = self
+        self.future.command = self
 
-    def found(self, state: State) -> None:
+    def restore(self, state: State) -> None:
         """A replay found it, and it does not go on: the code gave it up, or is about to. It is where the log has it."""
         node = state.nodes.get(self.name)
         if node is None:
@@ -221,19 +222,19 @@ class NodeAsk(Ask):
         if not self.is_waiting:
             self.driver.in_flight += 1
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         if self.alarm is not None:
             self.alarm.cancel()
-        if self.inside is not None:
-            self.inside.is_stopped = True
+        if self.node_context is not None:
+            self.node_context.is_stopped = True
         if self.task is not None and self.task is not asyncio.current_task():
             self.task.cancel()
 
-    def told(self) -> str:
-        return f"node {self.name!r}{self.at}"
+    def describe(self) -> str:
+        return f"node {self.name!r}{self.location}"
 
 
-class TimerAsk(Ask):
+class TimerCommand(Command):
     """A moment in time. With an `alarm` of the workflow's loop, that rings instead of a future being resolved."""
 
     __slots__ = ("alarm", "due", "handle")
@@ -244,15 +245,15 @@ class TimerAsk(Ask):
         self.alarm = alarm
         self.handle: asyncio.TimerHandle | None = None
 
-    def say(self, pending: list[e.AnyEvent]) -> None:
+    def schedule(self, pending: list[e.AnyEvent]) -> None:
         pending.append(e.TimerSet(timer=self.name, due=self.due))
 
     def begin(self) -> None:
-        self.handle = self.driver.at(self.due, lambda: self.driver.fired(self))
+        self.handle = self.driver.call_at_time(self.due, lambda: self.driver.fired(self))
 
-    def go_on(self, state: State, pending: list[e.AnyEvent]) -> bool:
+    def resume(self, state: State, pending: list[e.AnyEvent]) -> bool:
         if state.waits.get(self.key) is None:  # the run had ended, and was taken up again
-            self.say(pending)
+            self.schedule(pending)
             return True
         self.begin()
         return False
@@ -260,12 +261,12 @@ class TimerAsk(Ask):
     def close(self, pending: list[e.AnyEvent], reason: e.Failure) -> None:
         pending.append(e.TimerCancelled(timer=self.name))
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         if self.handle is not None:
             self.handle.cancel()
 
 
-class QuestionAsk(Ask):
+class QuestionCommand(Command):
     """A question to a person. `interaction` is its id; asked anew, after it was withdrawn, it has another one."""
 
     __slots__ = ("codec", "hash", "interaction", "is_stale", "kind", "prompt", "schema")
@@ -280,10 +281,10 @@ class QuestionAsk(Ask):
         self.hash = hashlib.blake2b(prompt.encode() + b"\0" + bytes(schema), digest_size=8).hexdigest()
         self.is_stale = False
 
-    def bound_to(self, _run: RunId, generation: int) -> None:
+    def assign_id(self, _run: RunId, generation: int) -> None:
         self.interaction = f"{self.name}~b{generation}" if generation else self.name
 
-    def say(self, pending: list[e.AnyEvent]) -> None:
+    def schedule(self, pending: list[e.AnyEvent]) -> None:
         pending.append(
             e.InteractionRequested(
                 interaction=self.interaction,
@@ -294,7 +295,7 @@ class QuestionAsk(Ask):
             )
         )
 
-    def go_on(self, state: State, pending: list[e.AnyEvent]) -> bool:
+    def resume(self, state: State, pending: list[e.AnyEvent]) -> bool:
         is_open = state.waits.get(f"interaction:{self.interaction}") is not None
         known = state.interactions.get(self.interaction)
         is_answered = known is not None and known.answer is not None  # the code will hear of it presently
@@ -302,19 +303,19 @@ class QuestionAsk(Ask):
             return False
         if is_open:
             pending.append(e.InteractionWithdrawn(interaction=self.interaction, reason="it is asked differently now"))
-        self.interaction = _asked_anew(self.interaction)
-        self.say(pending)
+        self.interaction = _next_interaction_id(self.interaction)
+        self.schedule(pending)
         return True
 
     def close(self, pending: list[e.AnyEvent], reason: e.Failure) -> None:
         pending.append(e.InteractionWithdrawn(interaction=self.interaction, reason=reason.message))
 
 
-class ChildAsk(Ask):
+class ChildCommand(Command):
     """A run of another workflow, started for this one. Its id is the one `given` to it, or follows from this run's and the
     name it is called by; after a person went back, what is called anew is another run."""
 
-    __slots__ = ("child", "given", "hash", "is_unwanted", "node", "packed", "workflow")
+    __slots__ = ("child", "given", "hash", "is_cancel_requested", "node", "packed", "workflow")
 
     child: RunId
     node: str
@@ -325,37 +326,37 @@ class ChildAsk(Ask):
         self.given: str = workflow._start_options.get("id", "")
         self.packed = workflow._arguments.pack(args, kwargs)
         self.hash = input_hash(self.packed.inputs)
-        self.is_unwanted = False
+        self.is_cancel_requested = False
         """Whether the code cancelled it and waits for its end."""
 
-    def bound_to(self, run: RunId, generation: int) -> None:
+    def assign_id(self, run: RunId, generation: int) -> None:
         self.node = f"{self.name}~b{generation}" if generation else self.name
         given = self.given and checked_run(f"{self.given}-b{generation}" if generation else self.given)
-        self.is_child(given or derived_run(run, self.node))
+        self.assign_child(given or derived_run(run, self.node))
 
-    def is_child(self, run: RunId) -> None:
+    def assign_child(self, run: RunId) -> None:
         self.child = run
         self.key = f"child:{run}"
 
-    def say(self, pending: list[e.AnyEvent]) -> None:
+    def schedule(self, pending: list[e.AnyEvent]) -> None:
         pending.append(e.ChildStarted(child=self.child, workflow=self.workflow.name, node=self.node, hash=self.hash))
 
     def begin(self) -> None:
         self.driver.start_child(self)
 
-    def go_on(self, state: State, pending: list[e.AnyEvent]) -> bool:
+    def resume(self, state: State, pending: list[e.AnyEvent]) -> bool:
         self.driver.start_child(self, again=True)  # it may not have been created, or have ended without anybody telling
         return False
 
-    def given_up(self, reason: e.Failure) -> None:
+    def on_close_committed(self, reason: e.Failure) -> None:
         if reason.kind != RUN_ENDED:  # the end of a run sees to its children by itself
             self.driver.cancel_child(self)
 
-    def told(self) -> str:
-        return f"child run {self.name!r}{self.at}"
+    def describe(self) -> str:
+        return f"child run {self.name!r}{self.location}"
 
 
-class Note(Ask):
+class Note(Command):
     """Something the code merely states: a step begins or ends, a race was won, nodes are retired."""
 
     __slots__ = ("event",)
@@ -364,12 +365,13 @@ class Note(Ask):
         super().__init__(key.partition(":")[2], key)
         self.event = event
 
-    def say(self, pending: list[e.AnyEvent]) -> None:
+    def schedule(self, pending: list[e.AnyEvent]) -> None:
         pending.append(self.event)
 
 
-def _asked_anew(interaction: str) -> str:
-    """`ask~2` after `ask`, `ask~b3.2` after `ask~b3`, which is how the question is called after a person went back."""
+def _next_interaction_id(interaction: str) -> str:
+    """`command~2` after `command`, `command~b3.2` after `command~b3`, which is how the question is called after a
+    person went back."""
     base = question_of(interaction)
     suffix = interaction[len(base) + 1 :]
     branch, _, number = suffix.partition(".") if suffix.startswith("b") else ("", "", suffix)

@@ -27,12 +27,12 @@ from outlast.definition.function import (
 from outlast.definition.retry import NEVER, Retry
 from outlast.errors import InvalidInput, NotDurable
 from outlast.functions.call import Call
-from outlast.functions.commands import ChildAsk, NodeAsk
+from outlast.functions.commands import ChildCommand, NodeCommand
 from outlast.functions.registry import register
-from outlast.functions.scope import attempt_here, current
+from outlast.functions.scope import current, current_node
 from outlast.history.ids import checked_run
 from outlast.values.arguments import Arguments
-from outlast.values.checked_text import several_words, words
+from outlast.values.checked_text import checked_texts, words
 from outlast.values.source_location import shown, user_place
 
 if TYPE_CHECKING:
@@ -77,14 +77,14 @@ class Node(Generic[P, R]):
         if scope is None:
             raise _called_elsewhere("node", self._spec.name, "call it in a function decorated with @workflow")
         name = scope.node(self._spec.name, self._id)
-        ask = NodeAsk(name, self._spec, self._arguments, args, kwargs, scope.step)
+        ask = NodeCommand(name, self._spec, self._arguments, args, kwargs, scope.step)
         if scope.made is not None:
             scope.made.append(ask)
         return Call(scope, ask, sys._getframe(1))
 
-    def _asked_as(self, name: str, step: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NodeAsk:
+    def _command_named(self, name: str, step: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NodeCommand:
         """What a call asks for, under a name that is already given."""
-        return NodeAsk(name, self._spec, self._arguments, args, kwargs, step)
+        return NodeCommand(name, self._spec, self._arguments, args, kwargs, step)
 
     def options(
         self,
@@ -178,7 +178,7 @@ class Workflow(Generic[P, R]):
         if scope is None:
             raise _called_elsewhere("workflow", name, f"use outlast.run({name}, ...) or {name}.start(...)")
         self._check_as_child(scope.code.child_ids)
-        ask = ChildAsk(scope.node(name, self._start_options.get("idempotency_key")), self, args, kwargs)
+        ask = ChildCommand(scope.node(name, self._start_options.get("idempotency_key")), self, args, kwargs)
         return Call(scope, ask, sys._getframe(1))
 
     def _check_as_child(self, ids: set[str]) -> None:
@@ -281,7 +281,7 @@ def _node(
     run_in: str | None = None,
     repeatable: bool = True,
 ) -> Node[..., Any]:
-    _must_be_function(fn, "node")
+    _require_function(fn, "node")
     spec = NodeSpec(
         fn=fn,
         name=checked_name(name or fn.__name__.lstrip("_"), "node"),
@@ -324,7 +324,7 @@ def _workflow(
     exclusive: str = "",
     cleanup: float | timedelta = CLEANUP,
 ) -> Workflow[..., Any]:
-    _must_be_function(fn, "workflow")
+    _require_function(fn, "workflow")
     if on_restart not in ("resume", "hold"):
         raise InvalidInput(f'on_restart={on_restart!r} is not known; there are "resume" and "hold"')
     if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
@@ -346,7 +346,7 @@ def no_start_in_a_workflow(name: str) -> NotDurable:
 
 
 def _called_elsewhere(what: str, name: str, advice: str) -> NotDurable:
-    place, caller = shown(user_place()), attempt_here()
+    place, caller = shown(user_place()), current_node()
     bare = f"call {name}.fn(...) for the bare function"
     if caller:
         return NotDurable(
@@ -356,7 +356,7 @@ def _called_elsewhere(what: str, name: str, advice: str) -> NotDurable:
     return NotDurable(f"{place}: {what} {name} is called outside a workflow: {advice}, or {bare}")
 
 
-def _must_be_function(fn: Any, what: str) -> None:
+def _require_function(fn: Any, what: str) -> None:
     if isinstance(fn, Node | Workflow):
         raise InvalidInput(f"{fn!r} is decorated already; one function is either a node or a workflow")
     if not inspect.isfunction(fn):
@@ -404,4 +404,4 @@ def _checked_tags(tags: Any) -> tuple[str, ...]:
         raise InvalidInput(f"tags are several texts, not one: write tags=({tags!r},)")
     if not isinstance(tags, Iterable):
         raise InvalidInput(f"tags are several texts, not {tags!r}")
-    return several_words("tags", tags)
+    return checked_texts("tags", tags)

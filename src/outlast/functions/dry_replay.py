@@ -16,29 +16,29 @@ from outlast.engine.completion import created_of
 from outlast.engine.terminal_events import reason_of
 from outlast.errors import NodeFailure, NotAllowed, NotFound, NotStorable, Unawaited
 from outlast.functions.code import Code, Continue
-from outlast.functions.commands import NodeAsk
+from outlast.functions.commands import NodeCommand
 from outlast.functions.decorators import Workflow
-from outlast.functions.replay import SHOWN as NAMED
+from outlast.functions.replay import MAX_SHOWN as NAMED
 from outlast.functions.replay import Divergence, Replay
 from outlast.functions.workflow_import import find_workflow
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.history.lineage import Branch, Interval, holder, lineage
 from outlast.history.record import Entry, Record
-from outlast.ledger.reading import Told, branches_of, fold_within, head_of, records
+from outlast.ledger.reading import RecordEntries, branches_of, fold_within, head_of, records
 from outlast.lifecycle.state import State
 from outlast.store import Blobs, Head, Store
 from outlast.values.codec import fetched
 from outlast.values.failures import kind_of
 
 _ENDINGS = (e.RunCompleted, e.RunFailed, e.RunCancelled, e.RunContinued)
-_TELLING = (*_ENDINGS, e.NodeFailed, e.NodeScheduled, e.InteractionRequested, e.InteractionAnswered)
+_WITH_OUTCOME = (*_ENDINGS, e.NodeFailed, e.NodeScheduled, e.InteractionRequested, e.InteractionAnswered)
 """Events that are looked at again after a divergence, or at the end."""
-SHOWN = 200
+MAX_SHOWN = 200
 """How many characters of a value a message shows."""
 
 
-class Rehearsal(Struct, frozen=True):
+class DryRun(Struct, frozen=True):
     """What became of a rehearsal of `run` with `workflow`, on a lineage of so many `events`.
 
     Code and log agree up to event `upto`: the last one after which a branch may be cut so that it replays. It is the end of
@@ -58,14 +58,14 @@ class Rehearsal(Struct, frozen=True):
         return self.divergence is None
 
 
-async def rehearse(
+async def dry_run(
     store: Store,
     run: RunId,
     workflow: Workflow[..., Any] | None = None,
     *,
     branch: int | None = None,
     apps: Iterable[str] = (),
-) -> Rehearsal:
+) -> DryRun:
     """Would this code replay that run? The run's current branch is meant, or the one named; the workflow of its name, or the
     one given. Nothing is written and no node runs; `NotFound` if a value that lies in a blob is not there."""
     created = await created_of(store, run)
@@ -80,21 +80,23 @@ async def rehearse(
         log = await log.cut(upto)
         difference = await _difference(log, workflow, created) if upto else None
     said = (None, None) if first is None else (str(first), first.seq)
-    return Rehearsal(run, workflow.name, whole.head.branch, whole.events, upto, *said)
+    return DryRun(run, workflow.name, whole.head.branch, whole.events, upto, *said)
 
 
-async def asked_at(store: Store, run: RunId, workflow: Workflow[..., Any], node: str, upto: int) -> NodeAsk | None:
+async def command_at(
+    store: Store, run: RunId, workflow: Workflow[..., Any], node: str, upto: int
+) -> NodeCommand | None:
     """The call of a node that the code waits for at event `upto`. None if there is none, or if code and log differ."""
     log = await (await _Log.of(store, run, None)).cut(upto)
     code = Code(run, workflow)
     try:
         await Replay(code, await created_of(store, run), log).run()
-        ask = code.open.get(node)
+        command = code.open.get(node)
     except Divergence:
         return None
     finally:
         code.dismiss()
-    return ask if isinstance(ask, NodeAsk) else None
+    return command if isinstance(command, NodeCommand) else None
 
 
 class _Log:
@@ -105,10 +107,10 @@ class _Log:
         self.head = head
         self.state = State()
         self.arrived: deque[Entry] = deque()
-        self.remembered: list[Told] = []
+        self.remembered: list[RecordEntries] = []
         self._branches = branches
         self._intervals: list[Interval] = []
-        self._telling: list[tuple[int, e.AnyEvent]] = []
+        self._records: list[tuple[int, e.AnyEvent]] = []
 
     @property
     def run(self) -> RunId:
@@ -144,8 +146,8 @@ class _Log:
 
     def _take_in(self, record: Record, first: int, last: int) -> None:
         for seq, event in enumerate(fold_within(self.state, record, first, last), record.first):
-            if isinstance(event, _TELLING) and first <= seq <= last:
-                self._telling.append((seq, event))
+            if isinstance(event, _WITH_OUTCOME) and first <= seq <= last:
+                self._records.append((seq, event))
 
     def last_before(self, seq: int) -> int:
         """The last event after which this log, diverging at `seq`, may be cut for another try.
@@ -153,13 +155,13 @@ class _Log:
         Usually that is the event before. But what a replay makes of an event can depend on a later one: an answer makes it
         matter how the question was put, a reset makes a failure count no more. Before such a one the log may still agree."""
         known: set[str] = set()
-        for place, event in self._telling:
+        for place, event in self._records:
             match event:
                 case e.NodeFailed(node=name) | e.InteractionRequested(interaction=name) if place <= seq:
                     known.add(name)
                 case _:
                     pass
-        for place, event in reversed(self._telling):
+        for place, event in reversed(self._records):
             match event:
                 case e.NodeScheduled(node=name, cause="reset") | e.InteractionAnswered(interaction=name):
                     if place > seq and name in known:
@@ -173,7 +175,11 @@ class _Log:
 
     def ending(self) -> tuple[int, e.AnyEvent] | None:
         """The last word of a run that is over."""
-        found = [told for told in self._telling if isinstance(told[1], _ENDINGS)] if self.state.is_closed else []
+        found = (
+            [read_events for read_events in self._records if isinstance(read_events[1], _ENDINGS)]
+            if self.state.is_closed
+            else []
+        )
         return found[-1] if found else None
 
 
@@ -184,7 +190,7 @@ async def _difference(log: _Log, workflow: Workflow[..., Any], created: e.RunCre
         await Replay(code, created, log).run()
         ending = log.ending()
         if ending is not None:
-            await _must_end(code, *ending, log.store.blobs)
+            await _check_end(code, *ending, log.store.blobs)
     except Divergence as difference:
         return difference
     finally:
@@ -195,31 +201,34 @@ async def _difference(log: _Log, workflow: Workflow[..., Any], created: e.RunCre
 # --- endings -----------------------------------------------------------------------------------------------------------
 
 
-async def _must_end(code: Code, seq: int, ending: e.AnyEvent, blobs: Blobs) -> None:
+async def _check_end(code: Code, seq: int, ending: e.AnyEvent, blobs: Blobs) -> None:
     """The code has ended as the log says, with nothing asked for that is not in it."""
     if isinstance(ending, e.RunCancelled):
         return  # that was somebody else's doing
-    had = _told(ending)
+    had = _ending_text(ending)
     if isinstance(ending, e.RunFailed) and not code.is_done() and not code.open:
         return  # it waited for something that is not durable, and still does
-    waiting = [*code.fresh.values(), *(ask for key, ask in code.open.items() if key not in code.fresh)]
+    waiting = [
+        *code.new_commands.values(),
+        *(command for key, command in code.open.items() if key not in code.new_commands),
+    ]
     goes_on = not code.is_done() and not (isinstance(ending, e.RunContinued) and code.continued is not None)
-    if code.fresh or goes_on:
-        asked = ", ".join(ask.told() for ask in waiting[:NAMED]) or "nothing"
+    if code.new_commands or goes_on:
+        asked = ", ".join(command.describe() for command in waiting[:NAMED]) or "nothing"
         raise Divergence(f"at event {seq} the log has {had}; the code goes on, and asked for {asked}", seq)
     if isinstance(ending, e.RunFailed) and ending.error.kind == kind_of(Unawaited) and code.unawaited():
         return
     has = _outcome(code)
     if not await _is_same(ending, has, blobs):
-        raise Divergence(f"at event {seq} the log has {had}; the code {_told_of(has)}", seq)
+        raise Divergence(f"at event {seq} the log has {had}; the code {_outcome_text(has)}", seq)
 
 
 def _outcome(code: Code) -> e.Value | BaseException:
     """What it returned, as it would be stored, or raised."""
     if code.continued is not None:
         return code.continued
-    if code.broken is not None or code.main is None:
-        return code.broken or RuntimeError("it never began")
+    if code.fatal_error is not None or code.main is None:
+        return code.fatal_error or RuntimeError("it never began")
     try:
         value = code.main.result()
     except BaseException as error:
@@ -248,7 +257,7 @@ def _class_name(error: BaseException) -> str:
     return kind.rpartition(":")[2]
 
 
-def _told(ending: e.AnyEvent) -> str:
+def _ending_text(ending: e.AnyEvent) -> str:
     match ending:
         case e.RunCompleted(output=output):
             return f"the end of the run, with the result {_shown(output)}"
@@ -260,7 +269,7 @@ def _told(ending: e.AnyEvent) -> str:
             return "the end of the run"
 
 
-def _told_of(has: e.Value | BaseException) -> str:
+def _outcome_text(has: e.Value | BaseException) -> str:
     if isinstance(has, Continue):
         return f"continues with {_shown(has.inputs)}"
     if isinstance(has, BaseException):
@@ -269,5 +278,5 @@ def _told_of(has: e.Value | BaseException) -> str:
 
 
 def _shown(raw: e.Value) -> str:
-    text = bytes(memoryview(raw)[: 4 * SHOWN]).decode(errors="replace")
-    return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
+    text = bytes(memoryview(raw)[: 4 * MAX_SHOWN]).decode(errors="replace")
+    return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 1]}…"

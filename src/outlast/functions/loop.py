@@ -5,7 +5,8 @@ threads and no clock of its own. What it waits for are durable things; a driver 
 and in replay, and lets the code run until it is quiet before it resolves the next. Ready callbacks run first in, first out.
 
 `asyncio.gather`, `TaskGroup`, `wait`, `timeout` and `sleep` work here, because the time they ask for is asked of the driver,
-who makes it a durable timer, and because what they put into sets has its place there (`places`). Everything else of an event
+who makes it a durable timer, and because what they put into sets has its place there (`wait_places`). Everything else
+of an event
 loop is refused with "do this in a node".
 """
 
@@ -26,7 +27,7 @@ from msgspec import Struct
 
 from outlast.errors import NotDurable
 from outlast.functions.scope import current
-from outlast.functions.stable_hash import PlacedTask, WatchedFuture, refuse_unplaced
+from outlast.functions.stable_hash import StableTask, WatchedFuture, refuse_unplaced
 from outlast.values.source_location import Where, place_in, shown, user_call
 
 _get_loop, _set_loop = running._get_running_loop, running._set_running_loop
@@ -68,7 +69,7 @@ class Alarm(Ready, eq=False, kw_only=True):
             self.cancel_timer = None
 
 
-class Timekeeping(Protocol):
+class LoopClock(Protocol):
     """What the loop asks of the driver."""
 
     def now(self) -> float:
@@ -83,19 +84,19 @@ class Timekeeping(Protocol):
 class WorkflowLoop(asyncio.AbstractEventLoop):
     """An event loop that turns only when it is told to."""
 
-    def __init__(self, timekeeping: Timekeeping) -> None:
-        self._timekeeping = timekeeping
+    def __init__(self, clock: LoopClock) -> None:
+        self._clock = clock
         self._ready: deque[Ready] = deque()
         self._outer: Any = ...
         self._hooks: Any = ()
         """The loop around this one, and what it does about async generators."""
-        self.next_place = count(1).__next__
+        self.next_hash = count(1).__next__
         """The place of what is made next."""
-        self._tasks: list[PlacedTask] = []
+        self._tasks: list[StableTask] = []
         """Those that are under way or that nobody awaits, and some that are over."""
         self._enough = FEW
 
-    def run_until_quiet(self) -> None:
+    def run_until_blocked(self) -> None:
         """Run what is ready, and what that makes ready, until everything waits."""
         ready = self._ready
         if not ready:
@@ -112,7 +113,7 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
                     each.context.run(each.callback, *each.arguments)
                 if ready and (turns := turns + 1) > _QUIET_AFTER:
                     raise NotDurable(
-                        f"the workflow loops{self.places()} without awaiting a node, timer, question or child run"
+                        f"the workflow loops{self.wait_places()} without awaiting a node, timer, question or child run"
                     )
         finally:
             _set_hooks(*self._hooks)
@@ -129,30 +130,30 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         """Turn for the last time. What still waits is cancelled, and closed if it does not heed that: the collector of
         garbage would end it amid the code of another run, in whose name its `finally` would ask for something."""
         for ending in (asyncio.Task.cancel, _close):
-            self._run_out()
+            self._drain_ready()
             for task in list(self._tasks):
                 if not task.done():
                     ending(task)
-        self._run_out()
+        self._drain_ready()
         self._ready.clear()
         self._tasks.clear()
-        del self._timekeeping
+        del self._clock
 
-    def _run_out(self) -> None:
+    def _drain_ready(self) -> None:
         """Run what is ready, whatever it raises: it may do anything in its `finally`, and nobody listens."""
         turns = 0
         while self._ready and (turns := turns + 1) < FEW:
             with suppress(BaseException):
-                self.run_until_quiet()
+                self.run_until_blocked()
 
-    def places(self) -> str:
+    def wait_places(self) -> str:
         """The lines of the user's code where its tasks wait, for a message."""
         tasks = [task for task in self._tasks if not task.done()]
         found = dict.fromkeys(shown(place) for task in tasks if (place := place_in(task.get_coro())) is not None)
         named = ", ".join(list(found)[:FEW])
         return f" at {named}" if named else ""
 
-    def unawaited(self) -> list[PlacedTask]:
+    def unawaited(self) -> list[StableTask]:
         """The tasks that nobody awaits, cancels or is called back by."""
         return [task for task in self._tasks if not task.is_used]
 
@@ -195,15 +196,15 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> Ready:
         alarm = Alarm(callback, args, copy_context() if context is None else context, moment=when)
-        self._timekeeping.set_alarm(alarm)
+        self._clock.set_alarm(alarm)
         return alarm
 
     def time(self) -> float:
-        return self._timekeeping.now()
+        return self._clock.now()
 
     def create_future(self) -> asyncio.Future[Any]:
         future = WatchedFuture(loop=self)
-        future.place, future.is_kept, future.joins = self.next_place(), False, ()
+        future.hash_value, future.is_kept, future.joins = self.next_hash(), False, ()
         return future
 
     def create_task(self, coro: Any, *, name: str | None = None, context: Context | None = None) -> asyncio.Task[Any]:
@@ -221,10 +222,10 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
             scope.task = task
         return task
 
-    def task(self, coro: Any, context: Context | None, name: str | None = None) -> PlacedTask:
+    def task(self, coro: Any, context: Context | None, name: str | None = None) -> StableTask:
         """A task in this context as it is, which its maker looks after."""
-        task = PlacedTask(coro, loop=self, name=name, context=context)
-        task.place = self.next_place()
+        task = StableTask(coro, loop=self, name=name, context=context)
+        task.hash_value = self.next_hash()
         task.is_kept, task.joins, task.made, task.using = True, (), None, ""
         tasks = self._tasks
         tasks.append(task)
@@ -256,7 +257,7 @@ def _user_call() -> tuple[Where | None, str]:
     """What the user's code calls and where. A task that a library made does what is called where it was made."""
     place, using = user_call()
     task = asyncio.current_task() if place is None else None
-    return (task.made, task.using or using) if isinstance(task, PlacedTask) else (place, using)
+    return (task.made, task.using or using) if isinstance(task, StableTask) else (place, using)
 
 
 def _close(task: asyncio.Task[Any]) -> None:

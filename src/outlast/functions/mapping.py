@@ -14,11 +14,11 @@ from types import FrameType
 from typing import Any, Generic, Literal, TypeVar, overload
 
 from outlast.errors import InvalidInput
-from outlast.functions.call import Awaited, Made
-from outlast.functions.commands import NodeAsk, Note
+from outlast.functions.call import CallBase, WorkflowCall
+from outlast.functions.commands import NodeCommand, Note
 from outlast.functions.decorators import Node
-from outlast.functions.scope import Scope, current, here
-from outlast.functions.threaded import waited
+from outlast.functions.scope import Scope, current, require_scope
+from outlast.functions.threaded import wait_in_thread
 from outlast.history import events as e
 from outlast.values.source_location import shown, user_place
 
@@ -31,7 +31,7 @@ RETIRED_AT_ONCE = 200
 """So many nodes are retired by one event."""
 
 
-class Mapped(Made, Generic[R]):
+class Mapped(CallBase, Generic[R]):
     """Results to come. `async for` them; or await them all as a list. In a plain workflow, `for` and `.wait()`."""
 
     def __init__(
@@ -49,15 +49,15 @@ class Mapped(Made, Generic[R]):
         self._items = enumerate(items)
         self._concurrency = concurrency
         self._return_exceptions = return_exceptions
-        self._name = scope.named(_name_of(fn))
-        self._window: deque[tuple[asyncio.Future[Any], list[NodeAsk]]] = deque()
+        self._name = scope.unique_name(_name_of(fn))
+        self._window: deque[tuple[asyncio.Future[Any], list[NodeCommand]]] = deque()
         self._running = 0
         self._is_read = False
         self._wake: asyncio.Future[None] | None = None
         self._retiring: list[str] = []
         scope.code.made[id(self)] = self
 
-    def told(self) -> str:
+    def describe(self) -> str:
         return f"map of {self._name}"
 
     def __aiter__(self) -> Mapped[R]:
@@ -79,19 +79,19 @@ class Mapped(Made, Generic[R]):
 
     def wait(self) -> list[R]:
         """In a workflow that is a plain function: all results."""
-        return waited(self.__aiter__()._all())
+        return wait_in_thread(self.__aiter__()._all())
 
     def __iter__(self) -> Iterator[R]:
         try:
             while True:
-                yield waited(_next(self.__aiter__()))
+                yield wait_in_thread(_next(self.__aiter__()))
         except _NoMore:
             return
 
     async def _all(self) -> list[R]:
         return [result async for result in self]
 
-    async def _first_done(self) -> tuple[asyncio.Future[Any], list[NodeAsk]]:
+    async def _first_done(self) -> tuple[asyncio.Future[Any], list[NodeCommand]]:
         while True:
             self._fill()
             if not self._window:
@@ -117,8 +117,8 @@ class Mapped(Made, Generic[R]):
     def _begin(self, index: int, item: Any) -> None:
         name = f"{self._name}/{index}"
         if isinstance(self._fn, Node):
-            made = [self._fn._asked_as(name, self.scope.step, (item,), {})]
-            future: asyncio.Future[Any] = self.scope.code.ask(made[0])
+            made = [self._fn._command_named(name, self.scope.step, (item,), {})]
+            future: asyncio.Future[Any] = self.scope.code.issue(made[0])
         else:
             made = []
             token = current.set(self.scope.for_item(name, made))
@@ -135,11 +135,11 @@ class Mapped(Made, Generic[R]):
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
 
-    def _retire(self, made: list[NodeAsk]) -> None:
+    def _retire(self, made: list[NodeCommand]) -> None:
         """Forget the nodes of an item that is over, some at a time; one that still runs is kept in mind by its run, and one
         that was called and never awaited is not known to it."""
         open_now = self.scope.code.open
-        self._retiring += [ask.name for ask in made if ask.is_said and ask.key not in open_now]
+        self._retiring += [ask.name for ask in made if ask.is_scheduled and ask.key not in open_now]
         if len(self._retiring) >= RETIRED_AT_ONCE:
             names, self._retiring = tuple(self._retiring), []
             self.scope.code.note(Note(f"retired:{names[0]}", e.NodesRetired(nodes=names)))
@@ -168,7 +168,7 @@ def map(
 def map(fn: Any, items: Iterable[Any], *, concurrency: int = 20, return_exceptions: bool = False) -> Mapped[Any]:
     """Call a node, or an async function that calls nodes, for each item, at most `concurrency` at a time. The first failure
     is raised and cancels the rest, unless `return_exceptions` puts failures among the results."""
-    scope = here("map()")
+    scope = require_scope("map()")
     if concurrency < 1:
         raise InvalidInput(f"concurrency is at least 1, not {concurrency}")
     if not callable(fn):
@@ -182,8 +182,8 @@ def map(fn: Any, items: Iterable[Any], *, concurrency: int = 20, return_exceptio
 
 
 def _begun(given: Any) -> asyncio.Future[Any]:
-    if isinstance(given, Awaited):
-        return given.begun()
+    if isinstance(given, WorkflowCall):
+        return given.ensure_started()
     if not asyncio.iscoroutine(given):
         raise InvalidInput("map() needs a node or an async function: what it was given returned no coroutine")
     loop: Any = asyncio.get_running_loop()

@@ -15,19 +15,19 @@ from typing import Any, Literal, Protocol, TypeAlias
 from outlast.errors import InvalidInput
 from outlast.execution.log_capture import replays_silenced
 from outlast.functions.code import Code
-from outlast.functions.commands import Ask, ChildAsk, NodeAsk, Note, QuestionAsk, TimerAsk
-from outlast.functions.deliveries import understood
+from outlast.functions.commands import ChildCommand, Command, NodeCommand, Note, QuestionCommand, TimerCommand
+from outlast.functions.deliveries import decode_delivery
 from outlast.history import events as e
 from outlast.history.ids import RunId, input_hash, question_of
 from outlast.history.record import Entry, Kind, Record
-from outlast.ledger.reading import Told, lineage_of, tellings
+from outlast.ledger.reading import RecordEntries, lineage_of, read_entries
 from outlast.lifecycle.state import State
 from outlast.lifecycle.transitions import CONTROL
 from outlast.store import Head, Store
 from outlast.values.codec import fetched, is_elsewhere
 
 _GUESTS = (Kind.GUEST, Kind.CONTROL)
-SHOWN = 5
+MAX_SHOWN = 5
 """How many asks a message about a divergence names."""
 
 
@@ -45,7 +45,7 @@ class Recorded(Protocol):
     head: Head
     state: State
     arrived: deque[Entry]
-    remembered: list[Told]
+    remembered: list[RecordEntries]
 
     @property
     def run(self) -> RunId: ...
@@ -56,11 +56,11 @@ class Recorded(Protocol):
 class Replay:
     """Takes the code of a run through its log, up to the pen's head."""
 
-    def __init__(self, code: Code, created: e.RunCreated, pen: Recorded) -> None:
+    def __init__(self, code: Code, created: e.RunCreated, writer: Recorded) -> None:
         self._code = code
         self._created = created
-        self._pen = pen
-        self._blobs = pen.store.blobs
+        self._writer = writer
+        self._blobs = writer.store.blobs
         self.news: deque[Entry] = deque()
         """What guests wrote and the code has not heard of."""
         self._given: set[str] = set()
@@ -74,23 +74,23 @@ class Replay:
             await self._run()
 
     async def _run(self) -> None:
-        self._pen.arrived.clear()  # it is all in the log, up to the head
+        self._writer.arrived.clear()  # it is all in the log, up to the head
         await self._find_arguments()
-        store, pen = self._pen.store, self._pen
-        remembered, pen.remembered = pen.remembered, []
-        async for page in tellings(store, pen.run, await lineage_of(store, pen.head), remembered):
+        store, writer = self._writer.store, self._writer
+        remembered, writer.remembered = writer.remembered, []
+        async for page in read_entries(store, writer.run, await lineage_of(store, writer.head), remembered):
             for record, events, first, last in page:
                 if record.kind in _GUESTS:
                     self._keep_news(record, first, last)
                 else:
-                    await self._tell(record, events, first, last)
+                    await self._replay_record(record, events, first, last)
 
-    async def _tell(self, record: Record, events: list[e.AnyEvent], first: int, last: int) -> None:
+    async def _replay_record(self, record: Record, events: list[e.AnyEvent], first: int, last: int) -> None:
         """What an owner wrote, as far as it lies between `first` and `last`."""
         time, seq = record.time, record.first
         is_whole = first <= seq and seq + record.count <= last + 1
         for event in events:
-            answer = _ANSWERS.get(type(event))
+            answer = _HANDLERS.get(type(event))
             if answer is None:
                 if type(event) is e.Recalled:
                     time = event.time
@@ -123,43 +123,43 @@ class Replay:
             self._code.begin(self.args, self.kwargs)
 
     def completed(self, event: e.NodeCompleted, seq: int, time: int) -> Any:
-        if self._code.closing.pop(event.node, None) is not None:
+        if self._code.to_close.pop(event.node, None) is not None:
             return None  # it completed while the code was being cancelled
-        ask = self._outcome_of(event.node, "result", seq, time)
+        command = self._outcome_of(event.node, "result", seq, time)
         if is_elsewhere(event.output):
-            return self._completed_slowly(ask, event)
-        self._code.tell(ask, ask.arguments.returns.decode(event.output))
+            return self._completed_slowly(command, event)
+        self._code.resolve(command, command.arguments.returns.decode(event.output))
         return None
 
-    async def _completed_slowly(self, ask: NodeAsk, event: e.NodeCompleted) -> None:
-        self._code.tell(ask, ask.arguments.returns.decode(await fetched(event.output, self._blobs)))
+    async def _completed_slowly(self, command: NodeCommand, event: e.NodeCompleted) -> None:
+        self._code.resolve(command, command.arguments.returns.decode(await fetched(event.output, self._blobs)))
 
     def failed(self, event: e.NodeFailed, seq: int, time: int) -> None:
         if event.retry_at is not None:
             return
-        node = self._pen.state.nodes.get(event.node)
+        node = self._writer.state.nodes.get(event.node)
         if node is not None and node.reset > seq:
             return  # a person had it done again: this outcome no longer counts
-        if self._code.closing.pop(event.node, None) is not None or event.error.category == "cancelled":
+        if self._code.to_close.pop(event.node, None) is not None or event.error.category == "cancelled":
             return
-        ask = self._outcome_of(event.node, "failure", seq, time)
-        self._code.tell_failure(ask, event.error)
+        command = self._outcome_of(event.node, "failure", seq, time)
+        self._code.resolve_failure(command, event.error)
 
     def fired(self, event: e.TimerFired, seq: int, time: int) -> None:
-        self._must_have_been_logged(f"timer {event.timer!r} fired", seq)
-        ask = self._code.open.pop(f"timer:{event.timer}", None)
-        if not isinstance(ask, TimerAsk):
-            raise self._not_asked(f"timer {event.timer!r} firing", seq)
+        self._check_logged(f"timer {event.timer!r} fired", seq)
+        command = self._code.open.pop(f"timer:{event.timer}", None)
+        if not isinstance(command, TimerCommand):
+            raise self._divergence(f"timer {event.timer!r} firing", seq)
         self._code.now_us = time
-        self._code.tell_fired(ask)
+        self._code.resolve_timer(command)
 
     async def heard(self, event: e.NewsHeard, seq: int, time: int) -> None:
         while self.news and self.news[0].seq <= event.upto:
             entry = self.news.popleft()
-            telling = await understood(self._code, entry.event, self._blobs)
+            telling = await decode_delivery(self._code, entry.event, self._blobs)
             if telling is None:
                 continue
-            self._must_have_been_logged(f"news of event {entry.seq}", seq)
+            self._check_logged(f"news of event {entry.seq}", seq)
             self._code.now_us = time
             telling()
 
@@ -170,7 +170,7 @@ class Replay:
     def cancelled(self, event: e.CleanupStarted, seq: int, time: int) -> None:
         if event.extended:
             return
-        self._must_have_been_logged("the start of the clean-up", seq)
+        self._check_logged("the start of the clean-up", seq)
         self._code.now_us = time
         self._code.cancel()
 
@@ -178,21 +178,21 @@ class Replay:
         if event.cause != "recovery":
             self._code.begin_generation(event.branch)
 
-    def _outcome_of(self, node: str, kind: Literal["result", "failure"], seq: int, time: int) -> NodeAsk:
+    def _outcome_of(self, node: str, kind: Literal["result", "failure"], seq: int, time: int) -> NodeCommand:
         code = self._code
-        if code.fresh or code.main is None:
-            self._must_have_been_logged(f"the {kind} of node {node!r}", seq)
-        ask = code.open.pop(node, None)
-        if type(ask) is not NodeAsk:
-            raise self._not_asked(f"the {kind} of node {node!r}", seq)
+        if code.new_commands or code.main is None:
+            self._check_logged(f"the {kind} of node {node!r}", seq)
+        command = code.open.pop(node, None)
+        if type(command) is not NodeCommand:
+            raise self._divergence(f"the {kind} of node {node!r}", seq)
         code.now_us = time
-        return ask
+        return command
 
-    def _must_have_been_logged(self, what: str, seq: int) -> None:
+    def _check_logged(self, what: str, seq: int) -> None:
         """Before an outcome is told, everything the code has asked for so far stands in the log."""
-        fresh = self._code.fresh
+        fresh = self._code.new_commands
         if fresh:
-            asked = ", ".join(ask.told() for ask in list(fresh.values())[:SHOWN])
+            asked = ", ".join(command.describe() for command in list(fresh.values())[:MAX_SHOWN])
             raise Divergence(
                 f"at event {seq} the log has {what}; before that the code asked for {asked}, which the log does not have",
                 seq,
@@ -204,81 +204,81 @@ class Replay:
 
     def scheduled(self, event: e.NodeScheduled, seq: int, time: int) -> None:
         if event.cause == "first":
-            ask = self._code.fresh.pop(event.node, None)
-            if type(ask) is not NodeAsk:
-                raise self._not_asked(f"node {event.node!r}", seq)
-            ask.is_said = True
+            command = self._code.new_commands.pop(event.node, None)
+            if type(command) is not NodeCommand:
+                raise self._divergence(f"node {event.node!r}", seq)
+            command.is_scheduled = True
         if event.inputs is not e.NULL:
             self._given.add(event.node)
 
     def node_started(self, event: e.NodeStarted, seq: int, time: int) -> None:
-        ask = self._code.open.get(event.node) or self._code.closing.get(event.node)
-        if type(ask) is NodeAsk:
-            if event.inputs == ask.packed.inputs and event.node not in self._given:
+        command = self._code.open.get(event.node) or self._code.to_close.get(event.node)
+        if type(command) is NodeCommand:
+            if event.inputs == command.packed.inputs and event.node not in self._given:
                 return
-            self._must_be_asked_so(ask, event, seq)
+            self._check_matches(command, event, seq)
 
-    def _must_be_asked_so(self, ask: NodeAsk, event: e.NodeStarted, seq: int) -> None:
-        if (event.hash or input_hash(event.inputs)) != ask.hash:
+    def _check_matches(self, command: NodeCommand, event: e.NodeStarted, seq: int) -> None:
+        if (event.hash or input_hash(event.inputs)) != command.hash:
             inputs = f" ({_shown(event.inputs)})" if len(event.inputs) > 4 else ""
             raise Divergence(
                 f"at event {seq} the log has node {event.node!r} with other inputs{inputs} than the code asks it with "
-                f"now{ask.at} ({_shown(ask.packed.inputs)})",
+                f"now{command.location} ({_shown(command.packed.inputs)})",
                 seq,
             )
 
     def timer_set(self, event: e.TimerSet, seq: int, time: int) -> None:
         key = f"timer:{event.timer}"
-        ask = self._code.fresh.pop(key, None) or self._code.open.get(key)
-        if not isinstance(ask, TimerAsk):
-            raise self._not_asked(f"timer {event.timer!r}", seq)
-        ask.due = event.due
+        command = self._code.new_commands.pop(key, None) or self._code.open.get(key)
+        if not isinstance(command, TimerCommand):
+            raise self._divergence(f"timer {event.timer!r}", seq)
+        command.due = event.due
 
     def asked(self, event: e.InteractionRequested, seq: int, time: int) -> None:
         key = f"interaction:{question_of(event.interaction)}"
-        ask = self._code.fresh.pop(key, None) or self._code.open.get(key)
-        if not isinstance(ask, QuestionAsk):
-            raise self._not_asked(f"the question {event.prompt!r}", seq)
-        ask.interaction = event.interaction
-        ask.is_stale = event.hash != ask.hash
-        known = self._pen.state.interactions.get(event.interaction)
-        if ask.is_stale and known is not None and known.answer is not None:
+        command = self._code.new_commands.pop(key, None) or self._code.open.get(key)
+        if not isinstance(command, QuestionCommand):
+            raise self._divergence(f"the question {event.prompt!r}", seq)
+        command.interaction = event.interaction
+        command.is_stale = event.hash != command.hash
+        known = self._writer.state.interactions.get(event.interaction)
+        if command.is_stale and known is not None and known.answer is not None:
             raise Divergence(
                 f"at event {seq} the log has the question {event.prompt!r}, which was answered; "
-                f"the code asks {ask.prompt!r} there{ask.at}, or wants another kind of answer",
+                f"the code asks {command.prompt!r} there{command.location}, or wants another kind of answer",
                 seq,
             )
 
     def child_started(self, event: e.ChildStarted, seq: int, time: int) -> None:
-        ask = self._code.fresh.pop(f"child:{event.child}", None) or self._given_otherwise(event)
-        if not isinstance(ask, ChildAsk):
-            raise self._not_asked(f"child run {event.node!r}", seq)
-        if event.hash and event.hash != ask.hash:
+        command = self._code.new_commands.pop(f"child:{event.child}", None) or self._with_forked_id(event)
+        if not isinstance(command, ChildCommand):
+            raise self._divergence(f"child run {event.node!r}", seq)
+        if event.hash and event.hash != command.hash:
             raise Divergence(
                 f"at event {seq} the log has child run {event.node!r} with other parameters than the code gives it "
-                f"now{ask.at} ({_shown(ask.packed.inputs)})",
+                f"now{command.location} ({_shown(command.packed.inputs)})",
                 seq,
             )
 
-    def _given_otherwise(self, event: e.ChildStarted) -> Ask | None:
+    def _with_forked_id(self, event: e.ChildStarted) -> Command | None:
         """The call of a child with an id of the code's choice, in a fork: there its run has another id."""
         code = self._code
-        for key, ask in list(code.fresh.items()):
-            if isinstance(ask, ChildAsk) and ask.given and ask.node == event.node:
-                del code.fresh[key], code.open[key]
-                ask.is_child(RunId(event.child))
-                code.open[ask.key] = ask
-                return ask
+        for key, command in list(code.new_commands.items()):
+            if isinstance(command, ChildCommand) and command.given and command.node == event.node:
+                del code.new_commands[key], code.open[key]
+                command.assign_child(RunId(event.child))
+                code.open[command.key] = command
+                return command
         return None
 
     def stated(self, key: str, what: str, seq: int) -> None:
-        if not isinstance(self._code.fresh.pop(key, None), Note):
-            raise self._not_asked(what, seq)
+        if not isinstance(self._code.new_commands.pop(key, None), Note):
+            raise self._divergence(what, seq)
 
     def decided(self, event: e.DecisionRecorded, seq: int, _time: int) -> None:
-        note = self._code.fresh.pop(f"decision:{event.key}", None)
+        note = self._code.new_commands.pop(f"decision:{event.key}", None)
         if not isinstance(note, Note) or not isinstance(note.event, e.DecisionRecorded):
-            raise self._not_asked(f"decision {event.key!r}", seq)
+            raise self._divergence(f"decision {event.key!r}", seq)
         if note.event.value != event.value:
             raise Divergence(
                 f"at event {seq} the log has decision {event.key!r} for {_shown(event.value)}; "
@@ -288,21 +288,24 @@ class Replay:
 
     def closed(self, key: str) -> None:
         """The code closed it, or the end of the run did; then it is open again for code that goes on."""
-        self._code.closing.pop(key, None)
+        self._code.to_close.pop(key, None)
 
-    def _not_asked(self, what: str, seq: int) -> Divergence:
+    def _divergence(self, what: str, seq: int) -> Divergence:
         code = self._code
-        waiting: list[Ask] = [*code.fresh.values(), *(ask for key, ask in code.open.items() if key not in code.fresh)]
+        waiting: list[Command] = [
+            *code.new_commands.values(),
+            *(command for key, command in code.open.items() if key not in code.new_commands),
+        ]
         if code.is_done():
             return Divergence(f"at event {seq} the log has {what}; the code has ended before that", seq)
-        asked = ", ".join(ask.told() for ask in waiting[:SHOWN]) or "nothing"
-        more = f" and {len(waiting) - SHOWN} more" if len(waiting) > SHOWN else ""
+        asked = ", ".join(command.describe() for command in waiting[:MAX_SHOWN]) or "nothing"
+        more = f" and {len(waiting) - MAX_SHOWN} more" if len(waiting) > MAX_SHOWN else ""
         return Divergence(f"at event {seq} the log has {what}; the code asked for {asked}{more}", seq)
 
 
-Answer: TypeAlias = Callable[[Replay, Any, int, int], Any]
+Handler: TypeAlias = Callable[[Replay, Any, int, int], Any]
 
-_ANSWERS: dict[type[e.Event], Answer] = {
+_HANDLERS: dict[type[e.Event], Handler] = {
     e.RunStarted: Replay.started,
     e.CleanupStarted: Replay.cancelled,
     e.NodeScheduled: Replay.scheduled,

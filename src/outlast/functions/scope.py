@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from outlast.errors import NotDurable
 from outlast.execution import remote
 from outlast.values.checked_text import words
-from outlast.values.context import speaker
+from outlast.values.context import current_attempt_log
 from outlast.values.source_location import shown, user_place
 
 if TYPE_CHECKING:
     from outlast.functions.code import Code
-    from outlast.functions.commands import NodeAsk
+    from outlast.functions.commands import NodeCommand
 
 
 class Scope:
@@ -33,7 +33,7 @@ class Scope:
         code: Code,
         path: str = "",
         step: str = "",
-        made: list[NodeAsk] | None = None,
+        made: list[NodeCommand] | None = None,
         task: asyncio.Task[Any] | None = None,
     ) -> None:
         self.code = code
@@ -45,13 +45,13 @@ class Scope:
         self._counts: dict[str, int] = {}
         self._tasks = 0
 
-    def named(self, base: str) -> str:
+    def unique_name(self, base: str) -> str:
         """`fetch`, `fetch#2`, … and `1/fetch` in the first task that this one started."""
         count = self._counts.get(base, 0) + 1
         self._counts[base] = count
         return f"{self.path}{base}" if count == 1 else f"{self.path}{base}#{count}"
 
-    def keyed(self, base: str, key: object) -> str:
+    def keyed_name(self, base: str, key: object) -> str:
         """`fetch[key]`: a name of the caller's own choice; used twice it is a mistake."""
         name = f"{base}[{words('key', key if isinstance(key, str) else str(key))}]"
         if name in self._counts:
@@ -62,8 +62,8 @@ class Scope:
     def node(self, base: str, key: str | None) -> str:
         """The name of a node that is called here."""
         if key is not None:
-            name = self.keyed(base, key)
-        else:  # as `named` says
+            name = self.keyed_name(base, key)
+        else:  # as `unique_name` says
             self._counts[base] = count = self._counts.get(base, 0) + 1
             name = f"{self.path}{base}" if count == 1 else f"{self.path}{base}#{count}"
         return name
@@ -83,7 +83,7 @@ class Scope:
         """The scope inside a step, whose name is whole."""
         return Scope(self.code, f"{step}/", step, self.made, self.task)
 
-    def for_item(self, name: str, made: list[NodeAsk]) -> Scope:
+    def for_item(self, name: str, made: list[NodeCommand]) -> Scope:
         """The scope of one item of a map, whose nodes are listed in `made`."""
         return Scope(self.code, f"{name}/", self.step, made, self.task)
 
@@ -91,18 +91,18 @@ class Scope:
 current: ContextVar[Scope] = ContextVar("outlast_scope")
 
 
-def attempt_here() -> str:
+def current_node() -> str:
     """The name of the node whose code is running; empty elsewhere."""
-    if (speaking := speaker()) is not None:
+    if (speaking := current_attempt_log()) is not None:
         return speaking.node
     return attempt.attempt.node if (attempt := remote.current()) is not None else ""
 
 
-def here(what: str) -> Scope:
+def require_scope(what: str) -> Scope:
     """The scope of the workflow code that is running, or a refusal that says where `what` belongs."""
     scope = current.get(None)
     if scope is None:
-        node = attempt_here()
+        node = current_node()
         where = f"in node {node}: call it in workflow code" if node else "outside a workflow"
         raise NotDurable(f"{shown(user_place())}: {what} is called {where}")
     return scope

@@ -24,21 +24,21 @@ else:
     _Future = object
 
 
-class Placed:
+class StableHash:
     """Whoever makes one gives it its place."""
 
     __slots__ = ()
-    place: int
+    hash_value: int
 
     def __hash__(self) -> int:
         # asyncio lists a task while it is being made, with those of all loops: there, places would be the same many times
-        return getattr(self, "place", 0) or object.__hash__(self)
+        return getattr(self, "hash_value", 0) or object.__hash__(self)
 
 
-class PlacedFuture(Placed, asyncio.Future[Any]):
+class StableFuture(StableHash, asyncio.Future[Any]):
     """A future of workflow code."""
 
-    __slots__ = ("place",)
+    __slots__ = ("hash_value",)
 
 
 class Watched(_Future):
@@ -103,7 +103,7 @@ def _name_in_asyncio(callback: Any) -> str:
     return callback.__name__ if getattr(callback, "__globals__", None) is _OF_ASYNCIO else ""
 
 
-class WatchedFuture(Watched, PlacedFuture):
+class WatchedFuture(Watched, StableFuture):
     """A future that the loop was asked for, such as that of `asyncio.shield`."""
 
     __slots__ = ("is_kept", "joins")
@@ -122,10 +122,10 @@ def _watch(join: CellType) -> None:
             outer._use(callback)
 
 
-class PlacedTask(Placed, Watched, asyncio.Task[Any]):
+class StableTask(StableHash, Watched, asyncio.Task[Any]):
     """A task of workflow code. `made` is the line of the user's code that created it, `using` what was called there."""
 
-    __slots__ = ("is_kept", "joins", "made", "place", "using")
+    __slots__ = ("hash_value", "is_kept", "joins", "made", "using")
     made: Where | None
     using: str
 

@@ -12,10 +12,10 @@ from contextvars import ContextVar, copy_context
 from typing import Any, TypeVar
 
 from outlast.errors import NotDurable
-from outlast.functions.scope import Scope, current, here
+from outlast.functions.scope import Scope, current, require_scope
 
 R = TypeVar("R")
-_PATIENCE = 0.1
+_END_TIMEOUT_S = 0.1
 """Seconds to wait for a thread that is told to end: its code may be catching everything there is, and the loop waits."""
 
 
@@ -23,7 +23,7 @@ class Dismissed(BaseException):
     """Thrown into the thread of a workflow that this process no longer drives."""
 
 
-class Baton:
+class ThreadHandoff:
     """Whose turn it is, the loop's or the thread's, and what is handed over."""
 
     def __init__(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -34,7 +34,7 @@ class Baton:
         self._outcome: tuple[Any, BaseException | None] = (None, None)
         self._ended: tuple[Any, BaseException | None] | None = None
         context = copy_context()
-        context.run(_baton.set, self)
+        context.run(_handoff.set, self)
         self._thread = threading.Thread(
             target=context.run, args=(self._run, fn, args, kwargs), name="outlast-workflow", daemon=True
         )
@@ -55,7 +55,7 @@ class Baton:
                         raise  # nobody is to go on, rather than that something went wrong
                     self._outcome = (None, error)
                 current.reset(entered)
-                self._pass()
+                self._switch_to_thread()
         finally:
             if self._ended is None:
                 self._dismiss()
@@ -64,14 +64,14 @@ class Baton:
             raise raised
         return value
 
-    def _pass(self) -> None:
+    def _switch_to_thread(self) -> None:
         self._turn_of_thread.release()
         self._turn_of_loop.acquire()
 
     def _dismiss(self) -> None:
         self._outcome = (None, Dismissed("this process no longer drives the workflow"))
         self._turn_of_thread.release()
-        self._thread.join(_PATIENCE)
+        self._thread.join(_END_TIMEOUT_S)
 
     # --- in the thread
 
@@ -93,13 +93,13 @@ class Baton:
         self._turn_of_loop.release()
 
 
-_baton: ContextVar[Baton] = ContextVar("outlast_baton")
+_handoff: ContextVar[ThreadHandoff] = ContextVar("outlast_baton")
 
 
-def waited(call: Awaitable[R]) -> R:
+def wait_in_thread(call: Awaitable[R]) -> R:
     """The outcome of a call, in a plain workflow."""
-    scope = here(".wait()")
-    baton = _baton.get(None)
+    scope = require_scope(".wait()")
+    baton = _handoff.get(None)
     if baton is None:
         raise NotDurable(".wait() is for workflows that are plain functions; in an async one, await the call")
     return baton.wait(call, scope)
@@ -107,4 +107,4 @@ def waited(call: Awaitable[R]) -> R:
 
 def is_threaded() -> bool:
     """Whether the code that asks runs in the thread of a plain workflow."""
-    return _baton.get(None) is not None
+    return _handoff.get(None) is not None

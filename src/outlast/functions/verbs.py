@@ -15,10 +15,10 @@ from typing import Any, Generic, NoReturn, TypeVar, overload
 import msgspec
 
 from outlast.errors import InvalidInput
-from outlast.functions.call import Awaited, Call, Joint, begun
+from outlast.functions.call import Call, CombinedCall, WorkflowCall, ensure_started
 from outlast.functions.code import Continue
-from outlast.functions.commands import Note, QuestionAsk, TimerAsk
-from outlast.functions.scope import Scope, current, here
+from outlast.functions.commands import Note, QuestionCommand, TimerCommand
+from outlast.functions.scope import Scope, current, require_scope
 from outlast.history import events as e
 from outlast.values.checked_text import words
 from outlast.values.codec import codec_for
@@ -32,36 +32,36 @@ C = TypeVar("C")
 D = TypeVar("D")
 E = TypeVar("E")
 F = TypeVar("F")
-Many = Awaitable[R] | Awaited[R]
+Many = Awaitable[R] | WorkflowCall[R]
 
 # --- together ----------------------------------------------------------------------------------------------------------
 
 
 @overload
-def gather(a: Many[A], b: Many[B], /) -> Awaited[tuple[A, B]]: ...
+def gather(a: Many[A], b: Many[B], /) -> WorkflowCall[tuple[A, B]]: ...
 @overload
-def gather(a: Many[A], b: Many[B], c: Many[C], /) -> Awaited[tuple[A, B, C]]: ...
+def gather(a: Many[A], b: Many[B], c: Many[C], /) -> WorkflowCall[tuple[A, B, C]]: ...
 @overload
-def gather(a: Many[A], b: Many[B], c: Many[C], d: Many[D], /) -> Awaited[tuple[A, B, C, D]]: ...
+def gather(a: Many[A], b: Many[B], c: Many[C], d: Many[D], /) -> WorkflowCall[tuple[A, B, C, D]]: ...
 @overload
-def gather(a: Many[A], b: Many[B], c: Many[C], d: Many[D], e: Many[E], /) -> Awaited[tuple[A, B, C, D, E]]: ...
+def gather(a: Many[A], b: Many[B], c: Many[C], d: Many[D], e: Many[E], /) -> WorkflowCall[tuple[A, B, C, D, E]]: ...
 @overload
 def gather(
     a: Many[A], b: Many[B], c: Many[C], d: Many[D], e: Many[E], f: Many[F], /
-) -> Awaited[tuple[A, B, C, D, E, F]]: ...
+) -> WorkflowCall[tuple[A, B, C, D, E, F]]: ...
 @overload
-def gather(*calls: Many[R]) -> Awaited[list[R]]: ...
+def gather(*calls: Many[R]) -> WorkflowCall[list[R]]: ...
 @overload
-def gather(*calls: Many[Any], return_exceptions: bool) -> Awaited[list[Any]]: ...
+def gather(*calls: Many[Any], return_exceptions: bool) -> WorkflowCall[list[Any]]: ...
 def gather(*calls: Any, return_exceptions: bool = False) -> Any:
     """All of these at once; their results in the order given. The first failure is raised while the others go on, unless
     `return_exceptions` puts failures among the results."""
-    scope = here("gather()")
-    return Joint(scope, _gathered(calls, return_exceptions), calls, "gather", sys._getframe(1))
+    scope = require_scope("gather()")
+    return CombinedCall(scope, _gathered(calls, return_exceptions), calls, "gather", sys._getframe(1))
 
 
 async def _gathered(calls: tuple[Any, ...], return_exceptions: bool) -> list[Any]:
-    return list(await asyncio.gather(*begun(calls), return_exceptions=return_exceptions))
+    return list(await asyncio.gather(*ensure_started(calls), return_exceptions=return_exceptions))
 
 
 class RaceResult(msgspec.Struct, Generic[R], frozen=True):
@@ -73,15 +73,15 @@ class RaceResult(msgspec.Struct, Generic[R], frozen=True):
 
 
 @overload
-def race(a: Many[A], b: Many[B], /) -> Awaited[RaceResult[A | B]]: ...
+def race(a: Many[A], b: Many[B], /) -> WorkflowCall[RaceResult[A | B]]: ...
 @overload
-def race(a: Many[A], b: Many[B], c: Many[C], /) -> Awaited[RaceResult[A | B | C]]: ...
+def race(a: Many[A], b: Many[B], c: Many[C], /) -> WorkflowCall[RaceResult[A | B | C]]: ...
 @overload
-def race(a: Many[A], b: Many[B], c: Many[C], d: Many[D], /) -> Awaited[RaceResult[A | B | C | D]]: ...
+def race(a: Many[A], b: Many[B], c: Many[C], d: Many[D], /) -> WorkflowCall[RaceResult[A | B | C | D]]: ...
 @overload
-def race(*calls: Many[R]) -> Awaited[RaceResult[R]]: ...
+def race(*calls: Many[R]) -> WorkflowCall[RaceResult[R]]: ...
 @overload
-def race(**calls: Many[Any]) -> Awaited[RaceResult[Any]]: ...
+def race(**calls: Many[Any]) -> WorkflowCall[RaceResult[Any]]: ...
 def race(*calls: Any, **named: Any) -> Any:
     """The first of these calls to end: its result, or the error that it raised. The others are cancelled. The winner is
     recorded. `race(paid=…, late=…)` gives the winner's `name`."""
@@ -89,33 +89,35 @@ def race(*calls: Any, **named: Any) -> Any:
 
 
 @overload
-def first(a: Many[A], b: Many[B], /) -> Awaited[RaceResult[A | B]]: ...
+def first(a: Many[A], b: Many[B], /) -> WorkflowCall[RaceResult[A | B]]: ...
 @overload
-def first(a: Many[A], b: Many[B], c: Many[C], /) -> Awaited[RaceResult[A | B | C]]: ...
+def first(a: Many[A], b: Many[B], c: Many[C], /) -> WorkflowCall[RaceResult[A | B | C]]: ...
 @overload
-def first(*calls: Many[R]) -> Awaited[RaceResult[R]]: ...
+def first(*calls: Many[R]) -> WorkflowCall[RaceResult[R]]: ...
 @overload
-def first(**calls: Many[Any]) -> Awaited[RaceResult[Any]]: ...
+def first(**calls: Many[Any]) -> WorkflowCall[RaceResult[Any]]: ...
 def first(*calls: Any, **named: Any) -> Any:
     """The same as `race`, but the other calls continue. Keep them in variables: await them later, or give them to `first`
     again."""
     return _first_of("first", calls, named, sys._getframe(1))
 
 
-def _first_of(verb: str, calls: tuple[Any, ...], named: dict[str, Any], caller: FrameType) -> Joint[RaceResult[Any]]:
-    scope = here(f"{verb}()")
+def _first_of(
+    verb: str, calls: tuple[Any, ...], named: dict[str, Any], caller: FrameType
+) -> CombinedCall[RaceResult[Any]]:
+    scope = require_scope(f"{verb}()")
     if bool(calls) is bool(named):
         raise InvalidInput(
             f"{shown(user_place())}: {verb}() takes at least one call, either all by name or none by name"
         )
-    name, calls = scope.named(verb), calls or tuple(named.values())
-    return Joint(scope, _ended_first(scope, name, calls, tuple(named), verb == "race"), calls, name, caller)
+    name, calls = scope.unique_name(verb), calls or tuple(named.values())
+    return CombinedCall(scope, _ended_first(scope, name, calls, tuple(named), verb == "race"), calls, name, caller)
 
 
 async def _ended_first(
     scope: Scope, decision: str, calls: tuple[Any, ...], names: tuple[str, ...], cancels: bool
 ) -> RaceResult[Any]:
-    futures = begun(calls)
+    futures = ensure_started(calls)
     try:
         await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
         index = next(place for place, each in enumerate(futures) if each.done())
@@ -142,7 +144,7 @@ def sleep(
     until: datetime | None = None,
 ) -> Call[None]:
     """Go on after this time, or at `until`; the process need not be there meanwhile."""
-    scope = here("sleep()")
+    scope = require_scope("sleep()")
     if until is not None:
         if until.tzinfo is None:
             raise InvalidInput("until needs a time zone: without one nobody knows when it is")
@@ -151,22 +153,22 @@ def sleep(
         span = seconds if isinstance(seconds, timedelta) else timedelta(seconds=seconds)
         span += timedelta(minutes=minutes, hours=hours, days=days)
         due = scope.code.now_us + max(0, span // timedelta(microseconds=1))
-    return Call(scope, TimerAsk(scope.named("sleep"), due), sys._getframe(1))
+    return Call(scope, TimerCommand(scope.unique_name("sleep"), due), sys._getframe(1))
 
 
 def now() -> datetime:
     """The time of what this workflow was told last; the same in a replay."""
-    return datetime.fromtimestamp(here("now()").code.now(), UTC)
+    return datetime.fromtimestamp(require_scope("now()").code.now(), UTC)
 
 
 def random() -> float:
     """A number from 0 up to 1, the same in a replay."""
-    return chances.Random(_seed(here("random()"), "random")).random()
+    return chances.Random(_seed(require_scope("random()"), "random")).random()
 
 
 def uuid() -> uuids.UUID:
     """A UUID that no other call gives, the same in a replay."""
-    return uuids.UUID(bytes=_seed(here("uuid()"), "uuid"), version=4)
+    return uuids.UUID(bytes=_seed(require_scope("uuid()"), "uuid"), version=4)
 
 
 def _seed(scope: Scope, what: str) -> bytes:
@@ -195,8 +197,8 @@ class step:
         self.__exit__(kind)
 
     def __enter__(self) -> None:
-        scope = here("step()")
-        self._name, self._code = scope.named(self._base), scope.code
+        scope = require_scope("step()")
+        self._name, self._code = scope.unique_name(self._base), scope.code
         self._code.note(Note(f"step:{self._name}", e.StepStarted(step=self._name)))
         self._token = current.set(scope.for_step(self._name))
 
@@ -218,17 +220,17 @@ def ask(prompt: str, type: type[R], *, key: str | None = None) -> Call[R]: ...
 def ask(prompt: str, type: Any = ..., *, key: str | None = None) -> Call[Any]: ...
 def ask(prompt: str, type: Any = str, *, key: str | None = None) -> Call[Any]:
     """Put a question to a person and wait for the answer, which is of the type given: a text unless said otherwise."""
-    scope = here("ask()")
-    name = scope.named("ask") if key is None else scope.keyed("ask", key)
-    question = QuestionAsk(name, "ask", _checked_prompt(prompt), schema_of(type), codec_for(type))
+    scope = require_scope("ask()")
+    name = scope.unique_name("ask") if key is None else scope.keyed_name("ask", key)
+    question = QuestionCommand(name, "ask", _checked_prompt(prompt), schema_of(type), codec_for(type))
     return Call(scope, question, sys._getframe(1))
 
 
 def approve(prompt: str, *, key: str | None = None) -> Call[bool]:
     """Ask a person for a yes or a no."""
-    scope = here("approve()")
-    name = scope.named("approve") if key is None else scope.keyed("approve", key)
-    question = QuestionAsk(name, "approve", _checked_prompt(prompt), schema_of(bool), codec_for(bool))
+    scope = require_scope("approve()")
+    name = scope.unique_name("approve") if key is None else scope.keyed_name("approve", key)
+    question = QuestionCommand(name, "approve", _checked_prompt(prompt), schema_of(bool), codec_for(bool))
     return Call(scope, question, sys._getframe(1))
 
 
@@ -241,14 +243,14 @@ def _checked_prompt(prompt: Any) -> str:
 # --- going on as another run -------------------------------------------------------------------------------------------
 
 
-def continue_as_new(*args: Any, **params: Any) -> Awaited[NoReturn]:
+def continue_as_new(*args: Any, **params: Any) -> WorkflowCall[NoReturn]:
     """End this run; its successor, a new run of the same workflow with these parameters, goes on with a log of its own.
 
     `await` it, or in a plain workflow `.wait()` for it, as for any call. Unlike others it does not depend on that. It raises
     an exception that unwinds the workflow. From then on the successor is the outcome of this run, also if the code catches
     that exception, returns in a `finally` block, raises another error or calls this again. Code that has not ended after the
     time for its clean-up (`@workflow(cleanup=30)`) is stopped."""
-    scope = here("continue_as_new()")
+    scope = require_scope("continue_as_new()")
     try:
         packed = scope.code.workflow._arguments.pack(args, params)
     except TypeError as error:

@@ -30,7 +30,7 @@ _folders: set[str] = set()
 
 
 @cache
-def found_at(spec: WorkflowSpec) -> tuple[str, str]:
+def import_entry(spec: WorkflowSpec) -> tuple[str, str]:
     """Where code is found again, and the folder to import it from, if other processes do not look there."""
     module, _, name = spec.entry.partition(":")
     if module == "__main__":
@@ -60,12 +60,12 @@ def _folder_of(module: str, file: str) -> str:
     )
 
 
-def look_only_here(folder: str) -> None:
+def mark_local_only(folder: str) -> None:
     """Modules in this folder are found by this process and perhaps by no other: runs record the folder."""
     _folders.add(folder)
 
 
-def look_beside_the_script(root: str) -> None:
+def add_script_folder(root: str) -> None:
     """What lies beside the script that is being run, or in the folder of the package whose module `python -m` runs, is found
     by this process alone, unless that is the project's folder."""
     file = getattr(sys.modules.get("__main__"), "__file__", None)
@@ -76,7 +76,7 @@ def look_beside_the_script(root: str) -> None:
         return
     folder = _folder_of(module, str(path)) if module else str(path.parent)
     if folder and folder != root:
-        look_only_here(folder)
+        mark_local_only(folder)
 
 
 def load_apps(apps: Iterable[str], root: str = "") -> None:
@@ -116,7 +116,7 @@ def _load_file(place: str) -> ModuleType:
     if getattr(main, "__file__", None) and Path(str(main.__file__)).resolve() == path:  # type: ignore[union-attr]
         return main  # type: ignore[return-value]
     _files.add(str(path))
-    look_only_here(str(path.parent))
+    mark_local_only(str(path.parent))
     for module in list(sys.modules.values()):
         if getattr(module, "__file__", None) == str(path) and module.__name__ != "__main__":
             return module
@@ -132,7 +132,7 @@ def _load_file(place: str) -> ModuleType:
 
 def _load_from(folder: str, name: str) -> None:
     """Import a module from this folder, and from no other."""
-    look_only_here(folder)
+    mark_local_only(folder)
     if folder not in sys.path:
         sys.path.insert(0, folder)
     file = getattr(load(name), "__file__", None) or ""
@@ -162,9 +162,9 @@ def _from_entry(created: e.RunCreated) -> Workflow[..., Any] | None:
         sys.path.insert(0, created.root)
     try:
         if created.folder:
-            _load_from(_where_it_is_now(created.folder, created.root), place)
+            _load_from(_relocated(created.folder, created.root), place)
         else:
-            load(_where_it_is_now(place, created.root) if place.endswith(".py") else place)
+            load(_relocated(place, created.root) if place.endswith(".py") else place)
     except NotImportable as error:
         if place.endswith(".py"):
             raise
@@ -172,14 +172,14 @@ def _from_entry(created: e.RunCreated) -> Workflow[..., Any] | None:
     return registry.known(created.workflow)
 
 
-def _where_it_is_now(path: str, root: str) -> str:
+def _relocated(path: str, root: str) -> str:
     """The file or folder, or, if its project is not there (it was moved, or the machine is another), the same of the project
     that is here. In a project that is there, nothing else stands for what is gone."""
     before = Path(root).resolve()
     if not root or before.is_dir() or not Path(path).is_relative_to(before):
         return path
     within = Path(path).relative_to(before)
-    return next((str(here) for folder in sys.path if (here := Path(folder) / within).exists()), path)
+    return next((str(require_scope) for folder in sys.path if (require_scope := Path(folder) / within).exists()), path)
 
 
 def named(entry: str) -> Workflow[..., Any]:

@@ -94,7 +94,7 @@ def _sentence(finding: Finding) -> str:
 def _branch(finding: Finding, before: int) -> str:
     if not isinstance(finding.remedy, Open):
         return ""
-    return f" Created branch {before + 1} from event {finding.remedy.turn.cutoff}."
+    return f" Created branch {before + 1} from event {finding.remedy.plan.cutoff}."
 
 
 async def _handed_over(engine: Engine, done: Recovered, hold: bool) -> None:
@@ -138,9 +138,9 @@ async def _hand_over(engine: Engine, worker: WorkerId, run: RunId, done: Recover
     claims = await engine._store.claim(worker, runs=[run])
     if not claims:
         return
-    pen = await engine._ledger.take_over(claims[0], hold=hold)
-    outline = pen.state.outline
-    while not await pen.let_go(ready=not pen.state.is_closed and not pen.state.outline.held):
+    writer = await engine._ledger.take_over(claims[0], hold=hold)
+    outline = writer.state.outline
+    while not await writer.release(ready=not writer.state.is_closed and not writer.state.outline.held):
         pass
     if outline.held:
         done.held += 1

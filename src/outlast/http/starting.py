@@ -14,15 +14,13 @@ from msgspec import Raw
 from outlast.errors import AlreadyExists, InvalidInput, NotFound, OutlastError, StillRunning
 from outlast.functions import registry
 from outlast.functions.decorators import Workflow
-from outlast.functions.workflow_import import found_at
 from outlast.history import events as e
 from outlast.history.ids import RunId, derived_run
 from outlast.http.problems import HttpError
 from outlast.http.shapes import StartedView, error_view, plain_numbers, tally_of
 from outlast.lifecycle.status import RunStatus
 from outlast.store import Document
-from outlast.values.checked_text import several_words, words
-from outlast.values.codec import fetched, stored
+from outlast.values.codec import fetched
 
 if TYPE_CHECKING:
     from outlast.http.requests import StartBody
@@ -66,15 +64,14 @@ async def _start(state: ServerState, body: StartBody, key: str, by: str) -> tupl
     given: dict[str, Any] = {"idempotency_key": key or None, "id": body.id or None}
     chosen = workflow.options(title=body.title, tags=body.tags, **given)
     chosen._start_options["by"] = by
+    if not body.start:
+        chosen._start_options["paused"] = NOT_STARTED
     run = derived_run("key", workflow.name, key) if key else RunId(body.id)
     if key:
         await _keep_key(state, key, workflow.name)
     is_new = not run or await state.store.head(run) is None
     try:
-        if body.start:
-            run = (await engine.start(chosen, *args, **kwargs)).run
-        else:
-            run = await _create_paused(state, chosen, args, kwargs, run or None, by)
+        run = (await engine.start(chosen, *args, **kwargs)).run
     except AlreadyExists as error:
         if not key:
             raise
@@ -94,45 +91,6 @@ async def _keep_key(state: ServerState, key: str, workflow: str) -> None:
     if there is not None and there.body != body:
         detail = f"this Idempotency-Key is already used by a run of workflow {there.body.decode()}"
         raise HttpError("http.key_reused", detail, field="header.Idempotency-Key")
-
-
-async def _create_paused(
-    state: ServerState,
-    workflow: Workflow[..., Any],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    run: RunId | None,
-    by: str,
-) -> RunId:
-    """A run that is created and paused in one append: no worker and no restart begins it before `start` resumes it."""
-    engine = state.engine
-    spec, options = workflow._spec, workflow._start_options
-    packed = workflow._arguments.pack(args, kwargs)
-    entry, folder = found_at(spec)
-    created = e.RunCreated(
-        workflow=spec.name,
-        version=await engine._claims.definitions.keep(workflow),
-        params=await stored(packed.inputs, state.store.blobs),
-        by=by,
-        key=options.get("idempotency_key", ""),
-        title=words("title", options.get("title", "")),
-        tags=several_words("tags", options.get("tags", ())),
-        on_restart=spec.on_restart,
-        exclusive=words("exclusive", workflow._exclusive_for(args, kwargs)),
-        entry=entry,
-        folder=folder,
-        root=engine._starts._root,
-    )
-    run = run or engine._ledger.new_run_id()
-    try:
-        owner = await engine._claims.own_worker()
-        pen = await engine._ledger.create(run, [created, e.RunPaused(by=by, reason=NOT_STARTED)], owner)
-    except AlreadyExists:
-        await engine._starts._must_be_the_same(run, created, workflow)
-        return run
-    while not await pen.let_go():
-        pass
-    return run
 
 
 async def _started(state: ServerState, run: RunId, workflow: str, *, created: bool) -> StartedView:
@@ -167,7 +125,7 @@ def arguments_of(workflow: Workflow[..., Any], params: Raw) -> tuple[tuple[Any, 
         raise HttpError("http.invalid", "Expected `object`", field="body.params")
     value_of(params, "params")
     arguments = workflow._arguments
-    arguments.must_take(params)
+    arguments.check_arguments(params)
     given = msgspec.json.decode(params, type=dict[str, Raw])
     missing = [
         name

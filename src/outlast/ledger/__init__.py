@@ -6,7 +6,8 @@ landed. It refuses to decide what is true (that is `lifecycle`, asked by the dri
 
 Two kinds of writers:
 
-- An *owner* holds the run's claim and writes through a `Pen`, under its epoch, whatever the transition table allows. The
+- An *owner* holds the run's claim and writes through a `RunWriter`, under its epoch, whatever the transition table
+allows. The
   state it holds is always a fold of durable facts; what is being appended is drafted over it.
 - A *guest* (`Ledger.deliver`) holds nothing. It reads the head and the wait it wants to end, never folds, and leaves the run
   ready. An owner that collides with a guest's data takes it in, renumbers its own append and goes on; a guest's request
@@ -20,6 +21,6 @@ W3  An illegal event is refused before it is written, so a log that this room wr
 """
 
 from outlast.ledger.ledger import Ledger
-from outlast.ledger.writer import Pen
+from outlast.ledger.writer import RunWriter
 
-__all__ = ["Ledger", "Pen"]
+__all__ = ["Ledger", "RunWriter"]

@@ -11,7 +11,7 @@ from outlast.history import events as e
 from outlast.history.ids import AppendId, RunId, WorkerId
 from outlast.history.lineage import Branch, Interval, holder, lineage
 from outlast.history.record import Entry, Kind, Record, entries, follows
-from outlast.ledger.reading import Told, branches_of, fold_within, records, state_of
+from outlast.ledger.reading import RecordEntries, branches_of, fold_within, records, state_of
 from outlast.lifecycle.draft import Draft
 from outlast.lifecycle.state import State
 from outlast.store import Head, Store
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from outlast.ledger.ledger import Ledger
 
 
-class Follower:
+class LogCursor:
     """The trunk of a pen. `state` is the fold of what is durable, `head` its place."""
 
     def __init__(self, ledger: Ledger, worker: WorkerId, epoch: int, head: Head, state: State) -> None:
@@ -33,14 +33,14 @@ class Follower:
         """Called when a guest of this process has written to the run."""
         self.arrived: deque[Entry] = deque()
         """What guests wrote and the owner has not looked at yet, in the order of the log; whoever looks takes it out."""
-        self.remembered: list[Told] = []
+        self.remembered: list[RecordEntries] = []
         """What was read to take the run over, for whoever goes through it again; whoever has done so lets go of it."""
         self._ledger = ledger
         self._draft = Draft(state)
         self._busy = False
-        self._doubts: set[AppendId] = set()
-        self._doubtful: Sequence[e.AnyEvent] = ()
-        self._doubtful_at = 0
+        self._unconfirmed: set[AppendId] = set()
+        self._unconfirmed_events: Sequence[e.AnyEvent] = ()
+        self._confirmed_at = 0
         self._summary_behind = False
 
     @property
@@ -83,7 +83,7 @@ class Follower:
     async def _take_in(self, newer: Sequence[Record], kind: Kind) -> list[Entry]:
         taken: list[Entry] = []
         for record in newer:
-            self._must_be_for_us(record, kind)
+            self._check_not_fenced(record, kind)
             if record.first != self.head.version + 1 or not follows(record, self.head.digest, self._ledger.key):
                 raise Damaged("the record does not follow the one before it", run=self.run, seq=record.first)
             told = entries(record)
@@ -101,13 +101,13 @@ class Follower:
             self._summary_behind = True
         return taken
 
-    def _must_be_for_us(self, record: Record, kind: Kind) -> None:
+    def _check_not_fenced(self, record: Record, kind: Kind) -> None:
         """A guest's record is, and so is one of ours whose answer was lost; another owner's only before our takeover."""
         if record.kind in (Kind.GUEST, Kind.CONTROL):
             return
-        if record.id in self._doubts:
-            self._doubts.discard(record.id)
-            self._doubtful_at = record.first
+        if record.id in self._unconfirmed:
+            self._unconfirmed.discard(record.id)
+            self._confirmed_at = record.first
             return
         if kind is Kind.OWNER or record.epoch >= self.epoch:
             raise self._fenced(f"epoch {record.epoch} wrote event {record.first}")
@@ -134,7 +134,7 @@ class Follower:
         )
 
     def _fenced(self, why: str) -> Fenced:
-        self._ledger.fence_off(self)
+        self._ledger.forget_fenced(self)
         return Fenced(f"run {self.run} has a newer owner than epoch {self.epoch}: {why}")
 
 

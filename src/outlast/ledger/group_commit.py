@@ -22,9 +22,9 @@ from outlast.store import LANDED, Append, Journal, Lost, Outcome
 
 log = logging.getLogger("outlast.ledger")
 
-LARGEST_BATCH = 500
+MAX_BATCH = 500
 """More than that waits for the next flush: while a server writes, those whose flush has ended go on."""
-TURN = 0.002
+TURN_S = 0.002
 """Seconds for which a run that writes alone need not let the loop turn before it writes."""
 TRIES = 3
 """How often an append of unknown outcome is sent before the caller is told."""
@@ -80,9 +80,9 @@ class GroupCommit:
 
     def _flush_soon(self) -> None:
         self._flushing = task = self._loop.create_task(self._flush(), name="outlast-ledger-flush")
-        task.add_done_callback(self._flushed)
+        task.add_done_callback(self._on_flush_done)
 
-    def _flushed(self, task: asyncio.Task[Any]) -> None:
+    def _on_flush_done(self, task: asyncio.Task[Any]) -> None:
         """A flush that was cancelled before it began has told nobody."""
         if self._flushing is task:
             self._flushing = None
@@ -106,11 +106,11 @@ class GroupCommit:
             await asyncio.wait([self._flushing])
 
     async def _flush(self) -> None:
-        self._alone_until = self._pulse() + TURN
+        self._alone_until = self._pulse() + TURN_S
         suspects = 0
         try:
             while self._waiting:
-                most = 1 if suspects else LARGEST_BATCH
+                most = 1 if suspects else MAX_BATCH
                 suspects -= suspects > 0
                 batch, self._waiting = self._waiting[:most], self._waiting[most:]
                 try:
@@ -139,7 +139,7 @@ class GroupCommit:
         except OutcomeUnknown as error:
             self.measures.unknown += len(batch)
             log.warning("a flush of %d appends failed in mid-write, asking what landed: %s", len(batch), error)
-            outcomes = await self._settle(batch, error)
+            outcomes = await self._send_again(batch, error)
         except StoreError as error:
             self.measures.failed += len(batch)
             log.error("a flush of %d appends failed, nothing was written: %s", len(batch), error)
@@ -147,14 +147,14 @@ class GroupCommit:
         self._alone = batch[0].record.run if len(batch) == 1 else None
         landed = batch
         if outcomes.count(LANDED) < len(outcomes):
-            outcomes = [_certain(append, outcome) for append, outcome in zip(batch, outcomes, strict=True)]
+            outcomes = [_confirmed_outcome(append, outcome) for append, outcome in zip(batch, outcomes, strict=True)]
             landed = [append for append, outcome in zip(batch, outcomes, strict=True) if outcome is LANDED]
         self._measure(landed, len(batch), time.perf_counter() - began)
         if landed:
             self._landed(landed)
         return outcomes
 
-    async def _settle(self, batch: list[Append], cause: OutcomeUnknown) -> list[Outcome]:
+    async def _send_again(self, batch: list[Append], cause: OutcomeUnknown) -> list[Outcome]:
         """Send again what is known not to have landed. The store refuses a second copy: it has the version it expects."""
         for _ in range(TRIES):
             try:
@@ -181,7 +181,7 @@ class GroupCommit:
         measures.bytes += size
 
 
-def _certain(append: Append, outcome: Outcome) -> Outcome:
+def _confirmed_outcome(append: Append, outcome: Outcome) -> Outcome:
     """Landed, if what it lost to is itself: an earlier delivery whose answer did not reach us."""
     if isinstance(outcome, Lost) and outcome.tail and _is_same(append.record, outcome.tail[0]):
         return LANDED

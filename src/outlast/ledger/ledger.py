@@ -17,11 +17,11 @@ from outlast.history import events as e
 from outlast.history.codec import encode
 from outlast.history.ids import AppendId, RunId, WorkerId, checked_run, uuid7
 from outlast.history.record import Kind, Record, chained, genesis
-from outlast.ledger.cursor import Follower
+from outlast.ledger.cursor import LogCursor
 from outlast.ledger.group_commit import GroupCommit, Measures
-from outlast.ledger.reading import Told, head_of, lineage_of, sound_head, state_of
+from outlast.ledger.reading import RecordEntries, head_of, lineage_of, sound_head, state_of
 from outlast.ledger.verification import STRANGE
-from outlast.ledger.writer import Pen
+from outlast.ledger.writer import RunWriter
 from outlast.lifecycle import decide
 from outlast.lifecycle.fold import apply
 from outlast.lifecycle.state import State
@@ -36,7 +36,7 @@ def system_clock() -> int:
     return time_ns() // 1000
 
 
-def _no_hurry() -> float:
+def _constant_clock() -> float:
     """For those who have a clock of their own: what happens must not depend on how fast the machine is."""
     return 0.0
 
@@ -48,11 +48,13 @@ class Ledger:
         self.store = store
         self.key = key
         self.clock = clock
-        self._group = GroupCommit(store, self._announce, pulse=perf_counter if clock is system_clock else _no_hurry)
+        self._group = GroupCommit(
+            store, self._announce, pulse=perf_counter if clock is system_clock else _constant_clock
+        )
         self.commit: Callable[[Append], Awaitable[Outcome]] = self._group.submit
         """Hand one append to the group, to be awaited at once; its outcome is certain when it comes."""
-        self._pens: dict[RunId, Pen] = {}
-        self._turns: WeakValueDictionary[RunId, asyncio.Lock] = WeakValueDictionary()
+        self._writers: dict[RunId, RunWriter] = {}
+        self._write_locks: WeakValueDictionary[RunId, asyncio.Lock] = WeakValueDictionary()
         """Runs that guests of this process write to at the moment."""
         self._listeners: list[Notify] = []
         self._end_news: Callable[[], None] | None = None
@@ -74,19 +76,19 @@ class Ledger:
 
     # --- owners
 
-    def begin(self, run: RunId, worker: WorkerId) -> Pen:
+    def begin(self, run: RunId, worker: WorkerId) -> RunWriter:
         """A pen for a run that does not exist yet; its first append, which begins with RunCreated, makes it."""
-        return Pen(self, worker, 1, Head(checked_run(run), 0, genesis(run, self.key), 1), State())
+        return RunWriter(self, worker, 1, Head(checked_run(run), 0, genesis(run, self.key), 1), State())
 
-    async def create(self, run: RunId, events: Sequence[e.AnyEvent], worker: WorkerId) -> Pen:
+    async def create(self, run: RunId, events: Sequence[e.AnyEvent], worker: WorkerId) -> RunWriter:
         """A new run, owned by `worker` from its first append on. The first event is RunCreated."""
-        pen = self.begin(run, worker)
-        await pen.append(events)
-        return pen
+        writer = self.begin(run, worker)
+        await writer.append(events)
+        return writer
 
-    def remember(self, pen: Pen) -> None:
+    def remember(self, writer: RunWriter) -> None:
         """The pen owns its run: news of it go to this pen."""
-        self._pens[pen.run] = pen
+        self._writers[writer.run] = writer
 
     async def take_over(
         self,
@@ -95,7 +97,7 @@ class Ledger:
         hold: bool = False,
         upto: int | None = None,
         check: Callable[[State], object] = lambda _: None,
-    ) -> Pen:
+    ) -> RunWriter:
         """Become the owner of a claimed run: ownership begins when the takeover is in the log. A log that is damaged reads
         only `upto` an event: then the one thing to do with it is to open a branch there.
 
@@ -109,8 +111,8 @@ class Ledger:
             )
 
         try:
-            pen = await self._open(claim, upto)
-            await pen.take_over(decided)
+            writer = await self._open(claim, upto)
+            await writer.take_over(decided)
         except NotAllowed:
             await self._release(claim, as_found=True)
             raise
@@ -119,31 +121,31 @@ class Ledger:
             if isinstance(error, Damaged):
                 raise
             raise Damaged(f"it does not read: {error!r}", run=claim.run) from error
-        self.remember(pen)
-        return pen
+        self.remember(writer)
+        return writer
 
-    async def _open(self, claim: Claim, upto: int | None) -> Pen:
+    async def _open(self, claim: Claim, upto: int | None) -> RunWriter:
         """A pen for a run whose log, head and summary agree."""
-        run, told = claim.run, list[Told]()
+        run, read_events = claim.run, list[RecordEntries]()
         stored = await self.store.derived(run)
         head = stored.head or await head_of(self.store, run)  # says why there is none
         at = stored.summary.at if stored.summary is not None else 0
         intervals = await lineage_of(self.store, head)
         if upto is None:
-            state = await state_of(self.store, run, intervals, told, key=self.key, head=head)
+            state = await state_of(self.store, run, intervals, read_events, key=self.key, head=head)
             # an owner that was taken for dead may have appended after the head was read
             if at > head.version and at > (version := (await head_of(self.store, run)).version):
                 raise Damaged(f"the log ends at event {version}, its summary is of event {at}", run=run, seq=version)
         else:
             intervals = [(first, min(last, upto)) for first, last in intervals if first <= upto]
-            state = await state_of(self.store, run, intervals, told, key=self.key)
+            state = await state_of(self.store, run, intervals, read_events, key=self.key)
             # the place may lie on an earlier branch; what is said now is said on this one
             state.outline.branch, state.outline.branch_first = head.branch, head.branch_first
             for record in await self.store.read(run, head.version, head.version, 1):
                 head = replace(head, digest=record.digest)
-        pen = Pen(self, claim.worker, claim.epoch, head, state)
-        pen.remembered = told
-        return pen
+        writer = RunWriter(self, claim.worker, claim.epoch, head, state)
+        writer.remembered = read_events
+        return writer
 
     async def _release(self, claim: Claim, *, as_found: bool = False) -> None:
         """Release a run that nobody can advance: not ready, so that no worker claims it again by itself; or `as_found`."""
@@ -152,15 +154,17 @@ class Ledger:
                 if await self.store.release(claim.run, claim.worker, head.version, ready=as_found and head.ready):
                     return
 
-    def forget(self, pen: Follower) -> None:
+    def forget(self, writer: LogCursor) -> None:
         """The pen no longer owns its run."""
-        if self._pens.get(pen.run) is pen:
-            del self._pens[pen.run]
+        if self._writers.get(writer.run) is writer:
+            del self._writers[writer.run]
 
-    def fence_off(self, pen: Follower) -> None:
+    def forget_fenced(self, writer: LogCursor) -> None:
         self.measures.fenced += 1
-        log.warning("run %s was taken over; epoch %d of worker %s is fenced off", pen.run, pen.epoch, pen.worker)
-        self.forget(pen)
+        log.warning(
+            "run %s was taken over; epoch %d of worker %s is fenced off", writer.run, writer.epoch, writer.worker
+        )
+        self.forget(writer)
 
     # --- guests
 
@@ -186,9 +190,9 @@ class Ledger:
 
         Guests of one run come one after the other: of a thousand that wrote at once, all but one would lose, again and
         again."""
-        turn = self._turns.get(run)
+        turn = self._write_locks.get(run)
         if turn is None:
-            turn = self._turns[run] = asyncio.Lock()
+            turn = self._write_locks[run] = asyncio.Lock()
         async with turn:
             return await self._deliver(run, events, branch)
 
@@ -198,7 +202,7 @@ class Ledger:
         head = await sound_head(self.store, run)
         id = self.new_append_id()
         while True:
-            _must_take(head, events, branch)
+            _check_accepts(head, events, branch)
             append = self._guest_append(head, events, kind, id, self.clock(), needs, closes)
             outcome = await self.commit(append)
             if outcome is LANDED:
@@ -246,7 +250,7 @@ class Ledger:
         if self._end_news is not None:
             self._end_news()
             self._end_news = None
-        self._pens.clear()
+        self._writers.clear()
         self._listeners.clear()
 
     @property
@@ -256,7 +260,7 @@ class Ledger:
     def listen(self, notify: Notify) -> Callable[[], None]:
         """Call `notify` with the runs whose logs grew, here or in another process, soon and at least once."""
         if self._end_news is None:
-            self._end_news = self.store.subscribe(self._heard)
+            self._end_news = self.store.subscribe(self._on_changes)
         self._listeners.append(notify)
 
         def end() -> None:
@@ -265,20 +269,20 @@ class Ledger:
 
         return end
 
-    def _heard(self, runs: frozenset[RunId]) -> None:
+    def _on_changes(self, runs: frozenset[RunId]) -> None:
         for run in runs:
-            pen = self._pens.get(run)
-            if pen is not None and pen.news is not None:
-                pen.news()
+            writer = self._writers.get(run)
+            if writer is not None and writer.news is not None:
+                writer.news()
         for notify in list(self._listeners):
             notify(runs)
 
     def _announce(self, landed: Sequence[Append]) -> None:
         for append in landed:
             if not append.record.epoch:
-                pen = self._pens.get(append.record.run)
-                if pen is not None and pen.news is not None:
-                    pen.news()
+                writer = self._writers.get(append.record.run)
+                if writer is not None and writer.news is not None:
+                    writer.news()
         if self._listeners:
             runs = frozenset([append.record.run for append in landed])
             for notify in list(self._listeners):
@@ -321,7 +325,7 @@ def _ends(events: Sequence[e.AnyEvent]) -> tuple[tuple[str, ...], tuple[str, ...
     return (*needs, *closes), tuple(closes)
 
 
-def _must_take(head: Head, events: Sequence[e.AnyEvent], branch: int | None) -> None:
+def _check_accepts(head: Head, events: Sequence[e.AnyEvent], branch: int | None) -> None:
     if branch is not None and head.branch != branch:
         raise RunGone(
             f"branch {branch} of run {head.run} is no longer current: the run goes on as branch {head.branch}"

@@ -37,7 +37,7 @@ async def copy_log(source: Store, target: Store, run: RunId, key: bytes = b"") -
         first = record.first if record.branch != branch else first
         previous, epoch, branch = record.digest, max(epoch, record.epoch), record.branch
         arrived = Head(run, record.last, record.digest, epoch, branch, first)
-        await _land(
+        await _append(
             target, await _last(source, record, head) if record.last == head.version else Append(record, arrived)
         )
     return head.version - done
@@ -63,7 +63,7 @@ async def _last(source: Store, record: Record, head: Head) -> Append:
     return Append(record, arrived, summarise(head.run, state), opens)
 
 
-async def _land(target: Store, append: Append) -> None:
+async def _append(target: Store, append: Append) -> None:
     (outcome,) = await target.append([append])
     if outcome is not LANDED:
         there = await target.head(append.record.run)

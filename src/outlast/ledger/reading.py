@@ -18,7 +18,7 @@ from outlast.lifecycle.state import State
 from outlast.lifecycle.status import UNFINISHED
 from outlast.store import Head, Journal, RunFilter, Store
 
-PAGE = 1000
+PAGE_SIZE = 1000
 
 
 async def head_of(store: Journal, run: RunId) -> Head:
@@ -57,7 +57,7 @@ async def _doubt(store: Store, head: Head) -> str:
 async def runs_of(store: Store, *, unfinished: bool = False) -> AsyncIterator[RunId]:
     """Every run; with `unfinished`, those that are not over by their head or by their summary: one of them may be wrong."""
     seen: set[RunId] = set()
-    query = RunFilter(limit=PAGE, statuses=tuple(sorted(UNFINISHED)) if unfinished else ())
+    query = RunFilter(limit=PAGE_SIZE, statuses=tuple(sorted(UNFINISHED)) if unfinished else ())
     while True:
         page = await store.search(query)
         for listed in page.items:
@@ -68,7 +68,7 @@ async def runs_of(store: Store, *, unfinished: bool = False) -> AsyncIterator[Ru
         query = replace(query, after=page.next)
     after = ""
     while True:
-        found, after = await store.runs(unfinished=unfinished, after=after, limit=PAGE)
+        found, after = await store.runs(unfinished=unfinished, after=after, limit=PAGE_SIZE)
         for run in found:
             if run not in seen:
                 yield run
@@ -80,7 +80,7 @@ async def pages(store: Journal, run: RunId, first: int = 1, last: int | None = N
     """All records that hold events `first` to `last`, many at a time. A gap is `Damaged`, after what lies before it: nobody
     goes on over one (G3)."""
     while last is None or first <= last:
-        page = await store.read(run, first, last, PAGE)
+        page = await store.read(run, first, last, PAGE_SIZE)
         for place, record in enumerate(page):
             begin = record.first
             if not begin <= first < begin + record.count:
@@ -88,7 +88,7 @@ async def pages(store: Journal, run: RunId, first: int = 1, last: int | None = N
                 raise Damaged("the event is missing from the log", run=run, seq=first)
             first = begin + record.count
         yield page
-        if len(page) < PAGE:
+        if len(page) < PAGE_SIZE:
             break
     if last is not None and first <= last:
         raise Damaged("the event is missing from the log", run=run, seq=first)
@@ -131,7 +131,7 @@ async def lineage_of(store: Journal, head: Head) -> list[Interval]:
     return lineage(branches, head.branch, head.version)
 
 
-async def left_behind(store: Journal, head: Head, key: bytes) -> tuple[e.BranchOpened, list[Entry], Head]:
+async def previous_branch(store: Journal, head: Head, key: bytes) -> tuple[e.BranchOpened, list[Entry], Head]:
     """How the current branch opened, what the branch that was current before has after the cut, proven, and how that one
     stood."""
     opening = await _branch_opened(store, head.run, head.branch_first)
@@ -141,10 +141,10 @@ async def left_behind(store: Journal, head: Head, key: bytes) -> tuple[e.BranchO
         for first, last in await lineage_of(store, before)
         if last > opening.cutoff
     ]
-    return opening, [entry async for entry in told(store, head.run, intervals, key=key)], before
+    return opening, [entry async for entry in read_events(store, head.run, intervals, key=key)], before
 
 
-async def told(
+async def read_events(
     store: Journal, run: RunId, intervals: list[Interval], *, key: bytes | None = None
 ) -> AsyncIterator[Entry]:
     """The events of these intervals, in order. With a `key`, which may be empty, their records are proven."""
@@ -156,17 +156,17 @@ async def told(
                         yield entry
 
 
-Told: TypeAlias = tuple[Record, list[e.AnyEvent], int, int]
+RecordEntries: TypeAlias = tuple[Record, list[e.AnyEvent], int, int]
 """A record, its events, and the interval of the lineage that it was read for."""
-REMEMBERED = 20_000
+MAX_REMEMBERED = 20_000
 """Records that are kept in memory for whoever goes through a lineage a second time."""
 
 
 def _read(store: Journal, run: RunId, first: int, last: int, key: bytes | None) -> AsyncIterator[list[Record]]:
-    return pages(store, run, first, last) if key is None else proven(store, run, first, last, key)
+    return pages(store, run, first, last) if key is None else verified_pages(store, run, first, last, key)
 
 
-async def proven(store: Journal, run: RunId, first: int, last: int, key: bytes) -> AsyncIterator[list[Record]]:
+async def verified_pages(store: Journal, run: RunId, first: int, last: int, key: bytes) -> AsyncIterator[list[Record]]:
     """The same pages, each record held against its digest: nobody builds upon bytes that are not what was written (G3)."""
     previous: bytes | None = None
     async for page in pages(store, run, first, last):
@@ -198,7 +198,7 @@ async def state_of(
     store: Journal,
     run: RunId,
     intervals: list[Interval],
-    remembered: list[Told] | None = None,
+    remembered: list[RecordEntries] | None = None,
     *,
     key: bytes | None = None,
     head: Head | None = None,
@@ -211,14 +211,14 @@ async def state_of(
             for record in page:
                 events = fold_within(state, record, first, last)
                 epoch = max(epoch, record.epoch)
-                if remembered is not None and len(remembered) < REMEMBERED:
+                if remembered is not None and len(remembered) < MAX_REMEMBERED:
                     remembered.append((record, events, first, last))
     if head is not None:
-        _must_agree(head, state, record, epoch)
+        _check_head(head, state, record, epoch)
     return state
 
 
-def _must_agree(head: Head, state: State, last: Record | None, epoch: int) -> None:
+def _check_head(head: Head, state: State, last: Record | None, epoch: int) -> None:
     """Refuse a head that differs from the end of its log: an append that builds on it would damage the log (G3)."""
     outline = state.outline
     stored = (head.version, head.digest, head.epoch, head.branch, head.branch_first)
@@ -238,9 +238,9 @@ def fold_within(state: State, record: Record, first: int, last: int) -> list[e.A
     return events
 
 
-async def tellings(
-    store: Journal, run: RunId, intervals: list[Interval], remembered: list[Told]
-) -> AsyncIterator[list[Told]]:
+async def read_entries(
+    store: Journal, run: RunId, intervals: list[Interval], remembered: list[RecordEntries]
+) -> AsyncIterator[list[RecordEntries]]:
     """The records of these intervals with their events, many at a time; what was read before is not read again."""
     after = remembered[-1][0].last if remembered else 0
     yield remembered

@@ -48,12 +48,12 @@ class Verification(Struct, frozen=True):
 async def verify(store: Store, run: RunId, key: bytes = b"") -> Verification:
     """Judge V1 to V12 over the whole log, its head and its summary; damage is reported, not raised."""
     try:
-        return await _examined(store, run, key)
+        return await _verify(store, run, key)
     except (Damaged, *STRANGE) as error:
         return _lost(run, f"cannot be read: {error!r}")
 
 
-async def _examined(store: Store, run: RunId, key: bytes) -> Verification:
+async def _verify(store: Store, run: RunId, key: bytes) -> Verification:
     stored = await store.derived(run)
     head, summary = stored.head, stored.summary
     found = [Violation(0, "V10", fault) for fault in stored.faults]
@@ -66,11 +66,11 @@ async def _examined(store: Store, run: RunId, key: bytes) -> Verification:
     if summary is None and not found:
         found.append(Violation(0, "V10", "the run has no summary"))
     log, unread = await _log(store, run, head.version)
-    found += [*unread, *_against_head(head, log), *await _beyond(store, head)]
-    found += await asyncio.to_thread(_judged, run, log, summary, key)
+    found += [*unread, *_against_head(head, log), *await _after_head(store, head)]
+    found += await asyncio.to_thread(_violations, run, log, summary, key)
     if not found:  # else there is no state to compare with
         intervals = await lineage_of(store, head)
-        found += await asyncio.to_thread(_beside, stored, head, log, intervals)
+        found += await asyncio.to_thread(_derived_rows, stored, head, log, intervals)
     return Verification(
         run=run,
         events=sum(record.count for record in log),
@@ -106,7 +106,7 @@ async def _log(store: Store, run: RunId, last: int) -> tuple[list[Record], list[
     return log, found
 
 
-async def _beyond(store: Store, head: Head) -> list[Violation]:
+async def _after_head(store: Store, head: Head) -> list[Violation]:
     """Records after the head's version that did not come with a newer head."""
     place = head.version + 1
     try:
@@ -139,7 +139,7 @@ def _against_head(head: Head, log: Sequence[Record]) -> list[Violation]:
     ]
 
 
-def _beside(stored: Derived, head: Head, log: Sequence[Record], intervals: Sequence[Interval]) -> list[Violation]:
+def _derived_rows(stored: Derived, head: Head, log: Sequence[Record], intervals: Sequence[Interval]) -> list[Violation]:
     """Where the head's flag and the waits are not those of the fold."""
     state = State()
     for first, last in intervals:
@@ -150,7 +150,7 @@ def _beside(stored: Derived, head: Head, log: Sequence[Record], intervals: Seque
     return [Violation(head.version, "V10", each) for each in told]
 
 
-def _judged(run: RunId, log: Sequence[Record], summary: RunSummary | None, key: bytes) -> list[Violation]:
+def _violations(run: RunId, log: Sequence[Record], summary: RunSummary | None, key: bytes) -> list[Violation]:
     """The violations; a record that is damaged beyond judging is named and left out."""
     try:
         return violations(run, log, summary, key=key)

@@ -10,13 +10,13 @@ from outlast.history import events as e
 from outlast.history.codec import encode
 from outlast.history.ids import AppendId
 from outlast.history.record import Entry, Kind, Record, chained
-from outlast.ledger.cursor import Follower
+from outlast.ledger.cursor import LogCursor
 from outlast.lifecycle import decide
-from outlast.lifecycle.branch_plan import Turn, must_lead_on
+from outlast.lifecycle.branch_plan import BranchPlan, check_continues
 from outlast.lifecycle.draft import Draft
 from outlast.lifecycle.fold import apply_all
-from outlast.lifecycle.invariants import ill_opened
-from outlast.lifecycle.requests import ill_settled, newest
+from outlast.lifecycle.invariants import branch_violations
+from outlast.lifecycle.requests import newest, request_violations
 from outlast.lifecycle.state import State, Wait
 from outlast.lifecycle.status import TERMINAL
 from outlast.lifecycle.summary import is_changed, summarise
@@ -28,7 +28,7 @@ _BEGINS: dict[type[e.Event], Kind] = {e.BranchOpened: Kind.OWNER, e.RunTakenOver
 _BEGINNINGS = frozenset(_BEGINS)
 
 
-class Pen(Follower):
+class RunWriter(LogCursor):
     """Writes one run's story under one epoch. Made by `Ledger.create` and `Ledger.take_over`; used by one task at a time.
     After any exception but `Fenced` it may be used again."""
 
@@ -69,13 +69,13 @@ class Pen(Follower):
         self._busy = True
         asked: AppendId | None = None
         try:
-            if self._doubts:
+            if self._unconfirmed:
                 taken = await self.catch_up()
-                if self._doubtful is events and self._doubtful_at:
-                    return self._settled(release)
+                if self._unconfirmed_events is events and self._confirmed_at:
+                    return self._confirmed(release)
                 if in_place and taken:
                     raise _out_of_place(taken)
-            self._doubtful, self._doubtful_at = events, 0
+            self._unconfirmed_events, self._confirmed_at = events, 0
             id = self._ledger.new_append_id()
             overtaken = 0
             while True:
@@ -83,7 +83,7 @@ class Pen(Follower):
                     events = decision(self.state)
                 if not events:
                     raise InvalidInput("there is nothing to append")
-                draft = await self._cut(events) if type(events[0]) is e.BranchOpened else self._draft
+                draft = await self._branch_draft(events) if type(events[0]) is e.BranchOpened else self._draft
                 append = self._compose(draft, events, id, kind, release, time, overtaken)
                 asked = id
                 outcome = await self._ledger.commit(append)
@@ -93,7 +93,7 @@ class Pen(Follower):
                     return append.record.first
                 assert isinstance(outcome, Lost)
                 draft.drop()
-                taken = await self._give_way(outcome, kind)
+                taken = await self._absorb_lost_race(outcome, kind)
                 if in_place:
                     raise _out_of_place(taken)
                 overtaken += len(taken)
@@ -104,7 +104,7 @@ class Pen(Follower):
         except BaseException as error:
             self._draft.drop()
             if asked is not None and (isinstance(error, OutcomeUnknown) or not isinstance(error, StoreError)):
-                self._doubts.add(asked)
+                self._unconfirmed.add(asked)
             raise
         finally:
             self._busy = False
@@ -127,7 +127,7 @@ class Pen(Follower):
         last = old.version + count
         kinds = frozenset(map(type, events))
         if not _BEGINNINGS.isdisjoint(kinds):
-            _must_begin(events, first, kind)
+            _check_first(events, first, kind)
         try:
             apply_all(view, events, first, time)
         except Illegal as objection:
@@ -143,7 +143,7 @@ class Pen(Follower):
         ready = release and not is_closed and (overtaken > 0 or decide.next_request(view) is not None)
         head = Head(run, last, digest, epoch, branch, outline.branch_first, is_closed, ready)
         if draft is not self._draft:
-            opens, closes = _moved(self.state, view)
+            opens, closes = _wait_changes(self.state, view)
             return Append(record, head, summarise(run, view), opens, closes, release=release)
         if not self._summary_behind and not is_changed(draft, kinds):
             return Append(record, head, None, (), (), (), None, release)
@@ -153,9 +153,9 @@ class Pen(Follower):
 
     def _landed(self, append: Append, draft: Draft) -> None:
         draft.absorb()
-        self._doubtful = ()
-        if self._doubts:
-            self._doubts.clear()  # they were to follow the version that this one follows
+        self._unconfirmed_events = ()
+        if self._unconfirmed:
+            self._unconfirmed.clear()  # they were to follow the version that this one follows
         if self.head.version == 0:
             self._ledger.remember(self)
         self.head = append.head
@@ -166,46 +166,46 @@ class Pen(Follower):
         if append.release:
             self._ledger.forget(self)
 
-    def _settled(self, release: bool) -> int:
+    def _confirmed(self, release: bool) -> int:
         """What was in doubt had landed, as the log now told."""
         if release:
             self._ledger.forget(self)
-        return self._doubtful_at
+        return self._confirmed_at
 
     # --- branches
 
-    async def turn(self, turn: Turn) -> int:
+    async def open_branch(self, plan: BranchPlan) -> int:
         """Leave what follows the cutoff on its branch and go on beside it; nothing is deleted."""
-        if not 0 <= turn.cutoff <= self.head.version:
+        if not 0 <= plan.cutoff <= self.head.version:
             raise NotAllowed(
-                f"event {turn.cutoff} is not in the log of run {self.run}, which ends at {self.head.version}"
+                f"event {plan.cutoff} is not in the log of run {self.run}, which ends at {self.head.version}"
             )
         while True:
-            known = await self.branches(turn.cutoff)
-            then = await self._state_at(turn.cutoff, known)
-            must_lead_on(turn, then)
+            known = await self.branches(plan.cutoff)
+            then = await self._state_at(plan.cutoff, known)
+            check_continues(plan, then)
             try:
-                return await self.append(decide.open_branch(self.state, then, known.values(), turn))
+                return await self.append(decide.open_branch(self.state, then, known.values(), plan))
             except Overtaken:
                 request = newest(self.state.outline.requests, e.JumpRequested)
-                is_elsewhere = request is not None and request.seq != turn.request
+                is_elsewhere = request is not None and request.seq != plan.request
                 if is_elsewhere or isinstance(decide.next_request(self.state), e.CancelRequested):
                     raise  # somebody wants the run to end, or to go back elsewhere: the caller decides again
 
-    async def _cut(self, events: Sequence[e.AnyEvent]) -> Draft:
+    async def _branch_draft(self, events: Sequence[e.AnyEvent]) -> Draft:
         """A draft over the state at the cutoff of a branch that is about to open."""
         event = events[0]
         assert isinstance(event, e.BranchOpened)
         seq, branches = self.head.version + 1, await self.branches(event.cutoff)
-        wrong = ill_opened(event, seq, branches)
+        wrong = branch_violations(event, seq, branches)
         if wrong:
             raise Illegal("V8", "; ".join(wrong), seq=seq)
-        unsettled = ill_settled(self.state.outline.requests, events, seq)
+        unsettled = request_violations(self.state.outline.requests, events, seq)
         if unsettled:
             raise Illegal("V12", "; ".join(unsettled), seq=seq)
         return Draft(await self._state_at(event.cutoff, branches))
 
-    async def _give_way(self, lost: Lost, kind: Kind) -> list[Entry]:
+    async def _absorb_lost_race(self, lost: Lost, kind: Kind) -> list[Entry]:
         """Take in what the append lost to; only data lets the same decision stand."""
         if self.head.version == 0:
             raise AlreadyExists(f"there is a run {self.run} already")
@@ -221,7 +221,7 @@ class Pen(Follower):
 
     # --- letting go
 
-    async def let_go(self, *, ready: bool = False) -> bool:
+    async def release(self, *, ready: bool = False) -> bool:
         """Give the claim back; False if something arrived meanwhile, which is then taken in: look at the state again. With
         something to obey it is ready for the next owner, whatever this one says."""
         if self._summary_behind:
@@ -245,19 +245,19 @@ def _out_of_place(taken: Sequence[Entry]) -> Overtaken:
     return Overtaken(f"{len(taken)} events arrived first: these were to follow event {taken[0].seq - 1}")
 
 
-def _must_begin(events: Sequence[e.AnyEvent], first: int, kind: Kind) -> None:
+def _check_first(events: Sequence[e.AnyEvent], first: int, kind: Kind) -> None:
     for place, event in enumerate(events):
         if type(event) in _BEGINS and (place or _BEGINS[type(event)] is not kind):
-            raise _out_of_turn(event, first + place)
+            raise _not_first(event, first + place)
 
 
-def _out_of_turn(event: e.AnyEvent, seq: int) -> Illegal:
+def _not_first(event: e.AnyEvent, seq: int) -> Illegal:
     if isinstance(event, e.BranchOpened):
         return Illegal("V8", "a branch opens with the first event of an owner's append", seq=seq)
     return Illegal("V11", "RunTakenOver is the first word of a takeover and of nothing else", seq=seq)
 
 
-def _moved(old: State, new: State) -> tuple[tuple[Wait, ...], tuple[str, ...]]:
+def _wait_changes(old: State, new: State) -> tuple[tuple[Wait, ...], tuple[str, ...]]:
     """What a change of branch opens and closes among waits and loose ends."""
     before = dict([*old.waits.items(), *old.loose.items()])
     after = dict([*new.waits.items(), *new.loose.items()])

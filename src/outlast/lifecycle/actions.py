@@ -24,7 +24,17 @@ class Refusal(Struct, frozen=True):
     """Why a verb is refused. `code` is for programs; `reason` continues a sentence that begins with the run."""
 
     code: Literal[
-        "over", "paused", "held", "final", "created", "waiting", "not-asked", "nothing-done", "one-branch", "cleaning"
+        "over",
+        "paused",
+        "held",
+        "final",
+        "created",
+        "waiting",
+        "not-asked",
+        "nothing-done",
+        "one-branch",
+        "cleaning",
+        "copied",
     ]
     reason: str
 
@@ -42,11 +52,19 @@ def has_diverged(state: State) -> bool:
     return state.outline.held and error is not None and error.kind == RunDiverged.code
 
 
-def refusal(state: State, verb: Verb) -> Refusal | None:
-    """Why this verb is refused in this state, or None if it is allowed."""
+def refusal(state: State, verb: Verb, *, force: bool = False) -> Refusal | None:
+    """Why this verb is refused in this state, or None if it is allowed. With `force`, a run that was copied to another store
+    goes on in both."""
     if state.outline.is_cleaning and verb not in ("answer", "cancel"):
         return Refusal(
             "cleaning", "is being cancelled and cleans up: wait for its end, or cancel it again to end it at once"
+        )
+    copied_to = state.outline.copied_to if state.status is RunStatus.PAUSED else ""
+    if copied_to and verb not in ("answer", "pause", "cancel") and not force:
+        return Refusal(
+            "copied",
+            f"was copied to {copied_to} and continues there. To let it continue here, too, resume it with --force "
+            "(force=True)",
         )
     return _RULES[verb](state)
 

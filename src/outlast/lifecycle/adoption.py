@@ -17,7 +17,7 @@ from outlast.history.ids import input_hash
 from outlast.history.record import Entry
 from outlast.lifecycle.state import OPEN, State
 
-_REDO_NOTHING = ("recovery", "migrate")
+_ADOPT_EVERYTHING = ("recovery", "migrate")
 
 
 class Adoptable(Struct, frozen=True):
@@ -37,7 +37,7 @@ def adoptable(
     found = {**(earlier or {}), **_completions(then, left)}
     for node in opened.redo:
         found.pop(node, None)
-    if opened.cause in _REDO_NOTHING:
+    if opened.cause in _ADOPT_EVERYTHING:
         return found
     begun = _scopes_begun(then)
     return {

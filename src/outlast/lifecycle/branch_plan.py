@@ -24,7 +24,7 @@ START = "start"
 """The place before everything that the run did."""
 
 
-class Turn(Struct, frozen=True, kw_only=True):
+class BranchPlan(Struct, frozen=True, kw_only=True):
     """What a branch needs to be opened: where it is cut, what is to be done again (`redo`), what is said first (`then`).
     If it repairs something, `code` names the state in the catalogue and `evidence` the events that show it."""
 
@@ -42,21 +42,21 @@ class Turn(Struct, frozen=True, kw_only=True):
     """What becomes of the children of the part that is left. A recovery cancels none."""
 
 
-def to_place(log: Sequence[Entry], place: str, *, by: str = "", reason: str = "") -> Turn:
+def to_place(log: Sequence[Entry], place: str, *, by: str = "", reason: str = "") -> BranchPlan:
     """A jump to an event by its number, to before a node, a child or a question by its name, or to the `start`."""
     if place == START:
-        return Turn(cutoff=BEFORE_FIRST, by=by, reason=reason)
+        return BranchPlan(cutoff=BEFORE_FIRST, by=by, reason=reason)
     if place.isascii() and place.isdigit():
-        return Turn(cutoff=_within(log, place), by=by, reason=reason)
+        return BranchPlan(cutoff=_within(log, place), by=by, reason=reason)
     asked = _last(
         log, e.InteractionRequested, lambda event: place in (event.interaction, question_of(event.interaction))
     )
     began = _last(log, e.NodeScheduled, lambda event: event.node == place and event.attempt == 1)
     began = began or _last(log, e.ChildStarted, lambda event: event.node == place)
     if began is not None:
-        return Turn(cutoff=began.seq - 1, by=by, reason=reason, redo=(place,))
+        return BranchPlan(cutoff=began.seq - 1, by=by, reason=reason, redo=(place,))
     if asked is not None:
-        return Turn(cutoff=asked.seq - 1, by=by, reason=reason)
+        return BranchPlan(cutoff=asked.seq - 1, by=by, reason=reason)
     raise NotAllowed(
         f"there is no node and no question {place!r} on this branch{_similar(log, place)}; "
         "an event is named by its number, and `start` is before all of them"
@@ -79,7 +79,7 @@ def _similar(log: Sequence[Entry], place: str) -> str:
     return f" (there is {', '.join(near)})" if near else ""
 
 
-def back(log: Sequence[Entry], nodes: int, *, by: str = "", reason: str = "") -> Turn:
+def back(log: Sequence[Entry], nodes: int, *, by: str = "", reason: str = "") -> BranchPlan:
     """A jump back over the last completed nodes."""
     if nodes < 1:
         raise InvalidInput(f"a run is rewound by at least one node, not by {nodes}")
@@ -89,7 +89,7 @@ def back(log: Sequence[Entry], nodes: int, *, by: str = "", reason: str = "") ->
         raise NotAllowed(f"the run has completed {len(done)} nodes on this branch, it cannot be rewound by {nodes}")
     cutoff = done[-nodes].seq - 1
     redo = tuple(entry.event.node for entry in done[-nodes:] if isinstance(entry.event, e.NodeCompleted))
-    return Turn(cutoff=cutoff, by=by, reason=reason, redo=redo, then=reset(log, redo, cutoff))
+    return BranchPlan(cutoff=cutoff, by=by, reason=reason, redo=redo, then=reset(log, redo, cutoff))
 
 
 def reset(log: Sequence[Entry], nodes: tuple[str, ...], cutoff: int) -> tuple[e.AnyEvent, ...]:
@@ -114,7 +114,7 @@ def again(
     cause: e.BranchCause = "retry",
     by: str = "",
     reason: str = "",
-) -> Turn:
+) -> BranchPlan:
     """Do a node again that has an outcome, perhaps with feedback or with other inputs."""
     outcome = outcome_of(log, node)
     attempt = _attempt(outcome.event)
@@ -132,19 +132,19 @@ def again(
         feedback=feedback,
         inputs=inputs,
     )
-    return Turn(cutoff=cutoff, cause=cause, by=by, reason=reason, redo=(node,), then=(word,))
+    return BranchPlan(cutoff=cutoff, cause=cause, by=by, reason=reason, redo=(node,), then=(word,))
 
 
-def instead(log: Sequence[Entry], node: str, output: e.Value, *, by: str = "", reason: str = "") -> Turn:
+def instead(log: Sequence[Entry], node: str, output: e.Value, *, by: str = "", reason: str = "") -> BranchPlan:
     """Go on as if a node had returned something else. A run that stopped inside the node goes on as if it had returned."""
     stopped = stopped_inside(log, node)
     if stopped is not None:
         place, attempt = stopped
         word = e.NodeCompleted(node=node, attempt=attempt, output=output, by=by or "someone")
-        return Turn(cutoff=place - 1, by=by, reason=reason, redo=(node,), then=(word,))
+        return BranchPlan(cutoff=place - 1, by=by, reason=reason, redo=(node,), then=(word,))
     outcome = outcome_of(log, node)
     word = e.NodeCompleted(node=node, attempt=_attempt(outcome.event), output=output, by=by or "someone")
-    return Turn(cutoff=outcome.seq - 1, by=by, reason=reason, redo=(node,), then=(word,))
+    return BranchPlan(cutoff=outcome.seq - 1, by=by, reason=reason, redo=(node,), then=(word,))
 
 
 def stopped_inside(log: Sequence[Entry], node: str) -> tuple[int, int] | None:
@@ -228,34 +228,34 @@ def _is_done(event: e.AnyEvent) -> bool:
     return is_result or _is_given(event)
 
 
-def must_lead_on(turn: Turn, then: State) -> None:
+def check_continues(plan: BranchPlan, then: State) -> None:
     """Refuse to go back to where there is nothing to go on from."""
-    if then.is_closed and turn.cause not in ("activate", "recovery"):
+    if then.is_closed and plan.cause not in ("activate", "recovery"):
         raise NotAllowed(
-            f"event {turn.cutoff} is where the run was over: name an earlier event, a node or a question, "
+            f"event {plan.cutoff} is where the run was over: name an earlier event, a node or a question, "
             "or activate that branch to have its outcome again"
         )
 
 
-def request_of(turn: Turn, branch: int) -> e.JumpRequested:
+def request_of(plan: BranchPlan, branch: int) -> e.JumpRequested:
     """The turn as a request to whoever owns the run."""
-    then = e.Value(encode(turn.then)) if turn.then else e.NULL
+    then = e.Value(encode(plan.then)) if plan.then else e.NULL
     return e.JumpRequested(
-        target=turn.cutoff,
+        target=plan.cutoff,
         branch=branch,
-        by=turn.by,
-        reason=turn.reason,
-        cause=turn.cause,
-        redo=turn.redo,
+        by=plan.by,
+        reason=plan.reason,
+        cause=plan.cause,
+        redo=plan.redo,
         then=then,
-        children=turn.children,
+        children=plan.children,
     )
 
 
-def turn_of(request: e.JumpRequested, seq: int) -> Turn:
+def plan_of_request(request: e.JumpRequested, seq: int) -> BranchPlan:
     """The turn that a request at `seq` asks for."""
     then = tuple(decode(bytes(request.then))) if bytes(request.then) != b"null" else ()
-    return Turn(
+    return BranchPlan(
         cutoff=request.target,
         cause=request.cause,
         by=request.by,
@@ -267,12 +267,12 @@ def turn_of(request: e.JumpRequested, seq: int) -> Turn:
     )
 
 
-def unmet(state: State, why: str) -> Turn:
+def unmet_request_plan(state: State, why: str) -> BranchPlan:
     """The branch that begins just before a request to go back that cannot be met (D2): the person may ask again."""
     request = newest(state.outline.requests, e.JumpRequested)
     assert request is not None
     place = request.seq
-    return Turn(cutoff=place - 1, cause="recovery", reason=why, code="D2", evidence=(place,))
+    return BranchPlan(cutoff=place - 1, cause="recovery", reason=why, code="D2", evidence=(place,))
 
 
 def _attempt(event: e.AnyEvent) -> int:

@@ -35,7 +35,7 @@ class BranchSummary(Struct, kw_only=True):
         return self.last - self.first + 1
 
 
-class BranchTally:
+class BranchSummaries:
     """Hears a whole log, dead branches included, and keeps what there is to say of each branch."""
 
     def __init__(self) -> None:
@@ -96,7 +96,7 @@ class BranchTally:
             here = self.branches.get(line)
             line, cutoff = (here.parent, here.cutoff) if here is not None else (None, 0)
 
-    def told(self) -> list[BranchSummary]:
+    def summaries(self) -> list[BranchSummary]:
         """All branches as they opened; the last one is the current one."""
         found = [self.branches[number] for number in sorted(self.branches)]
         if found:
@@ -124,7 +124,7 @@ def _turn(event: e.AnyEvent) -> tuple[RunStatus, bool] | None:
 
 def branches_in(entries: Iterable[Entry]) -> list[BranchSummary]:
     """The branches that a whole log tells of."""
-    tally = BranchTally()
+    summaries_by_branch = BranchSummaries()
     for entry in entries:
-        tally.hear(entry)
-    return tally.told()
+        summaries_by_branch.hear(entry)
+    return summaries_by_branch.summaries()

@@ -21,7 +21,7 @@ from outlast.history.ids import RunId, question_of
 from outlast.history.lineage import Interval
 from outlast.history.record import Entry
 from outlast.lifecycle.difference import Change, changes_between
-from outlast.lifecycle.matching import ABOUT, VOLATILE, WITNESSES, is_unremarkable
+from outlast.lifecycle.matching import ABOUT, INPUT_HASHES, VOLATILE, is_unremarkable
 
 Verdict: TypeAlias = Literal["same", "differs", "left", "right"]
 Key: TypeAlias = tuple[str, ...]
@@ -178,7 +178,7 @@ def _changes(left: e.AnyEvent, right: e.AnyEvent) -> tuple[Change, ...]:
         old, new = getattr(left, name), getattr(right, name, None)
         if name in VOLATILE or old == new:
             continue
-        kept = witnesses if name in WITNESSES else found
+        kept = witnesses if name in INPUT_HASHES else found
         if isinstance(old, Raw) and isinstance(new, Raw):
             kept += changes_between(old, new, name)
         elif isinstance(old, e.Failure) and isinstance(new, e.Failure):

@@ -15,7 +15,7 @@ from outlast.definition.retry import Retry
 from outlast.errors import CRASH_LIMIT, NODE_INTERRUPTED, RUN_ENDED, WORKER_RESTARTED, NotAllowed
 from outlast.history import events as e
 from outlast.history.lineage import Branch, holder
-from outlast.lifecycle.branch_plan import Turn
+from outlast.lifecycle.branch_plan import BranchPlan
 from outlast.lifecycle.draft import Draft
 from outlast.lifecycle.fold import apply_all
 from outlast.lifecycle.requests import Request, Requests, left_open, newest
@@ -265,7 +265,7 @@ def _was_cut_short(node: NodeState) -> bool:
     return node.error is not None and node.error.kind == RUN_ENDED
 
 
-def open_branch(state: State, then: State, branches: Iterable[Branch], turn: Turn) -> Decision:
+def open_branch(state: State, then: State, branches: Iterable[Branch], plan: BranchPlan) -> Decision:
     """Leave what follows the cutoff on its branch and go on beside it, from `then`, the state at the cutoff.
 
     BranchOpened lists what is asked or started now and not there: questions are withdrawn, children cancelled or, if the
@@ -276,56 +276,56 @@ def open_branch(state: State, then: State, branches: Iterable[Branch], turn: Tur
     are open now are obeyed or refused at once: the new branch does not hold them."""
     requests = state.outline.requests
     known = sorted(branches, key=lambda branch: branch.id)
-    if max(turn.cutoff, 1) != then.outline.seq:
+    if max(plan.cutoff, 1) != then.outline.seq:
         raise NotAllowed(
-            f"event {turn.cutoff} is not where the lineage of the new branch would end ({then.outline.seq})"
+            f"event {plan.cutoff} is not where the lineage of the new branch would end ({then.outline.seq})"
         )
-    parent = holder(known, turn.cutoff)
-    cancelled, detached = _left_children(state, then, turn)
+    parent = holder(known, plan.cutoff)
+    cancelled, detached = _left_children(state, then, plan)
     opened = e.BranchOpened(
         branch=known[-1].id + 1,
         parent=parent.id,
-        cutoff=turn.cutoff,
+        cutoff=plan.cutoff,
         parent_first=parent.first,
         previous_first=known[-1].first,
-        cause=turn.cause,
-        by=turn.by,
-        reason=turn.reason,
+        cause=plan.cause,
+        by=plan.by,
+        reason=plan.reason,
         withdrawn=tuple(name for name in _questions(state) if name not in _questions(then)),
         detached=detached,
         cancelled=cancelled,
-        redo=turn.redo,
-        request=turn.request if any(each.seq == turn.request for each in requests) else 0,
+        redo=plan.redo,
+        request=plan.request if any(each.seq == plan.request for each in requests) else 0,
     )
-    events = [opened, *_recovered(turn, opened, known), *_received_since(state, then, turn), *_going_on(then, turn)]
+    events = [opened, *_recovered(plan, opened, known), *_received_since(state, then, plan), *_going_on(then, plan)]
     carried = left_open(requests, opened)
     if carried:
         view = Draft(then).view
         apply_all(view, events, state.outline.seq + 1, then.outline.time)
-        events += _settled(view, carried, turn)
+        events += _settled(view, carried, plan)
     return events
 
 
-def _left_children(state: State, then: State, turn: Turn) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _left_children(state: State, then: State, plan: BranchPlan) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The open children that `then` does not know: those to cancel, and those to detach. What an earlier branch decided
     about a child stands."""
     left = [
         (name, each) for name, each in state.children.items() if not each.status and then.children.get(name) is None
     ]
-    if turn.cause == "recovery":
+    if plan.cause == "recovery":
         left = [(name, each) for name, each in left if each.detached]
-    is_cancelling = turn.cause != "recovery" and turn.children == "cancel"
+    is_cancelling = plan.cause != "recovery" and plan.children == "cancel"
     cancelled = [name for name, each in left if each.cancelled or (is_cancelling and not each.detached)]
     return tuple(cancelled), tuple(name for name, _ in left if name not in cancelled)
 
 
-def _settled(view: State, requests: Requests, turn: Turn) -> Decision:
+def _settled(view: State, requests: Requests, plan: BranchPlan) -> Decision:
     """What becomes of other requests that were open when a branch opened, whose state is `view`: it ends or pauses there."""
     jumps = [each for each in requests if isinstance(each.event, e.JumpRequested)]
-    cannot = tuple(each for each in jumps if each.seq in turn.evidence)
-    others = tuple(each for each in jumps if each.seq not in turn.evidence)
+    cannot = tuple(each for each in jumps if each.seq in plan.evidence)
+    others = tuple(each for each in jumps if each.seq not in plan.evidence)
     view.outline.requests = tuple(each for each in requests if each not in jumps)
-    events = _refused(cannot, "cannot", turn.reason) + _refused(others, "superseded", "the run went back elsewhere")
+    events = _refused(cannot, "cannot", plan.reason) + _refused(others, "superseded", "the run went back elsewhere")
     match next_request(view):
         case e.CancelRequested():
             return [*events, *end(view, cancelled(view))]
@@ -336,14 +336,14 @@ def _settled(view: State, requests: Requests, turn: Turn) -> Decision:
             return [*events, *_refused(view.outline.requests, "ended", "the run is over on the new branch")]
 
 
-def _recovered(turn: Turn, opened: e.BranchOpened, known: list[Branch]) -> Decision:
-    if not turn.code:
+def _recovered(plan: BranchPlan, opened: e.BranchOpened, known: list[Branch]) -> Decision:
+    if not plan.code:
         return []
     return [
         e.RunRecovered(
-            code=turn.code,
-            reason=turn.reason,
-            evidence=turn.evidence,
+            code=plan.code,
+            reason=plan.reason,
+            evidence=plan.evidence,
             previous_branch=known[-1].id,
             new_branch=opened.branch,
             cutoff=opened.cutoff,
@@ -351,24 +351,24 @@ def _recovered(turn: Turn, opened: e.BranchOpened, known: list[Branch]) -> Decis
     ]
 
 
-def _going_on(then: State, turn: Turn) -> Decision:
+def _going_on(then: State, plan: BranchPlan) -> Decision:
     """What the new branch says first. A run that stood still where it was cut is set going again."""
     has_stopped = then.outline.base in (RunStatus.PAUSED, RunStatus.FAILED) and not then.is_closed
-    return [*(resume(then, turn.by) if has_stopped else ()), *turn.then]
+    return [*(resume(then, plan.by) if has_stopped else ()), *plan.then]
 
 
 def _questions(state: State) -> list[str]:
     return [wait.id for wait in state.waits.values() if wait.kind == "interaction"]
 
 
-def _received_since(state: State, then: State, turn: Turn) -> Decision:
+def _received_since(state: State, then: State, plan: BranchPlan) -> Decision:
     events: Decision = []
     for wait in [*then.waits.values(), *then.loose.values()]:
         child = state.children.get(wait.id) if wait.kind == "child" else None
-        if child is not None and child.status and child.node not in turn.redo:
+        if child is not None and child.status and child.node not in plan.redo:
             events.append(_adopted(wait.id, child))
         asked = state.interactions.get(wait.id) if wait.kind == "interaction" else None
-        if asked is not None and asked.answer is not None and turn.cause in _KEEPING_ANSWERS:
+        if asked is not None and asked.answer is not None and plan.cause in _KEEPING_ANSWERS:
             events.append(e.InteractionAnswered(interaction=wait.id, answer=asked.answer, by=asked.by))
         place = state.sent.get(wait.id) if wait.kind == "outbox" else None
         if place is not None:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-MOST = 1000
+MAX_CHANGES = 1000
 """More differences of one value are not listed; the last one that is says how many there are."""
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -25,7 +25,7 @@ class Change(Struct, frozen=True, gc=False):
     """Differences after this one that are not listed."""
 
 
-def changes_between(old: Raw, new: Raw, path: str = "$", most: int = MOST) -> list[Change]:
+def changes_between(old: Raw, new: Raw, path: str = "$", most: int = MAX_CHANGES) -> list[Change]:
     """The differences of two JSON texts, in the order of the old one. How they are written is no difference."""
     if bytes(old) == bytes(new):
         return []

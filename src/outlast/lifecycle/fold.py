@@ -17,8 +17,8 @@ from outlast.lifecycle.handlers.registry import HANDLERS
 from outlast.lifecycle.state import Outline, State
 from outlast.lifecycle.transitions import TABLE, Rule, may_follow
 
-_unanswered = set(e.EVENT_TYPES.values()) - set(HANDLERS)
-assert not _unanswered, f"{nodes}, {outside}, {people} and {run} do not answer {_unanswered}"
+_unhandled = set(e.EVENT_TYPES.values()) - set(HANDLERS)
+assert not _unhandled, f"{nodes}, {outside}, {people} and {run} do not answer {_unhandled}"
 _ALWAYS = {
     status: {kind: HANDLERS[kind] for kind, rule in row.items() if rule is Rule.ALWAYS} for status, row in TABLE.items()
 }

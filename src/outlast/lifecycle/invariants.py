@@ -21,7 +21,7 @@ from outlast.history.ids import RunId
 from outlast.history.lineage import BEFORE_FIRST, ROOT, Branch, Interval, holder, lineage
 from outlast.history.record import Entry, Kind, Record, entries, follows, genesis
 from outlast.lifecycle.fold import apply
-from outlast.lifecycle.requests import OpenRequest, Request, Requests, ill_settled, left_open
+from outlast.lifecycle.requests import OpenRequest, Request, Requests, left_open, request_violations
 from outlast.lifecycle.state import State
 from outlast.lifecycle.status import RunStatus
 from outlast.lifecycle.summary import RunSummary, summarise
@@ -51,7 +51,7 @@ def violations(
     found += _epochs(records, log)
     found += _receipts(log)
     found += _requests(records, log)
-    found += _stories(run, log, branches, summary)
+    found += _lineages(run, log, branches, summary)
     return sorted(set(found))
 
 
@@ -74,13 +74,15 @@ def _decoded(records: Sequence[Record]) -> tuple[list[Entry], list[Violation]]:
     found: list[Violation] = []
     for record in records:
         try:
-            told = entries(record)
+            stored = entries(record)
         except Damaged as damage:
             found.append(Violation(damage.seq or record.first, "V1", f"does not decode: {damage}"))
             continue
-        if len(told) != record.count:
-            found.append(Violation(record.first, "V1", f"the record says {record.count} events and holds {len(told)}"))
-        log += told
+        if len(stored) != record.count:
+            found.append(
+                Violation(record.first, "V1", f"the record says {record.count} events and holds {len(stored)}")
+            )
+        log += stored
     return log, found
 
 
@@ -90,7 +92,7 @@ def _branches(records: Sequence[Record], log: Sequence[Entry]) -> tuple[dict[int
     for entry in log:
         event = entry.event
         if isinstance(event, e.BranchOpened):
-            found += [Violation(entry.seq, "V8", text) for text in ill_opened(event, entry.seq, branches)]
+            found += [Violation(entry.seq, "V8", text) for text in branch_violations(event, entry.seq, branches)]
             branches[event.branch] = Branch(event.branch, entry.seq, event.parent, event.cutoff)
         if entry.branch != max(branches):
             found.append(
@@ -105,7 +107,7 @@ def _branches(records: Sequence[Record], log: Sequence[Entry]) -> tuple[dict[int
     return branches, found
 
 
-def ill_opened(event: e.BranchOpened, seq: int, branches: dict[int, Branch]) -> list[str]:
+def branch_violations(event: e.BranchOpened, seq: int, branches: dict[int, Branch]) -> list[str]:
     """What is wrong with a branch that opens at `seq` beside these (V8); the ledger asks too, before it writes one."""
     wrong: list[str] = []
     newest = branches[max(branches)]
@@ -125,7 +127,7 @@ def ill_opened(event: e.BranchOpened, seq: int, branches: dict[int, Branch]) -> 
 
 def _epochs(records: Sequence[Record], log: Sequence[Entry]) -> list[Violation]:
     found: list[Violation] = []
-    told = _by_record(records, log)
+    stored = _by_record(records, log)
     epoch = 0
     takeovers = {record.first for record in records if record.kind is Kind.TAKEOVER}
     found += [
@@ -135,14 +137,14 @@ def _epochs(records: Sequence[Record], log: Sequence[Entry]) -> list[Violation]:
     ]
     for record in records:
         if record.kind in (Kind.GUEST, Kind.CONTROL):
-            found += _overreaching(record, told.get(record.first, []))
+            found += _beyond_its_kind(record, stored.get(record.first, []))
             continue
         if record.kind is Kind.TAKEOVER and record.epoch <= epoch:
             found.append(Violation(record.first, "V11", f"a takeover under epoch {record.epoch}, after epoch {epoch}"))
         elif record.epoch < epoch:
             found.append(Violation(record.first, "V11", f"epoch {record.epoch} after epoch {epoch}"))
         elif record.epoch > epoch and record.first > 1:
-            opening = told[record.first][0].event if told.get(record.first) else None
+            opening = stored[record.first][0].event if stored.get(record.first) else None
             named = opening.epoch if isinstance(opening, e.RunTakenOver) else None
             if record.kind is not Kind.TAKEOVER or named != record.epoch:
                 found.append(Violation(record.first, "V11", f"epoch {record.epoch} begins without RunTakenOver"))
@@ -153,24 +155,24 @@ def _epochs(records: Sequence[Record], log: Sequence[Entry]) -> list[Violation]:
 def _by_record(records: Sequence[Record], log: Sequence[Entry]) -> dict[int, list[Entry]]:
     """The events of each record that is judged here by what it says: guests' and those that begin an epoch."""
     wanted = {record.first for record in records if record.kind is not Kind.OWNER}
-    told: dict[int, list[Entry]] = {}
+    stored: dict[int, list[Entry]] = {}
     current: list[Entry] = []
     for entry in log:
         if entry.seq in wanted:
-            told[entry.seq] = current = [entry]
+            stored[entry.seq] = current = [entry]
             wanted.discard(entry.seq)
         elif current and entry.seq == current[-1].seq + 1:
             current.append(entry)
-    return told
+    return stored
 
 
-def _overreaching(record: Record, told: Sequence[Entry]) -> list[Violation]:
+def _beyond_its_kind(record: Record, stored: Sequence[Entry]) -> list[Violation]:
     if record.epoch:
         return [Violation(record.first, "V11", f"a guest writes under epoch {record.epoch}")]
     allowed: tuple[type[e.Event], ...] = CONTROL if record.kind is Kind.CONTROL else (*GUEST_DATA, e.RunCreated)
     return [
         Violation(entry.seq, "V11", f"{type(entry.event).__name__} is not for a guest to say")
-        for entry in told[: record.count]
+        for entry in stored[: record.count]
         if not isinstance(entry.event, allowed)
     ]
 
@@ -210,7 +212,7 @@ def _requests(records: Sequence[Record], log: Sequence[Entry]) -> list[Violation
         if isinstance(event, e.BranchOpened):
             last = ends.get(entry.seq, entry.seq)
             opening = [each.event for each in log[place : place + last - entry.seq + 1]]
-            found += [Violation(entry.seq, "V12", text) for text in ill_settled(requests, opening, entry.seq)]
+            found += [Violation(entry.seq, "V12", text) for text in request_violations(requests, opening, entry.seq)]
         elif isinstance(event, e.RequestRefused) and not any(each.seq == event.request for each in requests):
             found.append(Violation(entry.seq, "V12", f"no open request stands at event {event.request}"))
         if isinstance(event, Request):
@@ -219,7 +221,7 @@ def _requests(records: Sequence[Record], log: Sequence[Entry]) -> list[Violation
     return found
 
 
-def _stories(
+def _lineages(
     run: RunId, log: Sequence[Entry], branches: dict[int, Branch], summary: RunSummary | None
 ) -> list[Violation]:
     found: list[Violation] = []
@@ -231,7 +233,7 @@ def _stories(
     for earlier, later in pairwise(ordered):
         ends[earlier.id] = later.first - 1
     for branch in ordered:
-        found += _story(run, branch, branches, ends[branch.id], log, summary)
+        found += _lineage(run, branch, branches, ends[branch.id], log, summary)
     if summary is not None and not 1 <= summary.at <= log[-1].seq:
         found.append(
             Violation(summary.at, "V10", f"the summary is of event {summary.at}, the log ends at {log[-1].seq}")
@@ -239,7 +241,7 @@ def _stories(
     return found
 
 
-def _story(
+def _lineage(
     run: RunId,
     branch: Branch,
     branches: dict[int, Branch],
@@ -261,7 +263,7 @@ def _story(
             if entry.seq >= branch.first:
                 found.append(Violation(entry.seq, objection.invariant, objection.reason))
         if summary is not None and entry.seq == summary.at and entry.seq >= branch.first:
-            found += _told_wrong(summary, summarise(run, state))
+            found += _summary_differences(summary, summarise(run, state))
     return found
 
 
@@ -274,11 +276,11 @@ def _within(log: Sequence[Entry], intervals: Sequence[Interval]) -> Iterator[Ent
             place += 1
 
 
-def _told_wrong(told: RunSummary, true: RunSummary) -> list[Violation]:
+def _summary_differences(stored: RunSummary, true: RunSummary) -> list[Violation]:
     return [
-        Violation(told.at, "V10", f"the summary says {name} {_shown(told, name)}, the log {_shown(true, name)}")
+        Violation(stored.at, "V10", f"the summary says {name} {_shown(stored, name)}, the log {_shown(true, name)}")
         for name in RunSummary.__struct_fields__
-        if getattr(told, name) != getattr(true, name)
+        if getattr(stored, name) != getattr(true, name)
     ]
 
 

@@ -81,7 +81,7 @@ VOLATILE = frozenset(
     }
 )
 """Fields that are chance, or numbers and names of this one run."""
-WITNESSES = frozenset({"hash"})
+INPUT_HASHES = frozenset({"hash"})
 """Fields that repeat others: they count only where nothing else shows the difference."""
 
 

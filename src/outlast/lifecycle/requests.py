@@ -49,7 +49,7 @@ def newest(requests: Requests, kind: type[e.Event]) -> OpenRequest | None:
     return next((each for each in reversed(requests) if isinstance(each.event, kind)), None)
 
 
-def ill_settled(requests: Requests, events: Iterable[e.AnyEvent], first: int) -> list[str]:
+def request_violations(requests: Requests, events: Iterable[e.AnyEvent], first: int) -> list[str]:
     """What is wrong with the events that open a branch at `first`: they obey or refuse each of the requests, and no others
     (V12)."""
     known = {each.seq for each in requests}

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from outlast.errors import RUN_ENDED, NotAllowed
 from outlast.history import events as e
 from outlast.history.record import Entry
-from outlast.lifecycle.branch_plan import START, Turn, again, last_place, reset
+from outlast.lifecycle.branch_plan import START, BranchPlan, again, last_place, reset
 
 _ASKED = (
     e.TimerSet,
@@ -33,7 +33,7 @@ class Revival(Struct, frozen=True):
     were asked for after the failure and completed, such as what undid something; `undone` is the earliest node that they
     may have undone, if each undid one."""
 
-    turn: Turn
+    plan: BranchPlan
     children: tuple[str, ...]
     since: tuple[str, ...] = ()
     undone: str = ""
@@ -46,43 +46,43 @@ def after_failure(log: Sequence[Entry], node: str, *, feedback: e.Value = e.NULL
         return None
     lost = _lost(log, outcome.seq - 1)
     if isinstance(outcome.event, e.ChildEnded):
-        turn = Turn(cutoff=outcome.seq - 1, cause="retry", by=by)
-    elif lost or _has_led_on(log, outcome.seq):
-        turn = again(log, node, feedback=feedback, by=by)
+        plan = BranchPlan(cutoff=outcome.seq - 1, cause="retry", by=by)
+    elif lost or _has_continuation(log, outcome.seq):
+        plan = again(log, node, feedback=feedback, by=by)
     else:
         return None
-    revival = _with_children(log, turn, lost)
+    revival = _with_children(log, plan, lost)
     since = _completed(_after(log, outcome.seq))
     before = list(_completed(entry for entry in log if entry.seq < outcome.seq))
     undone = before[-min(len(since), len(before))] if since and before else ""
     return replace(revival, since=tuple(since), undone=undone)
 
 
-def must_not_undo(run: str, failed: str, revival: Revival) -> None:
+def check_not_undone(run: str, failed: str, revival: Revival) -> None:
     """Refuse to go on unawares without what the code undid after the failure."""
     if not revival.since:
         return
     stays = "its effect stays" if len(revival.since) == 1 else "their effects stay"
     raise NotAllowed(
         f"run {run} would do {failed} again, and {', '.join(revival.since)} ran since; {stays}. Go back to before what was "
-        f"undone (outlast jump {run} --to {revival.undone or START}), or resume it all the same (--force, force=True)."
+        f"undone (outlast jump {run} --to {revival.undone or START}), or do it all the same (--force, force=True)."
     )
 
 
 def after_cancellation(log: Sequence[Entry], *, by: str = "", reason: str = "") -> Revival:
     """How a run goes on that was cancelled because its parent had ended: from the last thing it did."""
-    turn = Turn(cutoff=last_place(log), cause="retry", by=by, reason=reason)
-    return _with_children(log, turn, _lost(log, turn.cutoff))
+    plan = BranchPlan(cutoff=last_place(log), cause="retry", by=by, reason=reason)
+    return _with_children(log, plan, _lost(log, plan.cutoff))
 
 
-def _with_children(log: Sequence[Entry], turn: Turn, lost: dict[str, str]) -> Revival:
+def _with_children(log: Sequence[Entry], plan: BranchPlan, lost: dict[str, str]) -> Revival:
     cut_short = tuple(
         entry.event.node
         for entry in log
-        if isinstance(entry.event, e.NodeFailed) and entry.seq > turn.cutoff and entry.event.error.kind == RUN_ENDED
+        if isinstance(entry.event, e.NodeFailed) and entry.seq > plan.cutoff and entry.event.error.kind == RUN_ENDED
     )
-    then = reset(log, tuple(node for node in cut_short if node not in turn.redo), turn.cutoff)
-    return Revival(replace(turn, redo=(*turn.redo, *lost.values()), then=(*turn.then, *then)), tuple(lost))
+    then = reset(log, tuple(node for node in cut_short if node not in plan.redo), plan.cutoff)
+    return Revival(replace(plan, redo=(*plan.redo, *lost.values()), then=(*plan.then, *then)), tuple(lost))
 
 
 def _outcome(log: Sequence[Entry], node: str) -> Entry | None:
@@ -126,7 +126,7 @@ def _completed(entries: Iterable[Entry]) -> dict[str, None]:
     return done
 
 
-def _has_led_on(log: Sequence[Entry], place: int) -> bool:
+def _has_continuation(log: Sequence[Entry], place: int) -> bool:
     """Whether the code asked for anything after this place."""
     return any(_is_asked(entry.event) for entry in _after(log, place))
 

@@ -17,10 +17,10 @@ from outlast.lifecycle.draft import Draft
 from outlast.lifecycle.state import State, Table, Wait
 from outlast.lifecycle.status import RunStatus
 
-SHOWN_WAITS = 8
+MAX_WAITS = 8
 """A summary names this many waits; `waiting` counts them all."""
 
-LONGEST_TEXT = 200
+MAX_TEXT_LENGTH = 200
 """Characters of a wait's text in a summary; the wait itself has all of it."""
 
 
@@ -76,7 +76,7 @@ def summarise(run: RunId, state: State) -> RunSummary:
     )
 
 
-INWARD = frozenset({e.NodeScheduled, e.NodeStarted, e.NodeCheckpointed, e.NodeCompleted, e.NewsHeard})
+INVISIBLE_EVENTS = frozenset({e.NodeScheduled, e.NodeStarted, e.NodeCheckpointed, e.NodeCompleted, e.NewsHeard})
 """Events that change nothing that people look for, unless the run goes from waiting to running or back."""
 
 
@@ -86,7 +86,7 @@ def is_changed(draft: Draft, kinds: frozenset[type[e.Event]]) -> bool:
     old, new = draft.state.outline, draft.view.outline
     if (not old.open_nodes) is not (not new.open_nodes) and draft.view.count("waits"):
         return True
-    if kinds <= INWARD:
+    if kinds <= INVISIBLE_EVENTS:
         return draft.has_new_ends()  # a node that was to be tried again has a timer
     return (
         draft.has_new_ends()
@@ -104,10 +104,10 @@ def _shown(waits: Table[Wait]) -> tuple[Wait, ...]:
     """The first few waits in the order they began; details stay in the wait itself."""
     return tuple(
         Wait(wait.kind, wait.id, wait.node, wait.due, shortened(wait.text), wait.hash, since=wait.since)
-        for wait in islice(waits.values(), SHOWN_WAITS)
+        for wait in islice(waits.values(), MAX_WAITS)
     )
 
 
-def shortened(text: str, length: int = LONGEST_TEXT) -> str:
+def shortened(text: str, length: int = MAX_TEXT_LENGTH) -> str:
     """The text, or its beginning with a mark where it is cut."""
     return text if len(text) <= length else f"{text[: length - 1]}…"

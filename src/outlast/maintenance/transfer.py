@@ -92,7 +92,7 @@ class _Move:
         self._here, self._there = stores
         self._key = key
         self._done = done
-        self._place = place
+        self._hash_value = place
         self._force = force
 
     async def must_go_alone(self, run: RunId) -> None:
@@ -173,7 +173,7 @@ class _Move:
         events = await copy_log(self._here, self._there, run, self._key)
         summary = await self._target.get(run)
         if summary.status is RunStatus.PAUSED and summary.copied_to and not await self._went_on(run):
-            await self._target.resume(run, by="outlast copy")
+            await self._target.resume(run, by="outlast copy", force=True)
             return Moved(run, events, blobs, "going on")
         if not events:
             return Moved(run, 0, blobs, "there already")
@@ -201,12 +201,14 @@ class _Move:
                 again = loop.time() + ASK_AGAIN
                 with suppress(NotAllowed, Conflict):  # it has just stopped, or somebody has just taken it: look again
                     asked = e.PauseRequested(
-                        by="outlast copy", reason=f"copied to {self._place}, where it continues", copied_to=self._place
+                        by="outlast copy",
+                        reason=f"copied to {self._hash_value}, where it continues",
+                        copied_to=self._hash_value,
                     )
                     await self._source._control.request_pause(run, asked)
                     continue
             await asyncio.sleep(0.1)
-        is_elsewhere = summary.status is RunStatus.PAUSED and summary.copied_to not in ("", self._place)
+        is_elsewhere = summary.status is RunStatus.PAUSED and summary.copied_to not in ("", self._hash_value)
         if is_elsewhere and not self._force:
             raise NotAllowed(
                 f"run {run} was copied to {summary.copied_to} and goes on there: copy it from that store. "

@@ -38,14 +38,14 @@ Reason: TypeAlias = Literal[
 Outcome: TypeAlias = Literal["", "handed over", "held", "finished"]
 STALLED: tuple[Reason, ...] = ("no task", "task ended", "claim expired")
 PAGE = 1000
-INTERVAL, STALE_AFTER = 300.0, 600.0
+INTERVAL_S, STALE_AFTER_S = 300.0, 600.0
 """Seconds between two sweeps, and for how long a run may be nobody's before that counts."""
-LEASE = 30.0
-AT_ONCE = 32
+LEASE_S = 30.0
+CONCURRENCY = 32
 """Runs that are looked at at the same time."""
 
 
-class Seen(Struct, frozen=True):
+class RunCheck(Struct, frozen=True):
     """One run that was looked at: how it stands, and what was done about it, or would be done in a sweep that is no dry run
     (`outcome`). `key` names the attempt to hand it over: many who try it under one key try the same thing."""
 
@@ -67,21 +67,21 @@ class Report(Struct):
     recovered: int = 0
     stalled: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
-    runs: list[Seen] = field(default_factory=list)
+    runs: list[RunCheck] = field(default_factory=list)
 
-    def add(self, seen: Seen) -> None:
+    def add(self, check: RunCheck) -> None:
         self.scanned += 1
-        self.reasons[seen.reason] += 1
-        if seen.is_recovered:
+        self.reasons[check.reason] += 1
+        if check.is_recovered:
             self.recovered += 1
-        elif seen.reason in ("healthy", "ready"):
+        elif check.reason in ("healthy", "ready"):
             self.healthy += 1
-        elif seen.reason == "waiting":
+        elif check.reason == "waiting":
             self.waiting += 1
         else:
             self.stalled += 1
-        if seen.reason not in ("healthy", "waiting"):
-            self.runs.append(seen)
+        if check.reason not in ("healthy", "waiting"):
+            self.runs.append(check)
 
 
 class Sweeper:
@@ -89,7 +89,7 @@ class Sweeper:
     may be untouched, before it counts. With `hold`, what was interrupted is held, whatever it says itself."""
 
     def __init__(
-        self, ledger: Ledger, *, interval: float = INTERVAL, stale_after: float = STALE_AFTER, hold: bool = False
+        self, ledger: Ledger, *, interval: float = INTERVAL_S, stale_after: float = STALE_AFTER_S, hold: bool = False
     ) -> None:
         self._ledger = ledger
         self._store = ledger.store
@@ -111,11 +111,11 @@ class Sweeper:
         held = await self._holdings()
         try:
             async for some in self._unfinished():
-                looks = (self._seen(run, held.get(run), now, dry_run) for run in some)
-                for seen in await asyncio.gather(*looks, return_exceptions=True):
-                    if isinstance(seen, BaseException):
-                        raise seen
-                    report.add(seen)
+                looks = (self._check_run(run, held.get(run), now, dry_run) for run in some)
+                for check in await asyncio.gather(*looks, return_exceptions=True):
+                    if isinstance(check, BaseException):
+                        raise check
+                    report.add(check)
         finally:
             if not dry_run:
                 await self._leave()
@@ -145,127 +145,127 @@ class Sweeper:
         some: list[RunId] = []
         async for run in runs_of(self._store, unfinished=True):
             some.append(run)
-            if len(some) == AT_ONCE:
+            if len(some) == CONCURRENCY:
                 yield some
                 some = []
         yield some
 
     # --- one run
 
-    async def _seen(self, run: RunId, holding: Holding | None, now: int, dry_run: bool) -> Seen:
+    async def _check_run(self, run: RunId, holding: Holding | None, now: int, dry_run: bool) -> RunCheck:
         """How one run stands, and what came of it."""
         try:
-            seen, head = await self._looked_at(run, holding, now)
-            if seen.reason not in STALLED or head is None:
-                return seen
+            check, head = await self._assess(run, holding, now)
+            if check.reason not in STALLED or head is None:
+                return check
             state = await self._state(head)
             if dry_run:
-                return replace(seen, outcome=self._expected(state, head, seen))
+                return replace(check, outcome=self._expected_outcome(state, head, check))
             if head.closed:  # what its end owes to others is done by the worker that claims it
                 waits = [*state.waits.values(), *state.loose.values()]
                 if not await self._store.rewrite(summarise(run, state), waits, closed=state.is_closed):
-                    return Seen(seen.run, "healthy", "it has just ended")
+                    return RunCheck(check.run, "healthy", "it has just ended")
                 if state.is_closed:
-                    return replace(seen, is_recovered=True, outcome="finished")
+                    return replace(check, is_recovered=True, outcome="finished")
                 head = replace(head, closed=False)
             try:
-                return await self._handed_over(seen, head)
+                return await self._hand_over(check, head)
             except (Conflict, Damaged):
                 raise
             except OutlastError as error:
-                return Seen(seen.run, seen.reason, f"it could not be handed over: {error}")
+                return RunCheck(check.run, check.reason, f"it could not be handed over: {error}")
         except Conflict:
-            return Seen(run, "healthy", "somebody else has taken it over meanwhile")
+            return RunCheck(run, "healthy", "somebody else has taken it over meanwhile")
         except (Damaged, Illegal, *STRANGE) as error:
-            return Seen(run, "unreadable", str(error))
+            return RunCheck(run, "unreadable", str(error))
 
     async def _state(self, head: Head) -> State:
         return await state_of(
             self._store, head.run, await lineage_of(self._store, head), key=self._ledger.key, head=head
         )
 
-    async def _looked_at(self, run: RunId, holding: Holding | None, now: int) -> tuple[Seen, Head | None]:
+    async def _assess(self, run: RunId, holding: Holding | None, now: int) -> tuple[RunCheck, Head | None]:
         """How a run stands; what is stalled comes with its head."""
         if holding is not None and holding.is_live and now - holding.expires >= self._stale:
             late = (now - holding.expires) // 1_000_000
             said = f"worker {holding.worker} is alive, but its claim expired {late} s ago and it has not renewed it"
-            return Seen(run, "not renewed", said), None
+            return RunCheck(run, "not renewed", said), None
         if holding is not None and holding.is_live:
-            return Seen(run, "healthy", f"worker {holding.worker} advances it"), None
+            return RunCheck(run, "healthy", f"worker {holding.worker} advances it"), None
         if holding is not None and now - holding.expires < self._stale:
-            return Seen(run, "healthy", f"worker {holding.worker} was lost a moment ago"), None
+            return RunCheck(run, "healthy", f"worker {holding.worker} was lost a moment ago"), None
         stored = await self._store.derived(run)
         head, summary = stored.head, stored.summary
         if head is None or summary is None:
             lost = "its head is gone" if head is None else "it has no summary"
-            return Seen(run, "unreadable", f"{(*stored.faults, lost)[0]}; outlast doctor {run} says more"), None
-        if _is_wrong(head, summary, stored.waits):
+            return RunCheck(run, "unreadable", f"{(*stored.faults, lost)[0]}; outlast doctor {run} says more"), None
+        if _is_inconsistent(head, summary, stored.waits):
             summary = summarise(run, await self._state(head))
         if head.closed:
             is_shown = summary.at >= head.version and summary.status in TERMINAL and not summary.held
             if is_shown or not self._is_old(summary, now):
-                return Seen(run, "healthy", "it has just ended"), None
-            return Seen(run, "task ended", "it is over, and lists do not show it"), head
+                return RunCheck(run, "healthy", "it has just ended"), None
+            return RunCheck(run, "task ended", "it is over, and lists do not show it"), head
         if holding is not None:
-            return Seen(run, "claim expired", f"worker {holding.worker} is gone"), head
+            return RunCheck(run, "claim expired", f"worker {holding.worker} is gone"), head
         if head.ready:
             whom = f"a worker that knows {summary.workflow}"
             long = f"; for {(now - summary.updated) // 1_000_000} s nobody has" if self._is_old(summary, now) else ""
-            return Seen(run, "ready", f"{whom} takes it{long}"), None
+            return RunCheck(run, "ready", f"{whom} takes it{long}"), None
         if summary.held or summary.status in (RunStatus.WAITING, RunStatus.PAUSED):
-            return Seen(run, "waiting", _awaited(summary)), None
+            return RunCheck(run, "waiting", _awaited(summary)), None
         if not self._is_old(summary, now) or await self._store.holding(run) is not None:
-            return Seen(run, "healthy", "it was given back or taken up a moment ago"), None
-        return Seen(run, "no task", f"it says that it is {summary.status}, and nobody has claimed it"), head
+            return RunCheck(run, "healthy", "it was given back or taken up a moment ago"), None
+        return RunCheck(run, "no task", f"it says that it is {summary.status}, and nobody has claimed it"), head
 
     def _is_old(self, summary: RunSummary, now: int) -> bool:
         return now - summary.updated >= self._stale
 
     # --- handing over
 
-    async def _handed_over(self, seen: Seen, head: Head) -> Seen:
+    async def _hand_over(self, check: RunCheck, head: Head) -> RunCheck:
         """Take the run over and give it back, ready. Somebody else may be quicker, which is as good."""
         self._is_enrolled = True
-        await self._store.enrol(self._id, LEASE)
-        claims = await self._store.claim(self._id, runs=[seen.run])
+        await self._store.enrol(self._id, LEASE_S)
+        claims = await self._store.claim(self._id, runs=[check.run])
         if not claims:
-            return Seen(seen.run, "healthy", "somebody else has claimed it meanwhile")
+            return RunCheck(check.run, "healthy", "somebody else has claimed it meanwhile")
         claim = claims[0]
-        if not await self._is_as_seen(seen, head, claim):
-            await self._given_back(claim)
-            return Seen(seen.run, "healthy", "somebody else has taken it over meanwhile")
-        pen = await self._ledger.take_over(claim, hold=self._hold)
-        while not await pen.let_go(ready=not pen.state.is_closed and not pen.state.outline.held):
+        if not await self._is_unchanged(check, head, claim):
+            await self._release_unchanged(claim)
+            return RunCheck(check.run, "healthy", "somebody else has taken it over meanwhile")
+        writer = await self._ledger.take_over(claim, hold=self._hold)
+        while not await writer.release(ready=not writer.state.is_closed and not writer.state.outline.held):
             pass
-        key = f"{seen.run}:orchestrate:{claim.epoch}"
-        outcome: Outcome = "held" if pen.state.outline.held else "handed over"
-        return replace(seen, is_recovered=True, key=key, outcome=outcome)
+        key = f"{check.run}:orchestrate:{claim.epoch}"
+        outcome: Outcome = "held" if writer.state.outline.held else "handed over"
+        return replace(check, is_recovered=True, key=key, outcome=outcome)
 
-    def _expected(self, state: State, head: Head, seen: Seen) -> Outcome:
+    def _expected_outcome(self, state: State, head: Head, check: RunCheck) -> Outcome:
         """What handing the run over would come to."""
         if state.is_closed:
             return "finished"
-        cause: Literal["claimed", "expired"] = "expired" if seen.reason == "claim expired" else "claimed"
+        cause: Literal["claimed", "expired"] = "expired" if check.reason == "claim expired" else "claimed"
         events = decide.take_over(state, head.epoch + 1, self._id, cause=cause, hold=self._hold)
         is_held = state.outline.held or any(isinstance(event, e.RunFailed) for event in events)
         return "held" if is_held else "handed over"
 
-    async def _is_as_seen(self, seen: Seen, head: Head, claim: Claim) -> bool:
+    async def _is_unchanged(self, check: RunCheck, head: Head, claim: Claim) -> bool:
         """Whether nobody has owned the run since it was looked at: an interruption is told until somebody takes over, and
         whoever takes over writes."""
-        now = await self._store.head(seen.run)
+        now = await self._store.head(check.run)
         if now is None or now.closed:
             return False
-        return claim.cause != "claimed" if seen.reason == "claim expired" else now.version == head.version
+        return claim.cause != "claimed" if check.reason == "claim expired" else now.version == head.version
 
-    async def _given_back(self, claim: Claim) -> None:
+    async def _release_unchanged(self, claim: Claim) -> None:
         """As it was, as far as that can be told; one look too many does no harm."""
         while (head := await self._store.head(claim.run)) is not None:
             if await self._store.release(claim.run, claim.worker, head.version, ready=not head.closed):
                 return
 
 
-def _is_wrong(head: Head, summary: RunSummary, waits: Collection[str]) -> bool:
+def _is_inconsistent(head: Head, summary: RunSummary, waits: Collection[str]) -> bool:
     """Whether a summary cannot be right: then the log is asked."""
     is_over = summary.status in TERMINAL and not summary.held
     return not head.closed and (is_over or (summary.status is RunStatus.WAITING and not waits))

@@ -38,7 +38,7 @@ class FolderBlobs:
         self._readonly = readonly
 
     async def put(self, chunks: AsyncIterator[bytes] | bytes) -> BlobRef:
-        self._must_be_writable()
+        self._require_writable()
         try:
             if isinstance(chunks, bytes):  # in one go: whoever is cancelled meanwhile leaves no open file behind
                 return await asyncio.to_thread(self._put_now, chunks)
@@ -49,19 +49,19 @@ class FolderBlobs:
     def _put_now(self, content: bytes) -> BlobRef:
         part = _Part(self.root)
         if len(content) >= _LARGE:
-            return Begun(part, content, self._path, self._durable).kept()
+            return PendingBlob(part, content, self._path, self._durable).kept()
         try:
             part.write(content)
             return part.keep(self._path, self._durable)
         finally:
             part.drop()
 
-    def begin(self, content: bytes) -> Begun:
+    def begin(self, content: bytes) -> PendingBlob:
         """Begin to write bytes beside their place, while whoever has them looks whether they are to be kept. What they say
         is not in the store before."""
-        self._must_be_writable()
+        self._require_writable()
         try:
-            return Begun(_Part(self.root), content, self._path, self._durable)
+            return PendingBlob(_Part(self.root), content, self._path, self._durable)
         except OSError as error:
             raise _store_error(error) from error
 
@@ -77,7 +77,7 @@ class FolderBlobs:
     async def open(self, ref: BlobRef) -> AsyncIterator[bytes]:
         try:
             file = await asyncio.to_thread(self._path(ref.hash).open, "rb")
-        except (FileNotFoundError, _NoHash):
+        except (FileNotFoundError, _InvalidHash):
             raise NotFound(f"blob {ref.hash} is not in {self.root}") from None
         hasher = hashlib.blake2b(digest_size=32)
         with file:
@@ -90,26 +90,26 @@ class FolderBlobs:
     async def has(self, hash: str) -> bool:
         try:
             return await asyncio.to_thread(self._path(hash).exists)
-        except _NoHash:
+        except _InvalidHash:
             return False
 
     async def remove(self, hash: str) -> None:
-        self._must_be_writable()
-        with suppress(_NoHash):
+        self._require_writable()
+        with suppress(_InvalidHash):
             await asyncio.to_thread(self._path(hash).unlink, missing_ok=True)
 
     def _path(self, hash: str) -> Path:
         """Where the blob of that hash lies. A name comes out of a log, and a log may be damaged: it must not lead astray."""
         if not _HASH.fullmatch(hash):
-            raise _NoHash(hash)
+            raise _InvalidHash(hash)
         return self.root / hash[:2] / hash[2:]
 
-    def _must_be_writable(self) -> None:
+    def _require_writable(self) -> None:
         if self._readonly:
             raise StoreReadOnly(f"the blobs in {self.root} were opened for reading only")
 
 
-class _NoHash(Exception):
+class _InvalidHash(Exception):
     """What was given cannot be the name of a blob."""
 
 
@@ -169,12 +169,12 @@ def _holds(path: Path, ref: BlobRef) -> bool:
         return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=32)).hexdigest() == ref.hash
 
 
-class Begun:
+class PendingBlob:
     """Bytes that are being written by one thread and hashed by another. Either `keep` or `drop` is to be called."""
 
     def __init__(self, part: _Part, content: bytes, place: Callable[[str], Path], durable: bool) -> None:
         self._part = part
-        self._place = place
+        self._hash_value = place
         self._durable = durable
         self._trouble: BaseException | None = None
         self._threads = (
@@ -208,7 +208,7 @@ class Begun:
             self._wait()
             if self._trouble is not None:
                 raise self._trouble
-            return self._part.keep(self._place, self._durable)
+            return self._part.keep(self._hash_value, self._durable)
         finally:
             self._part.drop()
 

@@ -38,7 +38,7 @@ from outlast.store import (
     Page,
     RunFilter,
 )
-from outlast.stores.shared import checked_document, cursor, matches, must_hold_some, page_of, refusal
+from outlast.stores.shared import check_limit, checked_document, cursor, matches, page_of, refusal
 
 TAIL = 256
 """How many records a `Lost` brings along at most."""
@@ -156,14 +156,14 @@ class MemoryStore:
         return self.memory.summaries.get(run)
 
     async def search(self, query: RunFilter) -> Page:
-        must_hold_some(query.limit)
+        check_limit(query.limit)
         found = sorted(
             (summary for summary in self.memory.summaries.values() if matches(summary, query)),
-            key=_place,
+            key=_hash_value,
             reverse=True,
         )
         if query.after:
-            found = [summary for summary in found if _place(summary) < cursor(query.after)]
+            found = [summary for summary in found if _hash_value(summary) < cursor(query.after)]
         shown = (Listed(each, self.memory.scratch.get(each.run, b"")) for each in found[: query.limit])
         return page_of(shown, is_last=len(found) <= query.limit)
 
@@ -293,7 +293,7 @@ class MemoryStore:
         return self.memory.waits.get(run, {}).get(name)
 
     async def waits(self, *, kind: str = "", after: str = "", limit: int = 100) -> tuple[list[Due], str]:
-        must_hold_some(limit)
+        check_limit(limit)
         found = sorted((due for due in self._all_waits() if not kind or due.wait.kind == kind), key=_wait_place)
         if after and "\n" not in after:
             raise InvalidInput(f"{after!r} is not a cursor of a list; use the one a page came with")
@@ -337,7 +337,7 @@ class MemoryStore:
     async def lines(
         self, run: RunId, *, node: str = "", attempt: int | None = None, after: int = 0, limit: int = 1000
     ) -> list[Line]:
-        must_hold_some(limit)
+        check_limit(limit)
         found = [
             line
             for (name, number), kept in self.memory.lines.get(run, {}).items()
@@ -366,7 +366,7 @@ class MemoryStore:
         return there is None or there.version == version
 
     async def documents(self, prefix: str = "", *, after: str = "", limit: int = 1000) -> list[Document]:
-        must_hold_some(limit)
+        check_limit(limit)
         found = self.memory.documents.items()
         return [each for name, each in sorted(found) if name.startswith(prefix) and name > after][:limit]
 
@@ -405,7 +405,7 @@ def _ready(head: Head, ready: bool) -> Head:
     return Head(head.run, head.version, head.digest, head.epoch, head.branch, head.branch_first, head.closed, ready)
 
 
-def _place(summary: RunSummary) -> tuple[int, str]:
+def _hash_value(summary: RunSummary) -> tuple[int, str]:
     return summary.created, summary.run
 
 

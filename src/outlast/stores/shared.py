@@ -22,7 +22,7 @@ encode_summary = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(RunSummary).decode
 
 
-def must_be_current(where: str, version: int) -> None:
+def check_version(where: str, version: int) -> None:
     """Refuse a store of another version."""
     if version > VERSION:
         raise StoreUnusable(
@@ -35,7 +35,7 @@ def must_be_current(where: str, version: int) -> None:
         )
 
 
-def must_be_complete(where: str, schema: str, there: Collection[str]) -> None:
+def check_schema(where: str, schema: str, there: Collection[str]) -> None:
     """Refuse a store of which a table or an index of the schema file was dropped."""
     made = re.findall(r"^create (?:unique )?(?:table|index|view) (?:\{s\}\.)?(\w+)", schema, re.MULTILINE)
     if missing := [name for name in made if name not in there]:
@@ -85,7 +85,7 @@ def checked_document(name: str) -> str:
     return name
 
 
-def must_hold_some(limit: int) -> None:
+def check_limit(limit: int) -> None:
     """Refuse a page without entries."""
     if limit < 1:
         raise InvalidInput(f"a page holds at least one, not {limit}")

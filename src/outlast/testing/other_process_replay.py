@@ -20,7 +20,7 @@ from outlast.engine.completion import created_of
 from outlast.errors import OutlastError
 from outlast.functions import registry
 from outlast.functions.decorators import Workflow
-from outlast.functions.dry_replay import rehearse
+from outlast.functions.dry_replay import dry_run
 from outlast.functions.workflow_import import load
 from outlast.stores.memory import Memory, MemoryStore
 from outlast.testing.recorded_runs import remembered, write
@@ -87,7 +87,7 @@ async def _rehearsed(file: Path) -> str:
     for run in memory.heads:
         if registry.known((await created_of(store, run)).workflow) is None:
             raise OutlastError("a workflow that is not at the top of its module")
-        found = await rehearse(store, run)
+        found = await dry_run(store, run)
         if found.divergence is not None:
             return found.divergence
     return ""

@@ -12,7 +12,7 @@ from outlast.compose import open_store
 from outlast.engine.completion import created_of
 from outlast.errors import InvalidInput, OutlastError
 from outlast.functions.decorators import Workflow
-from outlast.functions.dry_replay import Rehearsal, rehearse
+from outlast.functions.dry_replay import DryRun, dry_run
 from outlast.history.ids import RunId
 from outlast.store import RunFilter, Store
 from outlast.stores.memory import MemoryStore
@@ -34,7 +34,7 @@ def replay_check(
     runs: Iterable[str] | None = None,
     unfinished: bool = False,
     apps: Iterable[str] = (),
-) -> list[Rehearsal]:
+) -> list[DryRun]:
     """Replay recorded runs with the code of today, without writing anything or running a node; `DoesNotReplay` if that would
     ask for something else than what their logs hold.
 
@@ -54,8 +54,8 @@ def replay_check(
 
 async def _checked(
     source: Any, workflow: Workflow[..., Any] | None, runs: list[str] | None, unfinished: bool, apps: tuple[str, ...]
-) -> tuple[list[Rehearsal], list[str]]:
-    found: list[Rehearsal] = []
+) -> tuple[list[DryRun], list[str]]:
+    found: list[DryRun] = []
     broken: list[str] = []
     for store, name, is_ours in _stores(source):
         try:
@@ -117,9 +117,9 @@ async def _listed(store: Store, unfinished: bool) -> list[RunId]:
 
 async def _rehearsed(
     store: Store, run: RunId, workflow: Workflow[..., Any] | None, apps: tuple[str, ...]
-) -> tuple[Rehearsal | None, str]:
+) -> tuple[DryRun | None, str]:
     try:
-        found = await rehearse(store, run, workflow, apps=apps)
+        found = await dry_run(store, run, workflow, apps=apps)
     except OutlastError as error:
         return None, str(error)
     if found.divergence is None:

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from outlast.execution.attempts import Attempts
-from outlast.execution.node_context import Inside, context
-from outlast.functions.commands import NodeAsk
+from outlast.execution.node_context import NodeContext, context
+from outlast.functions.commands import NodeCommand
 from outlast.history import events as e
 from outlast.history.ids import RunId
-from outlast.ledger.reading import head_of, lineage_of, told
+from outlast.ledger.reading import head_of, lineage_of, read_events
 from outlast.ledger.verification import verify
 from outlast.store import RunFilter, Store
 from outlast.testing.faults import Died, Faults
@@ -58,12 +58,12 @@ class World:
         """See every attempt that a worker makes. Nodes that want a process or a cluster get a thread: it dies with ours."""
         attempt = attempts._attempt  # and not `begin`: a node that follows another in its task is not begun by it
 
-        async def seen(ask: NodeAsk, own: Inside) -> None:
-            spec = ask.spec
+        async def seen(command: NodeCommand, own: NodeContext) -> None:
+            spec = command.spec
             if not hasattr(spec.fn, "__seen__"):
                 place = "loop" if spec.run_in == "loop" else "thread"
-                ask.spec = replace(spec, fn=self._seen(spec.fn), run_in=place)
-            await attempt(ask, own)
+                command.spec = replace(spec, fn=self._seen(spec.fn), run_in=place)
+            await attempt(command, own)
 
         attempts._attempt = seen  # type: ignore[method-assign]
 
@@ -140,7 +140,7 @@ async def _read(store: Store, run: RunId, status: str) -> Told:
     told_here = Told(status, None, {}, set(), set(), Counter(), Counter())
     head = await head_of(store, run)
     generations = {0: 0}
-    async for entry in told(store, run, [(1, head.version)]):
+    async for entry in read_events(store, run, [(1, head.version)]):
         match entry.event:
             case e.BranchOpened(branch=branch, parent=parent, cause=cause):
                 generations[branch] = generations[parent] if cause == "recovery" else branch
@@ -156,7 +156,7 @@ async def _read(store: Store, run: RunId, status: str) -> Told:
                 told_here.retried[node] += 1
             case _:
                 pass
-    async for entry in told(store, run, await lineage_of(store, head)):
+    async for entry in read_events(store, run, await lineage_of(store, head)):
         match entry.event:
             case e.RunCompleted() | e.RunFailed() | e.RunCancelled() | e.RunContinued():
                 told_here = told_here._replace(ending=entry.event)

@@ -20,13 +20,13 @@ from outlast.values.records import DataclassRecord, Hints, StructRecord
 from outlast.values.scalars import BOOL, FLOAT, INT, NULL, PLAIN, TEXT, Unstorable
 from outlast.values.secrets import Secret
 from outlast.values.stdlib_types import STANDARD, FilePath
-from outlast.values.type_codec import Shape, Snag
+from outlast.values.type_codec import CodecError, TypeCodec
 from outlast.values.type_hints import class_hints, required_keys
 from outlast.values.typed_dicts import Named, Typed
 from outlast.values.unions import Choice
 from outlast.values.untyped import ANYTHING, SECRET_REFERENCE
 
-_LEAVES: dict[Any, Shape] = {
+_LEAVES: dict[Any, TypeCodec] = {
     None: NULL,
     type(None): NULL,
     bool: BOOL,
@@ -41,10 +41,10 @@ _DICTS = {dict, abc.Mapping, abc.MutableMapping}
 _SETS = {abc.Set, abc.MutableSet}
 _WRAPPERS = {typing.Annotated, typing.Final, typing.Required, typing.NotRequired, typing.ClassVar}
 
-_shapes: dict[Any, Shape] = {}
+_shapes: dict[Any, TypeCodec] = {}
 
 
-def shape_of(annotation: Any) -> Shape:
+def type_codec_of(annotation: Any) -> TypeCodec:
     """The shape of an annotation, the same one every time. An annotation that nothing can be stored under has one too: it
     refuses each value it is asked to store."""
     try:
@@ -56,14 +56,14 @@ def shape_of(annotation: Any) -> Shape:
     return known
 
 
-def _build(annotation: Any) -> Shape:
+def _build(annotation: Any) -> TypeCodec:
     try:
         return _shape(annotation)
-    except Snag as snag:
+    except CodecError as snag:
         return Unstorable(snag.reason)
 
 
-def _shape(annotation: Any) -> Shape:
+def _shape(annotation: Any) -> TypeCodec:
     if annotation is Any or annotation is object or isinstance(annotation, (str, typing.ForwardRef)):
         return ANYTHING
     if annotation is None or (isinstance(annotation, type) and annotation in _LEAVES):
@@ -72,12 +72,12 @@ def _shape(annotation: Any) -> Shape:
         return _variable(annotation)
     inner = getattr(annotation, "__supertype__", None) or getattr(annotation, "__value__", None)
     if inner is not None and not isinstance(annotation, type):  # a NewType, or an alias of a later Python
-        return shape_of(inner)
+        return type_codec_of(inner)
     origin, args = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in _WRAPPERS:
-        return shape_of(args[0])
+        return type_codec_of(args[0])
     if origin is typing.Literal:
-        return OneOf(args, tuple(shape_of(type(value)) for value in args))
+        return OneOf(args, tuple(type_codec_of(type(value)) for value in args))
     if origin is typing.Union or origin is types.UnionType:
         return _choice(args)
     cls = origin or annotation
@@ -86,17 +86,17 @@ def _shape(annotation: Any) -> Shape:
     return _unstorable(annotation)
 
 
-def _variable(variable: typing.TypeVar) -> Shape:
+def _variable(variable: typing.TypeVar) -> TypeCodec:
     if variable.__constraints__:
         return _choice(variable.__constraints__)
-    return shape_of(Any if variable.__bound__ is None else variable.__bound__)
+    return type_codec_of(Any if variable.__bound__ is None else variable.__bound__)
 
 
-def _choice(args: tuple[Any, ...]) -> Shape:
+def _choice(args: tuple[Any, ...]) -> TypeCodec:
     members = tuple(arg for arg in args if arg is not msgspec.UnsetType)
     if len(members) == 1:
-        return shape_of(members[0])
-    shapes = [shape_of(member) for member in members]
+        return type_codec_of(members[0])
+    shapes = [type_codec_of(member) for member in members]
     if all(shape is ANYTHING or shape in PLAIN for shape in shapes) and ANYTHING in shapes:
         return ANYTHING
     labels = [_label(member) for member in members]
@@ -120,30 +120,30 @@ def _label(annotation: Any) -> str:
     return annotation.__qualname__ if isinstance(annotation, type) else name_of(annotation)
 
 
-def _container(annotation: Any, cls: type, args: tuple[Any, ...]) -> Shape | None:
+def _container(annotation: Any, cls: type, args: tuple[Any, ...]) -> TypeCodec | None:
     if cls is tuple:
         return _tuple(annotation, args)
-    first = shape_of(args[0]) if args else ANYTHING
+    first = type_codec_of(args[0]) if args else ANYTHING
     if cls is list or cls in _LISTS:
         return Listing(first, list, abstract=cls is not list)
     if cls in (set, frozenset) or cls in _SETS:
         return Distinct(first, set if cls in _SETS else cls, abstract=cls in _SETS)
     if cls in _DICTS:
-        return Mapped(first, shape_of(args[1]) if args else ANYTHING)
+        return Mapped(first, type_codec_of(args[1]) if args else ANYTHING)
     return None
 
 
-def _tuple(annotation: Any, args: tuple[Any, ...]) -> Shape:
+def _tuple(annotation: Any, args: tuple[Any, ...]) -> TypeCodec:
     if annotation in (tuple, typing.Tuple):  # noqa: UP006 - the old spelling is the user's
         return Listing(ANYTHING, tuple)
     if len(args) == 2 and args[1] is Ellipsis:
-        return Listing(shape_of(args[0]), tuple)
-    return Row(tuple(shape_of(arg) for arg in args))
+        return Listing(type_codec_of(args[0]), tuple)
+    return Row(tuple(type_codec_of(arg) for arg in args))
 
 
-def _record(annotation: Any, cls: Any) -> Shape:
-    def hints() -> dict[str, Shape]:
-        return {name: shape_of(hint) for name, hint in class_hints(annotation).items()}
+def _record(annotation: Any, cls: Any) -> TypeCodec:
+    def hints() -> dict[str, TypeCodec]:
+        return {name: type_codec_of(hint) for name, hint in class_hints(annotation).items()}
 
     late: Hints = hints
     if typing.is_typeddict(cls):
@@ -163,8 +163,8 @@ def _record(annotation: Any, cls: Any) -> Shape:
     return _unstorable(annotation)
 
 
-def _unstorable(annotation: Any) -> Shape:
-    raise Snag(
+def _unstorable(annotation: Any) -> TypeCodec:
+    raise CodecError(
         f"{name_of(annotation)} is not an annotation that values can be stored under; "
         "use a dataclass, a Struct, a pydantic model, or numbers, text, bytes, lists, tuples, sets, dicts, dates or paths"
     )

@@ -143,21 +143,21 @@ class Arguments:
             raise InvalidInput(f"the stored arguments hold {', '.join(sorted(told))}, which is not known now")
         return tuple(args), kwargs
 
-    def must_take(self, inputs: Value) -> None:
+    def check_arguments(self, inputs: Value) -> None:
         """Raise `InvalidInput` if one of these is not an argument of the function or not of its type."""
         kinds = {each.kind: each.name for each in self.signature.parameters.values()}
         more, rest = kinds.get(inspect.Parameter.VAR_POSITIONAL), kinds.get(inspect.Parameter.VAR_KEYWORD)
         for name, raw in msgspec.json.decode(inputs, type=dict[str, msgspec.Raw]).items():
             if name == MORE and more is not None:
-                self._must_be_of(more, msgspec.json.decode(raw, type=list[msgspec.Raw]))
+                self._check_type_of(more, msgspec.json.decode(raw, type=list[msgspec.Raw]))
             elif name in self.signature.parameters and name not in (more, rest):
-                self._must_be_of(name, [raw])
+                self._check_type_of(name, [raw])
             elif rest is not None:
-                self._must_be_of(rest, [raw])
+                self._check_type_of(rest, [raw])
             else:
                 raise InvalidInput(f"{self._name} has no parameter {name!r}; the signature is {self.shown}")
 
-    def _must_be_of(self, name: str, values: list[msgspec.Raw]) -> None:
+    def _check_type_of(self, name: str, values: list[msgspec.Raw]) -> None:
         try:
             for raw in values:
                 self.codec(name).decode(raw)

@@ -25,7 +25,7 @@ class _Asking(pickle.Pickler):
 _NOWHERE = _Nowhere()
 
 
-def must_be_exact(value: Any) -> None:
+def require_builtin(value: Any) -> None:
     """Raise something if a part of it is not."""
     pickler = _Asking(_NOWHERE)
     pickler.fast = True  # it need not remember what it has seen

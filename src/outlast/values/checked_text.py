@@ -12,7 +12,7 @@ import msgspec
 
 from outlast.errors import InvalidInput, NotStorable
 from outlast.values import secret_patterns
-from outlast.values.find_secret import giveaway
+from outlast.values.find_secret import find_secret
 from outlast.values.not_storable import SECRET, SURROGATE, name_of
 from outlast.values.secrets import Revealed
 
@@ -35,11 +35,11 @@ def words(where: str, text: Any) -> str:
         body = msgspec.json.encode(plain)
     except UnicodeEncodeError:
         raise InvalidInput(f"{where}: {SURROGATE}") from None
-    if type(text) is Revealed or (secret_patterns.known and giveaway(body) is not None):
+    if type(text) is Revealed or (secret_patterns.known and find_secret(body) is not None):
         raise NotStorable(f"{where}: {SECRET}")
     return plain
 
 
-def several_words(where: str, texts: Any) -> tuple[str, ...]:
+def checked_texts(where: str, texts: Any) -> tuple[str, ...]:
     """The same for several texts, which are told by their places."""
     return tuple(words(f"{where}[{place}]", each) for place, each in enumerate(texts))

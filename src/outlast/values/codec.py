@@ -18,12 +18,12 @@ from outlast.history.events import Value
 from outlast.history.record import Entry
 from outlast.store import BlobRef, Blobs
 from outlast.values import secret_patterns
-from outlast.values.annotations import shape_of
-from outlast.values.find_secret import giveaway
-from outlast.values.json_fastpath import Glance
+from outlast.values.annotations import type_codec_of
+from outlast.values.find_secret import find_secret
+from outlast.values.json_fastpath import JsonFastPath
 from outlast.values.not_storable import SECRET, name_of
 from outlast.values.scalars import GREATEST, LEAST
-from outlast.values.type_codec import MARK, Snag, is_native
+from outlast.values.type_codec import MARK, CodecError, is_native
 from outlast.values.type_hints import hints_of
 
 __all__ = [
@@ -64,11 +64,11 @@ class Codec:
     __slots__ = ("_glance", "_lift", "_lower", "_plain", "_read", "annotation", "unchanged")
 
     def __init__(self, annotation: Any) -> None:
-        shape = shape_of(annotation)
+        shape = type_codec_of(annotation)
         self.annotation = annotation
         self._lower = shape.lower
         self._lift = shape.lift
-        self._glance = Glance(shape).told
+        self._glance = JsonFastPath(shape).told
         self._read = _native_reader(annotation) if is_native(shape) else None
         classes = _NEARLY_ALWAYS_PLAIN if annotation is Any else [each for each in shape.classes if each is annotation]
         self._plain = _NEARLY_ALWAYS_PLAIN.intersection(classes)
@@ -91,14 +91,14 @@ class Codec:
                 body = self._walked(value, where)  # which says it better
         else:
             body = self._walked(value, where)
-        if secret_patterns.known and (path := giveaway(body)) is not None:
+        if secret_patterns.known and (path := find_secret(body)) is not None:
             raise NotStorable(f"{where or 'value'}{path}: {SECRET}")
         return body
 
     def _walked(self, value: Any, where: str) -> bytes:
         try:
             return _encode(self._lower(value, 0))
-        except Snag as snag:
+        except CodecError as snag:
             raise NotStorable(snag.told(where or "value")) from None
         except RecursionError:
             raise NotStorable(
@@ -133,7 +133,7 @@ class Codec:
             raise InvalidInput("value: it lies in the blob store; fetch it before decoding")
         try:
             return self._lift(_decode_any(body))
-        except Snag as snag:
+        except CodecError as snag:
             raise InvalidInput(snag.told("value")) from snag
         except (msgspec.DecodeError, LookupError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
             raise InvalidInput(
@@ -245,6 +245,6 @@ def _native_reader(annotation: Any) -> Any:
 def _lifted(cls: type, tree: Any) -> Any:
     """What msgspec leaves to us: paths, complex numbers, models."""
     try:
-        return shape_of(cls).lift(tree)
-    except Snag as snag:
+        return type_codec_of(cls).lift(tree)
+    except CodecError as snag:
         raise ValueError(snag.reason) from snag

@@ -14,21 +14,21 @@ import msgspec
 
 from outlast.values.not_storable import not_a
 from outlast.values.scalars import GREATEST, INT, LEAST, TEXT
-from outlast.values.type_codec import MARK, Shape, Snag, check_depth, key_step, misfit
+from outlast.values.type_codec import MARK, CodecError, TypeCodec, check_depth, key_step, misfit
 
 _encode = msgspec.json.Encoder().encode
 _MANY = 8
 """From how many items on it is quicker to look at all of them at once."""
 
 
-class Listing(Shape):
+class Listing(TypeCodec):
     """A list, or a tuple of any length: what is given may be either, what comes back is `cls`.
 
     An abstract one (a Sequence) brings back what was given: a tuple then says that it is one."""
 
     kind = "list"
 
-    def __init__(self, item: Shape, cls: type = list, *, abstract: bool = False) -> None:
+    def __init__(self, item: TypeCodec, cls: type = list, *, abstract: bool = False) -> None:
         self.item = item
         self.cls = cls
         self._abstract = abstract
@@ -50,16 +50,16 @@ class Listing(Shape):
         items = _lifted_items(self.item.lift, tree)
         return items if self.cls is list else self.cls(items)
 
-    def parts(self) -> Iterable[Shape]:
+    def parts(self) -> Iterable[TypeCodec]:
         return (self.item,)
 
 
-class Row(Shape):
+class Row(TypeCodec):
     """A tuple of known length, each place with a shape of its own."""
 
     kind = "list"
 
-    def __init__(self, items: tuple[Shape, ...]) -> None:
+    def __init__(self, items: tuple[TypeCodec, ...]) -> None:
         self.items = items
         self.classes = (tuple,)
 
@@ -67,7 +67,9 @@ class Row(Shape):
         if not isinstance(value, (tuple, list)):
             raise not_a(value, "tuple")
         if len(value) != len(self.items):
-            raise Snag(f"a tuple of {len(value)} cannot be stored where the annotation says {len(self.items)} items")
+            raise CodecError(
+                f"a tuple of {len(value)} cannot be stored where the annotation says {len(self.items)} items"
+            )
         check_depth(depth, value)
         return lowered_row(self.items, value, depth + 1)
 
@@ -76,16 +78,16 @@ class Row(Shape):
             misfit(f"a tuple of {len(self.items)}", tree)
         return tuple(lifted_row(self.items, tree))
 
-    def parts(self) -> Iterable[Shape]:
+    def parts(self) -> Iterable[TypeCodec]:
         return self.items
 
 
-class Distinct(Shape):
+class Distinct(TypeCodec):
     """A set or a frozenset; an abstract one brings back what was given."""
 
     kind = "list"
 
-    def __init__(self, item: Shape, cls: type = set, *, abstract: bool = False) -> None:
+    def __init__(self, item: TypeCodec, cls: type = set, *, abstract: bool = False) -> None:
         self.item = item
         self.cls = cls
         self._abstract = abstract
@@ -101,7 +103,7 @@ class Distinct(Shape):
         for item in value:
             try:
                 encoded.append(_encode(lower(item, depth + 1)))
-            except Snag as snag:
+            except CodecError as snag:
                 raise snag.within("{…}", value) from None
         tree = [msgspec.Raw(each) for each in sorted(encoded)]
         return {MARK: "frozenset", "v": tree} if self._abstract and isinstance(value, frozenset) else tree
@@ -111,18 +113,18 @@ class Distinct(Shape):
             return frozenset(_lifted_items(self.item.lift, tree["v"]))
         return self.cls(_lifted_items(self.item.lift, tree))
 
-    def parts(self) -> Iterable[Shape]:
+    def parts(self) -> Iterable[TypeCodec]:
         return (self.item,)
 
 
-class Mapped(Shape):
+class Mapped(TypeCodec):
     """A dict. Keys that are ints become their digits; other keys that are no texts make it a list of pairs."""
 
     kind = "dict"
     classes = (dict,)
     tags = frozenset(("dict",))
 
-    def __init__(self, key: Shape, item: Shape) -> None:
+    def __init__(self, key: TypeCodec, item: TypeCodec) -> None:
         self.key = key
         self.item = item
 
@@ -135,7 +137,7 @@ class Mapped(Shape):
             return {MARK: "dict", "v": self._pairs(value, depth + 1)}
         tree = self._object(value, as_key, depth + 1)
         if len(tree) != len(value):
-            raise Snag(
+            raise CodecError(
                 "two of its keys are stored as the same text, so it cannot be; annotate them with their own type"
             )
         return {MARK: "dict", "v": list(tree.items())} if MARK in tree else tree
@@ -156,7 +158,7 @@ class Mapped(Shape):
             try:
                 name = key if is_text and type(key) is str and key.isascii() else as_key(key, depth)
                 tree[name] = lower(item, depth)
-            except Snag as snag:
+            except CodecError as snag:
                 raise snag.within(key_step(key), value) from None
         return tree
 
@@ -165,7 +167,7 @@ class Mapped(Shape):
         for key, item in value.items():
             try:
                 pairs.append([self.key.lower(key, depth), self.item.lower(item, depth)])
-            except Snag as snag:
+            except CodecError as snag:
                 raise snag.within(key_step(key), value) from None
         return pairs
 
@@ -179,11 +181,11 @@ class Mapped(Shape):
         for key, item in pairs:
             try:
                 value[lift_key(key)] = lift(item)
-            except Snag as snag:
+            except CodecError as snag:
                 raise snag.within(key_step(key)) from None
         return value
 
-    def parts(self) -> Iterable[Shape]:
+    def parts(self) -> Iterable[TypeCodec]:
         return (self.key, self.item)
 
 
@@ -198,24 +200,24 @@ def _number(key: str) -> int:
         return misfit("int", key)
 
 
-def lowered_row(shapes: Iterable[Shape], values: Any, depth: int) -> list[Any]:
+def lowered_row(shapes: Iterable[TypeCodec], values: Any, depth: int) -> list[Any]:
     """Each value lowered by the shape of its place."""
     trees: list[Any] = []
     try:
         for shape, value in zip(shapes, values, strict=True):
             trees.append(shape.lower(value, depth))
-    except Snag as snag:
+    except CodecError as snag:
         raise snag.within(f"[{len(trees)}]", values) from None
     return trees
 
 
-def lifted_row(shapes: Iterable[Shape], trees: list[Any]) -> list[Any]:
+def lifted_row(shapes: Iterable[TypeCodec], trees: list[Any]) -> list[Any]:
     """Each tree lifted by the shape of its place."""
     values: list[Any] = []
     try:
         for shape, tree in zip(shapes, trees, strict=False):
             values.append(shape.lift(tree))
-    except Snag as snag:
+    except CodecError as snag:
         raise snag.within(f"[{len(values)}]") from None
     return values
 
@@ -225,7 +227,7 @@ def _lowered_items(lower: Callable[[Any, int], Any], value: Any, depth: int) -> 
     try:
         for item in value:
             trees.append(lower(item, depth))  # noqa: PERF401 - how many there are says where a snag was
-    except Snag as snag:
+    except CodecError as snag:
         raise snag.within(f"[{len(trees)}]", value) from None
     return trees
 
@@ -237,6 +239,6 @@ def _lifted_items(lift: Callable[[Any], Any], tree: Any) -> list[Any]:
     try:
         for item in tree:
             values.append(lift(item))  # noqa: PERF401
-    except Snag as snag:
+    except CodecError as snag:
         raise snag.within(f"[{len(values)}]") from None
     return values

@@ -25,7 +25,7 @@ STDOUT = "STDOUT"
 """The level of a line that was printed."""
 
 
-class Keeper(Protocol):
+class LogSink(Protocol):
     """Who takes lines."""
 
     clock: Callable[[], int]
@@ -46,10 +46,10 @@ class ReplaySilencer:
         self.on = on
 
 
-_turn = threading.RLock()
+_lock = threading.RLock()
 """Who prints, prints alone. Reentrant: a collection of garbage may print in the midst of it."""
 is_replaying: ContextVar[ReplaySilencer | None] = ContextVar("outlast_is_replaying", default=None)
-_speaking: ContextVar[Speaker | None] = ContextVar("outlast_speaking", default=None)
+_attempt_log: ContextVar[AttemptLog | None] = ContextVar("outlast_speaking", default=None)
 
 
 def is_silent() -> bool:
@@ -58,59 +58,59 @@ def is_silent() -> bool:
     return replay is not None and replay.on
 
 
-def speaker() -> Speaker | None:
+def current_attempt_log() -> AttemptLog | None:
     """The attempt that the current context belongs to."""
-    return _speaking.get()
+    return _attempt_log.get()
 
 
 @contextmanager
-def capture(keeper: Keeper, run: RunId, node: str, attempt: int, *, stdout: bool = False) -> Iterator[None]:
+def capture(sink: LogSink, run: RunId, node: str, attempt: int, *, stdout: bool = False) -> Iterator[None]:
     """Let what is logged in here, and printed if `stdout`, be lines of this attempt, provided the process listens
-    (`LineKeeper.install`). An attempt is never a replay: it is heard even where its driver's context is silent."""
-    speaking = Speaker(keeper, run, node, attempt, stdout)
-    spoken, replayed = _speaking.set(speaking), is_replaying.set(None)
+    (`LogWriter.install`). An attempt is never a replay: it is heard even where its driver's context is silent."""
+    speaking = AttemptLog(sink, run, node, attempt, stdout)
+    spoken, replayed = _attempt_log.set(speaking), is_replaying.set(None)
     try:
         yield
     finally:
-        _speaking.reset(spoken)
+        _attempt_log.reset(spoken)
         is_replaying.reset(replayed)
         speaking.end()
 
 
-speak = _speaking.set
-"""`capture` without an end, for a context that belongs to the attempt alone; `Speaker.end` says what is left."""
+set_attempt_log = _attempt_log.set
+"""`capture` without an end, for a context that belongs to the attempt alone; `AttemptLog.end` says what is left."""
 
 
-class Speaker(Struct, eq=False):
-    """An attempt that speaks, on any thread. `begun` is what was printed since the last end of line."""
+class AttemptLog(Struct, eq=False):
+    """An attempt that speaks, on any thread. `partial_line` is what was printed since the last end of line."""
 
-    keeper: Keeper
+    sink: LogSink
     run: RunId
     node: str
     attempt: int
     prints: bool
-    begun: str = ""
+    partial_line: str = ""
 
-    def say(self, level: str, logger: str, text: str) -> None:
+    def write_line(self, level: str, logger: str, text: str) -> None:
         """A line of its own."""
-        keeper = self.keeper
-        keeper.add(Line(self.run, self.node, self.attempt, keeper.clock(), level, logger, text))
+        sink = self.sink
+        sink.add(Line(self.run, self.node, self.attempt, sink.clock(), level, logger, text))
 
     def print(self, text: str) -> None:
         """A piece of what is printed: lines are said when they are complete, or too long to wait for."""
-        with _turn:
+        with _lock:
             # Secrets are masked while their lines are still together.
-            *complete, self.begun = masked(self.begun + text).split("\n")
+            *complete, self.partial_line = masked(self.partial_line + text).split("\n")
             for line in complete:
-                self.say(STDOUT, "", line)
-            if len(self.begun) > LONGEST_TEXT:
+                self.write_line(STDOUT, "", line)
+            if len(self.partial_line) > LONGEST_TEXT:
                 self.end()
 
     def end(self) -> None:
         """Say what was printed without an end of line."""
-        if not self.begun:
+        if not self.partial_line:
             return
-        with _turn:
-            begun, self.begun = self.begun, ""
-            if begun:
-                self.say(STDOUT, "", begun)
+        with _lock:
+            partial_line, self.partial_line = self.partial_line, ""
+            if partial_line:
+                self.write_line(STDOUT, "", partial_line)

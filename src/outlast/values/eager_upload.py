@@ -10,11 +10,11 @@ from contextlib import suppress
 
 from outlast.errors import StoreError
 from outlast.history.events import Value
-from outlast.store import BeginsEarly, Begun, Blobs
+from outlast.store import BeginsEarly, Blobs, PendingBlob
 from outlast.values.codec import INLINE_LIMIT, reference_to, stored
 
 
-class Early:
+class EagerUpload:
     """The way of one value to the store. `stored` or `drop` ends it."""
 
     __slots__ = ("_begun", "_blobs", "_body")
@@ -22,7 +22,7 @@ class Early:
     def __init__(self, blobs: Blobs) -> None:
         self._blobs = blobs
         self._body = b""
-        self._begun: Begun | None = None
+        self._begun: PendingBlob | None = None
 
     def begin(self, body: bytes) -> None:
         """These will most probably be the bytes, and not what was said before."""

@@ -9,13 +9,13 @@ import msgspec
 
 from outlast.values.not_storable import name_of, not_a
 from outlast.values.scalars import GREATEST, LEAST, PLAIN, TEXT, is_unicode
-from outlast.values.type_codec import Shape, Snag, misfit
+from outlast.values.type_codec import CodecError, TypeCodec, misfit
 
 _MOST = 12
 """How many members a refusal lists."""
 
 
-class Member(Shape):
+class Member(TypeCodec):
     """A member of an enum: by value if all values are texts or all are numbers, otherwise by name."""
 
     def __init__(self, cls: type[enum.Enum]) -> None:
@@ -49,17 +49,17 @@ class Member(Shape):
         return f"{name_of(self.cls)} ({', '.join(known[:_MOST])}{', …' if len(known) > _MOST else ''})"
 
 
-class OneOf(Shape):
+class OneOf(TypeCodec):
     """A literal: the value itself, looked up among those the annotation lists. `shapes` are those of the values."""
 
-    def __init__(self, values: tuple[Any, ...], shapes: tuple[Shape, ...]) -> None:
+    def __init__(self, values: tuple[Any, ...], shapes: tuple[TypeCodec, ...]) -> None:
         self._values = values
         self._lowered = {
             (type(value), value): shape.lower(value, 0) for value, shape in zip(values, shapes, strict=True)
         }
         self._known = {msgspec.json.encode(tree): key[1] for key, tree in self._lowered.items()}
         if len(self._known) != len(self._lowered):
-            raise Snag(f"{self} has two values that are stored as the same; annotate it with their types instead")
+            raise CodecError(f"{self} has two values that are stored as the same; annotate it with their types instead")
         self.classes = tuple({type(value) for value in values})
         kinds = {shape.kind for shape in shapes}
         self.kind = kinds.pop() if len(kinds) == 1 else "any"

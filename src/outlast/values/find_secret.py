@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 
-from outlast.values.secret_patterns import Disguise, refused_in
+from outlast.values.secret_patterns import SecretPatterns, refused_in
 from outlast.values.type_codec import MARK, key_step
 
 
-def giveaway(body: bytes) -> str | None:
+def find_secret(body: bytes) -> str | None:
     """The path to a text that holds a value revealed in this process; None if there is no such text. In workflow code, only
     what it has revealed itself counts."""
     found = refused_in(body)
@@ -21,7 +21,7 @@ def giveaway(body: bytes) -> str | None:
     return next((path for path, text in _texts(msgspec.json.decode(body), "") if _holds(text, found)), None)
 
 
-def _holds(text: str, disguises: list[Disguise]) -> bool:
+def _holds(text: str, disguises: list[SecretPatterns]) -> bool:
     return any(form in text for each in disguises for form in (*each.said, *each.coded))
 
 

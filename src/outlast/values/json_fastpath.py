@@ -24,7 +24,7 @@ import msgspec
 from outlast.values import secret_patterns
 from outlast.values.containers import Listing, Mapped
 from outlast.values.scalars import BOOL, INT, LEAST, NULL, TEXT
-from outlast.values.type_codec import MARK, Shape
+from outlast.values.type_codec import MARK, TypeCodec
 from outlast.values.untyped import ANYTHING
 
 Look: TypeAlias = tuple[Callable[[Any], None], Callable[[bytes], Any]]
@@ -38,16 +38,16 @@ _DOLLAR = ord(MARK)
 _MARKED = f'"{MARK}"'.encode()
 _encode = msgspec.json.Encoder().encode
 _INT: Any = Annotated[int, msgspec.Meta(ge=LEAST, le=-LEAST - 1)]  # as far as msgspec lets one say it
-_LEAVES: dict[Shape, Any] = {NULL: type(None), BOOL: bool, INT: _INT, TEXT: str}
+_LEAVES: dict[TypeCodec, Any] = {NULL: type(None), BOOL: bool, INT: _INT, TEXT: str}
 """Floats are not among them: an int where the annotation says float is stored as a float."""
 
 
-class Glance:
+class JsonFastPath:
     """Recognises the values of one shape that are JSON as they are."""
 
     __slots__ = ("_is_open", "_look", "_shape")
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: TypeCodec) -> None:
         self._shape = shape
         self._is_open = _is_open(shape, LEVELS)
         self._look: Look | None = None
@@ -61,8 +61,8 @@ class Glance:
             body = _encode(value)
             if len(body) < SHORTEST or (_DOLLAR in body and _MARKED in body):
                 return None
-            must_be_exact, read = self._look or self._made()
-            must_be_exact(value)  # before anybody is given the bytes: they might hold a secret
+            require_builtin, read = self._look or self._made()
+            require_builtin(value)  # before anybody is given the bytes: they might hold a secret
             if secret_patterns.known and secret_patterns.refused_in(body):
                 return None
             if begin is not None:
@@ -74,13 +74,13 @@ class Glance:
 
     def _made(self) -> Look:
         """What is looked through, made at first use: that takes milliseconds, and many programs never need it."""
-        from outlast.values.builtin_check import must_be_exact
+        from outlast.values.builtin_check import require_builtin
 
-        self._look = look = must_be_exact, msgspec.json.Decoder(_type_of(self._shape, LEVELS)).decode
+        self._look = look = require_builtin, msgspec.json.Decoder(_type_of(self._shape, LEVELS)).decode
         return look
 
 
-def _is_open(shape: Shape, levels: int) -> bool:
+def _is_open(shape: TypeCodec, levels: int) -> bool:
     """Whether values of that shape may be plain: it is made of lists, dicts and what has a type below."""
     if shape is ANYTHING or shape in _LEAVES:
         return True
@@ -91,7 +91,7 @@ def _is_open(shape: Shape, levels: int) -> bool:
     return False
 
 
-def _type_of(shape: Shape, levels: int) -> Any:
+def _type_of(shape: TypeCodec, levels: int) -> Any:
     """The type of the JSON of such values."""
     if isinstance(shape, Listing):
         return _list_of(_type_of(shape.item, levels - 1))

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from outlast.values.secrets import Revealed
-from outlast.values.type_codec import Snag
+from outlast.values.type_codec import CodecError
 
 SECRET = "a secret's value must not be stored; pass the Secret, and reveal it where it is used"
 SURROGATE = (
@@ -48,42 +48,42 @@ def name_of(cls: Any) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
-def advice_on(value: Any) -> Snag | None:
+def advice_on(value: Any) -> CodecError | None:
     """What to say of a value that no annotation helps, or None if one may."""
     if type(value) is Revealed:
-        return Snag(SECRET)
+        return CodecError(SECRET)
     if (name_and_place := getattr(type(value), "name_and_place", None)) is not None:  # a call in a workflow
-        return Snag(f"{name_and_place(value)} cannot be stored; await it, and store its result")
+        return CodecError(f"{name_and_place(value)} cannot be stored; await it, and store its result")
     for kinds, advice in _ADVICE:
         if isinstance(value, kinds):
-            return Snag(f"{name_of(type(value))} cannot be stored; {advice}")
+            return CodecError(f"{name_of(type(value))} cannot be stored; {advice}")
     return None
 
 
-def not_storable(value: Any) -> Snag:
+def not_storable(value: Any) -> CodecError:
     """A value of a kind that nothing stores, or that says too little about itself where no annotation does."""
     if (snag := advice_on(value)) is not None:
         return snag
     cls = type(value)
     if is_annotatable(cls):
-        return Snag(
+        return CodecError(
             f"{name_of(cls)} cannot be stored without an annotation; annotate the return type (or parameter) with it, "
             "so that it comes back as what it is"
         )
     near = next((each for each in (str, int, float, dict, list, bytes) if isinstance(value, each)), None)
     if near is not None:
-        return Snag(
+        return CodecError(
             f"{name_of(cls)} cannot be stored without an annotation; annotate the return type (or parameter) "
             f"with {near.__name__}, or convert it"
         )
-    return Snag(
+    return CodecError(
         f"{name_of(cls)} cannot be stored; make it a dataclass, and annotate the return type (or parameter) with it"
     )
 
 
-def not_a(value: Any, expected: str) -> Snag:
+def not_a(value: Any, expected: str) -> CodecError:
     """A value that is not what its annotation says."""
-    return advice_on(value) or Snag(
+    return advice_on(value) or CodecError(
         f"{name_of(type(value))} cannot be stored where the annotation says {expected}; change one of them"
     )
 

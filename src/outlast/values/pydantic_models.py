@@ -14,13 +14,13 @@ import msgspec
 
 from outlast.values.not_storable import SECRET, name_of, not_a
 from outlast.values.secrets import has_revealed
-from outlast.values.type_codec import Shape, Snag, check_depth, misfit, shown
+from outlast.values.type_codec import CodecError, TypeCodec, check_depth, misfit, shown
 from outlast.values.untyped import ANYTHING
 
 _encode = msgspec.json.Encoder().encode
 
 
-class Model(Shape):
+class Model(TypeCodec):
     """A pydantic model of version 2. It is an object, unless it has a serialiser of its own or is a root model."""
 
     tags = frozenset(("dict",))
@@ -44,9 +44,9 @@ class Model(Shape):
         try:
             dump = self._dump(value)
         except Exception as error:  # serialisers are the user's
-            raise Snag(f"{name_of(self.cls)} does not dump to JSON, so it cannot be stored: {error}") from error
+            raise CodecError(f"{name_of(self.cls)} does not dump to JSON, so it cannot be stored: {error}") from error
         if has_revealed(dump):
-            raise Snag(SECRET)
+            raise CodecError(SECRET)
         tree = ANYTHING.lower(dump, depth + 1)
         self._check(value, tree)
         return tree
@@ -74,14 +74,14 @@ class Model(Shape):
         name = name_of(self.cls)
         try:
             again = self.lift(msgspec.json.decode(stored))
-        except Snag as snag:
-            raise Snag(
+        except CodecError as snag:
+            raise CodecError(
                 f"{name} cannot be stored, for it cannot be read back from its own dump: {snag.reason}"
             ) from None
         if again == value:
             return
         # A model with a NaN in it equals no other; then its dump, where a NaN is a NaN, has to be the same.
         if ANYTHING.lift(tree) == tree or _encode(ANYTHING.lower(self._dump(again), 0)) != stored:
-            raise Snag(
+            raise CodecError(
                 f"{name} cannot be stored, for what it dumps to JSON is read back as another one: {shown(again)}"
             )

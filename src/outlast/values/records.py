@@ -16,17 +16,19 @@ from typing import Any
 import msgspec
 
 from outlast.values.not_storable import name_of, not_a
-from outlast.values.type_codec import MARK, Shape, Snag, check_depth, misfit
+from outlast.values.type_codec import MARK, CodecError, TypeCodec, check_depth, misfit
 from outlast.values.untyped import ANYTHING
 
-Hints = Callable[[], Mapping[str, Shape]]
+Hints = Callable[[], Mapping[str, TypeCodec]]
 """The shapes of a class's fields. It is asked late, because a class may hold itself."""
 
 
 def check_names(cls: Any, names: Iterable[str]) -> None:
     """Refuse a class whose objects would seem to say what they are."""
     if MARK in names:
-        raise Snag(f"{name_of(cls)} cannot be stored, for it has a field that is called {MARK!r} in JSON; rename it")
+        raise CodecError(
+            f"{name_of(cls)} cannot be stored, for it has a field that is called {MARK!r} in JSON; rename it"
+        )
 
 
 def _getter(fields: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
@@ -36,7 +38,7 @@ def _getter(fields: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
     return lambda value: tuple(getattr(value, field) for field in fields)
 
 
-class Record(Shape):
+class Record(TypeCodec):
     """A class with fields, stored as an object of them. `names` are what the fields are called in JSON."""
 
     kind = "dict"
@@ -52,7 +54,7 @@ class Record(Shape):
         check_names(cls, names.values())
 
     @cached_property
-    def _fields(self) -> tuple[tuple[str, str, Shape], ...]:
+    def _fields(self) -> tuple[tuple[str, str, TypeCodec], ...]:
         hints = self._hints()
         return tuple((field, name, hints.get(field, ANYTHING)) for field, name in self._names.items())
 
@@ -60,7 +62,7 @@ class Record(Shape):
     def _lowers(self) -> tuple[tuple[str, str, Callable[[Any, int], Any]], ...]:
         return tuple((field, name, shape.lower) for field, name, shape in self._fields)
 
-    def parts(self) -> Iterable[Shape]:
+    def parts(self) -> Iterable[TypeCodec]:
         return [shape for _, _, shape in self._fields]
 
     def lower(self, value: Any, depth: int, /) -> Any:
@@ -76,7 +78,7 @@ class Record(Shape):
             if part is not msgspec.UNSET:
                 try:
                     tree[name] = lower(part, depth + 1)
-                except Snag as snag:
+                except CodecError as snag:
                     raise snag.within(f".{field}", value) from None
         return self._packed(tree)
 
@@ -88,14 +90,14 @@ class Record(Shape):
             if name in tree:
                 try:
                     values[field] = shape.lift(tree[name])
-                except Snag as snag:
+                except CodecError as snag:
                     raise snag.within(f".{field}") from None
         try:
             return self._built(values)
-        except Snag:
+        except CodecError:
             raise
         except Exception as error:  # a __post_init__ may raise anything
-            raise Snag(f"{name_of(self.cls)} does not take what is stored: {error!r}") from error
+            raise CodecError(f"{name_of(self.cls)} does not take what is stored: {error!r}") from error
 
     def may_be(self, tree: Any, /) -> bool:
         return isinstance(tree, dict) and tree.keys() <= set(self._names.values())
@@ -115,7 +117,9 @@ class DataclassRecord(Record):
         try:
             object.__new__(cls)
         except TypeError as error:  # it is abstract, or a dict or an error as well, whose contents are no fields
-            raise Snag(f"{name_of(cls)} cannot be stored, for it cannot be built from its fields: {error}") from error
+            raise CodecError(
+                f"{name_of(cls)} cannot be stored, for it cannot be built from its fields: {error}"
+            ) from error
         super().__init__(cls, hints, {field.name: field.name for field in fields})
         self._defaults = {field.name: field for field in fields}
         has_initvars = any("InitVar" in str(field.type) for field in cls.__dataclass_fields__.values())
@@ -132,7 +136,7 @@ class DataclassRecord(Record):
             elif field.default_factory is not dataclasses.MISSING:
                 values[name] = field.default_factory()
             elif field.init:
-                raise Snag(f"{name_of(self.cls)} needs a field {name!r}, which is not stored")
+                raise CodecError(f"{name_of(self.cls)} needs a field {name!r}, which is not stored")
         record = object.__new__(self.cls)
         self._set(record, values)
         if self._post_init is not None:
@@ -172,7 +176,7 @@ class StructRecord(Record):
         if not self._is_array:
             return {**self._tag, **tree}
         if len(tree) < len(self._names):
-            raise Snag(f"{name_of(self.cls)} is stored as an array, and cannot be with a field that is not set")
+            raise CodecError(f"{name_of(self.cls)} is stored as an array, and cannot be with a field that is not set")
         return [*self._tag.values(), *tree.values()]
 
     def _built(self, values: dict[str, Any]) -> Any:

@@ -13,14 +13,14 @@ from typing import Any, Final
 
 from outlast.values.not_storable import SECRET, SURROGATE, advice_on, not_a
 from outlast.values.secrets import Revealed, Secret
-from outlast.values.type_codec import MARK, Shape, Snag, misfit
+from outlast.values.type_codec import MARK, CodecError, TypeCodec, misfit
 
 LEAST: Final = -(1 << 63)
 GREATEST: Final = (1 << 64) - 1
 """Within these, a number in JSON is read as the same number everywhere; beyond, it is stored as hexadecimal text."""
 
 
-class Null(Shape):
+class Null(TypeCodec):
     kind = "null"
     classes = (type(None),)
 
@@ -33,7 +33,7 @@ class Null(Shape):
             misfit("None", tree)
 
 
-class Bool(Shape):
+class Bool(TypeCodec):
     kind = "bool"
     classes = (bool,)
 
@@ -49,7 +49,7 @@ class Bool(Shape):
         return set(map(type, values)) == {bool}
 
 
-class Int(Shape):
+class Int(TypeCodec):
     kind = "int"
     classes = (int,)
     tags = frozenset(("int",))
@@ -74,7 +74,7 @@ class Int(Shape):
         return set(map(type, values)) == {int} and min(values) >= LEAST and max(values) <= GREATEST
 
 
-class Float(Shape):
+class Float(TypeCodec):
     """Not a number and the infinities, which JSON cannot say, are stored as {"$": "float", "v": "nan"}, "inf" or "-inf"."""
 
     kind = "float"
@@ -111,13 +111,13 @@ class Float(Shape):
                 number = 0.5
             if number == value:
                 return number
-            raise Snag(
+            raise CodecError(
                 "an int that no float equals cannot be stored where the annotation says float; annotate it as int"
             )
         raise not_a(value, "float")
 
 
-class Text(Shape):
+class Text(TypeCodec):
     kind = "text"
     classes = (str,)
     textual = True
@@ -147,19 +147,19 @@ def check_unicode(text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise Snag(SURROGATE) from None
+        raise CodecError(SURROGATE) from None
 
 
 def is_unicode(text: str) -> bool:
     """Whether text has a UTF-8 form."""
     try:
         check_unicode(text)
-    except Snag:
+    except CodecError:
         return False
     return True
 
 
-class Reference(Shape):
+class Reference(TypeCodec):
     """A secret, by its name and source."""
 
     kind = "dict"
@@ -168,7 +168,7 @@ class Reference(Shape):
 
     def lower(self, value: Any, depth: int, /) -> Any:
         if type(value) is not Secret:
-            raise Snag(SECRET) if isinstance(value, str) else not_a(value, "Secret")
+            raise CodecError(SECRET) if isinstance(value, str) else not_a(value, "Secret")
         return {MARK: "secret", "name": TEXT.lower(value.name, depth), "source": TEXT.lower(value.source, depth)}
 
     def lift(self, tree: Any, /) -> Any:
@@ -177,7 +177,7 @@ class Reference(Shape):
         return misfit("a reference to a secret", tree)
 
 
-class Unstorable(Shape):
+class Unstorable(TypeCodec):
     """An annotation nothing can be stored under, and why."""
 
     native = False
@@ -186,7 +186,7 @@ class Unstorable(Shape):
         self._reason = reason
 
     def lower(self, value: Any, _: int, /) -> Any:
-        raise advice_on(value) or Snag(self._reason)
+        raise advice_on(value) or CodecError(self._reason)
 
     def lift(self, _: Any, /) -> Any:
-        raise Snag(self._reason)
+        raise CodecError(self._reason)

@@ -17,7 +17,7 @@ from msgspec import inspect as mi
 from outlast.errors import InvalidInput, NotStorable
 from outlast.history import events as e
 from outlast.values import secret_patterns
-from outlast.values.find_secret import giveaway
+from outlast.values.find_secret import find_secret
 from outlast.values.not_storable import SECRET, name_of
 
 _KEYS: dict[type, dict[str, Any]] = {
@@ -45,7 +45,7 @@ def schema_of(kind: Any) -> e.Value:
             f"an answer cannot be of type {name_of(kind)}, which has no JSON schema: {reason}"
         ) from error
     schema = msgspec.json.encode(tree)
-    if secret_patterns.known and giveaway(schema) is not None:
+    if secret_patterns.known and find_secret(schema) is not None:
         raise NotStorable(f"the type of an answer: {SECRET}")
     return msgspec.Raw(schema)
 

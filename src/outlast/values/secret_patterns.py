@@ -27,16 +27,16 @@ a mere word like `postgres`, of letters alone and no longer than the other."""
 MOST_KNOWN = 1000
 """How many values are known at a time, the newest: where each attempt is given a key of its own, they never end."""
 
-known: dict[str, Disguise] = {}
+known: dict[str, SecretPatterns] = {}
 """What was revealed in this process, by value. It is replaced, never changed: others may be looking through it."""
 revealed_here: ContextVar[set[str] | None] = ContextVar("outlast_revealed_here", default=None)
 """What the workflow code of this context has revealed; None elsewhere. Such code is held to its own secrets alone, or a
 replay would depend on what other runs have revealed in the same process."""
 
-_turn = threading.Lock()
+_lock = threading.Lock()
 
 
-class Disguise:
+class SecretPatterns:
     """One value in all its forms."""
 
     __slots__ = ("coded", "is_refused", "lines", "said", "shortest", "written")
@@ -67,10 +67,10 @@ class Disguise:
 def remember(value: str) -> None:
     """From now on this value is searched for."""
     global known
-    if (here := revealed_here.get()) is not None:
-        here.add(value)
-    with _turn:
-        disguise = known.get(value) or Disguise(value)
+    if (require_scope := revealed_here.get()) is not None:
+        require_scope.add(value)
+    with _lock:
+        disguise = known.get(value) or SecretPatterns(value)
         others = {each: its for each, its in known.items() if each != value}
         known = {**dict(islice(others.items(), max(0, len(others) + 1 - MOST_KNOWN), None)), value: disguise}
 
@@ -90,7 +90,7 @@ def is_given_away(body: bytes) -> bool:
     return any(each.is_in(body) for each in known.values())
 
 
-def refused_in(body: bytes) -> list[Disguise]:
+def refused_in(body: bytes) -> list[SecretPatterns]:
     """The values on whose account JSON may have to be refused: it holds them, though perhaps in a number."""
     size, found = len(body), []
     for value, each in known.items():

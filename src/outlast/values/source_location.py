@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 Where: TypeAlias = tuple[CodeType, int]
 """A code object and the offset of an instruction in it."""
 
-LOOP = "run_until_quiet"
+LOOP = "run_until_blocked"
 """The function that runs the code of a workflow on its loop."""
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _STANDARD = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib")})

@@ -20,7 +20,7 @@ import msgspec
 
 from outlast.values.not_storable import name_of, not_a
 from outlast.values.scalars import FLOAT, check_unicode
-from outlast.values.type_codec import Shape, Snag, misfit
+from outlast.values.type_codec import CodecError, TypeCodec, misfit
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
@@ -30,7 +30,7 @@ Moment = TypeVar("Moment", dt.datetime, dt.time)
 _SUFFIXES = re.compile(r"(?P<plain>[^\[]*)(?:\[(?P<zone>[^_\]][^\]]*)\])?(?P<fold>\[_fold=1\])?")
 
 
-class Standard(Shape):
+class Standard(TypeCodec):
     """Values of one class of the standard library; `name` is what they are called where no annotation says it."""
 
     def __init__(
@@ -65,7 +65,7 @@ class Standard(Shape):
             return misfit(name_of(self.cls), tree)
 
 
-class FilePath(Shape):
+class FilePath(TypeCodec):
     """A path, as text. What comes back is of the annotated class, on this system's kind of paths."""
 
     kind = "text"
@@ -75,7 +75,7 @@ class FilePath(Shape):
         try:
             self.classes = (type(cls()),)
         except NotImplementedError as error:
-            raise Snag(f"{name_of(cls)} cannot be stored on this system: {error}") from error
+            raise CodecError(f"{name_of(cls)} cannot be stored on this system: {error}") from error
 
     def lower(self, value: Any, _: int, /) -> Any:
         if not isinstance(value, self.cls) or type(value).__module__.partition(".")[0] != "pathlib":
@@ -108,7 +108,7 @@ def _zone_info() -> type[ZoneInfo]:
 def _read_moment(cls: type[Moment], text: str) -> Moment:
     match = _SUFFIXES.fullmatch(text)
     if match is None:
-        raise Snag(f"{cls.__name__} is expected, and {text!r} is stored")
+        raise CodecError(f"{cls.__name__} is expected, and {text!r} is stored")
     value = cls.fromisoformat(match["plain"])
     if match["zone"]:
         value = value.replace(tzinfo=_zone_info()(match["zone"]))

@@ -28,7 +28,7 @@ _CYCLE: Final = "it contains itself, which cannot be stored; refer to the part b
 _SHOWN = 60
 
 
-class Snag(Exception):
+class CodecError(Exception):
     """Why a part cannot be stored or read. On its way out every container adds its step of the path."""
 
     def __init__(self, reason: str) -> None:
@@ -37,7 +37,7 @@ class Snag(Exception):
         self._steps: list[str] = []
         self._holders: list[int] = []
 
-    def within(self, step: str, holder: object = None) -> Snag:
+    def within(self, step: str, holder: object = None) -> CodecError:
         """The same, seen from the container `holder` whose part at `step` has the snag."""
         self._steps.append(step)
         self._holders.append(id(holder))
@@ -62,7 +62,7 @@ class Snag(Exception):
         return 0
 
 
-class Shape:
+class TypeCodec:
     """How values of one annotation are stored."""
 
     kind: str = "any"
@@ -79,11 +79,11 @@ class Shape:
     """Whether every text is stored, and read, as itself, though not every value is a text."""
 
     def lower(self, value: Any, depth: int, /) -> Any:
-        """The tree of a value that lies in `depth` containers; `Snag` if it cannot be stored."""
+        """The tree of a value that lies in `depth` containers; `CodecError` if it cannot be stored."""
         raise NotImplementedError
 
     def lift(self, tree: Any, /) -> Any:
-        """The value of a tree; `Snag` if it does not fit."""
+        """The value of a tree; `CodecError` if it does not fit."""
         raise NotImplementedError
 
     def may_be(self, _: Any, /) -> bool:
@@ -94,12 +94,12 @@ class Shape:
         """Whether all of them surely lower to themselves: a look at many that is quicker than many looks."""
         return False
 
-    def parts(self) -> Iterable[Shape]:
+    def parts(self) -> Iterable[TypeCodec]:
         """The shapes of what lies inside."""
         return ()
 
 
-def is_native(shape: Shape) -> bool:
+def is_native(shape: TypeCodec) -> bool:
     """Whether it and all it is made of are native; shapes may contain themselves."""
     seen: set[int] = set()
     waiting = [shape]
@@ -117,12 +117,12 @@ def is_native(shape: Shape) -> bool:
 def check_depth(depth: int, holder: object) -> None:
     """Refuse a container that lies too deep, before a stack overflows."""
     if depth >= DEEPEST:
-        raise Snag(_TOO_DEEP).within("", holder)
+        raise CodecError(_TOO_DEEP).within("", holder)
 
 
 def misfit(expected: str, tree: Any) -> NoReturn:
     """What was read is not what the annotation says."""
-    raise Snag(f"{expected} is expected, and {shown(tree)} is stored")
+    raise CodecError(f"{expected} is expected, and {shown(tree)} is stored")
 
 
 def key_step(key: object) -> str:

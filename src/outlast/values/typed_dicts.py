@@ -9,11 +9,11 @@ from typing import Any
 from outlast.values.containers import lifted_row, lowered_row
 from outlast.values.not_storable import name_of, not_a
 from outlast.values.records import Hints, check_names
-from outlast.values.type_codec import Shape, Snag, check_depth, key_step, misfit
+from outlast.values.type_codec import CodecError, TypeCodec, check_depth, key_step, misfit
 from outlast.values.untyped import ANYTHING
 
 
-class Typed(Shape):
+class Typed(TypeCodec):
     """A TypedDict: a dict with these keys and no others."""
 
     kind = "dict"
@@ -26,14 +26,14 @@ class Typed(Shape):
         check_names(cls, cls.__annotations__)
 
     @cached_property
-    def _keys(self) -> Mapping[str, Shape]:
+    def _keys(self) -> Mapping[str, TypeCodec]:
         return self._hints()
 
     @cached_property
     def _required(self) -> list[str]:
         return sorted(self._required_keys())
 
-    def parts(self) -> Iterable[Shape]:
+    def parts(self) -> Iterable[TypeCodec]:
         return self._keys.values()
 
     def lower(self, value: Any, depth: int, /) -> Any:
@@ -45,9 +45,9 @@ class Typed(Shape):
         for key, part in value.items():
             try:
                 if key not in self._keys:
-                    raise Snag(f"{name_of(self.cls)} has no such key, so it cannot be stored there")
+                    raise CodecError(f"{name_of(self.cls)} has no such key, so it cannot be stored there")
                 tree[str.__str__(key)] = self._keys[key].lower(part, depth + 1)
-            except Snag as snag:
+            except CodecError as snag:
                 raise snag.within(key_step(key), value) from None
         return tree
 
@@ -60,17 +60,17 @@ class Typed(Shape):
             if key in self._keys:
                 try:
                     value[key] = self._keys[key].lift(part)
-                except Snag as snag:
+                except CodecError as snag:
                     raise snag.within(key_step(key)) from None
         return value
 
     def _check_keys(self, value: Mapping[str, Any]) -> None:
         for key in self._required:
             if key not in value:
-                raise Snag(f"{name_of(self.cls)} needs the key {key!r}, which is missing")
+                raise CodecError(f"{name_of(self.cls)} needs the key {key!r}, which is missing")
 
 
-class Named(Shape):
+class Named(TypeCodec):
     """A NamedTuple, stored as an array of its fields."""
 
     kind = "list"
@@ -81,11 +81,11 @@ class Named(Shape):
         self._hints = hints
 
     @cached_property
-    def _items(self) -> tuple[Shape, ...]:
+    def _items(self) -> tuple[TypeCodec, ...]:
         hints = self._hints()
         return tuple(hints.get(field, ANYTHING) for field in self.cls._fields)
 
-    def parts(self) -> Iterable[Shape]:
+    def parts(self) -> Iterable[TypeCodec]:
         return self._items
 
     def lower(self, value: Any, depth: int, /) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 
 from outlast.values.not_storable import not_a
 from outlast.values.scalars import PLAIN
-from outlast.values.type_codec import MARK, Shape, Snag, misfit
+from outlast.values.type_codec import MARK, CodecError, TypeCodec, misfit
 
 _KINDS: dict[type, str] = {
     type(None): "null",
@@ -25,10 +25,10 @@ _KINDS: dict[type, str] = {
 }
 
 
-class Choice(Shape):
+class Choice(TypeCodec):
     """One of several shapes, by their labels, which have to stay the same for what is stored to be read."""
 
-    def __init__(self, members: Mapping[str, Shape]) -> None:
+    def __init__(self, members: Mapping[str, TypeCodec]) -> None:
         self._members = dict(members)
         self._labels = {id(shape): label for label, shape in members.items()}
         kinds = [shape.kind for shape in members.values()]
@@ -41,11 +41,11 @@ class Choice(Shape):
         self._by_tag = {tag: shape for shape in self._plain() for tag in shape.tags}
 
     def lower(self, value: Any, depth: int, /) -> Any:
-        first: Snag | None = None
+        first: CodecError | None = None
         for shape in self._by_class.get(type(value)) or self._members.values():
             try:
                 tree = shape.lower(value, depth)
-            except Snag as snag:
+            except CodecError as snag:
                 first = first or snag
             else:
                 return self._told(shape, tree) if self._tells else tree
@@ -63,27 +63,27 @@ class Choice(Shape):
             shape = self._by_kind.get("float")  # an outsider may write 3 for 3.0
         return shape.lift(tree) if shape else self._guessed(tree)
 
-    def parts(self) -> Iterable[Shape]:
+    def parts(self) -> Iterable[TypeCodec]:
         return self._members.values()
 
     def _guessed(self, tree: Any) -> Any:
         """What an outsider wrote without saying which member it is, a person's answer say: the only one that it fits."""
         fitting = []
         for shape in self._members.values() if self._tells else ():
-            with suppress(Snag, LookupError, TypeError, ValueError, ArithmeticError):
+            with suppress(CodecError, LookupError, TypeError, ValueError, ArithmeticError):
                 if shape.may_be(tree):
                     fitting.append(shape.lift(tree))
         return fitting[0] if len(fitting) == 1 else misfit(str(self), tree)
 
-    def _ordered(self, cls: type) -> list[Shape]:
+    def _ordered(self, cls: type) -> list[TypeCodec]:
         """The members in the order in which a value of this class tries them: those of its class come first."""
         return sorted(self._members.values(), key=lambda shape: cls not in shape.classes)
 
-    def _plain(self) -> Iterable[Shape]:
+    def _plain(self) -> Iterable[TypeCodec]:
         """The members that are stored as they would be alone."""
         return (shape for shape in self._members.values() if not self._tells or shape in PLAIN)
 
-    def _told(self, shape: Shape, tree: Any) -> Any:
+    def _told(self, shape: TypeCodec, tree: Any) -> Any:
         if shape in PLAIN:
             return tree
         return {MARK: "one", "of": self._labels[id(shape)], "v": tree}

@@ -17,12 +17,12 @@ from outlast.values.not_storable import not_storable
 from outlast.values.scalars import FLOAT, GREATEST, INT, LEAST, Reference, check_unicode, is_unicode
 from outlast.values.secrets import Secret
 from outlast.values.stdlib_types import PATH, STANDARD
-from outlast.values.type_codec import DEEPEST, MARK, Shape, misfit
+from outlast.values.type_codec import DEEPEST, MARK, TypeCodec, misfit
 
 _ATOMS = frozenset((bool, type(None)))
 
 
-class Described(Shape):
+class Described(TypeCodec):
     """A value by its own class, part by part."""
 
     keeps_text = True
@@ -31,7 +31,7 @@ class Described(Shape):
         part = self if type(self) is Described else DESCRIBED  # a part is not looked at a second time
         self._list = Listing(part)
         self._dict = Mapped(part, part)
-        named: dict[str, tuple[type, Shape]] = {
+        named: dict[str, tuple[type, TypeCodec]] = {
             "tuple": (tuple, Listing(part, tuple)),
             "set": (set, Distinct(part, set)),
             "frozenset": (frozenset, Distinct(part, frozenset)),
@@ -40,7 +40,7 @@ class Described(Shape):
         }
         self._by_name = {name: shape for name, (_, shape) in named.items()}
         self._by_class = {cls: (name, shape) for name, (cls, shape) in named.items()}
-        self._whole: dict[str, Shape] = {"int": INT, "float": FLOAT, "dict": self._dict, "secret": SECRET_REFERENCE}
+        self._whole: dict[str, TypeCodec] = {"int": INT, "float": FLOAT, "dict": self._dict, "secret": SECRET_REFERENCE}
         """Those that write their own "$"."""
         self.tags = frozenset((*self._by_name, *self._whole))
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from outlast.client.evidence import Diagnosis as Diagnosis
     from outlast.client.reader import WorkerRuns as WorkerRuns
     from outlast.client.versions import Version as Version
-    from outlast.functions.dry_replay import Rehearsal as Rehearsal
+    from outlast.functions.dry_replay import DryRun as DryRun
     from outlast.history.record import Entry as Entry
     from outlast.ledger.verification import Verification as Verification
     from outlast.lifecycle.branching import BranchSummary as BranchSummary
@@ -38,7 +38,7 @@ _MODULES = {
     "Line": "outlast.store",
     "Listed": "outlast.store",
     "Page": "outlast.store",
-    "Rehearsal": "outlast.functions.dry_replay",
+    "DryRun": "outlast.functions.dry_replay",
     "Report": "outlast.services.sweeper",
     "SCHEMA_VERSION": "outlast.views.schema",
     "RunSummary": "outlast.lifecycle.summary",

@@ -12,13 +12,13 @@ from datetime import date
 from typing import Any, NoReturn
 
 from outlast.execution import process_child, remote
-from outlast.execution.remote import Far
+from outlast.execution.remote import RemoteAttempt
 from outlast.values.secrets import Secret
 
 log = logging.getLogger("labour")
 
 
-def here() -> Far:
+def here() -> RemoteAttempt:
     found = remote.current()
     assert found is not None
     return found
@@ -186,12 +186,12 @@ def word_left() -> None:
     helper = process_child._helper
     assert helper is not None
 
-    def speak() -> None:
+    def set_attempt_log() -> None:
         while remote.current() is not None or helper._is_busy:
             pass
-        helper.say("progress", b"{}")
+        helper.send_note("progress", b"{}")
 
-    threading.Thread(target=speak).start()
+    threading.Thread(target=set_attempt_log).start()
 
 
 def is_script_there() -> bool:

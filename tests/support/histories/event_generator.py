@@ -14,7 +14,7 @@ from outlast.history import events as e
 from outlast.history.lineage import BEFORE_FIRST, ROOT, Branch, holder, lineage, opened
 from outlast.history.record import Entry, Kind
 from outlast.lifecycle import decide
-from outlast.lifecycle.branch_plan import Turn
+from outlast.lifecycle.branch_plan import BranchPlan
 from outlast.lifecycle.fold import fold
 from outlast.lifecycle.state import NodeState, NodeStatus, Outline, State, Table, Wait
 from outlast.lifecycle.status import RunStatus
@@ -77,7 +77,7 @@ class Muse(Struct):
         intervals = lineage(self.branches, holder(self.branches.values(), cutoff).id, cutoff)
         shared = (entry for first, last in intervals for entry in self.told[first - 1 : last])
         then = fold(State(), shared)
-        turn = Turn(cutoff=cutoff, by=self.word(), children="keep" if self.chance(3) else "cancel")
+        turn = BranchPlan(cutoff=cutoff, by=self.word(), children="keep" if self.chance(3) else "cancel")
         return decide.open_branch(state, then, self.branches.values(), turn)
 
     def suggest(self, state: State, kind: Kind = Kind.OWNER, *, branching: bool = False) -> Burst:

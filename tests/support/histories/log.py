@@ -13,7 +13,7 @@ from outlast.history.ids import AppendId, RunId
 from outlast.history.lineage import ROOT, Branch, holder, opened
 from outlast.history.record import Entry, Kind, Record, chained, genesis
 from outlast.lifecycle import decide
-from outlast.lifecycle.branch_plan import Turn
+from outlast.lifecycle.branch_plan import BranchPlan
 from outlast.lifecycle.fold import apply, fold
 from outlast.lifecycle.state import State
 
@@ -100,9 +100,9 @@ class History:
 
     def cut(self, cutoff: int, **turn: Any) -> list[e.AnyEvent]:
         """What opens a branch at `cutoff`: BranchOpened, the receipts it takes over, and what becomes of open requests.
-        `turn` are other fields of the `Turn`."""
+        `open_branch` are other fields of the `BranchPlan`."""
         then, branches = self.state_at(cutoff), self.branches.values()
-        return decide.open_branch(self.state, then, branches, Turn(cutoff=cutoff, **turn))
+        return decide.open_branch(self.state, then, branches, BranchPlan(cutoff=cutoff, **turn))
 
     def _open(self, event: e.BranchOpened) -> None:
         shared = [entry for entry in self.told[event.parent] if entry.seq <= max(event.cutoff, 1)]

@@ -17,8 +17,8 @@ import msgspec
 from distributed import Client, LocalCluster
 
 from outlast.errors import ClusterAway, NotBegun
-from outlast.execution.executors import InStore
-from outlast.execution.process_helper import Confirm, OnMessage, certain
+from outlast.execution.executors import StoredResult
+from outlast.execution.process_helper import Confirm, OnMessage, no_confirmation
 from outlast.execution.process_wire import AttemptInfo, Call
 from outlast.execution.processes import PoolClosed, ProcessDied
 from outlast.history.events import Failure
@@ -27,7 +27,7 @@ from outlast.values.codec import blob_of, decode
 
 log = logging.getLogger("outlast.dask")
 
-LOOK_AGAIN = 2.0
+PARENT_CHECK_S = 2.0
 """Seconds after which somebody who waits for the end of a task looks whether the scheduler is still there."""
 
 Note: TypeAlias = dict[str, Any]
@@ -83,11 +83,11 @@ class DaskCluster:
         attempt: AttemptInfo,
         *,
         on_message: OnMessage | None = None,
-        confirm: Confirm = certain,
-    ) -> bytes | InStore | Failure:
+        confirm: Confirm = no_confirmation,
+    ) -> bytes | StoredResult | Failure:
         call = _encode_call(Call(1, entry, main, attempt))
         while True:
-            answer = await self._handed_over(entry, call, inputs, on_message, confirm)
+            answer = await self._hand_over(entry, call, inputs, on_message, confirm)
             if answer is not None:
                 return answer
             # It had not begun: its worker was lost before, or the scheduler was.
@@ -109,9 +109,9 @@ class DaskCluster:
 
     # --- one task
 
-    async def _handed_over(
+    async def _hand_over(
         self, entry: str, call: bytes, inputs: bytes, on_message: OnMessage | None, confirm: Confirm
-    ) -> bytes | InStore | Failure | None:
+    ) -> bytes | StoredResult | Failure | None:
         """How it went; None if it is certain that it did not begin, and may be handed over again."""
         client = await self._connected()
         # Dask learns from the first part of the name how long such tasks take.
@@ -143,7 +143,7 @@ class DaskCluster:
 
     async def _followed(
         self, client: Any, task: _Underway, result: asyncio.Future[Any], on_message: OnMessage | None
-    ) -> bytes | InStore | Failure | None:
+    ) -> bytes | StoredResult | Failure | None:
         while True:
             match await task.inbox.get():
                 case _Word.OVER:
@@ -199,7 +199,7 @@ class DaskCluster:
             await _called(client, task.worker, remote.stop, task.key)
         while not (task.has_ended or self._is_closed or client.status != "running"):
             try:
-                async with asyncio.timeout(LOOK_AGAIN):
+                async with asyncio.timeout(PARENT_CHECK_S):
                     said = await task.inbox.get()
             except TimeoutError:
                 continue
@@ -283,7 +283,7 @@ class DaskCluster:
         task.add_done_callback(self._tasks.discard)
 
 
-def _answer(task: _Underway, result: asyncio.Future[Any]) -> bytes | InStore | Failure | None:
+def _answer(task: _Underway, result: asyncio.Future[Any]) -> bytes | StoredResult | Failure | None:
     """What an outcome of Dask's means (X1, X2)."""
     error = None if result.cancelled() else result.exception()
     if error is not None or result.cancelled():
@@ -299,7 +299,7 @@ def _answer(task: _Underway, result: asyncio.Future[Any]) -> bytes | InStore | F
         case "done":
             return bytes(body)
         case "stored":
-            return InStore(msgspec.Raw(body))
+            return StoredResult(msgspec.Raw(body))
         case "failed":
             return _read_failure(body)
         case _ if task.worker:

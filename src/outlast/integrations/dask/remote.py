@@ -55,7 +55,7 @@ def run(key: str, call: bytes, inputs: bytes, topic: str, shelf: str) -> tuple[T
         return _run(wire, _read_call(call), inputs, shelf)
     finally:
         del _wires[key]
-        wire.say("ended", b"")
+        wire.send_note("ended", b"")
 
 
 def told(key: str, serial: int, answer: bool) -> None:
@@ -83,7 +83,7 @@ class Wire:
         self._serials = itertools.count(1)
         self._open: dict[int, queue.SimpleQueue[bool | None]] = {}
 
-    def say(self, kind: Kind | Asked | Literal["ended"], body: bytes, serial: int = 0) -> None:
+    def send_note(self, kind: Kind | Asked | Literal["ended"], body: bytes, serial: int = 0) -> None:
         note = {"call": self._key, "kind": kind, "serial": serial, "worker": self._worker.address, "body": body}
         sent = threading.Event()
 
@@ -100,7 +100,7 @@ class Wire:
         serial, answer = next(self._serials), queue.SimpleQueue[bool | None]()
         self._open[serial] = answer
         try:
-            self.say(kind, body, serial)
+            self.send_note(kind, body, serial)
             return answer.get(timeout=PATIENCE)
         except queue.Empty:
             return None
@@ -136,8 +136,8 @@ def _run(wire: Wire, call: Call, inputs: bytes, shelf: str) -> tuple[Told, bytes
         root.setLevel(logging.INFO)
     give_back = listen_to_logging()
     try:
-        with remote.entered(remote.Far(call.attempt, wire)):
-            kind, body = outcome(call, inputs, remote.Lines(wire))
+        with remote.attempt_entered(remote.RemoteAttempt(call.attempt, wire)):
+            kind, body = outcome(call, inputs, remote.LogForwarder(wire))
     finally:
         give_back()
     if kind == "done" and len(body) > INLINE_LIMIT and shelf:

@@ -17,21 +17,21 @@ from typing import TypeAlias
 from msgspec import structs
 
 from outlast.lifecycle.diagnosis.damage import damage, lost_tail, missing_blobs
-from outlast.lifecycle.diagnosis.derived_rows import misstated, related
+from outlast.lifecycle.diagnosis.derived_rows import related, wrong_derived_rows
 from outlast.lifecycle.diagnosis.evidence import (
     Evidence,
     Finding,
     HandOver,
     Holder,
     Open,
+    RelatedRun,
     Remedy,
     Rewrite,
     Say,
     Settle,
-    Stray,
 )
 from outlast.lifecycle.diagnosis.info import held, stopped, unused_branches, unwatched, waiting
-from outlast.lifecycle.diagnosis.stalled import failed_and_left, left_behind, unmet_jump
+from outlast.lifecycle.diagnosis.stalled import failed_without_consequence, left_behind, unmet_jump
 from outlast.lifecycle.diagnosis.summary_checks import contradicted, stale
 from outlast.lifecycle.diagnosis.versions import versions
 
@@ -41,11 +41,11 @@ __all__ = [
     "HandOver",
     "Holder",
     "Open",
+    "RelatedRun",
     "Remedy",
     "Rewrite",
     "Say",
     "Settle",
-    "Stray",
     "diagnose",
 ]
 
@@ -55,10 +55,10 @@ _GRAVE: tuple[Rule, ...] = (damage, lost_tail)
 _RULES: tuple[Rule, ...] = (
     unmet_jump,
     contradicted,
-    misstated,
+    wrong_derived_rows,
     stale,
     related,
-    failed_and_left,
+    failed_without_consequence,
     versions,
     missing_blobs,
     left_behind,

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from outlast.history import events as e
-from outlast.lifecycle.diagnosis.evidence import Evidence, Finding, HandOver, Rewrite, Settle, Stray, and_more
+from outlast.lifecycle.diagnosis.evidence import Evidence, Finding, HandOver, RelatedRun, Rewrite, Settle, and_more
 from outlast.lifecycle.state import State, Wait
 
-_BORN = ("workflow", "kind", "created", "parent", "title", "tags")
+_FROM_CREATED = ("workflow", "kind", "created", "parent", "title", "tags")
 """What a summary has from the creation of its run: it is never behind."""
 
 
@@ -44,12 +44,12 @@ def rewrite(evidence: Evidence) -> Rewrite:
     return Rewrite((*changes, *(f"correct: {difference}" for difference in stored)))
 
 
-def misstated(evidence: Evidence) -> Iterator[Finding]:
+def wrong_derived_rows(evidence: Evidence) -> Iterator[Finding]:
     told, true = evidence.summary, evidence.true
     found = [*evidence.faults, *differences(evidence.state, is_closed=evidence.is_closed, waits=evidence.waits)]
     found += [
         f"the summary says {name} {getattr(told, name)!r}, the log {getattr(true, name)!r}"
-        for name in _BORN
+        for name in _FROM_CREATED
         if told is not None and getattr(told, name) != getattr(true, name)
     ]
     if found:
@@ -68,18 +68,18 @@ def related(evidence: Evidence) -> Iterator[Finding]:
     """A child or a successor that does not exist, and a child that has ended without its parent knowing."""
     if evidence.is_held:
         return
-    for stray in evidence.strays:
-        if stray.relation == "left":
-            yield _to_cancel(evidence, stray)
-        elif stray.has_ended or stray.relation == "successor":
-            yield _owed(evidence, stray)
+    for related_run in evidence.related_runs:
+        if related_run.relation == "left":
+            yield _to_cancel(evidence, related_run)
+        elif related_run.has_ended or related_run.relation == "successor":
+            yield _owed(evidence, related_run)
         else:
             is_wanted = not evidence.is_ready
             yield Finding(
                 code="G1",
                 standing="repairable" if is_wanted else "consistent",
-                sentence=f"the run waits for its child {stray.run}, which does not exist",
-                events=_places(evidence, stray),
+                sentence=f"the run waits for its child {related_run.run}, which does not exist",
+                events=_places(evidence, related_run),
                 cause="its process ended before it had created the child, or the child was removed",
                 actions=(
                     "outlast doctor --fix leaves it to the next worker, which creates the child"
@@ -90,42 +90,42 @@ def related(evidence: Evidence) -> Iterator[Finding]:
             )
 
 
-def _to_cancel(evidence: Evidence, stray: Stray) -> Finding:
+def _to_cancel(evidence: Evidence, related_run: RelatedRun) -> Finding:
     return Finding(
         code="G1",
         standing="repairable",
-        sentence=f"the run went back to before its child {stray.run}, which is to be cancelled and is not",
-        events=_places(evidence, stray),
+        sentence=f"the run went back to before its child {related_run.run}, which is to be cancelled and is not",
+        events=_places(evidence, related_run),
         cause="its process ended, or the store failed, before it had asked the child to stop",
         actions=("outlast doctor --fix cancels the child",),
         remedy=Settle(evidence.run),
     )
 
 
-def _owed(evidence: Evidence, stray: Stray) -> Finding:
-    if stray.has_ended:
-        sentence = f"the run waits for its child {stray.run}, which has ended"
-        remedy, action = Settle(stray.run), "outlast doctor --fix tells it"
+def _owed(evidence: Evidence, related_run: RelatedRun) -> Finding:
+    if related_run.has_ended:
+        sentence = f"the run waits for its child {related_run.run}, which has ended"
+        remedy, action = Settle(related_run.run), "outlast doctor --fix tells it"
     else:
-        sentence = f"the run goes on as run {stray.run}, which does not exist"
+        sentence = f"the run goes on as run {related_run.run}, which does not exist"
         remedy, action = Settle(evidence.run), "outlast doctor --fix creates it, for the next worker"
     return Finding(
         code="G1",
         standing="repairable",
         sentence=sentence,
-        events=_places(evidence, stray),
+        events=_places(evidence, related_run),
         cause="the worker died between the end of a run and what follows from it, and its claim was lost",
         actions=(action,),
         remedy=remedy,
     )
 
 
-def _places(evidence: Evidence, stray: Stray) -> tuple[int, ...]:
+def _places(evidence: Evidence, related_run: RelatedRun) -> tuple[int, ...]:
     """The events that name the run."""
     names = ("child", "successor")
     return tuple(
         each.seq
         for each in evidence.log
-        if stray.run in (getattr(each.event, name, "") for name in names)
-        or (isinstance(each.event, e.BranchOpened) and stray.run in each.event.cancelled)
+        if related_run.run in (getattr(each.event, name, "") for name in names)
+        or (isinstance(each.event, e.BranchOpened) and related_run.run in each.event.cancelled)
     )

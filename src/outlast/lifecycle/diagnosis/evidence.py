@@ -10,7 +10,7 @@ from msgspec import Struct
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.history.record import Entry
-from outlast.lifecycle.branch_plan import Turn
+from outlast.lifecycle.branch_plan import BranchPlan
 from outlast.lifecycle.invariants import Violation
 from outlast.lifecycle.state import State, Wait
 from outlast.lifecycle.summary import RunSummary
@@ -24,7 +24,7 @@ class Holder(Struct, frozen=True):
     expires: int
 
 
-class Stray(Struct, frozen=True):
+class RelatedRun(Struct, frozen=True):
     """A run that this one depends on and that is not as its log expects: a child or successor that does not exist, a child
     that has ended without telling it, or a child of a part that was left (`left`) and that nobody has asked to stop."""
 
@@ -51,7 +51,7 @@ class Evidence(Struct, kw_only=True):
     """What the store shows that the run waits for."""
     faults: Sequence[str] = ()
     """What does not read of what the store keeps beside the log."""
-    strays: Sequence[Stray] = ()
+    related_runs: Sequence[RelatedRun] = ()
     holder: Holder | None = None
     is_ready: bool = False
     today: str = ""
@@ -82,7 +82,7 @@ class Rewrite(Struct, frozen=True):
 class Open(Struct, frozen=True):
     """Open a branch."""
 
-    turn: Turn
+    plan: BranchPlan
 
 
 class Settle(Struct, frozen=True):

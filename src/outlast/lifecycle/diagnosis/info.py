@@ -9,17 +9,17 @@ from outlast.lifecycle.actions import has_diverged, inside
 from outlast.lifecycle.diagnosis.evidence import Evidence, Finding
 from outlast.lifecycle.status import RunStatus
 
-LONG = 24 * 3600 * 1_000_000
+LONG_US = 24 * 3600 * 1_000_000
 """Microseconds after which a question counts as one that waits for long."""
 
-LATE = 60 * 1_000_000
+LATE_US = 60 * 1_000_000
 """Microseconds after its time has run out, after which a worker that is alive counts as stopped."""
 
 
 def stopped(evidence: Evidence) -> Iterator[Finding]:
     """The worker is alive, so nobody takes the run from it, and it goes on with nothing."""
     holder = evidence.holder
-    if holder is None or not holder.is_live or evidence.now - holder.expires < LATE:
+    if holder is None or not holder.is_live or evidence.now - holder.expires < LATE_US:
         return
     late = (evidence.now - holder.expires) // 1_000_000
     yield Finding(
@@ -75,7 +75,7 @@ def waiting(evidence: Evidence) -> Iterator[Finding]:
         if asked is not None and evidence.state.status is RunStatus.WAITING:
             since = next((each.time for each in evidence.log if each.seq == asked.seq), evidence.now)
             yield Finding(
-                code="B2" if evidence.now - since > LONG else "B1",
+                code="B2" if evidence.now - since > LONG_US else "B1",
                 sentence=f"the run waits for an answer to {wait.text or wait.id!r}, for as long as that takes",
                 events=(asked.seq,),
                 actions=(f"outlast answer {evidence.run} VALUE --interaction {wait.id}",),

@@ -10,14 +10,14 @@ from outlast.errors import WORKER_RESTARTED
 from outlast.history import events as e
 from outlast.history.record import Entry
 from outlast.lifecycle import decide
-from outlast.lifecycle.branch_plan import Turn, turn_of, unmet
+from outlast.lifecycle.branch_plan import BranchPlan, plan_of_request, unmet_request_plan
 from outlast.lifecycle.diagnosis.evidence import Evidence, Finding, HandOver, Open, Remedy, Say, and_more
 from outlast.lifecycle.diagnosis.summary_checks import branched
 from outlast.lifecycle.requests import newest
 from outlast.lifecycle.state import OPEN, NodeStatus
 from outlast.lifecycle.status import RunStatus
 
-LATE = 60 * 1_000_000
+LATE_US = 60 * 1_000_000
 """Microseconds after which a run that is ready and that nobody claims counts as one that no live worker can start."""
 
 
@@ -38,17 +38,19 @@ def unmet_jump(evidence: Evidence) -> Iterator[Finding]:
             "outlast doctor --fix opens the branch that was asked for; one that cannot be opened is answered by a branch "
             f"from event {place - 1}, and the person may jump again",
         ),
-        remedy=Open(_met(evidence, turn_of(request, place))),
+        remedy=Open(_met(evidence, plan_of_request(request, place))),
     )
 
 
-def _met(evidence: Evidence, turn: Turn) -> Turn:
-    if not 0 <= turn.cutoff < turn.request:
-        return unmet(evidence.state, f"event {turn.cutoff} was not in the log when somebody asked to go back to it")
-    return structs.replace(turn, code="D2", evidence=(turn.request,))
+def _met(evidence: Evidence, plan: BranchPlan) -> BranchPlan:
+    if not 0 <= plan.cutoff < plan.request:
+        return unmet_request_plan(
+            evidence.state, f"event {plan.cutoff} was not in the log when somebody asked to go back to it"
+        )
+    return structs.replace(plan, code="D2", evidence=(plan.request,))
 
 
-def failed_and_left(evidence: Evidence) -> Iterator[Finding]:
+def failed_without_consequence(evidence: Evidence) -> Iterator[Finding]:
     """A4: a node's failure is the last word, and nothing follows from it."""
     state, last = evidence.state, _last_word(evidence)
     event = last.event if last is not None else None
@@ -107,7 +109,7 @@ def left_behind(evidence: Evidence) -> Iterator[Finding]:
     if state.status not in (RunStatus.CREATED, RunStatus.RUNNING, RunStatus.COMPENSATING) or evidence.is_held:
         return
     if evidence.is_ready and evidence.holder is None:
-        is_late = evidence.now - state.outline.time > LATE
+        is_late = evidence.now - state.outline.time > LATE_US
         yield Finding(
             code="G1",
             standing="reported" if is_late else "consistent",
@@ -128,7 +130,7 @@ def left_behind(evidence: Evidence) -> Iterator[Finding]:
         sentence=f"{sentence}; {gone}",
         events=events,
         cause="its process ended without a word: a crash, a kill, a power cut",
-        actions=_ways_on(evidence),
+        actions=_actions(evidence),
         remedy=HandOver(),
     )
     if evidence.watchers:
@@ -143,8 +145,8 @@ def left_behind(evidence: Evidence) -> Iterator[Finding]:
 def _overdue(evidence: Evidence) -> Iterator[Finding]:
     """A run that waits has received something, or the time of one of its timers has come, and no worker claims it."""
     timers = [wait for wait in evidence.state.waits.values() if wait.kind == "timer" and wait.due is not None]
-    late = [wait.id for wait in timers if evidence.now - (wait.due or 0) > LATE]
-    is_late = evidence.is_ready and evidence.now - evidence.state.outline.time > LATE
+    late = [wait.id for wait in timers if evidence.now - (wait.due or 0) > LATE_US]
+    is_late = evidence.is_ready and evidence.now - evidence.state.outline.time > LATE_US
     if evidence.holder is not None or not (late or is_late):
         return
     what = f"the time of {late[0]}{and_more(len(late) - 1)} has come" if late else "it has received something"
@@ -158,7 +160,7 @@ def _overdue(evidence: Evidence) -> Iterator[Finding]:
     )
 
 
-def _ways_on(evidence: Evidence) -> tuple[str, ...]:
+def _actions(evidence: Evidence) -> tuple[str, ...]:
     """What may be done about a run whose worker is gone. Whoever takes it over may have to leave it to a person."""
     run = evidence.run
     held = decide.held_by_interruption(evidence.state)

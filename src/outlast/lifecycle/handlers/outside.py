@@ -21,14 +21,14 @@ def _trigger_registered(state: State, event: e.TriggerRegistered, seq: int) -> N
 def _trigger_input_received(state: State, event: e.TriggerInputReceived, seq: int) -> None:
     source = _source(state, event.trigger, seq)
     cursor = source.cursor if event.cursor is None else event.cursor
-    _must_not_fall(source, cursor, event.trigger, seq)
+    _check_not_behind(source, cursor, event.trigger, seq)
     state.triggers[event.trigger] = Trigger(source.kind, cursor, source.received + 1)
 
 
 @on(e.TriggerCursorAdvanced)
 def _trigger_cursor_advanced(state: State, event: e.TriggerCursorAdvanced, seq: int) -> None:
     source = _source(state, event.trigger, seq)
-    _must_not_fall(source, event.cursor, event.trigger, seq)
+    _check_not_behind(source, event.cursor, event.trigger, seq)
     state.triggers[event.trigger] = Trigger(source.kind, event.cursor, source.received)
 
 
@@ -39,7 +39,7 @@ def _source(state: State, name: str, seq: int) -> Trigger:
     return source
 
 
-def _must_not_fall(source: Trigger, cursor: e.Cursor | None, name: str, seq: int) -> None:
+def _check_not_behind(source: Trigger, cursor: e.Cursor | None, name: str, seq: int) -> None:
     old = source.cursor
     if old is None or cursor is None:
         return

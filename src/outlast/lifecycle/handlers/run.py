@@ -68,7 +68,7 @@ def _request_refused(state: State, event: e.RequestRefused, seq: int) -> None:
     requests = left_open(outline.requests, event)
     if len(requests) == len(outline.requests) and event.request >= outline.branch_first:
         raise Illegal("V12", f"no open request stands at event {event.request}", seq=seq)
-    outline.requests = requests  # one that lies on the branch that was left is not among them: see `ill_settled`
+    outline.requests = requests  # one that lies on the branch that was left is not among them: see `request_violations`
 
 
 @on(e.RunCompleted)
@@ -133,11 +133,11 @@ def _end(state: State, status: RunStatus, event: e.AnyEvent, seq: int) -> None:
     outline.cleanup, outline.extends_cleanup = None, False
     if state.count("waits"):
         for wait in list(state.waits.values()):
-            _let_go(state, wait, seq)
+            _stop_waiting(state, wait, seq)
         state.waits.clear()
 
 
-def _let_go(state: State, wait: Wait, seq: int) -> None:
+def _stop_waiting(state: State, wait: Wait, seq: int) -> None:
     """Nobody waits any more: a child may still tell its end, a question can no longer be answered."""
     if wait.kind == "child":
         state.loose[wait.name] = wait

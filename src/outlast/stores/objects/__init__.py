@@ -4,7 +4,7 @@ An append is one object, named by its run and the seq of its first event, and cr
 commit: of two that write at one place the server refuses one, whoever holds which claim. Everything else follows from
 those objects, and is recognised when it is behind:
 
-- The sheet of a run (`sheet.py`) is its head, summary and waits as of a version, and who holds it. It is replaced by
+- The sheet of a run (`run_index.py`) is its head, summary and waits as of a version, and who holds it. It is replaced by
   compare-and-set; whoever reads one reads the log from there on. It is written when what people look for changes, and now
   and then, so that little has to be read behind it: the boundary between two nodes is one request.
 - Marks (`keys.py`) are empty objects whose names say that a run is ready, held, waiting, due or listed. They are put
@@ -34,7 +34,7 @@ from pathlib import Path
 from outlast.store import Blobs
 from outlast.stores.objects.blobs import ObjectBlobs
 from outlast.stores.objects.bucket import Bucket, Requests
-from outlast.stores.objects.change_feed import NewsObjects
+from outlast.stores.objects.change_feed import ChangeFeedObjects
 from outlast.stores.objects.claims import ClaimObjects
 from outlast.stores.objects.documents import DocumentObjects
 from outlast.stores.objects.journal import JournalObjects
@@ -47,7 +47,7 @@ PATIENCE = 10.0
 """Seconds that closing waits for what follows from appends that have landed."""
 
 
-class ObjectStore(JournalObjects, NewsObjects, ClaimObjects, WakeupObjects, LineObjects, DocumentObjects):
+class ObjectStore(JournalObjects, ChangeFeedObjects, ClaimObjects, WakeupObjects, LineObjects, DocumentObjects):
     """A store in a bucket that keeps conditions (`opening.open_bucket`), with its blobs in it unless they have a folder."""
 
     blobs: Blobs
@@ -80,5 +80,5 @@ class ObjectStore(JournalObjects, NewsObjects, ClaimObjects, WakeupObjects, Line
             await asyncio.wait(self._tasks, timeout=PATIENCE)
             for task in list(self._tasks):
                 task.cancel()
-        await self._say_goodbye()
+        await self._publish_and_leave()
         await self._bucket.close()

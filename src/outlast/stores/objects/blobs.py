@@ -27,7 +27,7 @@ class ObjectBlobs:
         self._readonly = readonly
 
     async def put(self, chunks: AsyncIterator[bytes] | bytes) -> BlobRef:
-        self._must_be_writable()
+        self._require_writable()
         if isinstance(chunks, bytes):
             name = hashlib.blake2b(chunks, digest_size=32).hexdigest()
             await self._bucket.put(_key(name), chunks)
@@ -73,11 +73,11 @@ class ObjectBlobs:
         return bool(_HASH.fullmatch(hash)) and await self._bucket.written(_key(hash)) is not None
 
     async def remove(self, hash: str) -> None:
-        self._must_be_writable()
+        self._require_writable()
         if _HASH.fullmatch(hash):
             await self._bucket.delete([_key(hash)])
 
-    def _must_be_writable(self) -> None:
+    def _require_writable(self) -> None:
         if self._readonly:
             raise StoreReadOnly("the blobs were opened for reading only")
 

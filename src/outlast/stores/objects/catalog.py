@@ -19,45 +19,45 @@ from outlast.lifecycle.status import RunStatus
 from outlast.lifecycle.summary import RunSummary
 from outlast.store import Derived, Listed, Page, RunFilter, unreadable
 from outlast.stores.objects import keys
-from outlast.stores.objects.run_index import OPEN_SHELF, SHELVES, Sheet, shelf_of
-from outlast.stores.objects.shared import Ground
-from outlast.stores.shared import cursor, matches, must_hold_some
+from outlast.stores.objects.run_index import STATUS_FOLDERS, UNFINISHED_FOLDER, RunIndex, status_folder
+from outlast.stores.objects.shared import ObjectStoreBase
+from outlast.stores.shared import check_limit, cursor, matches
 
 _RUN = re.compile(r"[A-Za-z0-9._:@=+-]{0,200}")
 AT_ONCE = 100
 """Sheets that are read together while a page is filled."""
 
 
-class CatalogObjects(Ground):
+class CatalogObjects(ObjectStoreBase):
     """The catalog's part of the store."""
 
     async def summary(self, run: RunId) -> RunSummary | None:
-        async with self._alone_with(run) as known:
-            sheet = await self._look(run, known)
-        return None if sheet is None else sheet.summary
+        async with self._locked(run) as known:
+            run_index = await self._look(run, known)
+        return None if run_index is None else run_index.summary
 
     async def derived(self, run: RunId) -> Derived:
         try:
-            async with self._alone_with(run) as known:
-                sheet = await self._look(run, known)
+            async with self._locked(run) as known:
+                run_index = await self._look(run, known)
         except Damaged as damage:
             return Derived(None, faults=(str(damage),))
-        return Derived(None) if sheet is None else Derived(sheet.head, sheet.summary, sheet.waits)
+        return Derived(None) if run_index is None else Derived(run_index.head, run_index.summary, run_index.waits)
 
     async def rewrite(self, summary: RunSummary, waits: Sequence[Wait], *, closed: bool) -> bool:
-        self._must_be_writable()
+        self._require_writable()
 
-        def rewritten(sheet: Sheet) -> Sheet | None:
-            if sheet.head.version != summary.at:
+        def rewritten(run_index: RunIndex) -> RunIndex | None:
+            if run_index.head.version != summary.at:
                 return None
             return replace(
-                sheet,
-                head=replace(sheet.head, closed=closed),
+                run_index,
+                head=replace(run_index.head, closed=closed),
                 summary=summary,
                 waits={wait.name: wait for wait in waits},
             )
 
-        async with self._alone_with(summary.run) as known:
+        async with self._locked(summary.run) as known:
             await self._look(summary.run, known)
             return await self._change(summary.run, known, rewritten)
 
@@ -65,7 +65,7 @@ class CatalogObjects(Ground):
         after = _cursor(query)
         found: list[RunSummary] = []
         last, batch = after, list[str]()
-        async for place in self._shelved(_shelves(query.statuses), _since(query, after), _upto(query)):
+        async for place in self._in_folders(_folders(query.statuses), _since(query, after), _upto(query)):
             if place == last:  # a run that moves has a mark on two shelves
                 continue
             last = place
@@ -81,18 +81,18 @@ class CatalogObjects(Ground):
         return Page(tuple(await self._each(self._with_scratch, shown)), following)
 
     async def correct(self, summary: RunSummary, seen: int) -> bool:
-        self._must_be_writable()
+        self._require_writable()
 
-        def corrected(sheet: Sheet) -> Sheet | None:
-            at = sheet.summary.at if sheet.summary else 0
-            return None if at != seen or summary.at < seen else replace(sheet, summary=summary)
+        def corrected(run_index: RunIndex) -> RunIndex | None:
+            at = run_index.summary.at if run_index.summary else 0
+            return None if at != seen or summary.at < seen else replace(run_index, summary=summary)
 
-        async with self._alone_with(summary.run) as known:
+        async with self._locked(summary.run) as known:
             await self._look(summary.run, known)
             return await self._change(summary.run, known, corrected)
 
     async def note(self, scratch: Mapping[RunId, bytes]) -> None:
-        self._must_be_writable()
+        self._require_writable()
 
         async def keep(run: RunId) -> None:
             if await self._is_there(run):
@@ -102,13 +102,13 @@ class CatalogObjects(Ground):
 
     async def _is_there(self, run: RunId) -> bool:
         known = self._known.get(run)
-        if known is not None and known.sheet is not None:
+        if known is not None and known.run_index is not None:
             return True
-        async with self._alone_with(run) as known:
+        async with self._locked(run) as known:
             return await self._look(run, known) is not None
 
     async def runs(self, *, unfinished: bool = False, after: str = "", limit: int = 1000) -> tuple[list[RunId], str]:
-        folder = f"catalog/{OPEN_SHELF}" if unfinished else "sheet"
+        folder = f"catalog/{UNFINISHED_FOLDER}" if unfinished else "sheet"
         found: list[str] = []
         async for listed in self._bucket.listing(folder, after=f"{folder}/{after}" if after else ""):
             found.append(listed.name.removeprefix(f"{folder}/"))
@@ -117,10 +117,13 @@ class CatalogObjects(Ground):
         runs = [RunId(name.rpartition(",")[0].rpartition(",")[2] if unfinished else name) for name in found[:limit]]
         return list(dict.fromkeys(runs)), found[limit - 1] if len(found) > limit else ""
 
-    async def _shelved(self, shelves: Sequence[str], after: str, upto: str) -> AsyncIterator[str]:
+    async def _in_folders(self, status_folders: Sequence[str], after: str, upto: str) -> AsyncIterator[str]:
         """`age,run` of the runs on these shelves, in order."""
         heads: dict[str, str] = {}
-        lists = {shelf: self._bucket.listing(f"catalog/{shelf}", after=f"catalog/{shelf}/{after}") for shelf in shelves}
+        lists = {
+            shelf: self._bucket.listing(f"catalog/{shelf}", after=f"catalog/{shelf}/{after}")
+            for shelf in status_folders
+        }
 
         async def step(shelf: str) -> None:
             heads.pop(shelf, None)
@@ -128,7 +131,7 @@ class CatalogObjects(Ground):
                 heads[shelf] = listed.name.rpartition("/")[2].rpartition(",")[0]
                 break
 
-        for shelf in shelves:
+        for shelf in status_folders:
             await step(shelf)
         while heads:
             shelf = min(heads, key=heads.__getitem__)
@@ -143,30 +146,30 @@ class CatalogObjects(Ground):
         async def read(place: str) -> RunSummary | None:
             age, _, run = place.partition(",")
             try:
-                sheet = await self._stored(RunId(run))
+                run_index = await self._stored(RunId(run))
             except Damaged:
                 return unreadable(run, keys.LATEST - int(age))
-            if sheet is None or sheet.summary is None:  # whoever put the mark did not come to write the sheet
-                async with self._alone_with(RunId(run)) as known:
-                    sheet = await self._look(RunId(run), known)
-            summary = sheet.summary if sheet else None
-            is_here = summary is not None and keys.on_shelf("", summary.created) == f"catalog//{age},"
+            if run_index is None or run_index.summary is None:  # whoever put the mark did not come to write the sheet
+                async with self._locked(RunId(run)) as known:
+                    run_index = await self._look(RunId(run), known)
+            summary = run_index.summary if run_index else None
+            is_here = summary is not None and keys.in_status_folder("", summary.created) == f"catalog//{age},"
             return summary if summary is not None and is_here and matches(summary, query) else None
 
         return [summary for summary in await self._each(read, places) if summary is not None]
 
     async def _with_scratch(self, summary: RunSummary) -> Listed:
         """Progress is of interest while there is some."""
-        if shelf_of(summary.status) != OPEN_SHELF:
+        if status_folder(summary.status) != UNFINISHED_FOLDER:
             return Listed(summary)
         found = await self._bucket.get(f"scratch/{summary.run}")
         return Listed(summary, b"" if found is None else found.body)
 
 
-def _shelves(statuses: Sequence[RunStatus]) -> list[str]:
+def _folders(statuses: Sequence[RunStatus]) -> list[str]:
     if not statuses:
-        return [OPEN_SHELF, *SHELVES.values()]
-    return list(dict.fromkeys(shelf_of(status) for status in statuses))
+        return [UNFINISHED_FOLDER, *STATUS_FOLDERS.values()]
+    return list(dict.fromkeys(status_folder(status) for status in statuses))
 
 
 def _age(created: int) -> str:
@@ -175,7 +178,7 @@ def _age(created: int) -> str:
 
 def _cursor(query: RunFilter) -> str:
     """`age,run` after which the list goes on, empty at its beginning."""
-    must_hold_some(query.limit)
+    check_limit(query.limit)
     if not query.after:
         return ""
     created, run = cursor(query.after)

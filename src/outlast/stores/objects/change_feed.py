@@ -43,7 +43,7 @@ ALIVE = 120_000_000
 """Microseconds without a new object after which a door counts as closed; one that listens writes three times as often."""
 
 
-class Bulletin(Struct, frozen=True):
+class ChangeList(Struct, frozen=True):
     """What a door wrote to lately: runs by the number of the news. Some up to the number `since` are no longer named."""
 
     since: int
@@ -51,10 +51,10 @@ class Bulletin(Struct, frozen=True):
 
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Bulletin).decode
+_decode = msgspec.json.Decoder(ChangeList).decode
 
 
-class NewsObjects(Reading):
+class ChangeFeedObjects(Reading):
     """The wake-ups' second part."""
 
     def __init__(self, bucket: Bucket, *, readonly: bool = False) -> None:
@@ -102,7 +102,7 @@ class NewsObjects(Reading):
 
     async def _put_bulletin(self) -> None:
         count = self._count
-        await self._bucket.put(self._own, _encode(Bulletin(self._dropped, {**self._told})))
+        await self._bucket.put(self._own, _encode(ChangeList(self._dropped, {**self._told})))
         self._published = count
         self._drop_old(count)
 
@@ -140,7 +140,7 @@ class NewsObjects(Reading):
                 if not self._readonly and await self._clock.now() - shown > ALIVE // 3:
                     await self._put_bulletin()
                     shown = await self._clock.now()
-                runs = await self._look_at_doors()
+                runs = await self._look_at_processes()
                 if number % MARKS_EVERY == 0:
                     runs |= await self._look_at_marks()
                 number += 1
@@ -153,7 +153,7 @@ class NewsObjects(Reading):
                     notify(frozenset(runs))
             await asyncio.sleep(SOON if loop.time() - self._happened < CALM else LATER)
 
-    async def _look_at_doors(self) -> set[RunId]:
+    async def _look_at_processes(self) -> set[RunId]:
         """The runs that other doors have named since the last look."""
         now = await self._clock.now()
         listed = [each async for each in self._bucket.listing("news") if each.name != self._own]
@@ -193,7 +193,7 @@ class NewsObjects(Reading):
 
     # --- ending
 
-    async def _say_goodbye(self) -> None:
+    async def _publish_and_leave(self) -> None:
         """Tell what is not told yet, and leave."""
         if self._watcher is not None:
             self._watcher.cancel()

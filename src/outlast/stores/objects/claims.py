@@ -21,8 +21,8 @@ from outlast.history.ids import RunId, WorkerId
 from outlast.store import Claim, Enrolled, Holding
 from outlast.stores.objects import keys
 from outlast.stores.objects.bucket import Bucket, Listed, Tag, Taken
-from outlast.stores.objects.run_index import Held, Sheet, fresh
-from outlast.stores.objects.shared import Ground
+from outlast.stores.objects.run_index import Holder, RunIndex, fresh
+from outlast.stores.objects.shared import ObjectStoreBase
 
 log = logging.getLogger("outlast.stores")
 
@@ -32,7 +32,7 @@ FORGOTTEN_AFTER = 86_400_000_000
 """Microseconds after which the object of a dead worker that holds nothing is removed."""
 
 
-class Life(Struct, frozen=True):
+class WorkerLease(Struct, frozen=True):
     """Until when a worker lives, when it last enrolled or renewed, and which workflows it knows."""
 
     worker: WorkerId
@@ -43,31 +43,31 @@ class Life(Struct, frozen=True):
 
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Life).decode
+_decode = msgspec.json.Decoder(WorkerLease).decode
 
 
-class ClaimObjects(Ground):
+class ClaimObjects(ObjectStoreBase):
     """The claims' part of the store."""
 
     def __init__(self, bucket: Bucket, *, readonly: bool = False) -> None:
         super().__init__(bucket, readonly=readonly)
-        self._lives: dict[str, int] = {}
-        self._life_tags: dict[WorkerId, Tag] = {}
+        self._leases: dict[str, int] = {}
+        self._lease_tags: dict[WorkerId, Tag] = {}
         self._workflows: dict[WorkerId, tuple[str, ...]] = {}
 
     # --- lives
 
     async def enrol(self, worker: WorkerId, ttl: float, workflows: Collection[str] = ()) -> None:
-        self._must_be_writable()
+        self._require_writable()
         self._workflows[worker] = tuple(sorted(workflows))
         if ttl < SHORTEST:
             raise InvalidInput(f"claims in an object store last at least {SHORTEST:.0f} seconds, not {ttl:g}")
-        self._life_tags[worker] = await self._bucket.put(keys.worker(worker), await self._life(worker, ttl))
-        await self._forget_the_dead()
+        self._lease_tags[worker] = await self._bucket.put(keys.worker(worker), await self._life(worker, ttl))
+        await self._forget_expired()
 
     async def renew(self, worker: WorkerId, ttl: float) -> bool:
-        self._must_be_writable()
-        tag = self._life_tags.get(worker)
+        self._require_writable()
+        tag = self._lease_tags.get(worker)
         while True:
             if tag is None:
                 found = await self._bucket.get(keys.worker(worker))
@@ -77,47 +77,47 @@ class ClaimObjects(Ground):
                 self._workflows.setdefault(worker, _life(found.body).workflows)
             body = await self._life(worker, ttl)
             try:
-                self._life_tags[worker] = await self._bucket.update(keys.worker(worker), body, tag)
+                self._lease_tags[worker] = await self._bucket.update(keys.worker(worker), body, tag)
                 return True
             except Taken:
                 found = await self._bucket.get(keys.worker(worker))
                 tag = found.tag if found else None
                 if found is None or found.body == body:
-                    self._life_tags.pop(worker, None)
+                    self._lease_tags.pop(worker, None)
                     return found is not None
 
     async def retire(self, worker: WorkerId) -> None:
-        self._must_be_writable()
+        self._require_writable()
 
         async def give_back(run: RunId) -> None:
-            async with self._alone_with(run) as known:
+            async with self._locked(run) as known:
                 await self._look(run, known)
-                await self._change(run, known, lambda sheet: _given_back(sheet, worker, ready=True))
+                await self._change(run, known, lambda run_index: _released(run_index, worker, ready=True))
 
         held = [keys.mark(listed.name) async for listed in self._held_by(keys.plain(worker))]
         await self._each(give_back, [RunId(run) for run in dict.fromkeys(mark.run for mark in held)])
         await self._bucket.delete([keys.worker(worker), *(mark.name for mark in held)])
-        self._life_tags.pop(worker, None)
+        self._lease_tags.pop(worker, None)
 
     async def _life(self, worker: WorkerId, ttl: float) -> bytes:
         now, workflows = await self._now(), self._workflows.get(worker, ())
-        return _encode(Life(worker, now + int(ttl * 1_000_000), fresh(), now, workflows))
+        return _encode(WorkerLease(worker, now + int(ttl * 1_000_000), fresh(), now, workflows))
 
     async def _expires(self, worker: str) -> int:
         """Until when the worker of that plain name lives, 0 if nobody knows it."""
-        life = await self._life_of(worker)
-        self._lives[worker] = 0 if life is None else life.expires
-        return self._lives[worker]
+        life = await self._lease_of(worker)
+        self._leases[worker] = 0 if life is None else life.expires
+        return self._leases[worker]
 
-    async def _life_of(self, plain: str) -> Life | None:
+    async def _lease_of(self, plain: str) -> WorkerLease | None:
         found = await self._bucket.get(f"workers/{plain}")
         return None if found is None else _life(found.body)
 
     async def _is_alive(self, worker: str) -> bool:
         now = await self._now()
-        return self._lives.get(worker, 0) > now or await self._expires(worker) > now
+        return self._leases.get(worker, 0) > now or await self._expires(worker) > now
 
-    async def _forget_the_dead(self) -> None:
+    async def _forget_expired(self) -> None:
         now, clock = await self._now(), await self._clock.now()
         names = [each.name async for each in self._bucket.listing("workers") if each.time < clock - FORGOTTEN_AFTER]
         for name in names:
@@ -139,7 +139,7 @@ class ClaimObjects(Ground):
         workflows: Collection[str] | None = None,
         limit: int = 1,
     ) -> list[Claim]:
-        self._must_be_writable()
+        self._require_writable()
         named = runs is not None
         granted: list[Claim] = []
         todo = list(dict.fromkeys(runs)) if runs is not None else await self._candidates(worker, workflows)
@@ -176,35 +176,35 @@ class ClaimObjects(Ground):
         self, run: RunId, worker: WorkerId, named: bool, workflows: Collection[str] | None
     ) -> Claim | None:
         """The run for this worker, if nobody else alive holds it."""
-        async with self._alone_with(run) as known:
-            while (sheet := await self._look(run, known)) is not None:
-                held = sheet.held
+        async with self._locked(run) as known:
+            while (run_index := await self._look(run, known)) is not None:
+                held = run_index.held
                 own = held is not None and held.worker == worker
-                if not named and not _is_wanted(sheet, own, workflows):
-                    if sheet.head.closed and known.stored < sheet.head.version:
+                if not named and not _is_wanted(run_index, own, workflows):
+                    if run_index.head.closed and known.stored < run_index.head.version:
                         await self._change(
-                            run, known, lambda sheet: sheet
+                            run, known, lambda run_index: run_index
                         )  # its worker died before lists could show it
                     return None
                 if held is not None and not own and await self._is_alive(keys.plain(held.worker)):
                     return None
-                new = _granted(sheet, worker)
-                if await self._change(run, known, partial(_instead, sheet, new)):
+                new = _granted(run_index, worker)
+                if await self._change(run, known, partial(_replacement, run_index, new)):
                     return Claim(run, worker, new.granted, new.interrupted, "expired" if new.interrupted else "claimed")
         return None
 
     # --- giving back
 
     async def release(self, run: RunId, worker: WorkerId, version: int, *, ready: bool = False) -> bool:
-        self._must_be_writable()
-        async with self._alone_with(run) as known:
+        self._require_writable()
+        async with self._locked(run) as known:
             await self._look(run, known)
             is_moved = False
 
-            def give_back(sheet: Sheet) -> Sheet | None:
+            def give_back(run_index: RunIndex) -> RunIndex | None:
                 nonlocal is_moved
-                new = _given_back(sheet, worker, ready=ready)
-                is_moved = new is not None and sheet.head.version != version
+                new = _released(run_index, worker, ready=ready)
+                is_moved = new is not None and run_index.head.version != version
                 return None if is_moved else new
 
             await self._change(run, known, give_back)
@@ -213,17 +213,17 @@ class ClaimObjects(Ground):
     # --- looking
 
     async def holding(self, run: RunId) -> Holding | None:
-        async with self._alone_with(run) as known:
-            sheet = await self._look(run, known)
-        if sheet is None or sheet.held is None:
+        async with self._locked(run) as known:
+            run_index = await self._look(run, known)
+        if run_index is None or run_index.held is None:
             return None
-        life = await self._life_of(keys.plain(sheet.held.worker))
+        life = await self._lease_of(keys.plain(run_index.held.worker))
         expires, seen = (0, 0) if life is None else (life.expires, life.seen)
-        return Holding(run, sheet.held.worker, expires, expires > await self._now(), seen)
+        return Holding(run, run_index.held.worker, expires, expires > await self._now(), seen)
 
     async def workers(self) -> list[Enrolled]:
         names = [listed.name.partition("/")[2] async for listed in self._bucket.listing("workers")]
-        lives, now = [await self._life_of(plain) for plain in names], await self._now()
+        lives, now = [await self._lease_of(plain) for plain in names], await self._now()
         return [
             Enrolled(life.worker, life.expires > now, life.expires, life.seen, life.workflows) for life in lives if life
         ]
@@ -233,48 +233,48 @@ class ClaimObjects(Ground):
         marks = [keys.mark(listed.name) async for listed in self._bucket.listing(folder)]
         holders = {mark.run: mark.place.split("/")[1] for mark in marks if mark.run > after}
         shown = sorted(holders)[: max(limit, 0)]
-        lives: dict[str, Life | None] = {}
+        lives: dict[str, WorkerLease | None] = {}
         for plain in {holders[run] for run in shown}:
-            lives[plain] = await self._life_of(plain)
+            lives[plain] = await self._lease_of(plain)
         now = await self._now()
         return [_holding(RunId(run), holders[run], lives[holders[run]], now) for run in shown]
 
 
-def _life(body: bytes) -> Life:
+def _life(body: bytes) -> WorkerLease:
     try:
         return _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Damaged(f"the object of a worker does not read: {error}") from error
 
 
-def _holding(run: RunId, plain: str, life: Life | None, now: int) -> Holding:
+def _holding(run: RunId, plain: str, life: WorkerLease | None, now: int) -> Holding:
     if life is None:
         return Holding(run, WorkerId(plain), 0, False)
     return Holding(run, life.worker, life.expires, life.expires > now, life.seen)
 
 
-def _is_wanted(sheet: Sheet, own: bool, workflows: Collection[str] | None) -> bool:
+def _is_wanted(run_index: RunIndex, own: bool, workflows: Collection[str] | None) -> bool:
     """Whether someone who names no runs may have it: it is interrupted, or ready."""
-    if workflows is not None and (sheet.summary is None or sheet.summary.workflow not in workflows):
+    if workflows is not None and (run_index.summary is None or run_index.summary.workflow not in workflows):
         return False
-    return not own and (sheet.held is not None or (sheet.head.ready and not sheet.head.closed))
+    return not own and (run_index.held is not None or (run_index.head.ready and not run_index.head.closed))
 
 
-def _granted(sheet: Sheet, worker: WorkerId) -> Sheet:
+def _granted(run_index: RunIndex, worker: WorkerId) -> RunIndex:
     """An interruption is remembered until a takeover has landed: whoever finds it may be interrupted too."""
-    epoch = max(sheet.granted, sheet.head.epoch) + 1
-    new = replace(sheet, held=Held(worker, epoch), granted=epoch)
-    if sheet.held is not None and sheet.held.worker != worker:
-        new = replace(new, interrupted=sheet.held.worker, since=epoch)
+    epoch = max(run_index.granted, run_index.head.epoch) + 1
+    new = replace(run_index, held=Holder(worker, epoch), granted=epoch)
+    if run_index.held is not None and run_index.held.worker != worker:
+        new = replace(new, interrupted=run_index.held.worker, since=epoch)
     return new
 
 
-def _instead(old: Sheet, new: Sheet, now: Sheet) -> Sheet | None:
+def _replacement(old: RunIndex, new: RunIndex, now: RunIndex) -> RunIndex | None:
     return new if now is old else None
 
 
-def _given_back(sheet: Sheet, worker: WorkerId, *, ready: bool) -> Sheet | None:
+def _released(run_index: RunIndex, worker: WorkerId, *, ready: bool) -> RunIndex | None:
     """The sheet without that holder; None if the run is not its own."""
-    if sheet.held is None or sheet.held.worker != worker:
+    if run_index.held is None or run_index.held.worker != worker:
         return None
-    return replace(sheet, held=None, head=replace(sheet.head, ready=ready))
+    return replace(run_index, held=None, head=replace(run_index.head, ready=ready))

@@ -13,7 +13,7 @@ from outlast.stores.objects import keys
 from outlast.stores.objects.bucket import Bucket
 from outlast.stores.objects.run_index import fresh
 
-BELIEVED = 120.0
+TRUSTED_S = 120.0
 """Seconds after which the server is asked again."""
 SECOND = 1_000_000
 
@@ -25,7 +25,7 @@ class Clock:
         self._bucket = bucket
         self._is_ours = readonly  # who may not write cannot ask
         self._offset = 0
-        self._asked = -BELIEVED
+        self._asked = -TRUSTED_S
         self._drift = 0.0
 
     async def now(self) -> int:
@@ -35,7 +35,7 @@ class Clock:
 
     def _is_old(self) -> bool:
         mono = time.monotonic()
-        return mono - self._asked >= BELIEVED or abs(time.time() - mono - self._drift) > 1
+        return mono - self._asked >= TRUSTED_S or abs(time.time() - mono - self._drift) > 1
 
     async def _ask(self) -> None:
         before = time.time_ns() // 1000

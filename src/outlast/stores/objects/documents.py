@@ -12,8 +12,8 @@ from msgspec import Struct
 from outlast.errors import Damaged
 from outlast.store import Document
 from outlast.stores.objects.bucket import Tag, Taken
-from outlast.stores.objects.shared import Ground
-from outlast.stores.shared import checked_document, must_hold_some
+from outlast.stores.objects.shared import ObjectStoreBase
+from outlast.stores.shared import check_limit, checked_document
 
 FOLDER = "documents"
 
@@ -26,7 +26,7 @@ class _Kept(Struct, frozen=True):
 _decode = msgspec.json.Decoder(_Kept).decode
 
 
-class DocumentObjects(Ground):
+class DocumentObjects(ObjectStoreBase):
     """The documents' part of the store."""
 
     async def document(self, name: str) -> Document | None:
@@ -41,7 +41,7 @@ class DocumentObjects(Ground):
         return there is None or await self._replace(name, _Kept("", None), version)
 
     async def documents(self, prefix: str = "", *, after: str = "", limit: int = 1000) -> list[Document]:
-        must_hold_some(limit)
+        check_limit(limit)
         folder = f"{FOLDER}/{prefix}".rpartition("/")[0]
         found: list[Document] = []
         names: list[str] = []
@@ -57,7 +57,7 @@ class DocumentObjects(Ground):
 
     async def _replace(self, name: str, kept: _Kept, replaces: str) -> bool:
         """Write it if the version is `replaces`; whether it is there then, also if it was there before."""
-        self._must_be_writable()
+        self._require_writable()
         there = await self._found(checked_document(name))
         version = there[0].version if there and there[0] else ""
         if version != replaces:

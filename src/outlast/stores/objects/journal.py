@@ -14,7 +14,7 @@ from outlast.stores.objects import keys
 from outlast.stores.objects.bucket import Taken
 from outlast.stores.objects.envelope import Landed, sealed
 from outlast.stores.objects.reading import Reading
-from outlast.stores.objects.run_index import Sheet, record_matches, turned, wanted
+from outlast.stores.objects.run_index import RunIndex, after_append, record_matches, wanted
 from outlast.stores.objects.shared import Known
 from outlast.stores.shared import Refusal, refusal
 
@@ -33,7 +33,7 @@ class JournalObjects(Reading):
     """The journal's part of the store."""
 
     async def append(self, batch: Sequence[Append]) -> list[Outcome]:
-        self._must_be_writable()
+        self._require_writable()
         by_run: dict[RunId, list[int]] = {}
         for at, append in enumerate(batch):
             by_run.setdefault(append.record.run, []).append(at)
@@ -56,20 +56,20 @@ class JournalObjects(Reading):
             return error
 
     async def head(self, run: RunId) -> Head | None:
-        async with self._alone_with(run) as known:
-            sheet = await self._look(run, known)
-        return None if sheet is None else sheet.head
+        async with self._locked(run) as known:
+            run_index = await self._look(run, known)
+        return None if run_index is None else run_index.head
 
     # --- one append
 
     async def _append(self, append: Append) -> Outcome:
         record = append.record
-        async with self._alone_with(record.run) as known:
-            if _refusal(known.sheet, append) is not None:  # by what we know, which may be behind
+        async with self._locked(record.run) as known:
+            if _refusal(known.run_index, append) is not None:  # by what we know, which may be behind
                 await self._look(record.run, known)
-                if _refusal(known.sheet, append) is not None:
+                if _refusal(known.run_index, append) is not None:
                     return await self._lost(append, known)
-            marks = await self._mark(record.run, _to_mark(known.sheet, append))
+            marks = await self._mark(record.run, _to_mark(known.run_index, append))
             if await self._commit(append, marks):
                 await self._land(append, marks, known)
                 return LANDED
@@ -95,8 +95,8 @@ class JournalObjects(Reading):
     async def _land(self, append: Append, marks: dict[str, str], known: Known) -> None:
         """The append is in the log; everything else follows. What fails of that is done again later, and whoever reads the
         log meanwhile knows all the same."""
-        run, old = append.record.run, known.sheet
-        known.sheet = turned(old, append, marks)
+        run, old = append.record.run, known.run_index
+        known.run_index = after_append(old, append, marks)
         known.take(Landed(append, marks, len(append.record.body)))
         self._merge_soon(run, known)
         if not _shows(append, marks) and known.lag < LAG:
@@ -106,7 +106,7 @@ class JournalObjects(Reading):
 
     async def _follow(self, run: RunId, known: Known, replaced: Mapping[str, str]) -> None:
         try:
-            await self._change(run, known, lambda sheet: sheet)
+            await self._change(run, known, lambda run_index: run_index)
             await self._unmark(run, replaced)
         except StoreError as error:
             log.warning("run %s: an append landed, but what follows from it did not yet: %s", run, error)
@@ -114,8 +114,8 @@ class JournalObjects(Reading):
 
     async def _lost(self, append: Append, known: Known) -> Lost:
         """Say why; a stale version brings what is there."""
-        record, head = append.record, known.sheet.head if known.sheet else None
-        why = _refusal(known.sheet, append) or "version"
+        record, head = append.record, known.run_index.head if known.run_index else None
+        why = _refusal(known.run_index, append) or "version"
         if why != "version" or head is None or head.version < record.first:
             return Lost(why, head)
         tail = await self.read(record.run, record.first, None, TAIL)
@@ -134,11 +134,11 @@ class JournalObjects(Reading):
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, 5.0)
                 try:
-                    async with self._alone_with(run) as known:
+                    async with self._locked(run) as known:
                         await self._look(run, known)
-                        if known.sheet is None or known.stored >= known.sheet.head.version:
+                        if known.run_index is None or known.stored >= known.run_index.head.version:
                             return
-                        await self._change(run, known, lambda sheet: sheet)
+                        await self._change(run, known, lambda run_index: run_index)
                     return
                 except StoreError as error:
                     log.info("run %s: its sheet still does not follow: %s", run, error)
@@ -146,13 +146,13 @@ class JournalObjects(Reading):
         self._in_background(follow(), f"follow-{run}")
 
 
-def _to_mark(old: Sheet | None, append: Append) -> set[str]:
+def _to_mark(old: RunIndex | None, append: Append) -> set[str]:
     """Where marks have to be before the append lands. A guest marks the run ready whatever its sheet says: its owner may be
     giving it back at this moment."""
     record, head = append.record, append.head
     if not _shows(append, {}):
         return set()
-    places = wanted(turned(old, append, {})) - (old.marks.keys() if old else set())
+    places = wanted(after_append(old, append, {})) - (old.marks.keys() if old else set())
     if record.kind in (Kind.GUEST, Kind.CONTROL) and head.ready and not head.closed:
         places.add(keys.READY)
     return places
@@ -185,6 +185,6 @@ def _certain(outcomes: list[Outcome | StoreError]) -> list[Outcome]:
     raise OutcomeUnknown(f"some of {len(outcomes)} appends landed, {len(errors)} were refused: {errors[0]}")
 
 
-def _refusal(sheet: Sheet | None, append: Append) -> Refusal | None:
+def _refusal(run_index: RunIndex | None, append: Append) -> Refusal | None:
     """Why the append may not land on this sheet, which is exact for its version."""
-    return refusal(append, sheet.head, sheet.waits) if sheet else refusal(append, None, ())
+    return refusal(append, run_index.head, run_index.waits) if run_index else refusal(append, None, ())

@@ -44,7 +44,7 @@ def segment(run: str, first: int, last: int) -> str:
     return f"merged/{run}/{number(first)}-{number(last)}"
 
 
-def sheet(run: str) -> str:
+def run_index(run: str) -> str:
     return f"sheet/{run}"
 
 
@@ -74,8 +74,8 @@ def due_at(due: int) -> str:
     return f"timers/{number(due)},"
 
 
-def on_shelf(shelf: str, created: int) -> str:
-    return f"catalog/{shelf}/{number(LATEST - max(created, 0))},"
+def in_status_folder(folder: str, created: int) -> str:
+    return f"catalog/{folder}/{number(LATEST - max(created, 0))},"
 
 
 class Mark(NamedTuple):

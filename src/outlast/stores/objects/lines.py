@@ -35,7 +35,7 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(_Chunk).decode
 
 
-class _Spoken:
+class _KnownLines:
     """What is known of the lines of a run: the last number, how much each attempt has said, and what chunks hold."""
 
     def __init__(self) -> None:
@@ -67,49 +67,49 @@ class LineObjects(CatalogObjects):
 
     def __init__(self, bucket: Bucket, *, readonly: bool = False) -> None:
         super().__init__(bucket, readonly=readonly)
-        self._spoken: dict[RunId, _Spoken] = {}
+        self._known_lines: dict[RunId, _KnownLines] = {}
 
     async def keep(self, lines: Sequence[Line]) -> None:
-        self._must_be_writable()
+        self._require_writable()
         by_run: dict[RunId, list[Line]] = {}
         for line in lines:
             by_run.setdefault(line.run, []).append(line)
 
         async def keep_of(run: RunId) -> None:
             if await self._is_there(run):
-                async with self._alone_with(run):
+                async with self._locked(run):
                     await self._keep(run, by_run[run])
 
         await self._each(keep_of, by_run)
 
     async def _keep(self, run: RunId, lines: Sequence[Line]) -> None:
-        spoken = self._spoken.get(run)
-        if spoken is None:
-            if len(self._spoken) >= REMEMBERED:
-                self._spoken.clear()
-            spoken = self._spoken[run] = _Spoken()
-            await self._catch_up(run, spoken)
+        known_lines = self._known_lines.get(run)
+        if known_lines is None:
+            if len(self._known_lines) >= REMEMBERED:
+                self._known_lines.clear()
+            known_lines = self._known_lines[run] = _KnownLines()
+            await self._catch_up(run, known_lines)
         while True:
-            numbered = _numbered(lines, spoken)
-            name, body = _chunk(run, spoken.last + 1), _encode(_Chunk(fresh(), numbered))
+            numbered = _numbered(lines, known_lines)
+            name, body = _chunk(run, known_lines.last + 1), _encode(_Chunk(fresh(), numbered))
             try:
                 await self._bucket.create(name, body)
             except Taken:
                 found = await self._bucket.get(name)
                 if found is None or found.body != body:
-                    await self._catch_up(run, spoken)
+                    await self._catch_up(run, known_lines)
                     continue
-            spoken.take(name, numbered)
+            known_lines.take(name, numbered)
             break
-        await self._bucket.delete(spoken.superseded())
+        await self._bucket.delete(known_lines.superseded())
 
-    async def _catch_up(self, run: RunId, spoken: _Spoken) -> None:
+    async def _catch_up(self, run: RunId, known_lines: _KnownLines) -> None:
         """Learn what others have kept."""
-        after = _chunk(run, spoken.last) if spoken.last else ""
+        after = _chunk(run, known_lines.last) if known_lines.last else ""
         names = [listed.name async for listed in self._bucket.listing(f"lines/{run}", after=after)]
         for name, lines in zip(names, await self._each(self._chunk_of, names), strict=True):
             if lines:
-                spoken.take(name, lines)
+                known_lines.take(name, lines)
 
     async def _chunk_of(self, name: str) -> list[Line]:
         found = await self._bucket.get(name)
@@ -145,15 +145,15 @@ def _chunk(run: RunId, first: int) -> str:
     return f"lines/{run}/{keys.number(first)}"
 
 
-def _numbered(lines: Sequence[Line], spoken: _Spoken) -> list[Line]:
+def _numbered(lines: Sequence[Line], known_lines: _KnownLines) -> list[Line]:
     """The lines with their numbers and places. Those that are superseded before they are kept are only counted, but for
     the first and the last: the one names the chunk, the other says how far the numbers go."""
-    places = Counter(spoken.places)
+    places = Counter(known_lines.places)
     numbered = []
-    for number, line in enumerate(lines, spoken.last + 1):
+    for number, line in enumerate(lines, known_lines.last + 1):
         places[line.node, line.attempt] += 1
         numbered.append(replace(line, number=number, place=places[line.node, line.attempt]))
-    ends = (spoken.last + 1, spoken.last + len(lines))
+    ends = (known_lines.last + 1, known_lines.last + len(lines))
     return [
         line
         for line in numbered

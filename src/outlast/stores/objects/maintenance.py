@@ -10,7 +10,7 @@ from msgspec import Struct
 from outlast.history.ids import RunId, WorkerId
 from outlast.stores.objects import ObjectStore, keys
 from outlast.stores.objects.bucket import Bucket
-from outlast.stores.objects.run_index import OPEN_SHELF
+from outlast.stores.objects.run_index import UNFINISHED_FOLDER
 
 
 class Enrolled(Struct, frozen=True):
@@ -57,16 +57,16 @@ async def look(bucket: Bucket) -> Contents:
     return Contents(f"obstore {obstore.__version__}", others, counts, found, blobs["count"], blobs["bytes"])
 
 
-async def _counts(store: ObjectStore, shelves: dict[str, str]) -> dict[str, int]:
+async def _counts(store: ObjectStore, status_folders: dict[str, str]) -> dict[str, int]:
     """How many runs are in which status; how those ended that are over says their shelf."""
-    counts = Counter(shelf for shelf in shelves.values() if shelf != OPEN_SHELF)
-    unfinished = [RunId(run) for run, shelf in shelves.items() if shelf == OPEN_SHELF]
-    for sheet in await store._each(store._stored, unfinished):
-        if sheet is not None and sheet.summary is not None:
-            counts[sheet.summary.status.value] += 1
+    counts = Counter(shelf for shelf in status_folders.values() if shelf != UNFINISHED_FOLDER)
+    unfinished = [RunId(run) for run, shelf in status_folders.items() if shelf == UNFINISHED_FOLDER]
+    for run_index in await store._each(store._stored, unfinished):
+        if run_index is not None and run_index.summary is not None:
+            counts[run_index.summary.status.value] += 1
     return dict(sorted(counts.items()))
 
 
 async def _worker(store: ObjectStore, plain: str, runs: int) -> Enrolled | None:
-    life = await store._life_of(plain)
+    life = await store._lease_of(plain)
     return None if life is None else Enrolled(life.worker, life.expires > await store.now(), life.expires, runs)

@@ -17,7 +17,7 @@ from outlast.address import BucketAddress
 from outlast.errors import StoreUnusable
 from outlast.stores.objects import keys
 from outlast.stores.objects.bucket import Bucket, Tag
-from outlast.stores.shared import VERSION, must_be_current
+from outlast.stores.shared import VERSION, check_version
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, RetryConfig
@@ -64,7 +64,7 @@ def bucket_over(store: Any, shown: str, *, readonly: bool = False) -> Bucket:
         body = bytes(store.get(keys.FORMAT).bytes())
     except FileNotFoundError:
         raise StoreUnusable(f"there is no store at {shown}") from None
-    _must_be_ours(body, shown)
+    _check_format(body, shown)
     return RemoteBucket(store, shown)
 
 
@@ -108,9 +108,9 @@ def _tag(store: Any, mode: Any) -> Tag | None:
     return result["e_tag"] or "", result["version"] or ""
 
 
-def _must_be_ours(body: bytes, where: str) -> None:
+def _check_format(body: bytes, where: str) -> None:
     try:
         version = int(msgspec.json.decode(body)["format"])
     except (msgspec.DecodeError, KeyError, TypeError, ValueError):
         raise StoreUnusable(f"{where} holds an {keys.FORMAT} that is not Outlast's; nothing was changed") from None
-    must_be_current(where, version)
+    check_version(where, version)

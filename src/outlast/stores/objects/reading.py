@@ -18,7 +18,7 @@ from outlast.history.record import Record
 from outlast.stores.objects import keys
 from outlast.stores.objects.bucket import Bucket
 from outlast.stores.objects.envelope import Landed, merged, parted, sealed
-from outlast.stores.objects.shared import Ground, Known
+from outlast.stores.objects.shared import Known, ObjectStoreBase
 
 MERGED = 64
 """Appends that make a segment."""
@@ -29,7 +29,7 @@ WORTHWHILE = 16
 ENDLESS = 1 << 62
 
 
-class Reading(Ground):
+class Reading(ObjectStoreBase):
     """Records by place, and the segments that make it quick."""
 
     def __init__(self, bucket: Bucket, *, readonly: bool = False) -> None:
@@ -85,9 +85,9 @@ class Reading(Ground):
     def _is_boundary(self, run: RunId, place: int) -> bool:
         """Whether a record is known to begin at that place, or the log to end before it."""
         known = self._known.get(run)
-        if known is None or known.sheet is None:
+        if known is None or known.run_index is None:
             return False
-        return place == known.sheet.head.version + 1 or any(each.record.first == place for each in known.kept)
+        return place == known.run_index.head.version + 1 or any(each.record.first == place for each in known.kept)
 
     # --- segments
 
@@ -103,7 +103,7 @@ class Reading(Ground):
 
     def _merge_soon(self, run: RunId, known: Known) -> None:
         """If enough was appended in a row, or nothing more will be, write it as one."""
-        is_over = known.sheet is not None and known.sheet.head.closed
+        is_over = known.run_index is not None and known.run_index.head.closed
         if not is_over and len(known.kept) < MERGED and known.kept_bytes < MERGED_BYTES:
             return
         row, known.kept, known.kept_bytes = known.kept, [], 0

@@ -165,7 +165,7 @@ def _writing(name: str) -> Iterator[None]:
     except (AlreadyExistsError, PreconditionError) as error:
         raise Taken(name) from error
     except (BaseError, FileNotFoundError, ValueError, OSError) as error:
-        _must_be_definite(error)
+        _check_definite(error)
         raise OutcomeUnknown(f"writing {name} failed: {told(error)}") from None
 
 
@@ -176,11 +176,11 @@ def _reading(name: str) -> Iterator[None]:
     except FileNotFoundError:
         raise
     except (BaseError, ValueError, OSError) as error:
-        _must_be_definite(error)
+        _check_definite(error)
         raise StoreError(f"reading {name} failed: {told(error)}") from None
 
 
-def _must_be_definite(error: Exception) -> None:
+def _check_definite(error: Exception) -> None:
     """Raise what says for certain that nothing was done."""
     if cause := known_cause(error):
         raise StoreUnusable(f"{cause} ({told(error)})") from None

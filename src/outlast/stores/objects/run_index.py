@@ -1,7 +1,8 @@
 """The sheet of a run: what its log comes to up to a version, and who holds it.
 
 An append is durable when its own object is; the sheet follows. It is the head, the summary and the waits as of
-`head.version`, and is brought up to date by folding in the appends after that (`turned`): the same whoever does it, for
+`head.version`, and is brought up to date by folding in the appends after that (`after_append`): the same whoever does
+it, for
 an append's object carries everything the append was asked to do. What no log holds, who claimed the run and under which
 epoch, is kept in the sheet alone, and changed by compare-and-set.
 
@@ -29,21 +30,21 @@ from outlast.store import Append, Head
 from outlast.stores.objects import keys
 
 
-class Held(Struct, frozen=True):
+class Holder(Struct, frozen=True):
     """Who holds a run, since which epoch."""
 
     worker: WorkerId
     epoch: int
 
 
-class Sheet(Struct, frozen=True, omit_defaults=True):
+class RunIndex(Struct, frozen=True, omit_defaults=True):
     """See above. `granted` is the greatest epoch that was ever given away; `interrupted` the worker whose runs were taken
     from it, remembered until a takeover of epoch `since` or later has landed. `nonce` tells one writing from another."""
 
     head: Head
     summary: RunSummary | None = None
     waits: dict[str, Wait] = {}
-    held: Held | None = None
+    held: Holder | None = None
     granted: int = 0
     interrupted: str = ""
     since: int = 0
@@ -51,19 +52,19 @@ class Sheet(Struct, frozen=True, omit_defaults=True):
     nonce: str = ""
 
 
-def turned(old: Sheet | None, append: Append, marks: Mapping[str, str]) -> Sheet:
+def after_append(old: RunIndex | None, append: Append, marks: Mapping[str, str]) -> RunIndex:
     """The sheet once the append has landed, for which these marks were put."""
     record = append.record
     if old is None:
-        held = None if append.claim is None else Held(append.claim, record.epoch)
+        held = None if append.claim is None else Holder(append.claim, record.epoch)
         waits = {wait.name: wait for wait in append.opens}
         granted = append.head.epoch
-        return Sheet(append.head, append.summary, waits, held, granted, marks=dict(marks))
+        return RunIndex(append.head, append.summary, waits, held, granted, marks=dict(marks))
     held = old.held
     if append.release and held is not None and held.epoch == record.epoch:
         held = None
     is_over = record.kind is Kind.TAKEOVER and record.epoch >= old.since
-    return Sheet(
+    return RunIndex(
         head=_moved(old.head, append),
         summary=append.summary if append.summary is not None else old.summary,
         waits=_waits(old.waits, append),
@@ -91,27 +92,27 @@ def _waits(old: dict[str, Wait], append: Append) -> dict[str, Wait]:
 
 # --- marks
 
-SHELVES = {RunStatus.COMPLETED: "completed", RunStatus.FAILED: "failed", RunStatus.CANCELLED: "cancelled"}
-OPEN_SHELF = "open"
+STATUS_FOLDERS = {RunStatus.COMPLETED: "completed", RunStatus.FAILED: "failed", RunStatus.CANCELLED: "cancelled"}
+UNFINISHED_FOLDER = "open"
 
 
-def shelf_of(status: RunStatus) -> str:
+def status_folder(status: RunStatus) -> str:
     """Finished runs lie apart, by how they ended, so that lists of the others cost nothing for them."""
-    return SHELVES.get(status, OPEN_SHELF)
+    return STATUS_FOLDERS.get(status, UNFINISHED_FOLDER)
 
 
-def wanted(sheet: Sheet) -> set[str]:
+def wanted(run_index: RunIndex) -> set[str]:
     """The places at which a mark has to be. A run that is held is found by its holder, ready or not."""
-    places = {keys.waiting_for(wait.kind) for wait in sheet.waits.values()}
-    places |= {keys.due_at(wait.due) for wait in sheet.waits.values() if wait.due is not None}
-    if sheet.held is not None:
-        places.add(keys.claimed_by(sheet.held.worker))
-    elif sheet.head.ready and not sheet.head.closed:
+    places = {keys.waiting_for(wait.kind) for wait in run_index.waits.values()}
+    places |= {keys.due_at(wait.due) for wait in run_index.waits.values() if wait.due is not None}
+    if run_index.held is not None:
+        places.add(keys.claimed_by(run_index.held.worker))
+    elif run_index.head.ready and not run_index.head.closed:
         places.add(keys.READY)
-    if sheet.summary is not None:
-        places.add(keys.on_shelf(shelf_of(sheet.summary.status), sheet.summary.created))
-        if not sheet.head.closed:  # a run that is held is not over
-            places.add(keys.on_shelf(OPEN_SHELF, sheet.summary.created))
+    if run_index.summary is not None:
+        places.add(keys.in_status_folder(status_folder(run_index.summary.status), run_index.summary.created))
+        if not run_index.head.closed:  # a run that is held is not over
+            places.add(keys.in_status_folder(UNFINISHED_FOLDER, run_index.summary.created))
     return places
 
 
@@ -123,14 +124,14 @@ def fresh() -> str:
 # --- as bytes
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Sheet).decode
+_decode = msgspec.json.Decoder(RunIndex).decode
 
 
-def sheet_bytes(sheet: Sheet) -> bytes:
-    return _encode(sheet)
+def encode_run_index(run_index: RunIndex) -> bytes:
+    return _encode(run_index)
 
 
-def sheet_of(run: RunId, body: bytes) -> Sheet:
+def decode_run_index(run: RunId, body: bytes) -> RunIndex:
     try:
         return _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -21,7 +21,7 @@ from outlast.stores.objects import keys
 from outlast.stores.objects.bucket import Bucket, Listed, Tag, Taken
 from outlast.stores.objects.clock import Clock
 from outlast.stores.objects.envelope import Landed, opened
-from outlast.stores.objects.run_index import Sheet, fresh, sheet_bytes, sheet_of, turned, wanted
+from outlast.stores.objects.run_index import RunIndex, after_append, decode_run_index, encode_run_index, fresh, wanted
 
 REMEMBERED = 10_000
 """Runs that are known at once; to forget one only costs reading its sheet again."""
@@ -36,14 +36,15 @@ R = TypeVar("R")
 
 
 class Known:
-    """A run, as far as this process knows it. `sheet` is exact for its version; `tag` and `stored` are those of the sheet's
+    """A run, as far as this process knows it. `run_index` is exact for its version; `tag` and `stored` are those of
+    the sheet's
     object when it was last seen, `kept` the newest appends that no segment holds yet."""
 
-    __slots__ = ("kept", "kept_bytes", "lag", "lock", "sheet", "stored", "tag", "users")
+    __slots__ = ("kept", "kept_bytes", "lag", "lock", "run_index", "stored", "tag", "users")
 
     def __init__(self) -> None:
         self.lock = asyncio.Lock()
-        self.sheet: Sheet | None = None
+        self.run_index: RunIndex | None = None
         self.tag: Tag | None = None
         self.stored = 0
         self.kept: list[Landed] = []
@@ -62,7 +63,7 @@ class Known:
         self.lag += 1
 
 
-class Ground:
+class ObjectStoreBase:
     """What all parts share."""
 
     def __init__(self, bucket: Bucket, *, readonly: bool = False) -> None:
@@ -75,14 +76,14 @@ class Ground:
     async def _now(self) -> int:
         return await self._clock.now() + self.skew
 
-    def _must_be_writable(self) -> None:
+    def _require_writable(self) -> None:
         if self._readonly:
             raise StoreReadOnly("the store was opened for reading only")
 
     # --- knowing runs
 
     @asynccontextmanager
-    async def _alone_with(self, run: RunId) -> AsyncIterator[Known]:
+    async def _locked(self, run: RunId) -> AsyncIterator[Known]:
         """What is known of a run, for one task of this process at a time."""
         known = self._known.get(run)
         if known is None:
@@ -104,34 +105,34 @@ class Ground:
                 break
             del self._known[oldest]
 
-    async def _look(self, run: RunId, known: Known) -> Sheet | None:
+    async def _look(self, run: RunId, known: Known) -> RunIndex | None:
         """Bring what is known of the run up to the end of its log; None if there is no such run."""
-        found = await self._bucket.get(keys.sheet(run))
+        found = await self._bucket.get(keys.run_index(run))
         if found is not None:
             known.tag = found.tag
-            sheet = sheet_of(run, found.body)
-            known.stored = sheet.head.version
-            if known.sheet is None or sheet.head.version >= known.sheet.head.version:
-                known.sheet = sheet
+            run_index = decode_run_index(run, found.body)
+            known.stored = run_index.head.version
+            if known.run_index is None or run_index.head.version >= known.run_index.head.version:
+                known.run_index = run_index
             else:  # the object lags behind what we know of the log; who holds the run, only it can tell
-                known.sheet = self._caught_up(sheet, known)
+                known.run_index = self._caught_up(run_index, known)
         await self._read_on(run, known)
-        return known.sheet
+        return known.run_index
 
-    def _caught_up(self, sheet: Sheet, known: Known) -> Sheet:
+    def _caught_up(self, run_index: RunIndex, known: Known) -> RunIndex:
         """The stored sheet with the appends after it folded in, those that we remember without reading them."""
         for landed in known.kept:
-            if landed.record.first == sheet.head.version + 1:
-                sheet = turned(sheet, landed.append, landed.marks)
-        return sheet
+            if landed.record.first == run_index.head.version + 1:
+                run_index = after_append(run_index, landed.append, landed.marks)
+        return run_index
 
     async def _read_on(self, run: RunId, known: Known) -> None:
         """Fold in what has been appended since."""
-        version = known.sheet.head.version if known.sheet else 0
+        version = known.run_index.head.version if known.run_index else 0
         names = [listed.name async for listed in self._bucket.listing(f"log/{run}", after=keys.record(run, version))]
         for landed in await self._appends(run, names):
             if landed.record.first == version + 1:
-                known.sheet = turned(known.sheet, landed.append, landed.marks)
+                known.run_index = after_append(known.run_index, landed.append, landed.marks)
                 known.take(landed)
                 version = landed.record.last
 
@@ -144,10 +145,10 @@ class Ground:
 
         return [each for each in await self._each(read, names) if each is not None]
 
-    async def _stored(self, run: RunId) -> Sheet | None:
+    async def _stored(self, run: RunId) -> RunIndex | None:
         """The sheet as it is stored, which may be behind: one request."""
-        found = await self._bucket.get(keys.sheet(run))
-        return None if found is None else sheet_of(run, found.body)
+        found = await self._bucket.get(keys.run_index(run))
+        return None if found is None else decode_run_index(run, found.body)
 
     # --- writing sheets and marks
 
@@ -158,13 +159,13 @@ class Ground:
         await self._each(lambda name: self._bucket.put(name, b""), names)
         return marks
 
-    async def _change(self, run: RunId, known: Known, change: Callable[[Sheet], Sheet | None]) -> bool:
+    async def _change(self, run: RunId, known: Known, change: Callable[[RunIndex], RunIndex | None]) -> bool:
         """Replace the sheet of a run that is there by what `change` makes of it, once that is settled; False if it makes
         nothing of it. What is known of the run has to be looked up before."""
         spare: dict[str, str] = {}
         try:
-            while known.sheet is not None:
-                new = change(known.sheet)
+            while known.run_index is not None:
+                new = change(known.run_index)
                 if new is None:
                     return False
                 if await self._store(run, known, new, spare):
@@ -173,10 +174,10 @@ class Ground:
             return False
         finally:
             # What we put in vain. Ours may have landed and been built upon: then the sheet has its marks.
-            marks = known.sheet.marks if known.sheet else {}
+            marks = known.run_index.marks if known.run_index else {}
             await self._unmark(run, {place: nonce for place, nonce in spare.items() if marks.get(place) != nonce})
 
-    async def _store(self, run: RunId, known: Known, new: Sheet, spare: dict[str, str]) -> bool:
+    async def _store(self, run: RunId, known: Known, new: RunIndex, spare: dict[str, str]) -> bool:
         """Put the marks that are missing, then the sheet, then remove the marks that are right no longer; False if someone
         else has changed the sheet meanwhile. `spare` marks were put before."""
         places = wanted(new)
@@ -184,9 +185,9 @@ class Ground:
         marks = {**spare, **new.marks}
         stale = {place: nonce for place, nonce in new.marks.items() if place not in places}
         new = replace(new, marks={place: marks[place] for place in places}, nonce=fresh())
-        if not await self._put_sheet(run, known, new):
+        if not await self._put_run_index(run, known, new):
             return False
-        known.sheet, known.stored, known.lag = new, new.head.version, 0
+        known.run_index, known.stored, known.lag = new, new.head.version, 0
         await self._unmark(run, stale)
         return True
 
@@ -194,8 +195,8 @@ class Ground:
         if marks:
             await self._bucket.delete([keys.Mark(place, run, nonce).name for place, nonce in marks.items()])
 
-    async def _put_sheet(self, run: RunId, known: Known, new: Sheet) -> bool:
-        name, body = keys.sheet(run), sheet_bytes(new)
+    async def _put_run_index(self, run: RunId, known: Known, new: RunIndex) -> bool:
+        name, body = keys.run_index(run), encode_run_index(new)
         try:
             if known.tag is None:
                 known.tag = await self._bucket.create(name, body)
@@ -214,11 +215,11 @@ class Ground:
             if not self._readonly and listed.time < now - GRACE:
                 mark = keys.mark(listed.name)
                 try:
-                    async with self._alone_with(RunId(mark.run)) as known:
-                        sheet = await self._look(RunId(mark.run), known)
+                    async with self._locked(RunId(mark.run)) as known:
+                        run_index = await self._look(RunId(mark.run), known)
                 except Damaged:
                     continue
-                if sheet is None or sheet.marks.get(mark.place) != mark.nonce:
+                if run_index is None or run_index.marks.get(mark.place) != mark.nonce:
                     await self._bucket.delete([listed.name])
 
     # --- many at once

@@ -12,7 +12,7 @@ from outlast.lifecycle.state import Wait
 from outlast.store import Due
 from outlast.stores.objects import keys
 from outlast.stores.objects.bucket import Listed
-from outlast.stores.objects.shared import Ground
+from outlast.stores.objects.shared import ObjectStoreBase
 
 log = logging.getLogger("outlast.stores")
 
@@ -22,13 +22,13 @@ _KIND = re.compile(r"[a-z][a-z_-]*")
 _CURSOR = re.compile(r"([a-z][a-z_-]*)\n([A-Za-z0-9._:@=+-]+)\n(.*)", re.DOTALL)
 
 
-class WakeupObjects(Ground):
+class WakeupObjects(ObjectStoreBase):
     """The wake-ups' part of the store, but for the news."""
 
     async def wait(self, run: RunId, name: str) -> Wait | None:
-        async with self._alone_with(run) as known:
-            sheet = await self._look(run, known)
-        return None if sheet is None else sheet.waits.get(name)
+        async with self._locked(run) as known:
+            run_index = await self._look(run, known)
+        return None if run_index is None else run_index.waits.get(name)
 
     async def waits(self, *, kind: str = "", after: str = "", limit: int = 100) -> tuple[list[Due], str]:
         since = _cursor(after, limit)
@@ -48,7 +48,7 @@ class WakeupObjects(Ground):
         place, found, runs = keys.waiting_for(kind), list[Due](), list[RunId]()
 
         async def look() -> None:
-            for run, waits in zip(runs, await self._each(self._of_sheet, runs), strict=True):
+            for run, waits in zip(runs, await self._each(self._of_run_index, runs), strict=True):
                 names = sorted(name for name, wait in waits.items() if wait.kind == kind)
                 found.extend(Due(run, waits[name]) for name in names if run != since[1] or name > since[2])
             runs.clear()
@@ -64,13 +64,13 @@ class WakeupObjects(Ground):
         await look()
         return found
 
-    async def _of_sheet(self, run: RunId) -> dict[str, Wait]:
+    async def _of_run_index(self, run: RunId) -> dict[str, Wait]:
         try:
-            sheet = await self._stored(run)
+            run_index = await self._stored(run)
         except Damaged as damage:  # the waits of the other runs go on
             log.error("%s", damage)
             return {}
-        return {} if sheet is None else sheet.waits
+        return {} if run_index is None else run_index.waits
 
     # --- times
 
@@ -99,7 +99,7 @@ class WakeupObjects(Ground):
 
         async def read(listed: Listed) -> list[Due]:
             mark = keys.mark(listed.name)
-            waits = await self._of_sheet(RunId(mark.run))
+            waits = await self._of_run_index(RunId(mark.run))
             due = [wait for wait in waits.values() if wait.due is not None and keys.due_at(wait.due) == mark.place]
             return [Due(RunId(mark.run), wait) for wait in sorted(due, key=lambda wait: wait.name)]
 

@@ -41,13 +41,13 @@ from outlast.stores.postgres.database import Database
 from outlast.stores.postgres.documents import DocumentRows
 from outlast.stores.postgres.journal import JournalRows
 from outlast.stores.postgres.lines import LineRows
-from outlast.stores.postgres.maintenance import UpkeepRows
+from outlast.stores.postgres.maintenance import MaintenanceRows
 from outlast.stores.postgres.wakeups import WakeupRows
 
 __all__ = ["PostgresStore"]
 
 
-class PostgresStore(JournalRows, CatalogRows, ClaimRows, LineRows, DocumentRows, UpkeepRows, WakeupRows):
+class PostgresStore(JournalRows, CatalogRows, ClaimRows, LineRows, DocumentRows, MaintenanceRows, WakeupRows):
     """A store in the database that `url` names. Nothing is connected to before it is used, or opened with `open`.
 
     `patience` is how many seconds a call waits for a server that is away."""

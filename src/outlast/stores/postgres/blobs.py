@@ -45,7 +45,7 @@ class DatabaseBlobs:
         self._db = database
 
     async def put(self, chunks: AsyncIterator[bytes] | bytes) -> BlobRef:
-        self._db.must_be_writable()
+        self._db.require_writable()
         if isinstance(chunks, bytes):
             name = hashlib.blake2b(chunks, digest_size=32)
             if await self._db.write(_TOUCH, name.digest(), len(chunks), is_repeatable=True):
@@ -83,7 +83,7 @@ class DatabaseBlobs:
         return bool(_HASH.fullmatch(hash)) and bool(await self._db.read(_FIND, bytes.fromhex(hash)))
 
     async def remove(self, hash: str) -> None:
-        self._db.must_be_writable()
+        self._db.require_writable()
         if _HASH.fullmatch(hash):
             await self._db.write(_REMOVE, bytes.fromhex(hash), is_repeatable=True)
 

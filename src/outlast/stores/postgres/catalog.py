@@ -14,7 +14,7 @@ from outlast.lifecycle.summary import RunSummary
 from outlast.store import Derived, Head, Listed, Page, RunFilter, search_text, unreadable
 from outlast.stores.postgres.rows import Rows, bounded, kept, told
 from outlast.stores.postgres.wakeups import read_wait
-from outlast.stores.shared import catalogue_faults, cursor, encode_summary, must_hold_some, page_of, summary_of
+from outlast.stores.shared import catalogue_faults, check_limit, cursor, encode_summary, page_of, summary_of
 
 _SUMMARY = "select body from {s}.catalogue where id = (select id from {s}.head where run = $1)"
 _CORRECT = "select {s}.correct($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"
@@ -128,7 +128,7 @@ def _listed(run: str, created: int, status: str, workflow: str, body: bytes, scr
 
 
 def _search(query: RunFilter) -> tuple[str, list[Any]]:
-    must_hold_some(query.limit)
+    check_limit(query.limit)
     terms, values = _terms(query)
     where = f"where {' and '.join(terms)}" if terms else ""
     sql = f"""

@@ -48,7 +48,7 @@ left join lateral (
 _TELL = "select pg_notify($1, told) from unnest($2::text[]) as told"
 
 
-class News:
+class ChangeFeed:
     """Tells others what landed here, and hears what landed elsewhere."""
 
     def __init__(self, database: Database) -> None:
@@ -118,7 +118,7 @@ class News:
         while True:
             try:
                 await self._db.open()
-                await (self._keep_looking() if self._db.server.pgbouncer else self._stay_on_the_line())
+                await (self._keep_looking() if self._db.server.pgbouncer else self._listen_until_lost())
             except (*DRIVERS, OutlastError) as error:
                 log.debug("news of %s are interrupted: %s", self._db.server.shown, error)
                 await asyncio.sleep(POLL)
@@ -128,7 +128,7 @@ class News:
             await self._look()
             await asyncio.sleep(POLL)
 
-    async def _stay_on_the_line(self) -> None:
+    async def _listen_until_lost(self) -> None:
         """Listen until the line is lost."""
         connection, lost = await self._db.connect(), asyncio.Event()
         try:

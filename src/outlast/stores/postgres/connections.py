@@ -85,7 +85,7 @@ class Pool:
             await asyncio.sleep(random.uniform(0.5, 1.5) * pause)
             pause = min(2 * pause, LONGEST_PAUSE)
 
-    def cut_idle(self) -> None:
+    def close_idle(self) -> None:
         """Let go of all that nobody uses: the server they led to is gone."""
         while self._idle:
             self._idle.pop().terminate()
@@ -95,7 +95,7 @@ class Pool:
         for connection in list(self._lent):
             connection.terminate()
         while self._idle:
-            await farewell(self._idle.pop())
+            await close_gracefully(self._idle.pop())
 
 
 async def connected(server: Server) -> Connection:
@@ -104,7 +104,7 @@ async def connected(server: Server) -> Connection:
     return await asyncpg.connect(server.dsn, timeout=CONNECTING, statement_cache_size=cached, command_timeout=None)
 
 
-async def farewell(connection: Connection) -> None:
+async def close_gracefully(connection: Connection) -> None:
     """Close a connection politely, if the server is there to hear it."""
     with suppress(*DRIVERS):
         await connection.close(timeout=CLOSING)

@@ -17,7 +17,7 @@ from outlast.errors import StoreReadOnly, StoreUnusable
 from outlast.stores.outage import Outage
 from outlast.stores.postgres.connections import FIRST_PAUSE, LONGEST_PAUSE, Connection, Pool
 from outlast.stores.postgres.errors import DRIVERS, PASSING, is_cut, said, while_reading, while_writing
-from outlast.stores.postgres.schema import create, has_schema, in_schema, must_be_able
+from outlast.stores.postgres.schema import check_server, create, has_schema, in_schema
 
 Result = TypeVar("Result")
 Rows: TypeAlias = list[Any]
@@ -59,13 +59,13 @@ class Database:
     async def open(self) -> None:
         async with self._opening:
             if not self._is_open:
-                self.horizon = await self._patiently(
+                self.horizon = await self._with_retries(
                     self._shared, self._prepare, while_writing, OPENING, is_repeatable=True
                 )
                 self._is_open = True
 
     async def _prepare(self, connection: Connection) -> int:
-        await must_be_able(connection)
+        await check_server(connection)
         schema = self.server.schema
         if not await has_schema(connection, schema):
             if self.readonly:
@@ -76,7 +76,7 @@ class Database:
 
     async def inspect(self, work: Work[Result]) -> Result:
         """Look at the server as it is, whether there is a store or not."""
-        return await self._patiently(self._shared, work, while_reading, OPENING, is_repeatable=True)
+        return await self._with_retries(self._shared, work, while_reading, OPENING, is_repeatable=True)
 
     async def connect(self) -> Connection:
         """A connection for the caller alone, who closes it."""
@@ -103,14 +103,14 @@ class Database:
 
     async def write(self, template: str, *values: Any, is_repeatable: bool = False) -> Rows:
         """Carry out a statement that is a transaction by itself."""
-        self.must_be_writable()
+        self.require_writable()
         return await self._do(
             self._shared, self._fetching(template, values), while_writing, is_repeatable=is_repeatable
         )
 
     async def append(self, template: str, parts: Sequence[Sequence[Any]]) -> list[Rows]:
         """The same statement for each of these parts, on the connection that appends have for themselves, all or nothing."""
-        self.must_be_writable()
+        self.require_writable()
         text = self.text(template)
 
         async def work(connection: Connection) -> list[Rows]:
@@ -121,7 +121,7 @@ class Database:
 
         return await self._do(self._own, work, while_writing)
 
-    def must_be_writable(self) -> None:
+    def require_writable(self) -> None:
         if self.readonly:
             raise StoreReadOnly(f"{self.server.shown} was opened for reading only")
 
@@ -139,9 +139,9 @@ class Database:
     ) -> Result:
         if not self._is_open:
             await self.open()
-        return await self._patiently(pool, work, told, self._patience, is_repeatable=is_repeatable)
+        return await self._with_retries(pool, work, told, self._patience, is_repeatable=is_repeatable)
 
-    async def _patiently(
+    async def _with_retries(
         self, pool: Pool, work: Work[Result], told: Callable[..., Exception], patience: float, *, is_repeatable: bool
     ) -> Result:
         loop, pause, tries = asyncio.get_running_loop(), FIRST_PAUSE, 0
@@ -157,7 +157,7 @@ class Database:
                     tries += 1
                     if is_cut(error):
                         self._outage.error = said(error)
-                        pool.cut_idle()
+                        pool.close_idle()
                         may_try_again = is_repeatable and loop.time() < give_up
                     else:
                         may_try_again = getattr(error, "sqlstate", "") in PASSING and tries < TRIES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from outlast.store import Document
 from outlast.stores.postgres.rows import Rows, bounded, kept
-from outlast.stores.shared import checked_document, must_hold_some
+from outlast.stores.shared import check_limit, checked_document
 
 _ONE = "select name, version, body from {s}.document where name = $1"
 _CREATE = "insert into {s}.document (name, version, body) values ($1, $2, $3) on conflict do nothing returning 1"
@@ -36,6 +36,6 @@ class DocumentRows(Rows):
         return bool(removed) or await self.document(name) is None
 
     async def documents(self, prefix: str = "", *, after: str = "", limit: int = 1000) -> list[Document]:
-        must_hold_some(limit)
+        check_limit(limit)
         rows = await self._db.read(_SOME, kept(after), kept(prefix), bounded(limit))
         return [Document(*row) for row in rows]

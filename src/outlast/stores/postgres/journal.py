@@ -41,7 +41,7 @@ class JournalRows(Rows):
         for part, rows in zip(parts, answers, strict=True):
             for number, lost in _losses([batch[place].record.run for place in part], rows).items():
                 outcomes[part[number]] = lost
-        self._saw_own([append for append, outcome in zip(batch, outcomes, strict=True) if outcome is LANDED])
+        self._announce_own([append for append, outcome in zip(batch, outcomes, strict=True) if outcome is LANDED])
         return outcomes
 
     async def head(self, run: RunId) -> Head | None:

@@ -20,7 +20,7 @@ class LineRows(Rows):
     """The lines' part of the store."""
 
     async def keep(self, lines: Sequence[Line]) -> None:
-        self._db.must_be_writable()
+        self._db.require_writable()
         if not lines:
             return
         await self._db.write(

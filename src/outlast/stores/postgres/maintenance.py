@@ -42,7 +42,7 @@ class Contents(NamedTuple):
     blob_bytes: int
 
 
-class UpkeepRows(Rows):
+class MaintenanceRows(Rows):
     """The caretaker's part of the store. It is no part of the contract."""
 
     async def look(self) -> Contents:

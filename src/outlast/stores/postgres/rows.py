@@ -40,5 +40,5 @@ class Rows:
         self._db = database
         self.skew = 0
 
-    def _saw_own(self, landed: Sequence[Append]) -> None:
+    def _announce_own(self, landed: Sequence[Append]) -> None:
         """Told after each batch of appends of this process; the wake-ups tell the others."""

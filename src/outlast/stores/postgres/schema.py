@@ -7,7 +7,7 @@ from pathlib import Path
 
 from outlast.errors import StoreUnusable
 from outlast.stores.postgres.connections import Connection
-from outlast.stores.shared import VERSION, must_be_complete, must_be_current
+from outlast.stores.shared import VERSION, check_schema, check_version
 
 OLDEST_SERVER = 14
 LOCK = 0x4F75_744C
@@ -33,12 +33,12 @@ async def has_schema(connection: Connection, schema: str) -> bool:
     """Whether the schema is there; `StoreUnusable` if it is not ours or of another version."""
     is_ours, tables = await connection.fetchrow(_WHAT_IS_IT, schema)
     if is_ours:
-        must_be_current(
+        check_version(
             f"the schema {schema}",
             await connection.fetchval(in_schema("select max(version) from {s}.migration", schema)),
         )
         there = {row[0] for row in await connection.fetch(_RELATIONS, schema)}
-        must_be_complete(f"the schema {schema}", _text(), there)
+        check_schema(f"the schema {schema}", _text(), there)
     elif tables:
         raise StoreUnusable(
             f"there is a schema {schema}, but it is not one of Outlast's; nothing was changed. "
@@ -47,7 +47,7 @@ async def has_schema(connection: Connection, schema: str) -> bool:
     return bool(is_ours)
 
 
-async def must_be_able(connection: Connection) -> None:
+async def check_server(connection: Connection) -> None:
     """Refuse a server that cannot keep what we write."""
     if connection.get_server_version().major < OLDEST_SERVER:
         raise StoreUnusable(f"this server is older than PostgreSQL {OLDEST_SERVER}; use a newer one")

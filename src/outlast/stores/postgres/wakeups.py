@@ -11,7 +11,7 @@ from outlast.errors import Damaged, InvalidInput
 from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
 from outlast.store import Append, Due, Notify, unreadable_wait
-from outlast.stores.postgres.change_feed import News
+from outlast.stores.postgres.change_feed import ChangeFeed
 from outlast.stores.postgres.database import Database
 from outlast.stores.postgres.rows import Rows, bounded, kept, told
 
@@ -47,7 +47,7 @@ class WakeupRows(Rows):
 
     def __init__(self, database: Database) -> None:
         super().__init__(database)
-        self._news = News(database)
+        self._news = ChangeFeed(database)
 
     async def now(self) -> int:
         now: int = (await self._db.read(_NOW, self.skew))[0][0]
@@ -84,7 +84,7 @@ class WakeupRows(Rows):
     def subscribe(self, notify: Notify) -> Callable[[], None]:
         return self._news.subscribe(notify)
 
-    def _saw_own(self, landed: Sequence[Append]) -> None:
+    def _announce_own(self, landed: Sequence[Append]) -> None:
         self._news.tell(landed)
 
 

@@ -12,7 +12,7 @@ from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
 from outlast.lifecycle.summary import RunSummary
 from outlast.store import Derived, Listed, Page, RunFilter, search_text, unreadable
-from outlast.stores.shared import catalogue_faults, cursor, encode_summary, must_hold_some, page_of, summary_of
+from outlast.stores.shared import catalogue_faults, check_limit, cursor, encode_summary, page_of, summary_of
 from outlast.stores.sqlite.records import head_of
 from outlast.stores.sqlite.rows import Rows, bounded, legible
 from outlast.stores.sqlite.wakeups import OPEN_WAIT, read_wait, wait_row
@@ -167,7 +167,7 @@ def _listed(run: Any, created: Any, status: Any, workflow: Any, body: Any, scrat
 
 
 def _search(query: RunFilter) -> tuple[str, list[Any]]:
-    must_hold_some(query.limit)
+    check_limit(query.limit)
     terms, values = _terms(query)
     where = f"where {' and '.join(terms)}" if terms else ""
     sql = f"""

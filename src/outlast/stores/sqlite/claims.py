@@ -87,7 +87,7 @@ class ClaimRows(Rows):
             return [WorkerId(name) for (name,) in _rows(db, _FORGET, self._now() - FORGOTTEN_AFTER)]
 
         encoded = msgspec.json.encode(sorted(workflows)).decode()
-        self._db.must_be_writable()
+        self._db.require_writable()
         self._lock_up(worker)
         for forgotten in await self._db.transact(write):
             with suppress(OSError):  # it is only litter, perhaps another user's

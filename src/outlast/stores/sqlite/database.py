@@ -65,8 +65,8 @@ class Database:
         with _told(f"open {path}"):
             self._write = self._open_writer()
             self._file = FileIdentity(path) if vfs is None else None
-            self.read = self._patiently(lambda: self._connect(writable=False))
-            self._search = self._patiently(lambda: self._connect(writable=False))
+            self.read = self._with_retries(lambda: self._connect(writable=False))
+            self._search = self._with_retries(lambda: self._connect(writable=False))
         self._reading = _Reading(self.read, f"read {path}", self._file)
         self._searching = threading.Lock()
         self._checkpointer = None if readonly else _Checkpointer(lambda: self._connect(writable=True))
@@ -78,10 +78,10 @@ class Database:
             if not self.path.is_file():
                 raise StoreUnusable(f"there is no store at {self.path}")
             try:
-                connection, is_made = self._patiently(self._open_reader)
+                connection, is_made = self._with_retries(self._open_reader)
             except (apsw.ReadOnlyError, apsw.CantOpenError):
-                self._patiently(lambda: complete_creation(self._connect(writable=True)))
-                connection, is_made = self._patiently(self._open_reader)
+                self._with_retries(lambda: complete_creation(self._connect(writable=True)))
+                connection, is_made = self._with_retries(self._open_reader)
             if not is_made:
                 raise StoreUnusable(f"{self.path} is an empty file, and no store yet; the first run in it makes it one")
             return connection
@@ -92,16 +92,16 @@ class Database:
         if self.path.is_dir():
             raise StoreUnusable(f"{self.path} is a folder; give the path of a file")
         if self.path.exists():
-            self._patiently(self._must_be_ours)
-        connection = self._patiently(lambda: self._connect(writable=True))
-        self._patiently(lambda: _prepare(connection))
+            self._with_retries(self._check_format)
+        connection = self._with_retries(lambda: self._connect(writable=True))
+        self._with_retries(lambda: _prepare(connection))
         return connection
 
     def _open_reader(self) -> tuple[apsw.Connection, bool]:
         connection = self._connect(writable=False)
         return connection, has_schema(connection)
 
-    def _must_be_ours(self) -> None:
+    def _check_format(self) -> None:
         """Look through a connection that cannot change the file: closing any other one would tidy up a stranger's WAL."""
         try:
             connection = self._connect(writable=False)
@@ -125,7 +125,7 @@ class Database:
                 connection.execute("pragma fullfsync = 1; pragma checkpoint_fullfsync = 1")
         return connection
 
-    def _patiently(self, act: Callable[[], Result]) -> Result:
+    def _with_retries(self, act: Callable[[], Result]) -> Result:
         """Do something at opening time, waiting for other processes that do the same."""
         give_up = time.monotonic() + self._busy_timeout
         while True:
@@ -138,14 +138,14 @@ class Database:
 
     # --- transactions
 
-    def must_be_writable(self) -> None:
+    def require_writable(self) -> None:
         if self.readonly:
             raise StoreReadOnly(f"{self.path} was opened for reading only")
 
     async def transact(self, act: Callable[[apsw.Connection], Result], *, flushed: bool = True) -> Result:
         """Run `act` inside one write transaction and make it durable; on any error nothing of it remains. If it is not to
         be `flushed`, a power cut may undo it until the next one that is, and it keeps off the loop."""
-        self.must_be_writable()
+        self.require_writable()
         if flushed and not (self._writing.locked() or self._is_slow()):
             with suppress(StoreBusy):
                 return self._transact_now(act, flushed)  # it awaits nothing, so nobody can come between

@@ -7,7 +7,7 @@ from typing import Any
 import apsw
 
 from outlast.store import Document
-from outlast.stores.shared import checked_document, must_hold_some
+from outlast.stores.shared import check_limit, checked_document
 from outlast.stores.sqlite.rows import Rows, bounded
 
 _ONE = "select name, version, body from document where name = ?"
@@ -48,7 +48,7 @@ class DocumentRows(Rows):
         return await self._db.transact(remove)
 
     async def documents(self, prefix: str = "", *, after: str = "", limit: int = 1000) -> list[Document]:
-        must_hold_some(limit)
+        check_limit(limit)
         with self._db.reading() as db:
             rows: list[Any] = db.execute(_SOME, (after, prefix, bounded(limit))).fetchall()
         return [Document(*row) for row in rows]

@@ -22,7 +22,7 @@ class JournalRows(Rows):
             return [LANDED]
         done = await self._db.transact(lambda db: Batch(db, self._ids).done(batch))
         self._remember(done.fresh)
-        self._saw_own(done.rows.landed, done.rows.last)
+        self._announce_own(done.rows.landed, done.rows.last)
         return done.outcomes
 
     async def _went_on(self, append: Append) -> bool:
@@ -32,7 +32,7 @@ class JournalRows(Rows):
             return False
         row = await self._db.transact(lambda db: written_row(db, append, id))
         if row:
-            self._saw_own(1, row)
+            self._announce_own(1, row)
         return row > 0
 
     async def head(self, run: RunId) -> Head | None:

@@ -35,7 +35,7 @@ class LineRows(Rows):
     """The lines' part of the store."""
 
     async def keep(self, lines: Sequence[Line]) -> None:
-        self._db.must_be_writable()
+        self._db.require_writable()
         with self._db.reading() as db:
             told = [(id, line) for line in lines if (id := self._id_of(db, line.run)) is not None]
         if told:

@@ -53,5 +53,5 @@ class Rows:
             self._ids.clear()
         self._ids.update(found)
 
-    def _saw_own(self, landed: int, last: int) -> None:
+    def _announce_own(self, landed: int, last: int) -> None:
         """Told after each batch of appends of this process; the wake-ups use it to skip our own news."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import apsw
 
 from outlast.errors import StoreUnusable
-from outlast.stores.shared import VERSION, must_be_complete, must_be_current
+from outlast.stores.shared import VERSION, check_schema, check_version
 
 APPLICATION_ID = 0x4F75_744C  # "OutL"
 
@@ -23,9 +23,9 @@ def has_schema(connection: apsw.Connection) -> bool:
     if mark != APPLICATION_ID and (mark or version or tables):
         raise StoreUnusable(f"{connection.filename} is an SQLite file, but not one of Outlast's; nothing was changed")
     if version:
-        must_be_current(connection.filename, version)
+        check_version(connection.filename, version)
         there = {str(name) for (name,) in connection.execute("select name from sqlite_schema")}
-        must_be_complete(connection.filename, _text(), there)
+        check_schema(connection.filename, _text(), there)
     return version != 0
 
 

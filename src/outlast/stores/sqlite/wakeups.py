@@ -143,7 +143,7 @@ class WakeupRows(Rows):
         self._own.clear()
         return frozenset(runs)
 
-    def _saw_own(self, landed: int, last: int) -> None:
+    def _announce_own(self, landed: int, last: int) -> None:
         if landed and self._seen == last - landed:
             self._seen = last
         elif landed and self._watcher is not None:

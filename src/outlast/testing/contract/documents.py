@@ -101,7 +101,7 @@ class DocumentsContract(Contract):
 
     @with_doors
     async def test_a_name_that_not_every_store_can_keep_is_refused(self, doors: Doors) -> None:
-        """P11"""
+        """S10"""
         store = await doors.open()
         for name in ("", "/", "a/", "/a", "a//b", "../a", "a/..", "A", "a b", "ä", "a,b", "a" * 201, "a\n"):
             with pytest.raises(InvalidInput):

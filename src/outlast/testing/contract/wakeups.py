@@ -165,7 +165,7 @@ class WakeupsContract(Contract):
         """S8"""
         store, other = await doors.open(), await doors.open()
         await land(other, begin(B))
-        news = News(store)
+        news = NewsSubscription(store)
         head = await land(other, begin(A))
         await news.of([A])
         news.forget()
@@ -177,7 +177,7 @@ class WakeupsContract(Contract):
     async def test_no_append_among_many_goes_unannounced(self, doors: Doors) -> None:
         """S8: also while the listener writes itself"""
         store, other = await doors.open(), await doors.open()
-        news = News(store)
+        news = NewsSubscription(store)
         theirs = [RunId(f"theirs-{number}") for number in range(30)]
         for number, run in enumerate(theirs):
             await asyncio.gather(land(other, begin(run)), land(store, begin(RunId(f"ours-{number}"))))
@@ -190,7 +190,7 @@ class WakeupsContract(Contract):
     async def test_who_stops_listening_hears_no_more(self, doors: Doors) -> None:
         """S8"""
         store, other = await doors.open(), await doors.open()
-        one, two = News(store), News(store)
+        one, two = NewsSubscription(store), NewsSubscription(store)
         await land(other, begin(A))
         await one.of([A])
         await two.of([A])
@@ -199,13 +199,13 @@ class WakeupsContract(Contract):
         await two.of([B])
         assert B not in one.heard
         two.end()
-        again = News(store)
+        again = NewsSubscription(store)
         await land(other, begin(C))
         await again.of([C])
         again.end()
 
 
-class News:
+class NewsSubscription:
     """A subscription, and what it has brought so far."""
 
     def __init__(self, store: Store) -> None:

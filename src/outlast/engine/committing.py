@@ -12,12 +12,12 @@ import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from outlast.engine.page import Brought
-from outlast.engine.requests import Requests
-from outlast.engine.retry import Patience, decided_again, without_what_is_over
-from outlast.engine.terminal_events import Ending, cancelled, checked_for_unawaited, concluded, has_duties
+from outlast.engine.driver_state import CommandOutcome
+from outlast.engine.request_handling import RequestHandling
+from outlast.engine.retry import Backoff, redecide, without_closed
+from outlast.engine.terminal_events import Ending, cancelled, checked_for_unawaited, needs_completion, terminal_event
 from outlast.errors import Fenced, Overtaken, StoreError
-from outlast.functions.commands import Ask, ChildAsk, NodeAsk, TimerAsk
+from outlast.functions.commands import ChildCommand, Command, NodeCommand, TimerCommand
 from outlast.history import events as e
 from outlast.history.ids import question_of
 from outlast.lifecycle import decide
@@ -25,12 +25,12 @@ from outlast.lifecycle.state import NodeStatus
 
 log = logging.getLogger("outlast.engine")
 
-NEAR = 2_000_000
+SOON_US = 2_000_000
 """Microseconds: a run that waits for less than this keeps its place in memory."""
-_NONE: Sequence[Brought] = ()
+_NO_OUTCOMES: Sequence[CommandOutcome] = ()
 
 
-class Writing(Requests):
+class Committing(RequestHandling):
     """The part of a driver that holds the pen."""
 
     __slots__ = ()
@@ -38,13 +38,13 @@ class Writing(Requests):
     def _has_more(self) -> bool:
         if self.is_over:
             return False
-        if self._brought or self._pending or self._facts or self._has_news:
+        if self._outcomes or self._pending or self._facts or self._has_news:
             return True
-        if self._request() is not None or self._held is not None:
+        if self._pending_request() is not None or self._hold_ending is not None:
             return True
-        if self.pen.arrived or self._pause is not None or self.code.is_done():
+        if self.writer.arrived or self._pause is not None or self.code.is_done():
             return True
-        return (self.code.is_cancelled and self._has_overrun()) or self._has_outlived()
+        return (self.code.is_cancelled and self._cleanup_expired()) or self._has_outlived()
 
     def _has_outlived(self) -> bool:
         """Whether code that called `continue_as_new` goes on beyond the time it has for that."""
@@ -56,225 +56,240 @@ class Writing(Requests):
         due = self.code.continues_by
         if due is not None and not self._is_watched:
             self._is_watched = True
-            self.at(due, self._write_soon)
+            self.call_at_time(due, self._write_soon)
 
     def _write_soon(self) -> None:
         if not self._is_writing and not self.is_over:
             self.worker.spawn(self.write())
 
-    async def write(self, *, carrying: bool = False) -> NodeAsk | None:
+    async def write(self, *, take_next: bool = False) -> NodeCommand | None:
         """Append what there is to say, and what comes of it, until there is nothing more. One task at a time does. A caller
-        that is `carrying` is given a node that may begin now, if there is one, and begins it."""
+        that is `take_next` is given a node that may begin now, if there is one, and begins it."""
         if self._is_writing:
             return None
         self._is_writing = True
-        following: NodeAsk | None = None
+        following: NodeCommand | None = None
         try:
             while self._has_more():
                 if following is not None:
                     following.begin()  # it shall not wait for what else there is to say
                     following = None
-                if self._held is not None:
-                    await self._hold(self._held)
-                elif self._has_news or self.pen.arrived:
-                    await self._hear()
-                elif self.code.is_cancelled and self._has_overrun():
-                    await self._end_at_once("expired")
-                elif (request := self._request()) is not None:
-                    await self._obey(request)
-                elif self._pause is not None and not (self._brought or self.code.is_done()):
+                if self._hold_ending is not None:
+                    await self._hold(self._hold_ending)
+                elif self._has_news or self.writer.arrived:
+                    await self._deliver_news()
+                elif self.code.is_cancelled and self._cleanup_expired():
+                    await self._end_now("expired")
+                elif (request := self._pending_request()) is not None:
+                    await self._handle_request(request)
+                elif self._pause is not None and not (self._outcomes or self.code.is_done()):
                     await self._commit(self._pause)
                 else:
-                    following = await self._commit(carrying=carrying)
+                    following = await self._commit(take_next=take_next)
         except Fenced:
             self.leave()
         except asyncio.CancelledError as error:  # a node had its own task cancelled; what was to begin nobody begins
             self.leave()
-            self.worker.arrivals.take_up_again(self.run, error)
+            self.worker.takeovers.retry_takeover(self.run, error)
             raise
         except Exception as error:
-            self.fall(error)
+            self.abandon_run(error)
         finally:
             self._is_writing = False
         return following
 
-    def fall(self, error: Exception) -> None:
+    def abandon_run(self, error: Exception) -> None:
         """Something went wrong that nobody foresaw: what is in memory is not to be trusted, the log is."""
         log.error("run %s: the driver failed, the run is taken up again from its log", self.run, exc_info=error)
         self.leave()
-        self.worker.arrivals.take_up_again(self.run, error)
+        self.worker.takeovers.retry_takeover(self.run, error)
 
     async def _commit(
-        self, ending: Ending | None = None, *, carrying: bool = False, told: Sequence[Brought] | None = None
-    ) -> NodeAsk | None:
-        """One append, and what follows from its having landed; `told` are outcomes that the code was told for it already. If
-        the caller is `carrying`, the first node that follows is not begun but returned."""
-        if self.in_flight - len(self._brought) > len(self._begins) and ending is None and told is None:
+        self,
+        ending: Ending | None = None,
+        *,
+        take_next: bool = False,
+        delivered: Sequence[CommandOutcome] | None = None,
+    ) -> NodeCommand | None:
+        """One append, and what follows from its having landed; `delivered` are outcomes that the code was told for it
+        already. If
+        the caller is `take_next`, the first node that follows is not begun but returned."""
+        if self.in_flight - len(self._outcomes) > len(self._to_begin) and ending is None and delivered is None:
             await asyncio.sleep(0)  # nodes that run may be about to end: their outcomes can share the append
-            if self._has_news or self.pen.arrived:
+            if self._has_news or self.writer.arrived:
                 return None  # the code is told of that first
         code = self.code
-        if self._brought:
-            told = [*(told or _NONE), *self._tell_brought()]
-        if code.fresh:
-            self._ask_aloud()
+        if self._outcomes:
+            delivered = [*(delivered or _NO_OUTCOMES), *self._deliver_outcomes()]
+        if code.new_commands:
+            self._schedule_commands()
         # Code that was stopped is not told what nodes still bring home: it has nothing open, and is not at its end.
         if code.continued is not None:
             self._watch_continuation()
         if ending is None and (not (code.open or self._is_stopping) or code.is_done() or self._has_outlived()):
             ending = await self._conclude()
-        begins, then, time = self._begins, self._then, self._time
-        events, self._pending, self._begins, self._then = self._pending, [], [], []
+        to_begin, after_commit, time = self._to_begin, self._after_commit, self._time
+        events, self._pending, self._to_begin, self._after_commit = self._pending, [], [], []
         facts = self._facts
         if facts:
             events, self._facts = facts + events, []
         if self._closed:
-            events[:] = without_what_is_over(events, self.pen.state)
+            events[:] = without_closed(events, self.writer.state)
         if not events and ending is None:  # nothing is left: others have ended what the code no longer waits for
             self._stop_closed()
-            for call in then:
+            for call in after_commit:
                 call()
             return None
         if ending is not None:
-            events += [*decide.refusals(self.pen.state, ending), ending]
-            release = not has_duties(ending, events, self.pen.state, self.created)
+            events += [*decide.refusals(self.writer.state, ending), ending]
+            release = not needs_completion(ending, events, self.writer.state, self.created)
         else:
             is_busy = self.in_flight or self.starting or self.is_winding_down or self._is_stopping
-            release = not is_busy and self._wants_to_rest(begins)
+            release = not is_busy and self._should_release(to_begin)
         try:
-            await self.pen.append(events, release=release, time=time, in_place=bool(told))
+            await self.writer.append(events, release=release, time=time, in_place=bool(delivered))
         except (Overtaken, StoreError) as error:
-            if not await self._append_again(error, events, release, time, told or _NONE):
-                await self._take_back(told or _NONE, facts, begins, then)
+            if not await self._retry_append(error, events, release, time, delivered or _NO_OUTCOMES):
+                await self._discard_and_replay(delivered or _NO_OUTCOMES, facts, to_begin, after_commit)
                 return None
             release = release and bool(events)
         if self._closed:
             self._stop_closed()
-        following: NodeAsk | None = None
+        following: NodeCommand | None = None
         if ending is not None:
             await self.worker.finish(self, ending, is_released=release)
         elif release:
             self.leave()
             if self._has_news:  # it came after this append, and was announced while the run still was ours
-                self.worker.wanted.set()
+                self.worker.claim_wakeup.set()
         elif not self.is_winding_down:
-            carrying = carrying and not (self.adoptable or self._is_stopping)
-            for ask in begins:
-                if ask.key not in code.open:
+            take_next = take_next and not (self.adoptable or self._is_stopping)
+            for command in to_begin:
+                if command.key not in code.open:
                     continue
-                if carrying and type(ask) is NodeAsk:
-                    following, carrying = ask, False
+                if take_next and type(command) is NodeCommand:
+                    following, take_next = command, False
                 else:
-                    ask.begin()
-        for call in then:
+                    command.begin()
+        for call in after_commit:
             call()
         return following
 
-    async def _append_again(
-        self, trouble: Exception, events: list[e.AnyEvent], release: bool, time: int, told: Sequence[Brought] = _NONE
+    async def _retry_append(
+        self,
+        trouble: Exception,
+        events: list[e.AnyEvent],
+        release: bool,
+        time: int,
+        delivered: Sequence[CommandOutcome] = _NO_OUTCOMES,
     ) -> bool:
         """Append after all, as long as the store is troubled: results that are there must not be lost to that. Events that
-        end what others have ended are left out; if none is left, nothing is appended. False if what the code was `told` is
+        end what others have ended are left out; if none is left, nothing is appended. False if what the code was
+        `delivered` is
         not in the order of the log any more."""
-        patience = Patience(self.pen, partial(self.worker.in_trouble, self.run))
+        backoff = Backoff(self.writer, partial(self.worker.wait_for_store, self.run))
         while True:
             if isinstance(trouble, StoreError):
-                await patience.bear(trouble)
+                await backoff.wait_after(trouble)
             else:
-                if told and self._is_out_of_order(told):
+                if delivered and self._is_out_of_order(delivered):
                     return False
-                events[:] = decided_again(events, self.pen.state)
+                events[:] = redecide(events, self.writer.state)
                 if not events:
                     return True
             try:
-                await self.pen.append(events, release=release, time=time, in_place=bool(told))
+                await self.writer.append(events, release=release, time=time, in_place=bool(delivered))
                 return True
             except (Overtaken, StoreError) as error:
                 trouble = error
 
-    def _is_out_of_order(self, told: Sequence[Brought]) -> bool:
+    def _is_out_of_order(self, delivered: Sequence[CommandOutcome]) -> bool:
         """Whether others have ended, before the outcomes that the code was told, something that it waited for then: an
         answer, or the end of a child that it gave up because of them or that a timer competes with. The end of another child
         is told later than it stands in the log, and NewsHeard says when."""
-        given_up = {ask.key for ask, _ in self._closed}
-        is_timed = any(isinstance(ask, TimerAsk) for ask, _, _ in told)
-        for entry in self.pen.arrived:
+        abandoned = {command.key for command, _ in self._closed}
+        is_timed = any(isinstance(command, TimerCommand) for command, _, _ in delivered)
+        for entry in self.writer.arrived:
             match entry.event:
                 case e.InteractionAnswered(interaction=name):
                     key = f"interaction:{question_of(name)}"
-                    if key in given_up or key in self.code.open:
+                    if key in abandoned or key in self.code.open:
                         return True
                 case e.ChildEnded(child=child):
                     key = f"child:{child}"
-                    if key in given_up or (is_timed and key in self.code.open):
+                    if key in abandoned or (is_timed and key in self.code.open):
                         return True
                 case _:
                     pass
         return False
 
-    async def _take_back(
-        self, told: Sequence[Brought], facts: list[e.AnyEvent], begins: list[Ask], then: Sequence[Callable[[], object]]
+    async def _discard_and_replay(
+        self,
+        delivered: Sequence[CommandOutcome],
+        facts: list[e.AnyEvent],
+        to_begin: list[Command],
+        after_commit: Sequence[Callable[[], object]],
     ) -> None:
         """Others wrote before this append what the code should have been told before. Only the facts are appended; then the
         code is replayed, and told in the order of the log."""
         log.info("run %s: something ended just before; its code is replayed", self.run)
         if facts:
             try:
-                await self.pen.append(facts, time=self._time)
+                await self.writer.append(facts, time=self._time)
             except (Overtaken, StoreError) as error:
-                await self._append_again(error, facts, False, self._time)
-            for ask in begins:
-                if isinstance(ask, NodeAsk) and self._is_started(ask) and not self.is_winding_down:
-                    ask.begin()
-        for call in then:
+                await self._retry_append(error, facts, False, self._time)
+            for command in to_begin:
+                if isinstance(command, NodeCommand) and self._is_started(command) and not self.is_winding_down:
+                    command.begin()
+        for call in after_commit:
             call()
-        await self._replay_again(told)
+        await self._restart_code(delivered)
 
-    def _is_started(self, ask: NodeAsk) -> bool:
-        node = self.pen.state.nodes.get(ask.name)
-        return node is not None and node.status is NodeStatus.STARTED and node.attempt == ask.attempt
+    def _is_started(self, command: NodeCommand) -> bool:
+        node = self.writer.state.nodes.get(command.name)
+        return node is not None and node.status is NodeStatus.STARTED and node.attempt == command.attempt
 
-    async def _turn(self) -> None:
+    async def _hand_over_for_branch(self) -> None:
         """Someone wants to go back. Write what nodes still brought home, and leave the run to whoever drives it next, which
         begins with opening the branch."""
-        self._tell_brought()
+        self._deliver_outcomes()
         events, self._facts, self._pending = self._facts + self._pending, [], []
         if events:
             try:
-                await self.pen.append(events, time=self._time)
+                await self.writer.append(events, time=self._time)
             except (Overtaken, StoreError) as error:
-                await self._append_again(error, events, False, self._time)
+                await self._retry_append(error, events, False, self._time)
         await self.children_started()  # one that is not there yet could not be cancelled
         self.leave()
-        self.worker.spawn(self.worker.arrivals.go_on_with(self.pen))
+        self.worker.spawn(self.worker.takeovers.resume_owned(self.writer))
 
     # --- endings
 
     async def _conclude(self) -> Ending:
         """The last word, after all that is still open was closed."""
         self._is_stopping = True
-        self._date()
+        self._set_time()
         if not self.code.is_done():
-            self.code.broken = self.code.deadlock()
+            self.code.fatal_error = self.code.deadlock()
         self._close_all("the run ended")
         if self.code.is_cancelled:
-            cleaned_up = cancelled(self.code, self.pen.state, self._pending)
+            cleaned_up = cancelled(self.code, self.writer.state, self._pending)
             return checked_for_unawaited(cleaned_up, self.code, self.worker.unawaited)
-        created = self.pen.state.outline.created or self._time
+        created = self.writer.state.outline.created or self._time
         ms = round((self._time - created) / 1000, 1) or e.NO_TIME
-        ending = await concluded(self.code, self.worker.store.blobs, ms)
+        ending = await terminal_event(self.code, self.worker.store.blobs, ms)
         return checked_for_unawaited(ending, self.code, self.worker.unawaited)
 
     async def hold(self, failure: e.Failure, node: str = "") -> None:
         """Stop here and let a person decide. Nothing of what there is changes."""
         self._is_stopping = True
-        self._held = decide.held(failure, node)
+        self._hold_ending = decide.held(failure, node)
         await self.write()
 
     async def _hold(self, ending: e.RunFailed) -> None:
-        self._brought, self._facts, self._pending, self._begins, self._then = [], [], [], [], []
-        self.code.fresh.clear()  # what code that diverged asks for is none of the log's business
-        self._date()
+        self._outcomes, self._facts, self._pending, self._to_begin, self._after_commit = [], [], [], [], []
+        self.code.new_commands.clear()  # what code that diverged asks for is none of the log's business
+        self._set_time()
         await self._commit(ending)
 
     def leave(self, ending: Ending | None = None) -> None:
@@ -282,10 +297,10 @@ class Writing(Requests):
         if self.is_over:
             return
         self.is_over = True
-        for ask in (*self.code.open.values(), *(ask for ask, _ in self._closed)):
-            ask.let_go()
+        for command in (*self.code.open.values(), *(command for command, _ in self._closed)):
+            command.release()
         self.code.dismiss()
-        self.pen.news = None
+        self.writer.news = None
         self.worker.forget(self)
         for waiter in self._waiters:
             if not waiter.done():
@@ -293,12 +308,12 @@ class Writing(Requests):
 
     # --- rests
 
-    def _wants_to_rest(self, begins: list[Ask]) -> bool:
+    def _should_release(self, to_begin: list[Command]) -> bool:
         """Whether the run is to be given back with this append, because it only waits and there is no room to keep it."""
-        if not self.worker.is_crowded or self._is_watched or any(type(ask) is ChildAsk for ask in begins):
+        if not self.worker.is_crowded or self._is_watched or any(type(command) is ChildCommand for command in to_begin):
             return False
         return not self._is_due_soon()
 
     def _is_due_soon(self) -> bool:
-        soon = self.worker.ledger.clock() + NEAR
-        return any(isinstance(ask, TimerAsk) and ask.due <= soon for ask in self.code.open.values())
+        soon = self.worker.ledger.clock() + SOON_US
+        return any(isinstance(command, TimerCommand) and command.due <= soon for command in self.code.open.values())

@@ -5,24 +5,26 @@ from __future__ import annotations
 from outlast.engine.terminal_events import has_cleanup
 from outlast.errors import OutlastError
 from outlast.functions.code import Code
-from outlast.functions.commands import ChildAsk
+from outlast.functions.commands import ChildCommand
 from outlast.functions.decorators import Workflow
-from outlast.functions.deliveries import understood
+from outlast.functions.deliveries import decode_delivery
 from outlast.functions.replay import Divergence, Replay
 from outlast.history import events as e
 from outlast.history.ids import RunId
-from outlast.ledger import Pen
+from outlast.ledger import RunWriter
 from outlast.lifecycle.status import RunStatus
 
 
-async def without_cleanup(pen: Pen, created: e.RunCreated, workflow: Workflow[..., object]) -> list[RunId] | None:
+async def without_cleanup(
+    writer: RunWriter, created: e.RunCreated, workflow: Workflow[..., object]
+) -> list[RunId] | None:
     """The children that have to end before the run does, if its code then ends without asking for anything more. None if it
     has a clean-up, or does not replay here: then the cancellation is for a worker that has its code."""
-    code = Code(pen.run, workflow)
-    replay = Replay(code, created, pen)
+    code = Code(writer.run, workflow)
+    replay = Replay(code, created, writer)
     try:
         await replay.run()
-        await _hear(code, replay, pen)
+        await _deliver_news(code, replay, writer)
         return _children_given_up(code)
     except (Divergence, OutlastError):
         return None
@@ -30,14 +32,14 @@ async def without_cleanup(pen: Pen, created: e.RunCreated, workflow: Workflow[..
         code.dismiss()
 
 
-async def _hear(code: Code, replay: Replay, pen: Pen) -> None:
+async def _deliver_news(code: Code, replay: Replay, writer: RunWriter) -> None:
     """Tell the code what others wrote before, as its driver does in a run that goes on."""
-    if pen.state.outline.base in (RunStatus.PAUSED, RunStatus.FAILED):
+    if writer.state.outline.base in (RunStatus.PAUSED, RunStatus.FAILED):
         return
     for entry in replay.news:
-        telling = await understood(code, entry.event, pen.store.blobs)
-        if telling is not None:
-            telling()
+        delivery = await decode_delivery(code, entry.event, writer.store.blobs)
+        if delivery is not None:
+            delivery()
 
 
 def _children_given_up(code: Code) -> list[RunId] | None:
@@ -48,11 +50,15 @@ def _children_given_up(code: Code) -> list[RunId] | None:
     code.cancel()
     children: list[RunId] = []
     while has_cleanup(code):
-        given_up = [ask for ask in code.open.values() if isinstance(ask, ChildAsk) and ask.is_unwanted]
-        if code.fresh or not given_up:
+        abandoned = [
+            command
+            for command in code.open.values()
+            if isinstance(command, ChildCommand) and command.is_cancel_requested
+        ]
+        if code.new_commands or not abandoned:
             return None
-        for ask in given_up:
-            children.append(ask.child)
-            if code.open.pop(ask.key, None) is not None:
-                code.tell_cancelled(ask)
+        for command in abandoned:
+            children.append(command.child)
+            if code.open.pop(command.key, None) is not None:
+                code.resolve_cancelled(command)
     return children

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from outlast.engine import pausing
-from outlast.engine.outcomes import Outcomes
+from outlast.engine.outcomes import OutcomeHandling
 from outlast.errors import InvalidInput, RunDiverged, StoreError
-from outlast.functions.deliveries import understood
+from outlast.functions.deliveries import decode_delivery
 from outlast.history import events as e
 from outlast.lifecycle import decide
 from outlast.lifecycle.requests import Request
 
 
-class Requests(Outcomes):
+class RequestHandling(OutcomeHandling):
     """The part of a driver that others turn to, by way of the log."""
 
     __slots__ = ()
@@ -21,42 +21,42 @@ class Requests(Outcomes):
         self._has_news = True
         self._write_soon()
 
-    async def _hear(self) -> None:
+    async def _deliver_news(self) -> None:
         """Tell the code, one by one, what others wrote. In the log NewsHeard stands where the code heard of it."""
         if self._has_news:
             await self._catch_up()
-        while self.pen.arrived and not self.is_over:
-            entry = self.pen.arrived.popleft()
+        while self.writer.arrived and not self.is_over:
+            entry = self.writer.arrived.popleft()
             try:
-                telling = await understood(self.code, entry.event, self.worker.store.blobs)
+                delivery = await decode_delivery(self.code, entry.event, self.worker.store.blobs)
             except InvalidInput as error:
                 said = f"the code cannot read what event {entry.seq} tells it: {error}"
-                self._held = decide.held(e.Failure(RunDiverged.code, said))
+                self._hold_ending = decide.held(e.Failure(RunDiverged.code, said))
                 return
-            if telling is not None and not self._is_stopping:
-                self._date()
+            if delivery is not None and not self._is_stopping:
+                self._set_time()
                 self._pending.append(e.NewsHeard(upto=entry.seq))
-                telling()
-                self._ask_aloud()
+                delivery()
+                self._schedule_commands()
 
     async def _catch_up(self) -> None:
         self._has_news = False
         try:
-            await self.pen.catch_up()
+            await self.writer.catch_up()
         except StoreError as error:
             self._has_news = True
-            await self.worker.in_trouble(self.run, error, 0.5)
+            await self.worker.wait_for_store(self.run, error, 0.5)
 
-    def _request(self) -> Request | None:
+    def _pending_request(self) -> Request | None:
         """What is to be obeyed and is not being obeyed already."""
-        if self._is_stopping or not self.pen.state.outline.requests:
+        if self._is_stopping or not self.writer.state.outline.requests:
             return None
-        request = decide.next_request(self.pen.state)
+        request = decide.next_request(self.writer.state)
         return None if self.is_pausing and isinstance(request, e.PauseRequested) else request
 
-    def _has_overrun(self) -> bool:
+    def _cleanup_expired(self) -> bool:
         """Whether the time of the clean-up is over."""
-        outline = self.pen.state.outline
+        outline = self.writer.state.outline
         if outline.cleanup is None or outline.extends_cleanup or self._is_stopping:
             return False
         return self._clock() >= outline.cleanup.due
@@ -64,6 +64,6 @@ class Requests(Outcomes):
     def wind_down(self) -> None:
         """Let nothing more begin. What was said of attempts that have not begun is taken back; after a resume they do."""
         self.is_winding_down = True
-        self._facts = pausing.without_starts(self._facts, self._begins)
-        self._pending = pausing.without_starts(self._pending, self._begins)
-        self._begins = []
+        self._facts = pausing.without_starts(self._facts, self._to_begin)
+        self._pending = pausing.without_starts(self._pending, self._to_begin)
+        self._to_begin = []
