@@ -297,6 +297,7 @@ async def test_a_shield_that_nobody_awaits_fails_the_run(stage: Any) -> None:
 
 
 async def test_thousands_of_gathers_are_not_kept_in_memory(stage: Any) -> None:
+    from outlast.functions.scope import require_scope
 
     @ol.workflow
     async def many() -> int:

@@ -12,13 +12,14 @@ import hmac
 import re
 import secrets
 import time
+from contextlib import suppress
 from typing import Literal, TypeAlias
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from outlast.errors import InvalidInput, NotFound
+from outlast.errors import InvalidInput, NotFound, OutlastError
 from outlast.http.permissions import GRANTED, Permission, Role
 from outlast.http.problems import HttpError, unavailable
 from outlast.store import Document, Store
@@ -133,10 +134,11 @@ class Auth:
         if len(self._noted) >= CACHED:
             self._noted.clear()
         self._noted[id] = now
-        document = await self._store.document(folder_of(kind) + id)
-        if document is not None:
-            changed = replace(_read(document), used=time.time())
-            await self._store.put_document(_document(kind, changed), replaces=document.version)
+        with suppress(OutlastError):  # a request does not fail because this could not be written
+            document = await self._store.document(folder_of(kind) + id)
+            if document is not None:
+                changed = replace(_read(document), used=time.time())
+                await self._store.put_document(_document(kind, changed), replaces=document.version)
 
     # --- credentials
 

@@ -83,12 +83,12 @@ async def _repaired(engine: Engine, run: RunId, *, hold: bool) -> RunId | None:
             log.info("Recovered run %s: %s %s.%s", run, finding.code, _sentence(finding), _branch(finding, before))
             before += isinstance(finding.remedy, Open)
     except OutlastError as error:
-        log.warning("run %s could not be recovered: %s", run, _line(str(error)))
+        log.warning("run %s could not be recovered: %s", run, one_line(str(error)))
     return None
 
 
 def _sentence(finding: Finding) -> str:
-    return _line(finding.sentence).rstrip(".")
+    return one_line(finding.sentence).rstrip(".")
 
 
 def _branch(finding: Finding, before: int) -> str:
@@ -114,7 +114,7 @@ async def _handed_over(engine: Engine, done: Recovered, hold: bool) -> None:
             except Conflict:
                 continue  # somebody else has taken it over meanwhile
             except OutlastError as error:
-                log.warning("run %s could not be taken over: %s", run, _line(str(error)))
+                log.warning("run %s could not be taken over: %s", run, one_line(str(error)))
     finally:
         await store.retire(worker)
 
@@ -144,7 +144,7 @@ async def _hand_over(engine: Engine, worker: WorkerId, run: RunId, done: Recover
         pass
     if outline.held:
         done.held += 1
-        log.info("Run %s held: %s", run, _line(outline.reason))
+        log.info("Run %s held: %s", run, one_line(outline.reason))
     else:
         done.resumed += 1
         log.info("Run %s resumed: its worker is gone", run)
@@ -156,11 +156,11 @@ async def _announce_questions(engine: Engine, done: Recovered) -> None:
         page, after = await engine._store.waits(kind="interaction", after=after, limit=1000)
         for each in page:
             done.questions += 1
-            log.info("Question %s of run %s restored", _line(each.wait.id), each.run)
+            log.info("Question %s of run %s restored", one_line(each.wait.id), each.run)
         if not after:
             return
 
 
-def _line(text: str) -> str:
+def one_line(text: str) -> str:
     """Text of users on one line of a log, without what a terminal would carry out."""
     return "".join(char if char.isprintable() else " " for char in text)[:1000]

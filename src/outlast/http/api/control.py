@@ -13,7 +13,8 @@ from outlast.history.ids import RunId
 from outlast.http import requests as r
 from outlast.http import shapes as s
 from outlast.http.api.runs import given, run_of
-from outlast.http.operations import Call, Operation, operation
+from outlast.http.operations import Call, operation
+from outlast.http.recovery import one_line
 from outlast.http.starting import NOT_STARTED, value_of
 from outlast.lifecycle.diagnosis import HandOver
 from outlast.lifecycle.status import RunStatus
@@ -90,7 +91,7 @@ async def _recovered(call: Call, run: RunId) -> tuple[s.RepairView, ...]:
     repairs = [each for each in await s.repaired(call.engine, run) if each.done]
     for each in repairs:
         branch = f" Created branch {each.new_branch}." if each.new_branch is not None else ""
-        log.info("Applied recovery: %s %s.%s", each.code, each.reason.rstrip("."), branch)
+        log.info("Applied recovery: %s %s.%s", each.code, one_line(each.reason).rstrip("."), branch)
     return tuple(repairs)
 
 
@@ -188,6 +189,3 @@ async def examine_run(call: Call) -> s.ExaminationView:
 async def repair_run(call: Call) -> s.ExaminationView:
     """Diagnose a run and, with `fix`, repair it."""
     return await s.examined(call.engine, await run_of(call), fix=call.body.fix)
-
-
-__all__ = ["Operation", "control_view", "resume_run"]

@@ -9,7 +9,7 @@ from outlast.http import requests as r
 from outlast.http import shapes as s
 from outlast.http.auth import COOKIE, SESSION_S
 from outlast.http.openapi import document
-from outlast.http.operations import BASE, OPERATIONS, Call, Reply, must_be_same_origin, operation
+from outlast.http.operations import OPERATIONS, Call, Reply, must_be_same_origin, operation
 from outlast.http.permissions import GRANTED
 
 
@@ -127,6 +127,3 @@ async def get_openapi(call: Call) -> Response:
     """Get the OpenAPI document of this server."""
     root = call.request.scope.get("root_path", "")
     return Response(document(OPERATIONS, server=root or "/"), media_type="application/json")
-
-
-__all__ = ["BASE"]
