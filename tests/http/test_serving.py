@@ -201,6 +201,80 @@ def test_insecure_local_is_for_loopback(tmp_path: Path) -> None:
     assert "loopback" in refused.stderr
 
 
+def test_a_port_that_is_taken_is_refused(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        refused = subprocess.run(
+            [sys.executable, "-m", "outlast", "serve", FLOWS, "--port", str(port)],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+        )
+    assert refused.returncode == 2
+    assert "Traceback" not in refused.stderr
+    assert f"cannot listen on 127.0.0.1, port {port}: Address already in use" in refused.stderr
+
+
+def test_the_development_server_starts_again_when_a_module_changes(tmp_path: Path) -> None:
+    flows = tmp_path / "mine.py"
+    text = "import outlast as ol\n\n@ol.workflow\nasync def says() -> str:\n    return 'before'\n"
+    flows.write_text(text)
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+    words = [sys.executable, "-m", "outlast", "dev", "mine.py", "--port", str(port)]
+    environment = {**os.environ, "OUTLAST_STORE": str(tmp_path / "runs.db")}
+    log = (tmp_path / "log").open("wb")
+    dev = subprocess.Popen(words, cwd=tmp_path, env=environment, stderr=log)
+
+    def result() -> Any:
+        body = json.dumps({"workflow": "says", "wait": 10}).encode()
+        headers = {"Content-Type": "application/json"}
+        with suppress(OSError):
+            request = urllib.request.Request(f"http://127.0.0.1:{port}/api/v1/runs", body, headers)
+            with urllib.request.urlopen(request, timeout=PATIENCE) as response:
+                return json.loads(response.read())["result"]
+        return None
+
+    def until(wanted: str) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while result() != wanted:
+            assert time.monotonic() < deadline, (tmp_path / "log").read_text()
+            assert dev.poll() is None
+            time.sleep(0.05)
+
+    try:
+        until("before")
+        flows.write_text(text.replace("before", "after"))
+        until("after")
+        dev.terminate()
+        assert dev.wait(PATIENCE) == 0
+        assert result() is None
+    finally:
+        if dev.poll() is None:
+            dev.kill()
+        log.close()
+
+
+def test_tokens_are_created_listed_and_revoked_on_the_command_line(tmp_path: Path) -> None:
+    def outlast(*words: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "OUTLAST_STORE": str(tmp_path / "runs.db")}
+        command = [sys.executable, "-m", "outlast", "token", *words]
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=PATIENCE)
+
+    secret = outlast("create", "deploy", "--role", "operator", "--expires", "30").stdout.strip()
+    assert secret.startswith("olt_")
+    listed = json.loads(outlast("list", "-o", "json").stdout)
+    assert [(each["name"], each["role"], each["used"]) for each in listed] == [("deploy", "operator", None)]
+    assert secret.rpartition("_")[2] not in outlast("list").stdout
+    assert outlast("revoke", listed[0]["id"]).returncode == 0
+    assert outlast("revoke", listed[0]["id"]).returncode == 2
+    assert json.loads(outlast("list", "-o", "json").stdout) == []
+    assert outlast("create", "x", "--role", "god").returncode == 2
+    assert "/sign-in#oli_" in outlast("link", "--url", "https://outlast.example").stdout
+
+
 def test_an_idle_server_is_small(tmp_path: Path) -> None:
     token = token_for(tmp_path)
     with process(tmp_path, token=token) as server:

@@ -17,7 +17,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from outlast.client import Engine
 from outlast.compose import open_settled, working
-from outlast.errors import StoreError, StoreUnusable
+from outlast.errors import InvalidInput, StoreError, StoreUnusable
 from outlast.http.app import build, ready
 from outlast.http.auth import SIGN_IN_S, Auth
 from outlast.http.recovery import recover_all
@@ -97,7 +97,7 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
-            found = self.servers[0].sockets[0].getsockname()
+            found = (sockets or self.servers[0].sockets)[0].getsockname()
             self.address = (found[0], found[1])
             self.listening.set()
 
@@ -117,10 +117,11 @@ async def serve(
     more: Sequence[BaseRoute] = (),
 ) -> None:
     """Serve until a signal. `announce` is called with the address once the server is ready."""
+    listener = listen(options.host, options.port)
     state = ServerState(Auth(insecure_local=options.insecure_local))
     app = build(state, allow_hosts=(*options.allow_hosts, options.host), rate=options.rate, more=more)
     server = Server(config_of(app, options), state)
-    serving = asyncio.create_task(server.serve(), name="outlast-http")
+    serving = asyncio.create_task(server.serve([listener]), name="outlast-http")
     stop = asyncio.Event()
 
     async def begun() -> None:
@@ -141,6 +142,18 @@ async def serve(
         stop.set()
         await engine
     await serving
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens there; `InvalidInput` if it cannot."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InvalidInput(
+            f"cannot listen on {host}, port {port}: {reason}; choose another --host or --port"
+        ) from error
 
 
 def config_of(app: Any, options: Options) -> uvicorn.Config:
