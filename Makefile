@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 DOCS := .make/docs
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check quick test faults release bench pages docs schema wheel lock clean
+.PHONY: help setup demo check quick test faults release bench pages docs schema messages wheel lock clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -75,6 +75,9 @@ docs: $(DOCS)/.ready  ## Build the documentation into site/
 
 schema: $(READY)  ## Write the JSON Schema of the views into docs/reference/
 	$(BIN)/python -c 'import json; from outlast.views import json_schema; print(json.dumps(json_schema(), indent=2))' > docs/reference/views.schema.json
+
+messages: $(READY)  ## Write all texts for users into docs/reference/messages.txt, for review
+	$(BIN)/python docs/messages.py
 
 wheel: $(READY)  ## Build the wheel into dist/ with the locked tools
 	$(BIN)/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .

@@ -1,1 +1,2 @@
-"""`make demo`: a real workflow is killed half-way with SIGKILL, started again, and finishes; the log tells what happened."""
+"""`make demo`: a real workflow is killed half-way with SIGKILL, started again, and finishes; its log explains the
+recovery."""

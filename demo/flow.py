@@ -1,4 +1,4 @@
-"""The workflow of the demo: read a folder of Markdown, weigh its words, check its links, publish a page."""
+"""The workflow of the demo: read a folder of Markdown, count its words, check its links, publish a page."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ class Report:
 
 @ol.node
 async def find(folder: str) -> list[Path]:
-    """The pages there are."""
+    """The files of the folder."""
     _note("find")
     return sorted(Path(folder).rglob("*.md"))
 
 
 @ol.node
 def read(path: Path) -> Page:
-    """One page: a plain function, so it runs in a thread."""
+    """One file. A plain function runs in a thread."""
     _note(f"read {path.name}")
-    time.sleep(0.15)  # so that there is something to interrupt
+    time.sleep(0.15)  # long enough to be interrupted
     text = path.read_text()
     words = re.findall(r"[a-z]{4,}", text.lower())
     headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
@@ -50,10 +50,10 @@ def read(path: Path) -> Page:
 
 @ol.node(retry=ol.Retry(max_attempts=3, delay=0.2, retry_on=ConnectionError))
 def check_links(path: Path) -> list[str]:
-    """Links to files that are not there. The first look at each third page fails, as networks do, and is tried again."""
+    """Links to missing files. For every third file the first attempt fails like a network, and is retried."""
     _note(f"check {path.name}")
     time.sleep(0.1)
-    if ol.context().attempt == 1 and len(path.name) % 3 == 0:
+    if ol.context().attempt == 1 and int(path.stem.removeprefix("page-")) % 3 == 0:
         raise ConnectionError(f"could not look up the links of {path.name}")
     links = re.findall(r"\]\((?!https?:)([^)#]+)", path.read_text())
     return [f"{path.name}: {link}" for link in links if not (path.parent / link).exists()]
@@ -61,7 +61,7 @@ def check_links(path: Path) -> list[str]:
 
 @ol.node(repeatable=False)
 async def publish(title: str, lines: list[str], target: str) -> str:
-    """Writes the page; it asks not to be repeated without a person's word, should it be interrupted."""
+    """Write the page. If this is interrupted, a person decides whether it may be repeated."""
     _note("publish")
     body = "".join(f"<li>{html.escape(line)}</li>" for line in lines)
     Path(target).write_text(f"<h1>{html.escape(title)}</h1><ul>{body}</ul>\n")
@@ -70,7 +70,7 @@ async def publish(title: str, lines: list[str], target: str) -> str:
 
 @ol.workflow
 async def report(folder: str, target: str) -> Report:
-    """Read everything, six pages at a time, then publish."""
+    """Read and check all files, six at a time, then publish."""
     paths = await find(folder)
     async with ol.step("read"):
         pages = await ol.map(read, paths, concurrency=6)
@@ -86,7 +86,7 @@ async def report(folder: str, target: str) -> Report:
 
 
 def _note(what: str) -> None:
-    """Every execution leaves a line behind, outside of everything Outlast knows, so that the demo can count them."""
-    handle = os.open(os.environ["DEMO_WITNESS"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    """Append a line to a file outside the store for every execution, so that the demo can count them."""
+    handle = os.open(os.environ["DEMO_EXECUTIONS"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.write(handle, f"{what}\n".encode())
     os.close(handle)

@@ -1,4 +1,4 @@
-"""One process of the demo: starts the report, or finds it started, and works until it is done."""
+"""One process of the demo: starts the report, or joins the started run, and prints its result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from demo.flow import report
 async def main(store: str, folder: str, target: str) -> None:
     async with ol.open(store) as engine:
         handle = await engine.start(report.options(id="report"), folder, target)
-        print("result", await handle.result(), flush=True)
+        result = await handle.result()
+    links = f"{len(result.broken_links)} broken link ({', '.join(result.broken_links)})"
+    print(f"{result.pages} pages, {result.words} words, {links}", flush=True)
 
 
 if __name__ == "__main__":

@@ -61,7 +61,10 @@ EVENTS = {
     "Branches": {
         "BranchOpened": "From here on another line of history counts, which shares its parent's up to the cutoff.",
         "JumpRequested": "Somebody asked to go back to an event.",
-        "Recalled": "In a fork: what follows was copied from that event of the run it was forked from, and dates from then.",
+        "Recalled": (
+            "In a fork: the following events were copied from that event, and date from `time`; `run` is the run whose id "
+            "the code had then."
+        ),
     },
     "Steps and nodes": {
         "StepStarted": "A named group of nodes begins.",

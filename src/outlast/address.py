@@ -1,12 +1,11 @@
-"""What the address of a store means: memory, a file and the blobs beside it, a schema of a server's database, or a bucket.
+"""Addresses of stores: memory, a file with its blobs, a schema of a server's database, or a bucket.
 
-An address is a path, `sqlite:///path` (three slashes and a relative path, four and an absolute one), `postgresql://…`,
-`memory:`, or a bucket: `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix`.
-Nothing here looks at a network, nor at a disk but to follow links and to find a file's blobs: whether there is a store at an
-address, whoever opens it finds out.
+An address is a path, `sqlite:///path` (three slashes for a relative path, four for an absolute one), `postgresql://…`,
+`memory:`, or a bucket: `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix`. This module uses no network, and
+the disk only to follow links and to find the blobs of a file. Opening a store finds out whether it exists.
 
-The address of a bucket is shown in messages and settings, so no secret may stand in one: one that has is refused without
-repeating it.
+The address of a bucket is shown in messages and settings, so it must not contain a secret. An address with one is refused,
+and the error does not repeat it.
 """
 
 from __future__ import annotations
@@ -36,14 +35,14 @@ __all__ = [
 ]
 
 DEFAULT = Path(".outlast", "runs.db")
-"""Where a project's runs are if nobody says otherwise."""
+"""The default store of a project."""
 _FIRST_HALF, _SECOND_HALF = re.compile(r"[0-9a-f]{2}"), re.compile(r"[0-9a-f]{62}")
 """The folder of a blob, and its file there."""
 KINDS = "a path, sqlite:///path, postgresql://host/database, s3://bucket/prefix, gs://, az:// or memory:"
 SERVERS = ("postgresql", "postgres")
 BUCKETS = ("s3", "gs", "az")
 SCHEMA = "outlast"
-"""Where the tables are if the address names no schema: beside those of others, and out of their way."""
+"""The default schema of the tables, apart from those of other programs."""
 _SCHEMA_NAME = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,47}")
 _YES, _NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off", "")
 _SERVER_OPTIONS = {
@@ -56,9 +55,10 @@ _PREFIX = re.compile(r"[A-Za-z0-9._=+@,/-]*")
 
 
 class Server(Struct, frozen=True):
-    """A server's database, and the schema in it. `dsn` is for the driver; `shown` is for people and holds no password.
+    """A database on a server, and a schema in it. `dsn` is for the driver; `shown` is for messages and contains no
+    password.
 
-    Behind a `pgbouncer` in transaction mode nothing may outlive a transaction: no prepared statement and no LISTEN."""
+    With `pgbouncer` in transaction mode nothing may outlive a transaction: no prepared statement and no LISTEN."""
 
     dsn: str
     schema: str
@@ -67,7 +67,7 @@ class Server(Struct, frozen=True):
 
 
 class BucketAddress(NamedTuple):
-    """A bucket and the folder in it. `config` is what is said about the server."""
+    """A bucket and a folder in it. `config` holds the options for the server."""
 
     scheme: str
     bucket: str
@@ -78,29 +78,28 @@ class BucketAddress(NamedTuple):
 
     @property
     def url(self) -> str:
-        """Without what is said about the server."""
+        """The address without the options for the server."""
         return f"{self.scheme}://{self.bucket}/{self.path.lstrip('/')}"
 
 
 def bucket_at(address: str | Path) -> BucketAddress | None:
-    """The bucket that an address names, None if it names something else; `InvalidInput` if it cannot be meant."""
+    """The bucket of an address, None for another store; `InvalidInput` if the address is invalid."""
     scheme, separator, _ = str(address).partition("://")
     if isinstance(address, Path) or not separator or scheme not in BUCKETS:
         return None
     parts = urlsplit(address)
     if parts.username is not None or parts.password is not None:
         raise InvalidInput(
-            f"no password or key may stand in an address: give the {scheme} store its credentials by the environment"
+            f"the address contains a password or key: pass the credentials of the {scheme} store by the environment"
         )
     if not _BUCKET.fullmatch(parts.netloc) or not _PREFIX.fullmatch(parts.path) or "//" in parts.path or parts.fragment:
-        raise InvalidInput(
-            f"this is not the address of a bucket; write {scheme}://bucket/prefix, in letters, digits and ._-"
-        )
+        raise InvalidInput(f"invalid bucket address: write {scheme}://bucket/prefix, with letters, digits and ._-")
     return _with_options(BucketAddress(scheme, parts.netloc, parts.path.strip("/")), parts.query)
 
 
 def _with_options(at: BucketAddress, query: str) -> BucketAddress:
-    """What the query of an address says. Values of unknown names are not repeated: they may be secrets."""
+    """Apply the options in the query of an address. The error does not repeat values of unknown options: they may be
+    secrets."""
     config: dict[str, str] = {}
     for name, value in parse_qsl(query, keep_blank_values=True):
         if name in _SERVER_OPTIONS:
@@ -111,14 +110,14 @@ def _with_options(at: BucketAddress, query: str) -> BucketAddress:
             at = at._replace(timeout=float(value))
         else:
             raise InvalidInput(
-                f"{name[:40]!r} cannot stand in the address of a bucket like this: there are "
+                f"invalid option {name[:40]!r} in the address of a bucket: the options are "
                 f"{', '.join(_SERVER_OPTIONS)}, allow_http=true and timeout=seconds; credentials come from the environment"
             )
     return at._replace(config=config)
 
 
 def file_at(address: str | Path) -> Path | None:
-    """The file that an address names, or None for other stores; `InvalidInput` for an unknown kind of address."""
+    """The file of an address, None for other stores; `InvalidInput` for an unknown kind of address."""
     if bucket_at(address) is not None:
         return None
     scheme, rest = _parted(address) if isinstance(address, str) else ("", str(address))
@@ -134,13 +133,13 @@ def file_at(address: str | Path) -> Path | None:
             )
         rest = rest[3:]
     if not rest:
-        raise InvalidInput("the address of the store is empty; name a file, for instance .outlast/runs.db")
+        raise InvalidInput("the address of the store is empty: name a file, for example .outlast/runs.db")
     return Path(os.path.expanduser(rest))
 
 
 def server_at(address: str | Path) -> Server | None:
-    """The server that an address names, None if it names none: `postgresql://me@host:5432/db?schema=outlast&pgbouncer=1`.
-    What else stands behind the question mark (`sslmode`, `application_name` …) is the driver's."""
+    """The server of an address, None for other stores: `postgresql://me@host:5432/db?schema=outlast&pgbouncer=1`. Other
+    options after the question mark (`sslmode`, `application_name` …) are passed to the driver."""
     if isinstance(address, Path) or address.partition(":")[0] not in SERVERS:
         return None
     try:
@@ -148,13 +147,13 @@ def server_at(address: str | Path) -> Server | None:
         asked = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
         where = f"{parts.hostname or ''}{f':{parts.port}' if parts.port else ''}{parts.path}"
     except ValueError as error:
-        raise InvalidInput(f"the address of the PostgreSQL store does not read: {error}") from None
+        raise InvalidInput(f"invalid address of a PostgreSQL store: {error}") from None
     if not parts.netloc and not parts.path.startswith("/"):
-        raise InvalidInput("this is not a PostgreSQL address; write postgresql://user@host:5432/database")
+        raise InvalidInput("invalid PostgreSQL address: write postgresql://user@host:5432/database")
     schema = asked.pop("schema", SCHEMA)
     if not _SCHEMA_NAME.fullmatch(schema):
         raise InvalidInput(
-            f"{schema[:60]!r} cannot be the schema of a store: write up to 48 small letters, digits and _, not pg_ first"
+            f"invalid schema {schema[:60]!r}: use up to 48 lower-case letters, digits and _, not starting with pg_"
         )
     pgbouncer = _switch("pgbouncer", asked.pop("pgbouncer", ""))
     dsn = urlunsplit(("postgresql", parts.netloc, parts.path, urlencode(asked), ""))
@@ -163,7 +162,9 @@ def server_at(address: str | Path) -> Server | None:
 
 def _switch(name: str, value: str) -> bool:
     if value.lower() not in _YES + _NO:
-        raise InvalidInput(f"{name}={value[:40]} in the address of the store: write {name}=1 or leave it out")
+        raise InvalidInput(
+            f"{name}={value[:40]} in the address of the store is not valid: write {name}=1 or leave it out"
+        )
     return value.lower() in _YES
 
 
@@ -177,26 +178,26 @@ def _parted(address: str) -> tuple[str, str]:
     known = KINDS.replace(" or ", " and ")
     if scheme == "file":
         raise InvalidInput(
-            "a folder cannot be a store; use an SQLite file, for instance runs.db or sqlite:////folder/runs.db"
+            "a folder cannot be a store: use an SQLite file, for example runs.db or sqlite:////folder/runs.db"
         )
     if scheme in BUCKETS:
-        raise InvalidInput(f"write {scheme}://, with two slashes; this version opens {known}")
+        raise InvalidInput(f"write {scheme}:// with two slashes; this version opens {known}")
     raise InvalidInput(
-        f"there is no kind of store called {scheme[:40]!r}: this version opens {known}. "
-        "A file with a colon in its name is written ./name"
+        f"unknown kind of store {scheme[:40]!r}: this version opens {known}. "
+        "For a file with a colon in its name, write ./name"
     )
 
 
 def real_file(path: Path) -> Path:
-    """The file itself, whatever links lead to it: what lies beside it lies beside one file only, whoever opens it."""
+    """The file itself, without links, so that the files beside it are the same however it was opened."""
     try:
         return Path(os.path.realpath(path))
-    except ValueError:  # it can be no file's path; whoever opens it refuses it
+    except ValueError:  # not a valid path; opening it fails with the error
         return path.absolute()
 
 
 def place_of(address: str) -> str:
-    """Where the store is that an address names: the same text however it is spelled, without a user or a password."""
+    """The place of the store: the same text for every spelling of its address, without a user or a password."""
     if (server := server_at(address)) is not None:
         return server.shown
     if (bucket := bucket_at(address)) is not None:
@@ -207,8 +208,8 @@ def place_of(address: str) -> str:
 
 
 def blobs_beside(path: Path) -> Path:
-    """Where a file's blobs are: by its own name (`real_file`), so that the same file has the same blobs however it was
-    named. A project's folder that was moved or renamed, perhaps with a link in its place, has them where it had them."""
+    """The folder of a file's blobs. It follows from the name of the file itself (`real_file`), so that a file has the
+    same blobs however it was opened, and keeps them when its project's folder is moved, renamed or linked."""
     places = path.with_name(path.name + ".blobs"), path.with_name("blobs")
     if path.name != DEFAULT.name:
         return places[0]
@@ -217,7 +218,7 @@ def blobs_beside(path: Path) -> Path:
 
 
 def _holds_blobs(folder: Path) -> bool:
-    """Whether some file in the folder has the name of a blob: others may have a folder of the same name."""
+    """Whether a file in the folder has the name of a blob: another program may have a folder of the same name."""
     try:
         halves = [half for half in folder.iterdir() if _FIRST_HALF.fullmatch(half.name)]
         return any(_SECOND_HALF.fullmatch(file.name) for half in halves if half.is_dir() for file in half.iterdir())

@@ -1,6 +1,7 @@
-"""THE BUILDER: from what is set to store, hands, staff and desk; the only module that knows all the others.
+"""Composition: build store, ledger, worker, services and client from the settings. The only module that imports all the
+others.
 
-Drivers are imported when a store of their kind is opened, never before.
+The driver of a store is imported when a store of its kind is opened, never before.
 """
 
 from __future__ import annotations
@@ -58,20 +59,20 @@ CALM_THRESHOLD = (100_000, 20, 20)
 
 
 def default_store(given: str | None = None) -> str:
-    """Which store is meant: the one `given`, else the one that is set, else .outlast/runs.db of the project."""
+    """The address of the store: the one `given`, else the one in the settings, else .outlast/runs.db of the project."""
     return read_settings({"store": given}).store
 
 
 def open_settled(settings: Settings, *, readonly: bool = False) -> Store:
-    """The store that is set, as it is set."""
+    """Open the store of the settings."""
     return open_store(settings.store, blobs=settings.blobs, durability=settings.durability, readonly=readonly)
 
 
 def open_store(
     address: str | Path, *, blobs: str | Path = "", durability: Durability = "full", readonly: bool = False
 ) -> Store:
-    """The store at an address, its blobs beside it unless they have a folder elsewhere. With `readonly` it must be there;
-    otherwise it is made. A server is first spoken to when the store is used."""
+    """Open the store at an address, with its blobs beside it unless `blobs` names a folder. It is created if it does not
+    exist, except with `readonly`. A server is first contacted when the store is used."""
     if server_at(address) is not None:
         return _open_postgres(str(address), blobs, durability, readonly)
     bucket = bucket_at(address)
@@ -99,14 +100,14 @@ def _open_sqlite(path: Path, blobs: str | Path, durability: Durability, readonly
     try:
         place = path.absolute()
         if place.is_dir():
-            raise StoreUnusable(f"{place} is a folder; name the file in it, for instance {place / 'runs.db'}")
+            raise StoreUnusable(f"{place} is a folder: name a file in it, for example {place / 'runs.db'}")
         if readonly and not place.exists():
             raise StoreUnusable(f"there is no store at {place}")
         if not readonly:
             place.parent.mkdir(parents=True, exist_ok=True)
         file = real_file(place)
-        if not file.parent.is_dir():  # a disk that is not there now, perhaps: nothing is made in its place
-            raise StoreUnusable(f"{place} leads to {file}, and there is no folder {file.parent}")
+        if not file.parent.is_dir():  # perhaps a disk that is not mounted: create nothing
+            raise StoreUnusable(f"{place} links to {file}, and the folder {file.parent} does not exist")
         folder = Path(os.path.expanduser(blobs)).absolute() if blobs else blobs_beside(file)
         return SqliteStore(file, blobs=folder, durability=durability, readonly=readonly)
     except (OSError, ValueError) as error:
@@ -124,14 +125,14 @@ def _open_postgres(url: str, blobs: str | Path, durability: Durability, readonly
 async def open_desk(
     given: Settings | str | None = None, *, signing_key: bytes = b"", readonly: bool = False
 ) -> AsyncIterator[Engine]:
-    """The desk over the store that is meant, closed at the end. It advances no runs."""
+    """An engine without a worker over the store of the settings or at an address, closed at the end. It advances no runs."""
     settings = given if isinstance(given, Settings) else read_settings({"store": given})
     async with _open(settings, signing_key=signing_key, worker=False, readonly=readonly) as client:
         yield client
 
 
 class Opening:
-    """An engine about to be opened: `async with` gives its desk, `with` the same desk for code that does not await."""
+    """An engine that is not open yet: `async with` opens an `Engine`, `with` a `BlockingEngine`."""
 
     def __init__(
         self, settings: Settings, *, signing_key: bytes = b"", worker: bool = True, take_over_others: bool = True
@@ -173,7 +174,7 @@ class Opening:
 
     def _must_be_closed(self) -> None:
         if self._entered is not None or self._blocking is not None:
-            raise InvalidInput("this engine is open already: use the one there is, or open() another")
+            raise InvalidInput("this engine is already open: use it, or open() another one")
 
 
 def open(
@@ -196,10 +197,10 @@ def open(
 ) -> Opening:
     """An engine over a store: `async with open("runs.db") as engine:`, or `with` in code that does not await.
 
-    While it is open it advances the runs of all workflows that this process knows, those of other processes that ended
-    included. With `take_over_others=False` it advances only the runs that it starts or resumes, and keeps those that
-    wait in memory. With `worker=False` it advances none. `signing_key` makes the log tamper-evident. Other options default
-    to the settings."""
+    While it is open it advances the runs of all workflows that this process knows, including those of other processes that
+    have ended. With `take_over_others=False` it advances only the runs that it starts or resumes, and keeps those that wait
+    in memory. With `worker=False` it advances none. `signing_key` makes the log tamper-evident. Other options default to the
+    settings."""
     given = {
         "store": None if store is None else str(store),
         "apps": None if apps is None else tuple(apps),
@@ -218,12 +219,12 @@ def open(
 
 
 def open_blocking(store: str | Path | None = None, *, worker: bool = True, signing_key: bytes = b"") -> BlockingEngine:
-    """An engine for notebooks and prompts: the blocking desk of `open`, opened now; `close()` it at the end."""
+    """An engine for notebooks and prompts: a `BlockingEngine`, open at once. Call its `close()` at the end."""
     return open(store, worker=worker, signing_key=signing_key).__enter__()
 
 
 def run(workflow: Workflow[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-    """Run a workflow to its end on the project's own store, and return what it returns. Other runs are left alone."""
+    """Run a workflow to its end on the project's own store, and return its result. Other runs are not advanced."""
     __tracebackhide__ = True
     try:
         with open(take_over_others=False) as engine:
@@ -246,19 +247,23 @@ async def _open(
         open_now.push_async_callback(store.close)
         ledger = Ledger(store, key=signing_key)
         open_now.push_async_callback(ledger.close)
-        hands = None
+        worker_here = None
         if worker:
             add_script_folder(str(settings.root.resolve()))
             load_apps(settings.apps, str(settings.root) if settings.apps else "")
-            hands = await open_now.enter_async_context(working(ledger, settings, take_over_others=take_over_others))
-        client = Engine(ledger, hands, root=str(settings.root), apps=settings.apps, hold=settings.on_restart == "hold")
+            worker_here = await open_now.enter_async_context(
+                working(ledger, settings, take_over_others=take_over_others)
+            )
+        client = Engine(
+            ledger, worker_here, root=str(settings.root), apps=settings.apps, hold=settings.on_restart == "hold"
+        )
         open_now.push_async_callback(client._leave)
         yield client
 
 
 @asynccontextmanager
 async def sweeping(settings: Settings, *, stale_after: float, readonly: bool = False) -> AsyncIterator[Sweeper]:
-    """A sweeper over the store that is set."""
+    """A sweeper over the store of the settings."""
     store = open_settled(settings, readonly=readonly)
     ledger = Ledger(store)
     try:
@@ -272,9 +277,9 @@ async def sweeping(settings: Settings, *, stale_after: float, readonly: bool = F
 async def open_both(
     source: Settings, target: Settings, *, signing_key: bytes = b""
 ) -> AsyncIterator[tuple[Engine, Engine, tuple[Store, Store]]]:
-    """Two stores and their desks, to bring runs from one to the other. The first must be there."""
+    """Two stores and an engine for each, to copy runs from one to the other. The first must exist."""
     if place_of(source.store) == place_of(target.store):
-        raise InvalidInput("the two stores are one and the same")
+        raise InvalidInput(f"both addresses name the same store, {place_of(source.store)}")
     async with AsyncExitStack() as open_now:
         clients, stores = list[Engine](), list[Store]()
         await open_settled(source, readonly=True).close()
@@ -294,7 +299,7 @@ async def open_both(
 async def working(
     ledger: Ledger, settings: Settings, *, take_over_others: bool = True, reports_start: bool = True
 ) -> AsyncIterator[Worker]:
-    """A worker and its services, for as long as the engine is open."""
+    """A worker with its services, for as long as the engine is open."""
     worker = Worker(
         ledger,
         concurrency=settings.concurrency,
@@ -312,14 +317,16 @@ async def working(
     worker.listen()
     end_news = ledger.listen(worker.on_runs_changed)
     calm = _calm_collector()
-    staff = {
+    services = {
         "claimer": Claimer(worker, reports_start=reports_start).run,
-        "renewer": Heartbeat(worker).run,
+        "heartbeat": Heartbeat(worker).run,
         "sweeper": Sweeper(ledger, hold=settings.on_restart == "hold").run,
     }
-    if take_over_others:  # else the runs that wait stay here, with their timers
-        staff |= {"timekeeper": Timekeeper(worker).run, "usher": Evictor(worker).run}
-    tasks = [asyncio.create_task(supervise(name, service), name=f"outlast-{name}") for name, service in staff.items()]
+    if take_over_others:  # otherwise waiting runs stay in memory, with their timers
+        services |= {"timekeeper": Timekeeper(worker).run, "evictor": Evictor(worker).run}
+    tasks = [
+        asyncio.create_task(supervise(name, service), name=f"outlast-{name}") for name, service in services.items()
+    ]
     try:
         with watched(worker):
             yield worker
@@ -331,7 +338,7 @@ async def working(
         await worker.close()
         calm()
         if not worker.takeovers.has_unfinished_completions:
-            with suppress(OutlastError):  # its claims run out by themselves
+            with suppress(OutlastError):  # its claims expire
                 await ledger.store.retire(worker.id)
 
 
@@ -342,8 +349,8 @@ def _open_dask(settings: Settings, store: Store) -> Executor:
 
 
 def _shelf(settings: Settings) -> str:
-    """Where the machines of a cluster may find the blobs: a folder they share, or a bucket. The address of a server may hold
-    a password, which is not sent around."""
+    """The place where the machines of a cluster can find the blobs: a shared folder, or a bucket. The address of a server
+    is not sent, because it may contain a password."""
     if bucket_at(settings.store) is not None and not settings.blobs:
         return settings.store
     path = file_at(settings.store)
@@ -353,13 +360,13 @@ def _shelf(settings: Settings) -> str:
         Path(os.path.expanduser(settings.blobs)) if path is None or settings.blobs else blobs_beside(real_file(path))
     )
     with suppress(OSError):
-        folder.mkdir(parents=True, exist_ok=True)  # they take one that is not there for another machine's
+        folder.mkdir(parents=True, exist_ok=True)  # a missing folder counts as one of another machine
     return str(folder.absolute())
 
 
 def _calm_collector() -> Callable[[], None]:
-    """Let the garbage collector run less often while runs are advanced, if nobody has set it: thousands of runs are alive at
-    once, nothing of them is left in rings, and to go through them all again and again took a third of the time."""
+    """Let the garbage collector run less often while runs are advanced, unless the program has set it. Thousands of runs
+    are alive at once and leave no reference cycles; scanning them all again and again took a third of the time."""
     before = gc.get_threshold()
     if before != PYTHONS_THRESHOLD:
         return lambda: None
@@ -368,13 +375,11 @@ def _calm_collector() -> Callable[[], None]:
 
 
 def read_key(path: Path) -> bytes:
-    """The key in a file: all of its bytes, 1 to 64 of them."""
+    """The key in a file: all of its 1 to 64 bytes."""
     try:
         key = path.read_bytes()
     except (OSError, ValueError) as error:
-        raise InvalidInput(f"the key file {str(path)!r} does not read: {error}") from error
+        raise InvalidInput(f"the key file {str(path)!r} cannot be read: {error}") from error
     if not 1 <= len(key) <= LONGEST_KEY:
-        raise InvalidInput(
-            f"the key file {path} holds {len(key)} bytes; a key is all of a file of 1 to {LONGEST_KEY} bytes"
-        )
+        raise InvalidInput(f"the key file {path} has {len(key)} bytes: a key file must have 1 to {LONGEST_KEY} bytes")
     return key

@@ -1,19 +1,17 @@
-"""WHAT IS SET: where the runs are kept, how much is done at once, and who said so.
+"""Settings: where the runs are stored, how much is done at once, and where each value comes from.
 
-A setting is looked for in five places, and the nearest that names it wins: an argument in Python, a flag of the command
-line, a variable of the environment (`OUTLAST_STORE`), the project's file (`outlast.toml`, or `[tool.outlast]` in a
-`pyproject.toml`), the default. The project is the nearest folder upward with such a file; if it has both, outlast.toml
-counts. Without any, it is the nearest folder upward that holds the default store, else the current one.
+A setting is searched in five places, and the first that has it wins: an argument in Python, a flag of the command line, an
+environment variable (`OUTLAST_STORE`), the project's file (`outlast.toml`, or `[tool.outlast]` in a `pyproject.toml`), the
+default. The project is the nearest folder upward with such a file; if it has both, `outlast.toml` counts. Without a file, it
+is the nearest folder upward that holds the default store, else the current folder.
 
-What holds here:
-
-G1  Every value remembers where it came from.
-G2  What cannot be meant is refused and never replaced by a default: the refusal names the place, the setting and what is
-    allowed there, also if a nearer place has another value.
-G3  A name that nobody knows is refused with the nearest one that is known. Variables that resemble no setting belong to
-    others: a cluster gives every process OUTLAST_PORT and the like for a service called outlast.
-G4  Paths in the project's file are relative to the project, wherever a command is given.
-G5  Blobs go with the store they were named for: another store, named nearer, has its own beside it.
+G1  Every value has a source: the place it comes from.
+G2  An invalid value is refused and never replaced by a default, even if another place overrides it. The error names the
+    place, the setting and the allowed values.
+G3  An unknown name is refused with the most similar known name. Environment variables that resemble no setting are ignored:
+    a cluster sets OUTLAST_PORT and the like for a service called outlast.
+G4  Paths in the project's file are relative to the project, whatever the current folder is.
+G5  Blobs belong to the store they were configured with: a store that overrides it keeps its own blobs beside it.
 """
 
 from __future__ import annotations
@@ -35,18 +33,17 @@ PREFIX = "OUTLAST_"
 OWN_FILE = "outlast.toml"
 SHARED_FILE = "pyproject.toml"
 RESEMBLES = 0.75
-"""How alike two names are, from 0 to 1, if one is meant to be the other."""
+"""How similar, from 0 to 1, an unknown name has to be to a setting to be reported."""
 
 Durability: TypeAlias = Literal["full", "relaxed"]
 OnRestart: TypeAlias = Literal["resume", "hold"]
 
 
 class Settings(Struct, frozen=True):
-    """What is in force. `blobs` is empty where they lie beside the store; 0 `processes` are as many as there are cores.
-    `claim` is how many seconds a worker's claim lasts, `concurrency` how many runs one process advances at once, `grace` how
-    many seconds nodes have to come to a good place when their run is paused.
-    `unawaited` is what becomes of a run that ends with calls it never awaited.
-    `dask` is the cluster for nodes that want one."""
+    """The settings of a process. `blobs` is empty if the blobs are beside the store; 0 `processes` means one for each
+    core. `claim` is how many seconds a worker's claim lasts, `concurrency` how many runs one process advances at once,
+    `grace` how many seconds nodes have to reach a checkpoint or their end when their run is paused. `unawaited` is the
+    effect of calls that a run never awaited. `dask` is the address of the cluster for nodes with `run_in="dask"`."""
 
     store: str
     blobs: str = ""
@@ -85,7 +82,7 @@ _FIELDS = {field.name: field for field in msgspec.structs.fields(Settings) if fi
 
 
 class _Place(NamedTuple):
-    """One of the places: what it calls a setting, and what it says."""
+    """One of the places: its name for a setting, and its values."""
 
     name: Callable[[str], str]
     values: Mapping[str, Any]
@@ -104,8 +101,8 @@ def read_settings(
     environment: Mapping[str, str] | None = None,
     start: Path | None = None,
 ) -> Settings:
-    """What is in force for a process that begins in the folder `start` (the current one) and was `given` these arguments
-    and `flags`; in both, None means not given (G1 to G5)."""
+    """The settings of a process that starts in the folder `start` (by default the current one) with these arguments and
+    `flags`; in both, None means not given (G1 to G5)."""
     project = _project(start if start is not None else _here())
     defaults = {"store": str(project.root / DEFAULT)} | {key: _FIELDS[key].default for key in KEYS[1:]}
     places = [
@@ -124,23 +121,23 @@ def read_settings(
 
 
 def _store_named_with(key: str, places: list[_Place]) -> str:
-    """The store that whoever set `key` had in mind: the nearest that is not nearer than that."""
+    """The store that is in effect at the place that sets `key`."""
     theirs = next(at for at, place in enumerate(places) if key in place.values)
     store: str = next(place.values["store"] for place in places[theirs:] if "store" in place.values)
     return store
 
 
-# --- what each place says
+# --- the places
 
 
 def _proved(
-    name: Callable[[str], str], said: Mapping[str, Any], *, root: Path | None = None, is_text: bool = False
+    name: Callable[[str], str], given: Mapping[str, Any], *, root: Path | None = None, is_text: bool = False
 ) -> _Place:
-    """What a place says, each value proved and of its own type; with `root`, paths are relative to it."""
-    for key in said:
+    """The values of a place, checked and converted; with `root`, paths are relative to it."""
+    for key in given:
         if key not in ALLOWED:
             raise InvalidInput(f"{name(key)}: there is no setting {key!r}{_meant(key)}")
-    proved = {key: _value(name(key), key, value, is_text) for key, value in said.items() if value is not None}
+    proved = {key: _value(name(key), key, value, is_text) for key, value in given.items() if value is not None}
     if root is not None:
         proved |= {key: _below(root, key, proved[key]) for key in ("store", "blobs", "apps") if proved.get(key)}
     return _Place(name, proved)
@@ -162,20 +159,20 @@ def _value(source: str, key: str, value: Any, is_text: bool) -> Any:
 
 
 def _below(root: Path, key: str, value: Any) -> Any:
-    if key == "apps":  # `jobs.py`, `jobs.py:nightly`; a module has no place
+    if key == "apps":  # `jobs.py`, `jobs.py:nightly`; a module has no path
         return tuple(str(root / app) if app.partition(":")[0].endswith(".py") else app for app in value)
     path = file_at(value) if key == "store" else Path(os.path.expanduser(value))
     return value if path is None else str(root / path)
 
 
 def _environment(variables: Mapping[str, str]) -> _Place:
-    """An empty variable is one that is not set."""
+    """An empty variable counts as not set."""
     known = {PREFIX + key.upper(): key for key in KEYS}
     for name in variables:
         if name.startswith(PREFIX) and name not in known and (meant := _nearest(name.removeprefix(PREFIX))):
             raise InvalidInput(f"environment {name}: there is no such setting; did you mean {PREFIX}{meant.upper()}?")
-    said = {key: variables[name] for name, key in known.items() if variables.get(name)}
-    return _proved(lambda key: f"environment {PREFIX}{key.upper()}", said, is_text=True)
+    given = {key: variables[name] for name, key in known.items() if variables.get(name)}
+    return _proved(lambda key: f"environment {PREFIX}{key.upper()}", given, is_text=True)
 
 
 def _meant(name: str) -> str:
@@ -184,7 +181,7 @@ def _meant(name: str) -> str:
 
 
 def _nearest(name: str) -> str:
-    """The setting that a name resembles, if it does."""
+    """The most similar setting; empty if none is similar."""
     import difflib
 
     return next(iter(difflib.get_close_matches(name.lower().replace("-", "_"), KEYS, 1, RESEMBLES)), "")
@@ -194,7 +191,7 @@ def _nearest(name: str) -> str:
 
 
 def project_root(start: Path) -> Path:
-    """The nearest folder upward from `start` that is set up for Outlast, else `start`."""
+    """The nearest folder upward from `start` that is configured for Outlast, else `start`."""
     return _project(start).root
 
 
@@ -202,7 +199,7 @@ def _here() -> Path:
     try:
         return Path.cwd()
     except OSError as error:
-        raise InvalidInput(f"the current folder is gone, so there is no project: {error}") from error
+        raise InvalidInput(f"the current folder does not exist: {error}; change to another folder") from error
 
 
 def _project(start: Path) -> _Project:
@@ -217,23 +214,27 @@ def _project(start: Path) -> _Project:
 
 
 _TOOLS = (b"tool.outlast", b"[tool]", b"tool={")
-"""How a table of ours begins in a file of many, blanks and quotes aside. To look for that is much quicker than to parse."""
+"""How a table of Outlast begins in a `pyproject.toml`, ignoring blanks and quotes. Searching for that is much faster than
+parsing.
+"""
 
 
 def _ours_in(shared: Path) -> Mapping[str, Any] | None:
-    """Our table in a file that belongs to many. Unless it may hold one, it need not even read."""
+    """The table of Outlast in a `pyproject.toml`. A file that has none need not even be valid."""
     try:
         content = shared.read_bytes()
     except OSError:
         return None
-    told = content.translate(None, b" \t\"'")
-    if b"outlast" not in told or not any(begin in told for begin in _TOOLS):
+    plain = content.translate(None, b" \t\"'")
+    if b"outlast" not in plain or not any(begin in plain for begin in _TOOLS):
         return None
     tools = _toml(shared, content).get("tool", {})
     if "outlast" not in tools:
         return None
     if not isinstance(tools["outlast"], dict):
-        raise InvalidInput(f"file {shared}: tool.outlast is no table; write [tool.outlast] and the settings below it")
+        raise InvalidInput(
+            f"file {shared}: tool.outlast is not a table: write [tool.outlast] and the settings below it"
+        )
     return tools["outlast"]
 
 
@@ -241,7 +242,7 @@ def _read(file: Path) -> bytes:
     try:
         return file.read_bytes()
     except OSError as error:
-        raise InvalidInput(f"file {file} does not read: {error}") from error
+        raise InvalidInput(f"file {file} cannot be read: {error}") from error
 
 
 def _toml(file: Path, content: bytes) -> dict[str, Any]:
@@ -250,4 +251,4 @@ def _toml(file: Path, content: bytes) -> dict[str, Any]:
     try:
         return tomllib.loads(content.decode())
     except ValueError as error:
-        raise InvalidInput(f"file {file} does not read, so it cannot say what is set: {error}") from error
+        raise InvalidInput(f"file {file} is not valid TOML: {error}") from error

@@ -1,24 +1,24 @@
-"""WHERE IT IS KEPT: the cupboard's contract.
+"""The store contract: protocols for storage, and the records that they exchange.
 
-Six narrow protocols and the plain records they exchange. A store keeps bytes, versions, summaries, waits, claims, blobs
-and lines; it never decodes an event, never folds, never decides. Whoever passes `outlast.testing.contract` is a store.
+A store keeps bytes, versions, summaries, waits, claims, blobs, lines and documents. It never decodes an event, folds a log
+or makes a decision. A class that passes `outlast.testing.contract` is a store.
 
-What every store promises:
+Every store promises:
 
-S1  An append lands whole or not at all: record, head, summary, waits and claim together. (An object store may let all but
-    the record follow; it then recognises what is behind by its version.)
-S2  It lands only at the version it expects and, if it carries an epoch, under the run's own epoch or, as a takeover,
-    under a greater one. So two writers can never both win, with or without a claim.
-S3  When `append` has answered, what landed survives the death of every process, and a power cut where the store is durable.
-S4  A batch of appends shares one flush; an append that loses does not harm its neighbours.
-S5  An error that leaves the outcome open is `OutcomeUnknown`; every other `StoreError` means nothing was written.
-S6  At most one worker holds a claim; every claim has a greater epoch than all before it; time is the store's own clock.
-S7  A list is never cut short in silence: it comes in pages, with a cursor to the next.
-S8  Every unfinished run is ready, claimed, or waiting for something the store can name.
-S9  Lines lie beside the log and are no facts: the last of them may be lost in a crash. Those that are kept are whole and
-    in order, the newest of each attempt, and which were dropped can be told.
+S1  An append is atomic: record, head, summary, waits and claim are written together or not at all. (An object store may
+    write everything but the record later; it then recognises a stale object by its version.)
+S2  An append succeeds only at the version that it expects. An owner's append also needs the run's epoch, a takeover a
+    greater one. So two writers can never both win, with or without a claim.
+S3  When `append` returns, the events survive the death of every process, and a power cut if the store is durable.
+S4  A batch of appends shares one flush. An append that loses does not affect the others.
+S5  An error that leaves the outcome open is `OutcomeUnknown`. After every other `StoreError`, nothing is written.
+S6  At most one worker holds a claim. Each claim of a run has a greater epoch than all before it. Time is the store's clock.
+S7  No list is truncated silently: each result has a cursor to the next one.
+S8  Every unfinished run is ready, claimed, or waiting for something that the store can name.
+S9  Lines are stored beside the log and are not facts: a crash may lose the last of them. The stored lines are complete, in
+    order and the newest of each attempt, and their places show how many were dropped.
 S10 A document is written only over the version that the writer names, so of two writers of one version one wins. When the
-    write has answered, the document is durable and every later read at any connection finds it or a newer one.
+    write returns, the document is durable, and every later read on any connection finds it or a newer one.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from outlast.lifecycle.summary import RunSummary
 
 
 class Head(Struct, frozen=True, gc=False):
-    """The narrow record at the end of a log. It changes with every append, and nothing about it is searched.
+    """The narrow record at the end of a log. It changes with every append; no search uses it.
 
-    `branch_first` is where the current branch opened; `closed` means the run is over and takes receipts only; `ready`
-    means that it wants an owner. A guest's append sets `ready` as it says; an owner's leaves it as it was, unless it
-    releases the run: an owner that lost its claim without knowing must not hide the run from others."""
+    `branch_first` is the seq at which the current branch opened. `closed` means that the run has ended and accepts only
+    receipts. `ready` means that the run needs an owner. A guest's append sets `ready`. An owner's append changes it only
+    when it releases the run: an owner that lost its claim unnoticed must not hide the run from others."""
 
     run: RunId
     version: int
@@ -55,12 +55,12 @@ class Head(Struct, frozen=True, gc=False):
 
 
 class Append(Struct, frozen=True, gc=False):
-    """What the ledger asks a store to do, all or nothing. It expects version `record.first - 1`.
+    """One atomic change of a run. It expects version `record.first - 1`.
 
-    `head` is the head once this has landed. `summary` is given when it changed. `closes` and then `opens` are the waits and
-    loose ends that end and begin. Those in `needs` have to be there, or it is lost: so that a guest, who does not fold, can
-    neither answer twice nor answer what was never asked. `claim` (only with the first append of a run) gives the run to a
-    worker, `release` takes it from whoever claimed it under the record's epoch."""
+    `head` is the new head. `summary` is set when it changes. The store deletes the waits and loose ends in `closes`, then
+    adds those in `opens`. If one in `needs` is absent, the append is lost: so a guest, which does not fold the log, can
+    neither answer a question twice nor answer one that was never asked. `claim` (only with the first append of a run)
+    gives the run to a worker. `release` ends the claim with the record's epoch."""
 
     record: Record
     head: Head
@@ -77,8 +77,8 @@ class Landed(Struct, frozen=True):
 
 
 class Lost(Struct, frozen=True):
-    """The append is not in the log, or is there already. `tail` holds the records from the expected place on (not
-    necessarily all of them): the first one tells whether this very append had landed before."""
+    """The append was refused; it may be in the log already. `tail` holds records from the expected seq on, not necessarily
+    all of them: the first one shows whether this same append had landed before."""
 
     why: Literal["version", "epoch", "wait"]
     head: Head | None
@@ -93,29 +93,25 @@ class Journal(Protocol):
     """Append records, and the head of each run."""
 
     async def append(self, batch: Sequence[Append]) -> list[Outcome]:
-        """Do each append or none of it, in order, in one flush; one outcome each (S1 to S5)."""
-        ...
+        """Write each append completely or not at all, in order, with one flush. Return one outcome each (S1 to S5)."""
 
     async def head(self, run: RunId) -> Head | None:
-        """The end of a run's log, or None if there is no such run."""
-        ...
+        """Return the head of a run, or None if the run does not exist."""
 
     async def runs(self, *, unfinished: bool = False, after: str = "", limit: int = 1000) -> tuple[list[RunId], str]:
-        """A page of all runs, or of those whose head says that they are not over, in any order, and the cursor to the next,
-        empty at the end."""
-        ...
+        """List runs in any order: all, or those whose head is not closed. Return them and the cursor to the next ones, which
+        is empty at the end."""
 
     async def read(self, run: RunId, first: int = 1, last: int | None = None, limit: int = 1000) -> list[Record]:
-        """The records that hold events `first` to `last`, at most `limit`, in order. Fewer than `limit` means no more."""
-        ...
+        """Return the records that hold events `first` to `last`, at most `limit`, in order. Fewer than `limit`: no more."""
 
 
 # --- the catalog: summaries --------------------------------------------------------------------------------------------
 
 
 class RunFilter(Struct, frozen=True, kw_only=True):
-    """Which runs to list, newest first. Times are microseconds; what is empty does not filter; `text` is found anywhere
-    in id, workflow, title, tags and reason, in any case."""
+    """Which runs to list, newest first. Times are microseconds. An empty field does not filter. `text` matches anywhere in
+    id, workflow, title, tags and reason, ignoring case."""
 
     statuses: tuple[RunStatus, ...] = ()
     workflow: str = ""
@@ -130,22 +126,22 @@ class RunFilter(Struct, frozen=True, kw_only=True):
 
 
 class Listed(Struct, frozen=True):
-    """A run in a list: its summary, and the scratch its owner last left (progress), which is no fact."""
+    """A run in a list: its summary and its owner's last scratch (progress), which is not a fact."""
 
     summary: RunSummary
     scratch: bytes = b""
 
 
 def unreadable(run: str, created: int, status: str = "", workflow: str = "") -> RunSummary:
-    """What lists show for a run whose summary does not read: what else is known of it, and why there is no more."""
+    """Return a placeholder for a run whose summary cannot be decoded, with the known columns and the reason."""
     known = RunStatus(status) if status in tuple(RunStatus) else RunStatus.FAILED
-    why = "the record of this run in the catalogue does not read: `outlast doctor` writes it again from the log"
+    why = "the catalogue record of this run cannot be decoded: `outlast doctor` rebuilds it from the log"
     return RunSummary(RunId(run), 0, known, workflow, created=created, reason=why)
 
 
 class Page(Struct, frozen=True):
-    """Some of the runs. To iterate over a page gives their summaries; `items` has their progress too. `next` continues the
-    list (as `RunFilter.after`) and is empty at its end."""
+    """Part of a list of runs. Iteration yields their summaries; `items` has their progress too. `next` continues the list
+    (as `RunFilter.after`) and is empty at its end."""
 
     items: tuple[Listed, ...]
     next: str = ""
@@ -161,8 +157,8 @@ class Page(Struct, frozen=True):
 
 
 class Derived(Struct, frozen=True):
-    """What a store keeps of one run besides its log, as of one moment. What does not read is left out and named in `faults`;
-    so is what differs from the record that it was made from (an index column)."""
+    """The stored records of one run besides its log, read in one snapshot. `faults` names the rows that cannot be decoded,
+    which are omitted, and the columns that differ from the record they were made from."""
 
     head: Head | None
     summary: RunSummary | None = None
@@ -171,42 +167,36 @@ class Derived(Struct, frozen=True):
 
 
 class Catalog(Protocol):
-    """The small cached records of all runs, to be searched."""
+    """The small cached records of all runs, searchable."""
 
     async def derived(self, run: RunId) -> Derived:
-        """Head, summary and waits of a run in one read. Damaged rows are reported, not raised."""
-        ...
+        """Return head, summary and waits of a run from one read. Damaged rows are reported, not raised."""
 
     async def rewrite(self, summary: RunSummary, waits: Sequence[Wait], *, closed: bool) -> bool:
-        """Replace the summary and the waits of a run, and whether its head says that it is over, by these, which follow from
-        its log, if the log still ends at `summary.at`. The rest of the head stays as it is."""
-        ...
+        """Replace the summary, the waits and the head's `closed` flag of a run by values computed from its log, if the log
+        still ends at `summary.at`. The rest of the head does not change."""
 
     async def summary(self, run: RunId) -> RunSummary | None:
-        """The stored summary; it may be behind the log, and says so by `at`."""
-        ...
+        """Return the stored summary. It may be older than the log; `at` is its version."""
 
     async def search(self, query: RunFilter) -> Page:
-        """One page of the runs that match."""
-        ...
+        """Return the runs that match, up to `query.limit`."""
 
     async def correct(self, summary: RunSummary, seen: int) -> bool:
-        """Replace a stale summary if the stored one is still of version `seen`; never by an older one."""
-        ...
+        """Replace a stale summary if the stored one still has version `seen`; never by an older one."""
 
     async def note(self, scratch: Mapping[RunId, bytes]) -> None:
-        """Keep the latest scratch of some runs. It may be lost, and is never a fact."""
-        ...
+        """Store the latest scratch of some runs. It may be lost and is never a fact."""
 
 
 # --- claims: who may advance a run -------------------------------------------------------------------------------------
 
 
 class Claim(Struct, frozen=True):
-    """The right to take a run over. It begins to count when RunTakenOver with this epoch has landed.
+    """The right to take over a run. It becomes effective when RunTakenOver with this epoch is in the log.
 
-    `previous` is the worker that was interrupted: the last owner, if it had not released the run. It is empty if it had, and
-    if it is the claimant itself. `cause` says how we know."""
+    `previous` is the interrupted worker: the last owner, if it did not release the run. It is empty if it did, and if it is
+    the claimant itself. `cause` is the evidence for the interruption."""
 
     run: RunId
     worker: WorkerId
@@ -216,7 +206,7 @@ class Claim(Struct, frozen=True):
 
 
 class Holding(Struct, frozen=True):
-    """Who holds a run, and whether the holder still counts as alive; `seen` is when it last enrolled or renewed."""
+    """The worker that holds a run, and whether it counts as alive. `seen` is when it last enrolled or renewed."""
 
     run: RunId
     worker: WorkerId
@@ -226,8 +216,8 @@ class Holding(Struct, frozen=True):
 
 
 class Enrolled(Struct, frozen=True):
-    """A worker that the store knows: whether it counts as alive, when it last enrolled or renewed, which workflows it knew
-    when it enrolled."""
+    """A worker that the store knows: whether it counts as alive, when it last enrolled or renewed, and the workflows that
+    it enrolled with."""
 
     worker: WorkerId
     is_live: bool
@@ -237,23 +227,20 @@ class Enrolled(Struct, frozen=True):
 
 
 class Claims(Protocol):
-    """Workers and the runs they hold. A worker lives until a time by the store's clock and renews for all its runs."""
+    """Workers and the runs they hold. A worker's lease ends at a time by the store's clock; one renewal covers all its
+    runs."""
 
     async def enrol(self, worker: WorkerId, ttl: float, workflows: Collection[str] = ()) -> None:
-        """A new incarnation of a worker, alive for `ttl` seconds, which knows these workflows."""
-        ...
+        """Register a new incarnation of a worker for `ttl` seconds, with the workflows it knows."""
 
     async def workers(self) -> list[Enrolled]:
-        """All workers that have enrolled and not retired. A dead worker that holds nothing is forgotten after a day."""
-        ...
+        """List all workers that enrolled and did not retire. A dead worker without runs is deleted after a day."""
 
     async def renew(self, worker: WorkerId, ttl: float) -> bool:
-        """Live on for `ttl` seconds from now; False if the worker is no longer known and must stop."""
-        ...
+        """Extend the lease to `ttl` seconds from now. False: the store does not know the worker, which must stop."""
 
     async def retire(self, worker: WorkerId) -> None:
-        """The worker leaves; what it still holds becomes ready."""
-        ...
+        """Remove the worker. The runs it still holds become ready."""
 
     async def claim(
         self,
@@ -263,31 +250,27 @@ class Claims(Protocol):
         workflows: Collection[str] | None = None,
         limit: int = 1,
     ) -> list[Claim]:
-        """Claim up to `limit` runs that nobody else alive holds, in one atomic step: the named `runs`, whatever their state,
-        or those that are ready or were interrupted, of these `workflows` (None: of any). A worker that names a run it holds
-        itself gets it again under a new epoch: so a claim whose answer was lost is not lost."""
-        ...
+        """Claim up to `limit` runs that no other live worker holds, atomically: the named `runs` in any state, or those of
+        `workflows` (None: of any) that are ready or interrupted. A worker that names a run it already holds gets a claim
+        with a new epoch: so a claim survives the loss of its answer."""
 
     async def release(self, run: RunId, worker: WorkerId, version: int, *, ready: bool = False) -> bool:
-        """Give a run back if its log is still at `version`: else something arrived and False says to look at it. With
-        `ready`, another worker should go on with it."""
-        ...
+        """Release a run if its log is still at `version`. False: events arrived since, which the owner must read first.
+        `ready` asks another worker to continue the run."""
 
     async def holding(self, run: RunId) -> Holding | None:
-        """Who holds the run now."""
-        ...
+        """Return the current holder of the run."""
 
     async def holdings(self, worker: WorkerId | None = None, *, after: str = "", limit: int = 1000) -> list[Holding]:
-        """What a worker holds, or all of them, in the order of run ids after `after`; fewer than `limit` means no more. A
-        worker compares it with what it knows to hold, and claims by name what it had forgotten."""
-        ...
+        """List what one worker or all workers hold, by run id after `after`. Fewer than `limit`: no more. A worker compares
+        the list with the runs that it knows to hold, and claims missing ones by name."""
 
 
-# --- wake-ups: what makes a run worth looking at -----------------------------------------------------------------------
+# --- wake-ups: waits and notifications ---------------------------------------------------------------------------------
 
 
 class Due(Struct, frozen=True):
-    """A wait of a run. `fault` says that its row does not read; then `wait` is what its name and its time tell."""
+    """A wait of a run. `fault` is set if its row cannot be decoded; then `wait` is made from its name and its time."""
 
     run: RunId
     wait: Wait
@@ -295,46 +278,41 @@ class Due(Struct, frozen=True):
 
 
 def unreadable_wait(run: str, name: str, due: int | None) -> Due:
-    """What lists show for a wait whose row does not read."""
+    """Return a placeholder for a wait whose row cannot be decoded."""
     kind, _, id = name.partition(":")
     known = kind if kind in get_args(WaitKind) else "trigger"
-    return Due(RunId(run), Wait(known, id, due=due), f"the row of the wait {name!r} does not read")  # type: ignore[arg-type]
+    return Due(RunId(run), Wait(known, id, due=due), f"the row of the wait {name!r} cannot be decoded")  # type: ignore[arg-type]
 
 
 Notify: TypeAlias = Callable[[frozenset[RunId]], None]
 
 
 class Wakeups(Protocol):
-    """What runs wait for, and the news that something changed."""
+    """The waits of all runs, and notifications of changes."""
 
     async def wait(self, run: RunId, name: str) -> Wait | None:
-        """What a guest needs to know of the wait it wants to end."""
-        ...
+        """Return one wait of a run: a guest reads it before it ends it."""
 
     async def waits(self, *, kind: str = "", after: str = "", limit: int = 100) -> tuple[list[Due], str]:
-        """A page of what is waited for (an inbox, if `kind` is interaction) and the cursor to the next, empty at the end."""
-        ...
+        """List waits (an inbox, if `kind` is interaction). Return them and the cursor to the next ones, empty at the end."""
 
     async def due(self, limit: int = 100, *, after: Due | None = None) -> list[Due]:
-        """The waits whose time has come by the store's clock, oldest first; fewer than `limit` means no more. Those of one
-        time have an order too, so that a list goes on behind any of its waits, `after`, also if that has ended since."""
-        ...
+        """List the waits that are due by the store's clock, oldest first. Fewer than `limit`: no more. Waits that are due at
+        the same time have an order too, so a list can continue after any wait, even one that has ended since."""
 
     async def next_due(self) -> int | None:
-        """When the next wait is due."""
-        ...
+        """Return the time of the next wait."""
 
     def subscribe(self, notify: Notify) -> Callable[[], None]:
-        """Call `notify` with the runs that others changed, soon and at least once; it runs on the event loop of the
-        subscriber. What is returned ends it."""
-        ...
+        """Call `notify` with the runs that other connections changed, soon and at least once, on the subscriber's event
+        loop. The returned function ends the subscription."""
 
 
 # --- blobs: large values beside the log --------------------------------------------------------------------------------
 
 
 class BlobRef(Struct, frozen=True):
-    """A blob by what is in it."""
+    """A blob, named by the hash of its content."""
 
     hash: str
     size: int
@@ -344,55 +322,47 @@ class Blobs(Protocol):
     """Large values by content hash: written and flushed before an event names them, streamed both ways."""
 
     async def put(self, chunks: AsyncIterator[bytes] | bytes) -> BlobRef:
-        """Keep these bytes; they are durable when this answers. The same bytes are kept once."""
-        ...
+        """Store these bytes; they are durable on return. Equal bytes are stored once."""
 
     def open(self, ref: BlobRef) -> AsyncIterator[bytes]:
-        """The bytes in chunks; `NotFound` if they are not there, `Damaged` if they are not what the name says."""
-        ...
+        """Yield the bytes in chunks. Raise `NotFound` if it is absent, `Damaged` if the bytes do not match the hash."""
 
     async def has(self, hash: str) -> bool:
-        """Whether it is there."""
-        ...
+        """Return whether the blob is stored."""
 
     async def remove(self, hash: str) -> None:
-        """Forget it; nothing happens if it is not there."""
-        ...
+        """Delete the blob if it is stored."""
 
 
 class PendingBlob(Protocol):
-    """Bytes that are being written and are no blob yet. One of the two is to be called."""
+    """Bytes being written that are not a blob yet. The caller must call `keep` or `drop`."""
 
     async def keep(self) -> BlobRef:
-        """Make a blob of them; it is durable when this answers."""
-        ...
+        """Make the bytes a blob; it is durable on return."""
 
     def drop(self) -> None:
-        """Leave nothing of them behind."""
-        ...
+        """Delete the bytes."""
 
 
 @runtime_checkable
 class BeginsEarly(Protocol):
-    """Blobs that can be written before it is known whether they are to be kept. A store need not offer it."""
+    """Optional: blobs whose writing can begin before the caller has decided to keep them."""
 
     def begin(self, content: bytes) -> PendingBlob:
-        """Begin to write, without waiting for it."""
-        ...
+        """Begin to write the bytes and return at once."""
 
 
-# --- lines: what attempts said while they ran --------------------------------------------------------------------------
+# --- lines: log records and output of attempts -------------------------------------------------------------------------
 
 LINES_PER_ATTEMPT = 1000
-"""How many lines of an attempt are kept: the newest. Those before them are dropped."""
+"""Lines stored per attempt: the newest. Older ones are dropped."""
 
 
 class Line(Struct, frozen=True, gc=False):
-    """Something an attempt said while it ran: a log record, a line of its output. `time` is in microseconds; `text` is
-    cut by whoever brings it.
+    """A log record or a line of output of an attempt. `time` is in microseconds. The caller limits the length of `text`.
 
-    The store assigns the last two, from 1: `number` counts the lines of the run and is the cursor, `place` counts those of
-    the attempt. What is dropped has been counted: an attempt whose first line has place 201 said 200 more before it."""
+    The store assigns the last two fields, from 1: `number` counts the lines of the run and is the cursor, `place` counts
+    those of the attempt. Dropped lines count too: if an attempt's first line has place 201, 200 were dropped."""
 
     run: RunId
     node: str
@@ -406,19 +376,17 @@ class Line(Struct, frozen=True, gc=False):
 
 
 class Lines(Protocol):
-    """What attempts said, bounded, for people to read (S9)."""
+    """A bounded number of lines for each attempt (S9)."""
 
     async def keep(self, lines: Sequence[Line]) -> None:
-        """Keep the lines of any number of runs, in order, in one transaction; those of a run that is not there are left
-        out. They survive the death of the process, but nobody waits for the disk."""
-        ...
+        """Store lines of any number of runs, in order, in one transaction, without those of unknown runs. They survive the
+        death of the process; the call does not wait for the disk."""
 
     async def lines(
         self, run: RunId, *, node: str = "", attempt: int | None = None, after: int = 0, limit: int = 1000
     ) -> list[Line]:
-        """The lines with a greater number than `after`, at most `limit`, in order: of all nodes and attempts, or of those
-        named. Fewer than `limit` means no more."""
-        ...
+        """Return the lines with a number greater than `after`, at most `limit`, in order, of all nodes and attempts or of
+        one. Fewer than `limit`: no more."""
 
 
 # --- documents: small named values of services --------------------------------------------------------------------------
@@ -427,8 +395,8 @@ class Lines(Protocol):
 class Document(Struct, frozen=True, gc=False):
     """A small named value that belongs to no run: a token, a session, a setting of a server.
 
-    `name` has lower-case letters, digits and `._-`, in segments separated by slashes. `version` is chosen by the writer
-    and never used twice, so that a write that is sent again is recognised."""
+    `name` has lower-case letters, digits and `._-`, in segments separated by slashes. The writer chooses `version` and
+    never uses one twice, so that the store recognises a repeated write."""
 
     name: str
     version: str
@@ -439,47 +407,39 @@ class Documents(Protocol):
     """Small values by name, with compare-and-set (S10)."""
 
     async def document(self, name: str) -> Document | None:
-        """The document of that name."""
-        ...
+        """Return the document with this name."""
 
     async def put_document(self, document: Document, *, replaces: str = "") -> bool:
-        """Write it over the version `replaces`, or, without, if there is none of that name. False if there is another
-        version now; true if this very version is there already."""
-        ...
+        """Replace the version `replaces`, or create the document if `replaces` is empty. True also if this same version is
+        stored already; False if another one is."""
 
     async def remove_document(self, name: str, version: str) -> bool:
-        """Remove it if it is still that version; true also if there is none."""
-        ...
+        """Remove this version of the document. True also if the document is absent; False if it has another version."""
 
     async def documents(self, prefix: str = "", *, after: str = "", limit: int = 1000) -> list[Document]:
-        """Those whose names begin with `prefix` and are greater than `after`, by name; fewer than `limit` means no more."""
-        ...
+        """List documents by name: those with this prefix, after `after`. Fewer than `limit`: no more."""
 
 
 class Store(Journal, Catalog, Claims, Wakeups, Lines, Documents, Protocol):
-    """A cupboard. `skew` (microseconds) is added to its clock; only tests set it."""
+    """A store. `skew` (microseconds) is added to its clock; only tests set it."""
 
     skew: int
 
     @property
     def blobs(self) -> Blobs:
         """Large values beside the log."""
-        ...
 
     async def now(self) -> int:
-        """The store's own clock, in microseconds since 1970."""
-        ...
+        """Return the time of the store's clock, in microseconds since 1970."""
 
     def reopen(self) -> Store:
-        """Another connection to the same data, for use on another event loop; the caller closes it."""
-        ...
+        """Return another connection to the same data, for use on another event loop. The caller closes it."""
 
     async def close(self) -> None:
-        """Let go of files and connections. Claims stay as they are: a worker retires first."""
-        ...
+        """Close files and connections. Claims do not change: a worker retires first."""
 
 
 def search_text(summary: RunSummary) -> str:
-    """What `RunFilter.text` is looked for in."""
+    """Return the text that `RunFilter.text` searches."""
     parts = (summary.run, summary.workflow, summary.title, summary.reason, *summary.tags)
     return "\n".join(filter(None, parts)).casefold()

@@ -13,12 +13,13 @@ import pytest
 
 import outlast as ol
 from outlast.errors import AlreadyExists, NotAllowed
+from outlast.functions.dry_replay import dry_run
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.testing.answering import Patience, attended
 from outlast.testing.crashes import RUN, Story
-from outlast.testing.doors import MemoryDoor
 from outlast.testing.processes import Processes
+from outlast.testing.store_factory import MemoryStoreFactory
 from outlast.testing.world import World, compare, read_all
 from outlast.values.codec import fetched
 
@@ -61,15 +62,15 @@ def forked_everywhere(story: Story, folder: Path, step: int = 1) -> int:
     """Fork a run that is over at its events, also a fork, and see how all of them end."""
     world = World()
     with Processes() as processes:
-        door = MemoryDoor(folder)
-        door.anew()
-        store = door.open()
+        factory = MemoryStoreFactory(folder)
+        factory.reset()
+        store = factory.open()
         attempting = lambda: processes.attempting  # noqa: E731
 
         async def act(client: ol.Engine) -> int:
             await client.start(story.workflow.options(id=RUN), *story.args, **story.kwargs)
             async with attended(client, store, story.answers, None, resumes=False) as trouble:
-                await Patience(store, attempting).until_over(story.over, trouble, is_resumed=False)
+                await Patience(store, attempting).until_over(story.over, trouble, resumes_held=False)
                 log = [entry async for entry in client.events(RUN)]
                 before = await whole(client, RUN)
                 forks: dict[str, int] = {}
@@ -82,7 +83,7 @@ def forked_everywhere(story: Story, folder: Path, step: int = 1) -> int:
                         continue
                     forks[handle.run] = seq
                 await client.fork(f"fork-{len(log) // 2 // step * step}", id="fork-of-fork")
-                await Patience(store, attempting).until_over(story.over, trouble, is_resumed=False)
+                await Patience(store, attempting).until_over(story.over, trouble, resumes_held=False)
             assert await whole(client, RUN) == before
             await self_same(client, log, forks)
             return len(forks)
@@ -262,3 +263,71 @@ async def test_a_run_that_stands_still_can_be_forked(stage: Any, witness: Any, h
             with pytest.raises(ol.InvalidInput):
                 await engine.fork(handle.run, 1, id=name)
     assert await whole(engine, "other") == before
+
+
+@ol.node
+async def use(values: list[str]) -> list[str]:
+    done["use"] += 1
+    return values
+
+
+async def test_random_values_and_the_run_id_are_as_recorded_in_the_copied_part_and_new_after_it(stage: Any) -> None:
+    @ol.workflow
+    async def flow() -> list[list[str]]:
+        return [await use([str(ol.uuid()), str(ol.random()), ol.context().run]) for _ in range(4)]
+
+    engine = await stage.engine()
+    handle = await engine.start(flow)
+    first = await handle.result()
+    fork = await engine.fork(handle.run, "use#2")
+    second = await fork.result()
+    again = await engine.fork(fork.run, "use#4")
+    third = await again.result()
+    assert done == {"use": 4 + 3 + 1}
+    assert second[:1] == first[:1]
+    assert third[:3] == second[:3]
+    assert [run for *_, run in third] == [handle.run, fork.run, fork.run, again.run]
+    made = [*first, *second[1:], *third[3:]]
+    assert len({uuid for uuid, _, _ in made}) == len({number for _, number, _ in made}) == len(made)
+    redone = await engine.jump(again.run, "use#3")  # its owner replays what was copied from both
+    assert (await redone.result())[:2] == third[:2]
+    for run in (handle.run, fork.run, again.run):
+        assert (await dry_run(engine._store, run, flow)).agrees
+        assert await stage.is_sound(engine, run)
+
+
+async def test_forks_from_every_event_replay_what_random_values_decided(stage: Any) -> None:
+    @ol.workflow
+    async def child(text: str) -> str:
+        return (await use([text]))[0]
+
+    @ol.workflow
+    async def flow() -> list[str]:
+        made = [str(ol.uuid())]
+        async with ol.step("together"):
+            made += [text for texts in await ol.gather(*(use([str(ol.uuid())]) for _ in range(2))) for text in texts]
+        for _ in range(4):
+            pause = asyncio.create_task(asyncio.sleep(60))
+            await use([made[0], str(ol.random())])
+            if ol.random() < 0.5:
+                pause.cancel()  # what the log has last, where a fork is cut between it and the next node
+            await use([])
+            pause.cancel()
+            await ol.sleep(ol.random() / 1000)
+        made.append(await child(ol.context().run))
+        await ol.gather(*(use([str(ol.random())]) for _ in range(2)))
+        return made
+
+    engine = await stage.engine()
+    handle = await engine.start(flow)
+    await handle.result()
+    log = [entry async for entry in engine.events(handle.run)]
+    forks = [await engine.fork(handle.run, seq) for seq in range(len(log))]
+    for fork in forks:
+        await fork.result()
+        length = len([entry async for entry in engine.events(fork.run)])
+        other = await engine.fork(fork.run, length // 2)
+        await other.result()
+        for run in (fork.run, other.run):
+            assert (await dry_run(engine._store, run, flow)).agrees
+            assert await stage.is_sound(engine, run)

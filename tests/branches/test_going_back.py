@@ -173,7 +173,7 @@ async def test_every_event_of_a_run_is_a_place_to_go_back_to(stage: Any, witness
         assert all(done[name] == 1 for node, name in lost.items() if node not in asked | there)
         assert len(result) == 2
         await seen.look()
-    with pytest.raises(ol.NotAllowed, match="where the run was over"):
+    with pytest.raises(ol.NotAllowed, match="the run is over at event"):
         await engine.jump(run, len(log))
 
 

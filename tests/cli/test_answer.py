@@ -68,12 +68,12 @@ def test_wrong_answers_and_second_ones_are_refused(project: Any) -> None:
         assert project("answer", "q", "yes", "--interaction", "approve").returncode == 0
         twice = project("answer", "q", "yes", "--interaction", "approve")
         assert twice.returncode == 2
-        assert "question 'approve' of run q is answered already" in twice.stderr
+        assert "question 'approve' of run q is already answered" in twice.stderr
 
 
 def test_of_several_questions_one_has_to_be_named(project: Any) -> None:
     with project.begun("run", "flows:asking_twice", "--id", "q") as process:
-        project.until(lambda: "more than one thing" in project("answer", "q", "x").stderr)
+        project.until(lambda: "run q has several open questions" in project("answer", "q", "x").stderr)
         refusal = project("answer", "q", "x").stderr
         names = [line.split()[2].rstrip(":") for line in refusal.splitlines()[1:]]
         for name in names:
@@ -137,7 +137,7 @@ def test_a_run_that_is_over_takes_no_answer(project: Any) -> None:
     project("run", "flows:nothing", "--id", "n")
     ran = project("answer", "n", "yes")
     assert (ran.returncode, ran.stdout) == (2, "")
-    assert "run n is completed: it takes no more answers" in ran.stderr
+    assert "run n is completed and accepts no answers" in ran.stderr
 
 
 @pytest.mark.parametrize(

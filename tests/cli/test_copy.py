@@ -58,7 +58,7 @@ def test_a_run_that_went_to_another_store_is_copied_to_a_third_one_only_by_force
     assert shell("copy", run, "--from", str(shell.store), "--to", "second.db").exit_code == 0
     refused = shell("copy", run, "--from", str(shell.store), "--to", "third.db")
     assert refused.exit_code == 2
-    assert "second.db and goes on there" in refused.output
+    assert "second.db and continues there" in refused.output
     assert "--force" in refused.output
     forced = shell("copy", run, "--from", str(shell.store), "--to", "third.db", "--force")
     assert forced.exit_code == 0
@@ -86,7 +86,7 @@ def test_a_run_that_went_to_another_store_goes_on_here_only_by_force(shell) -> N
         (("--from", "runs.db", "--to", "there.db"), 2, "name the runs to copy, or say --all"),
         (("--from", "runs.db", "--to", "there.db", "--all", "x"), 2, "name the runs to copy"),
         (("--from", "none.db", "--to", "there.db", "--all"), 3, "there is no store at"),
-        (("--from", "runs.db", "--to", "./runs.db", "--all"), 2, "one and the same"),
+        (("--from", "runs.db", "--to", "./runs.db", "--all"), 2, "both addresses name the same store"),
         (("--from", "runs.db", "--to", "there.db", "nobody"), 2, "nobody"),
         (("--from", "runs.db", "--to", "postgresql://127.0.0.1:1/x", "--all"), 3, "could not reach"),
     ],

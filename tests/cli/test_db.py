@@ -74,7 +74,7 @@ def test_a_copy_replaces_nothing(taken: str, shell: Any) -> None:
     (shell.folder / taken).mkdir(exist_ok=True)
     answer = shell("db", "backup", "folder" if taken == "folder" else "copy.db")
     assert answer.exit_code == 2
-    assert f"{shell.folder / taken} is there already" in answer.stderr
+    assert f"{shell.folder / taken} already exists" in answer.stderr
     assert "Traceback" not in answer.output
 
 

@@ -105,7 +105,7 @@ def test_a_module_that_is_gone_is_named_as_what_to_give(project: Any) -> None:
     package.rename(project.folder / "away")
     ran = project("resume", "m")
     assert ran.returncode == 2
-    assert "there is no module app.main here" in ran.stderr
+    assert "no module named app.main;" in ran.stderr
     assert "--app app.main" in ran.stderr
 
 
@@ -162,19 +162,19 @@ def test_an_unrepeatable_node_holds_its_run_until_a_person_says_so_again(project
 def test_the_doctor_says_that_an_unrepeatable_node_will_hold_its_run_and_that_it_does(project: Any) -> None:
     interrupted(project, signal.SIGKILL, "run", "flows:delicate", "--id", "d")
     looked = project("doctor", "d").stdout
-    assert "outlast resume d takes it over and holds it for a person" in looked
-    assert "goes on here and now" not in looked
+    assert "outlast resume d and outlast doctor --fix take it over and hold it" in looked
+    assert "continues it in this terminal" not in looked
     fixed = project("doctor", "d", "--fix").stdout
     assert json.loads(project("show", "d", "-o", "json").stdout)["held"] is True
-    assert "outlast retry d once_only does it again" in fixed
-    assert "outlast cancel d ends it" in fixed
+    assert "outlast retry d once_only repeats it" in fixed
+    assert "outlast cancel d ends the run" in fixed
 
 
 def test_the_doctor_says_what_a_workflow_that_is_to_be_held_comes_to(project: Any) -> None:
     interrupted(project, signal.SIGKILL, "run", "flows:careful", "--id", "c")
     looked = project("doctor", "c").stdout
-    assert "outlast resume c goes on here and now" in looked
-    assert "outlast doctor --fix takes it over and holds it for a person" in looked
+    assert "outlast resume c continues it in this terminal" in looked
+    assert "outlast doctor --fix takes it over and holds it, because its workflow has" in looked
     assert json.loads(project("doctor", "c", "--fix", "-o", "json").stdout)["runs"][0]["held"]
 
 
@@ -271,7 +271,7 @@ def test_code_that_is_not_found_is_said_and_the_run_is_untouched(project: Any) -
     for command in ("resume", "retry"):
         ran = project(command, "f")
         assert (ran.returncode, ran.stdout) == (2, "")
-        assert "there is no module flows" in ran.stderr
+        assert "no module named flows" in ran.stderr
     assert project("events", "f", "-o", "json").stdout == before
 
 
@@ -341,7 +341,7 @@ def test_another_module_of_the_same_name_does_not_stand_for_a_file_that_is_gone(
     (project.folder / "jobs" / "nightly.py").unlink()
     ran = project("resume", "f")
     assert (ran.returncode, ran.stdout) == (2, "")
-    assert f"there is no file {project.folder / 'jobs' / 'nightly.py'}" in ran.stderr
+    assert f"no such file: {project.folder / 'jobs' / 'nightly.py'}" in ran.stderr
 
 
 def test_code_is_found_in_a_project_that_was_moved(project: Any) -> None:
@@ -381,7 +381,7 @@ def test_a_node_that_is_not_there_is_not_retried(project: Any) -> None:
     project("run", "flows:fragile", "--id", "f")
     ran = project("retry", "f", "nobody")
     assert (ran.returncode, ran.stdout) == (2, "")
-    assert "there is no node 'nobody' on this branch" in ran.stderr
+    assert "this branch has no node 'nobody'" in ran.stderr
 
 
 def test_cancel_ends_what_nobody_works_on_and_names_what_is_over(project: Any) -> None:

@@ -158,7 +158,7 @@ def test_pause_from_elsewhere_ends_the_command_that_waits(project: Any) -> None:
     assert "paused, lunch" in shown
     assert "\nnext\n  outlast resume w\n" in shown
     ran = project("pause", "w")
-    assert (ran.returncode, ran.stderr) == (2, "outlast: run w is paused already\n")
+    assert (ran.returncode, ran.stderr) == (2, "outlast: run w is already paused\n")
 
 
 def test_who_only_waits_for_a_run_of_another_process_does_not_pause_it(project: Any) -> None:

@@ -111,7 +111,7 @@ def test_a_bad_branch_or_place(shell: Any) -> None:
     refused(shell("events", run, "--branch", "2"), 2, "has no branch 2; its newest is 1")
     refused(shell("events", run, "--branch", "-1"), 2)
     refused(shell("events", run, "--after", "-1"), 2)
-    refused(shell("events", run, "--branch", "0", "--everything"), 2, "either one branch or everything")
+    refused(shell("events", run, "--branch", "0", "--everything"), 2, "give either a branch or everything")
     assert shell("events", run, "--after", "9" * 30).exit_code == 0
 
 
@@ -198,9 +198,9 @@ def test_a_damaged_database_file(shell: Any) -> None:
 @pytest.mark.parametrize(
     ("address", "told"),
     [
-        ("postgresql://me:secret@there/db?schema=Not-One", "cannot be the schema of a store"),
+        ("postgresql://me:secret@there/db?schema=Not-One", "invalid schema 'Not-One'"),
         ("postgresql://me:secret@there/db?pgbouncer=perhaps", "write pgbouncer=1"),
-        ("postgresql://me:secret@there:port/db", "does not read"),
+        ("postgresql://me:secret@there:port/db", "invalid address of a PostgreSQL store"),
         ("postgresql:db", "postgresql://user@host"),
         ("s3://bucket/a b", "the address of a bucket"),
         ("s3://me:secret@bucket/runs", "environment"),

@@ -62,7 +62,7 @@ def test_a_flipped_byte_in_a_stored_body_is_found_at_its_record(mask: int, shell
     assert answer.exit_code == 1
     (bad,) = [line for line in answer.stdout.splitlines() if line.startswith("BAD")]
     assert run in bad
-    assert "V1 at event 5: the digest is not that of the stored bytes" in answer.stdout
+    assert "V1 at event 5: the digest does not match the stored bytes" in answer.stdout
     assert "1 with violations" in answer.stderr
     assert (run, "V1", 5) in violations(shell("verify", run, "-o", "json"))
     assert shell("verify", "--all", "-o", "ids").stdout == f"{run}\n"
@@ -98,7 +98,7 @@ def test_an_edited_summary_is_found(shell: Any) -> None:
     shell.damage("update catalogue set body = replace(body, '\"failed\"', '\"completed\"') where run = ?", run)
     answer = shell("verify", run)
     assert answer.exit_code == 1
-    assert "V10 at event 6: the summary says status" in answer.stdout
+    assert "V10 at event 6: the summary has status" in answer.stdout
 
 
 def test_a_summary_that_does_not_read_is_found(shell: Any) -> None:
@@ -106,10 +106,10 @@ def test_a_summary_that_does_not_read_is_found(shell: Any) -> None:
     shell.damage("update catalogue set body = x'7b22ff' where run = ?", run)
     answer = shell("verify", run)
     assert answer.exit_code == 1
-    assert "the summary does not read" in answer.stdout
+    assert "the summary cannot be decoded" in answer.stdout
     everything = shell("verify", "--all")
     assert everything.exit_code == 1
-    assert "the summary does not read" in everything.stdout
+    assert "the summary cannot be decoded" in everything.stdout
     assert "1 with violations" in everything.stderr
 
 

@@ -1,4 +1,4 @@
-"""A desk over one run of each kind, on memory and on SQLite."""
+"""An engine without a worker over one run of each kind, in memory and on SQLite."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from outlast.client import Reader
+from outlast.client import Engine
 from outlast.history.ids import RunId
 from outlast.stores.memory import MemoryStore
 from outlast.stores.sqlite import SqliteStore
@@ -17,13 +17,13 @@ from support import made_runs
 
 
 class House:
-    """A store with runs in it, and the desk over it."""
+    """A store with runs, and an engine without a worker over it."""
 
     def __init__(self, store: Any) -> None:
         self.made = made_runs
         self.store = store
-        self.desk = Reader(store)
         self.maker = self.made.ExecutorFactory(store)
+        self.desk = Engine(self.maker.ledger)
 
     @property
     def runs(self) -> dict[str, RunId]:
@@ -45,12 +45,12 @@ async def _play(store: Any, scene: Scene) -> None:
 
 @pytest.fixture(params=["memory", "sqlite"])
 def play(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Scene], None]:
-    """Play a scene in a house of its own."""
+    """Run a coroutine function over a new store with runs."""
     store = MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "runs.db")
     return lambda scene: asyncio.run(_play(store, scene))
 
 
 @pytest.fixture
 def play_in_memory() -> Callable[[Scene], None]:
-    """The same where the scene reaches into the store."""
+    """The same, in memory only."""
     return lambda scene: asyncio.run(_play(MemoryStore(), scene))

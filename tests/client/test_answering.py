@@ -92,7 +92,7 @@ def test_a_question_that_is_not_asked_yet_is_not_one_that_is_answered(
     with pytest.raises(ol.NotAsked, match=r"does not ask 'other'.*\n  .*approve: Publish this"):
         engine.answer(run, True, interaction="other")
     assert engine.answer(run, True, interaction=interaction) == run
-    with pytest.raises(ol.AlreadyAnswered, match=r"'approve' of run .* is answered already"):
+    with pytest.raises(ol.AlreadyAnswered, match=r"'approve' of run .* is already answered"):
         engine.answer(run, True, interaction=interaction)
     (tmp_path / "end").touch()
     assert engine.result(run) is True

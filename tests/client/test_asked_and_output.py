@@ -145,7 +145,7 @@ async def packs_twice() -> None:
 def test_a_node_that_was_called_more_than_once_is_asked_for_by_the_name_of_the_call(engine: ol.BlockingEngine) -> None:
     handle = engine.start(packs_twice)
     handle.result()
-    with pytest.raises(ol.InvalidInput, match=r"more than once, name the call: pack\[a\], pack\[b\]"):
+    with pytest.raises(ol.InvalidInput, match=r"more than once; give the name of the call: pack\[a\], pack\[b\]"):
         handle.output(pack)
     assert handle.output("pack[b]") == Parcel(2)
 

@@ -180,7 +180,7 @@ def test_a_node_in_a_thread_may_ask_its_own_engine(asked: ol.BlockingEngine, nod
 
 @pytest.mark.parametrize("workflow", [asks_itself, asks_itself_plainly, runs_itself, closes_its_engine])
 def test_workflow_code_may_not_wait_for_an_engine(asked: ol.BlockingEngine, workflow: ol.Workflow[[], int]) -> None:
-    with pytest.raises(NotDurable, match=r"as a child run, or do this in a node"):
+    with pytest.raises(NotDurable, match=r"as a child run, or move this into a node"):
         within(lambda: asked.start(workflow).result())
 
 
@@ -358,7 +358,7 @@ FORKING = """
 def test_a_forked_process_is_told_that_the_engine_is_not_its_own(tmp_path: Path) -> None:
     ended = _program(tmp_path, textwrap.dedent(FORKING).format(act="engine.start(waits_for_word)"))
     assert ended.stdout.startswith("NotAllowed the engine belongs to process "), ended.stderr
-    assert ended.stdout.endswith("open one in this process\nparent True\n")
+    assert ended.stdout.endswith("open an engine in this process\nparent True\n")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes cannot be forked here")

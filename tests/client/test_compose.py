@@ -163,7 +163,7 @@ def test_a_run_that_was_left_is_gone_on_with_through_a_link(tmp_path: Path) -> N
 def test_one_opening_is_entered_once_at_a_time(tmp_path: Path) -> None:
     opening = ol.open(tmp_path / "x.db")
     with opening as engine:
-        with pytest.raises(InvalidInput, match="open already"):
+        with pytest.raises(InvalidInput, match="already open"):
             opening.__enter__()
         assert engine.list_runs().items == ()
     with opening as engine:
@@ -174,7 +174,7 @@ def test_one_opening_is_entered_once_at_a_time_by_those_who_await(tmp_path: Path
     async def scene() -> None:
         opening = ol.open(tmp_path / "x.db")
         async with opening as engine:
-            with pytest.raises(InvalidInput, match="open already"):
+            with pytest.raises(InvalidInput, match="already open"):
                 await opening.__aenter__()
             assert (await engine.list_runs(RunFilter())).items == ()
         async with opening as engine:

@@ -37,7 +37,7 @@ MEMBERS: dict[type, str] = {
         answer asked cancel explain get output pause result watch
     """,
     ol.Call: """
-        begun close name name_and_place scope send throw told wait where
+        close describe ensure_started name name_and_place scope send throw wait where
     """,
     ol.Context: """
         attempt idempotency_key node run

@@ -247,7 +247,7 @@ def test_a_summary_that_does_not_read_is_damage(play: Any) -> None:
 )
 def test_a_filter_of_a_wrong_type_is_refused_by_its_name(play: Any, field: str, value: Any) -> None:
     async def scene(house: Any) -> None:
-        with pytest.raises(InvalidInput, match=rf"\bquery\.{field}\b"):
+        with pytest.raises(InvalidInput, match=rf"\bfilter\.{field}\b"):
             await house.desk.list_runs(RunFilter(**{field: value}))
 
     play(scene)
@@ -258,7 +258,7 @@ def test_a_filter_takes_lists_and_the_names_of_statuses(play: Any) -> None:
         named = await house.desk.list_runs(RunFilter(statuses=["failed"], tags=[]))  # type: ignore[list-item, arg-type]
         assert named == await house.desk.list_runs(RunFilter(statuses=(RunStatus.FAILED,)))
         assert named.items
-        with pytest.raises(InvalidInput, match="a Query is needed"):
+        with pytest.raises(InvalidInput, match="filter must be a RunFilter"):
             await house.desk.list_runs("failed")
 
     play(scene)

@@ -39,7 +39,7 @@ def answered(engine: ol.BlockingEngine, run: str, value: str) -> None:
 def test_who_waits_for_a_while_is_told_that_the_run_goes_on(engine: ol.BlockingEngine) -> None:
     handle = engine.start(awaited, 1)
     for waiting in (lambda: handle.result(timeout=0.01), lambda: engine.result(handle.run, timeout=0)):
-        with pytest.raises(ol.StillRunning, match="it goes on") as told:
+        with pytest.raises(ol.StillRunning, match="it continues") as told:
             waiting()
         assert isinstance(told.value, TimeoutError)
     answered(engine, handle.run, "first")

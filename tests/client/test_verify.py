@@ -148,7 +148,7 @@ def test_a_record_that_the_store_cannot_read_is_named_and_the_rest_is_judged(pla
     async def scene(house: Any) -> None:
         run = house.runs["digest"]
         if hasattr(house.store, "memory"):
-            house.store = house.desk._store = _BlindAt5(house.store.memory)
+            house.store = house.desk._reader._store = _BlindAt5(house.store.memory)
         else:
             change = "update log set kind = 77 where first = 5 and run = (select id from head where run = ?)"
             await house.store._db.transact(lambda db: db.execute(change, (run,)))

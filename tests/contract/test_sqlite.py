@@ -12,7 +12,7 @@ class WithoutLocks(SqliteStore):
     """As on a file system that has no locks: only their time says whether workers live, as the contract wants to see it.
     What the locks prove is in `tests/stores`."""
 
-    def _lock_up(self, worker: WorkerId) -> None:
+    def _acquire_lock(self, worker: WorkerId) -> None:
         pass
 
 

@@ -283,7 +283,7 @@ class Ward:
 
         return self.do(look())
 
-    def planned(self, run: RunId) -> list[e.AnyEvent]:
+    def recovery_plan(self, run: RunId) -> list[e.AnyEvent]:
         """What a dry run would show for the first remedy."""
 
         async def look() -> list[e.AnyEvent]:

@@ -170,7 +170,7 @@ def test_who_watches_a_run_that_nobody_advances_is_told_that_it_is_stalled_and_w
             while not heard:
                 await asyncio.sleep(0.005)
             found = {finding.code: finding for finding in (await desk.diagnose(run)).findings}
-            assert found["F1"].sentence.startswith("1 watch this run")
+            assert found["F1"].sentence.startswith("watchers of this run: 1;")
             async with ward.engine() as engine:
                 await engine.result(run)
             await watching

@@ -365,7 +365,7 @@ def test_a_log_whose_end_was_lost_is_reported_with_what_the_summary_remembers_an
     (found,) = ward.diagnose(run)
     assert (found.code, found.standing, found.remedy, found.events) == ("G5", "reported", None, (version,))
     assert "completed" in found.sentence
-    assert "3 nodes done" in found.sentence
+    assert "with 3 nodes completed" in found.sentence
     assert ward.recover(run) == []
     with pytest.raises(NotAllowed, match="cannot go on"):
         ward.do(_resume(ward))

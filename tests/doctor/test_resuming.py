@@ -130,7 +130,7 @@ def test_what_a_live_run_has_for_itself_is_refused_to_others_who_are_told_which_
         ward.flows.SLOW.add("pack")
         async with ward.engine() as engine:
             await engine.start(ward.flows.doctor_alone.options(id="first"), "lamp")
-            with pytest.raises(NotAllowed, match="run first is live and has 'van:lamp'"):
+            with pytest.raises(NotAllowed, match="exclusive key 'van:lamp' is held by live run first"):
                 await engine.start(ward.flows.doctor_alone.options(id="second"), "lamp")
             await engine.start(ward.flows.doctor_alone.options(id="other"), "rug")
             assert sorted(await _live(engine)) == ["first", "other"]
@@ -150,7 +150,7 @@ def test_a_run_is_not_resumed_into_what_another_one_has_for_itself(ward: Any) ->
         ward.flows.SLOW.add("pack")
         async with ward.engine() as engine:
             await engine.start(ward.flows.doctor_alone.options(id="second"), "lamp")
-            with pytest.raises(NotAllowed, match="run second is live"):
+            with pytest.raises(NotAllowed, match=r"exclusive key .* is held by live run second"):
                 await engine.resume(RunId("first"))
             assert (await engine.get(RunId("first"))).status == "paused"
 

@@ -534,7 +534,7 @@ def test_a_plain_answer_is_no_fault(sql_ward: Any) -> None:
     told = ward.doctor(RUN)
     assert told["exit"] == 0
     said = [each["sentence"] for each in told["runs"][0]["findings"] if each["code"] == "G2"]
-    assert "the summary says waiting 2, the log 1" in said[0]
+    assert "the summary has waiting 2, the log 1" in said[0]
 
 
 # --- the runs that a run depends on ------------------------------------------------------------------------------------
@@ -598,6 +598,6 @@ def test_a_successor_that_does_not_exist_is_created(sql_ward: Any) -> None:
         ward.sql(f"delete from {table} where run = (select id from head where run = ?)", lost)
     ward.sql("delete from catalogue where run = ?", lost)
     ward.sql("delete from head where run = ?", lost)
-    assert f"the run goes on as run {lost}, which does not exist" in str(ward.doctor(RUN)["runs"])
+    assert f"the run continues as run {lost}, which does not exist" in str(ward.doctor(RUN)["runs"])
     assert ward.doctor(RUN, "--fix")["exit"] == 0
     assert ward.do(ward._answered(lost, True)) == "lamp (True) packed"

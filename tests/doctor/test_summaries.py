@@ -164,7 +164,7 @@ def test_a_stale_summary_is_written_again_and_names_what_it_resembles(
     ward.summary(run, at=old, **said)
     (found, *_) = [finding for finding in ward.diagnose(run) if finding.standing != "consistent"]
     assert (found.code, found.events) == ("G2", (old, events[-1].seq))
-    assert f"it resembles {like}, and is merely stale" in found.sentence
+    assert f"(similar to {like}, but the summary is only stale)" in found.sentence
     before = ward.dump()
     assert ward.recovery_plan(run) == []
     assert ward.dump() == before

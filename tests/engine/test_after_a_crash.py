@@ -68,7 +68,7 @@ async def test_a_node_that_is_not_repeatable_holds_its_run_when_it_is_interrupte
     run = await crashed_at(stage, flow, at=is_node("gated"))
     gated.gate.set()
     engine = await stage.engine()
-    with pytest.raises(ol.RunHeld, match="not to be repeated"):
+    with pytest.raises(ol.RunHeld, match="must not be repeated before a person decides"):
         await soon(engine.result(run))
     assert gated.calls == ["done"]
     await engine.resume(run)
@@ -88,7 +88,7 @@ async def test_a_node_that_is_not_repeatable_holds_its_run_after_a_graceful_clos
     await stage.close(engine)
     gated.gate.set()
     engine = await stage.engine()
-    with pytest.raises(ol.RunHeld, match="not to be repeated"):
+    with pytest.raises(ol.RunHeld, match="must not be repeated before a person decides"):
         await soon(engine.result(handle.run))
     assert gated.calls == ["done"]
 

@@ -423,7 +423,7 @@ async def test_with_no_time_for_clean_up_a_run_ends_at_once(stage: Any) -> None:
 def test_a_wrong_time_for_clean_up_is_refused(cleanup: Any) -> None:
     async def flow() -> None: ...
 
-    with pytest.raises(ol.InvalidInput, match="cleanup is a number of seconds"):
+    with pytest.raises(ol.InvalidInput, match="cleanup must be a number of seconds"):
         ol.workflow(cleanup=cleanup)(flow)
 
 

@@ -8,8 +8,8 @@ import pytest
 
 import outlast as ol
 from outlast.stores.memory import Memory
-from outlast.testing.doors import Unhurried
 from outlast.testing.processes import engine_over
+from outlast.testing.store_factory import SlowMemoryStore
 
 
 @ol.node
@@ -32,11 +32,11 @@ def test_a_run_goes_on_whenever_its_engine_was_closed(turns: int) -> None:
     memory = Memory()
 
     async def play() -> str:
-        async with engine_over(Unhurried(memory)) as engine:
+        async with engine_over(SlowMemoryStore(memory)) as engine:
             await engine.start(dots.options(id="dots"))
             for _ in range(turns):
                 await asyncio.sleep(0)
-        async with engine_over(Unhurried(memory)) as engine:
+        async with engine_over(SlowMemoryStore(memory)) as engine:
             handle = await engine.start(dots.options(id="dots"))
             return str(await asyncio.wait_for(handle.result(), 20))
 

@@ -112,12 +112,12 @@ async def test_the_doctor_names_the_difference_of_a_run_whose_code_diverged_and_
     assert "the log has the question 'Go on?'" in found.sentence
     assert "the code asked for timer" in found.sentence
     assert [action.split()[1] for action in found.actions if action.startswith("outlast")] == [
-        "diff",
+        "versions",
         "migrate",
         "cancel",
     ]
     assert "test_deciding_by_hand.py:" in found.sentence
-    assert any("put the old code back" in action for action in found.actions)
+    assert any("restore the old code" in action for action in found.actions)
     told = await engine.explain(handle.run)
     assert [each.verb for each in told.actions][:2] == ["diff", "migrate"]
     now = " ".join(told.state)

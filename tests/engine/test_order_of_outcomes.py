@@ -21,9 +21,9 @@ from outlast.history.ids import RunId
 from outlast.ledger import Ledger
 from outlast.ledger.verification import verify
 from outlast.store import Append, Outcome, Store
-from outlast.testing.doors import Door, MemoryDoor
 from outlast.testing.processes import engine_over
-from support.doors import SqliteDoor
+from outlast.testing.store_factory import MemoryStoreFactory, StoreFactory
+from support.store_factories import SqliteStoreFactory
 
 SOON = 10.0
 SHORT = 0.05
@@ -57,20 +57,20 @@ class Sequenced:
         return outcomes
 
 
-@pytest.fixture(params=[MemoryDoor, SqliteDoor])
-def door(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Door]:
-    door: Door = request.param(tmp_path)
-    door.anew()
+@pytest.fixture(params=[MemoryStoreFactory, SqliteStoreFactory])
+def factory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StoreFactory]:
+    factory: StoreFactory = request.param(tmp_path)
+    factory.reset()
     known = dict(registry._workflows)
     registry._workflows.clear()
-    yield door
+    yield factory
     registry._workflows.clear()
     registry._workflows.update(known)
 
 
 @asynccontextmanager
-async def opened(door: Door) -> AsyncIterator[Store]:
-    store = door.open()
+async def opened(factory: StoreFactory) -> AsyncIterator[Store]:
+    store = factory.open()
     try:
         yield store
     finally:
@@ -127,10 +127,10 @@ FORMS = [raced, waited_for, timed, first_completed]
 
 
 @pytest.mark.parametrize("form", FORMS)
-async def test_an_answer_that_stands_before_the_timer_wins(door: Door, form: Any) -> None:
+async def test_an_answer_that_stands_before_the_timer_wins(factory: StoreFactory, form: Any) -> None:
     workflow = ol.workflow(form)
     refused: list[str] = []
-    async with opened(door) as store:
+    async with opened(factory) as store:
         sequenced: Any = Sequenced(store, e.TimerFired, "before", answering(store, "one", refused))
         async with engine_over(sequenced) as engine:
             handle = await engine.start(workflow.options(id="one"))
@@ -141,10 +141,10 @@ async def test_an_answer_that_stands_before_the_timer_wins(door: Door, form: Any
 
 
 @pytest.mark.parametrize("form", FORMS)
-async def test_an_answer_that_comes_after_the_timer_is_refused(door: Door, form: Any) -> None:
+async def test_an_answer_that_comes_after_the_timer_is_refused(factory: StoreFactory, form: Any) -> None:
     workflow = ol.workflow(form)
     refused: list[str] = []
-    async with opened(door) as store:
+    async with opened(factory) as store:
         sequenced: Any = Sequenced(store, e.TimerFired, "after", answering(store, "one", refused))
         async with engine_over(sequenced) as engine:
             handle = await engine.start(workflow.options(id="one"))
@@ -156,12 +156,12 @@ async def test_an_answer_that_comes_after_the_timer_is_refused(door: Door, form:
 @pytest.mark.parametrize("at", [e.RunTakenOver, e.TimerFired])
 @pytest.mark.parametrize("form", FORMS)
 async def test_after_a_takeover_the_answer_that_stands_before_the_timer_wins(
-    door: Door, form: Any, at: type[e.Event]
+    factory: StoreFactory, form: Any, at: type[e.Event]
 ) -> None:
     """It lands before or after the takeover, long after the time is up."""
     workflow = ol.workflow(form)
     refused: list[str] = []
-    async with opened(door) as store:
+    async with opened(factory) as store:
         async with engine_over(store) as engine:
             await engine.start(workflow.options(id="one"))
         await asyncio.sleep(2 * SHORT)
@@ -174,10 +174,12 @@ async def test_after_a_takeover_the_answer_that_stands_before_the_timer_wins(
 
 
 @pytest.mark.parametrize("form", FORMS)
-async def test_after_a_takeover_an_answer_that_comes_after_the_timer_is_refused(door: Door, form: Any) -> None:
+async def test_after_a_takeover_an_answer_that_comes_after_the_timer_is_refused(
+    factory: StoreFactory, form: Any
+) -> None:
     workflow = ol.workflow(form)
     refused: list[str] = []
-    async with opened(door) as store:
+    async with opened(factory) as store:
         async with engine_over(store) as engine:
             await engine.start(workflow.options(id="one"))
         await asyncio.sleep(2 * SHORT)
@@ -188,7 +190,7 @@ async def test_after_a_takeover_an_answer_that_comes_after_the_timer_is_refused(
         assert await replays(store, "one")
 
 
-async def test_a_node_that_runs_meanwhile_runs_on_and_is_not_done_again(door: Door) -> None:
+async def test_a_node_that_runs_meanwhile_runs_on_and_is_not_done_again(factory: StoreFactory) -> None:
     """P2: what the code is told again is told to another copy of it."""
     answered, begun = asyncio.Event(), 0
 
@@ -213,7 +215,7 @@ async def test_a_node_that_runs_meanwhile_runs_on_and_is_not_done_again(door: Do
         return list(await ol.gather(beside(), asking()))
 
     refused: list[str] = []
-    async with opened(door) as store:
+    async with opened(factory) as store:
         sequenced: Any = Sequenced(store, e.TimerFired, "before", answering(store, "one", refused, "1/approve"))
         async with engine_over(sequenced) as engine:
             handle = await engine.start(both.options(id="one"))
@@ -223,7 +225,7 @@ async def test_a_node_that_runs_meanwhile_runs_on_and_is_not_done_again(door: Do
         assert await replays(store, "one")
 
 
-async def test_a_node_that_the_code_gave_up_too_early_is_neither_stopped_nor_done_again(door: Door) -> None:
+async def test_a_node_that_the_code_gave_up_too_early_is_neither_stopped_nor_done_again(factory: StoreFactory) -> None:
     """P2: what code was told of a timer has been taken back, and with it what it gave up because of that."""
     begun, stopped = 0, 0
     answered = asyncio.Event()
@@ -254,7 +256,7 @@ async def test_a_node_that_the_code_gave_up_too_early_is_neither_stopped_nor_don
         return await work
 
     refused: list[str] = []
-    async with opened(door) as store:
+    async with opened(factory) as store:
         sequenced: Any = Sequenced(store, e.TimerFired, "before", answering(store, "one", refused))
         async with engine_over(sequenced) as engine:
             handle = await engine.start(first_answer_then_node.options(id="one"))
@@ -263,7 +265,9 @@ async def test_a_node_that_the_code_gave_up_too_early_is_neither_stopped_nor_don
         assert await replays(store, "one")
 
 
-async def test_a_result_that_comes_with_an_answer_before_it_is_kept_and_delivered_after_it(door: Door) -> None:
+async def test_a_result_that_comes_with_an_answer_before_it_is_kept_and_delivered_after_it(
+    factory: StoreFactory,
+) -> None:
     """P1, P2"""
     begun = 0
 
@@ -286,7 +290,7 @@ async def test_a_result_that_comes_with_an_answer_before_it_is_kept_and_delivere
         return came
 
     refused: list[str] = []
-    async with opened(door) as store:
+    async with opened(factory) as store:
         sequenced: Any = Sequenced(store, e.NodeCompleted, "before", answering(store, "one", refused))
         async with engine_over(sequenced) as engine:
             handle = await engine.start(in_order.options(id="one"))
@@ -295,7 +299,9 @@ async def test_a_result_that_comes_with_an_answer_before_it_is_kept_and_delivere
         assert await replays(store, "one")
 
 
-async def test_a_checkpoint_and_a_retry_that_were_to_be_written_with_a_timer_are_not_lost(door: Door) -> None:
+async def test_a_checkpoint_and_a_retry_that_were_to_be_written_with_a_timer_are_not_lost(
+    factory: StoreFactory,
+) -> None:
     """P1"""
     kept: list[Any] = []
     asked = asyncio.Event()
@@ -323,7 +329,7 @@ async def test_a_checkpoint_and_a_retry_that_were_to_be_written_with_a_timer_are
         return list(await ol.gather(flaky(), keeping(), asking()))
 
     refused: list[str] = []
-    async with opened(door) as store:
+    async with opened(factory) as store:
         act = answering(store, "one", refused, "1/approve")
 
         async def act_and_free() -> None:
@@ -340,7 +346,7 @@ async def test_a_checkpoint_and_a_retry_that_were_to_be_written_with_a_timer_are
         assert await replays(store, "one")
 
 
-async def test_the_end_of_a_child_that_stands_before_the_timer_wins(door: Door) -> None:
+async def test_the_end_of_a_child_that_stands_before_the_timer_wins(factory: StoreFactory) -> None:
     @ol.workflow
     async def child() -> str:
         await ol.approve("Well?")
@@ -353,7 +359,7 @@ async def test_the_end_of_a_child_that_stands_before_the_timer_wins(door: Door) 
         except TimeoutError:
             return "late"
 
-    async with opened(door) as store:
+    async with opened(factory) as store:
 
         async def end_of_child() -> None:
             other = Ledger(store)

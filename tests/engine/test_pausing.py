@@ -766,7 +766,7 @@ async def test_what_cannot_be_paused_is_said(stage: Any) -> None:
     waiting = await engine.start(asking)
     await stage.until(engine, waiting.run, e.InteractionRequested)
     await paused(stage, engine, waiting.run)
-    with pytest.raises(ol.NotAllowed, match="is paused already"):
+    with pytest.raises(ol.NotAllowed, match="is already paused"):
         await waiting.pause()
     with pytest.raises(ol.NotFound):
         await engine.pause("nobody")

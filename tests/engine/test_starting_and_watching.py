@@ -75,7 +75,7 @@ def test_two_workflows_of_one_name_are_an_error(stage: Any) -> None:
         async def other() -> None: ...
 
     first()
-    with pytest.raises(ol.InvalidInput, match="two workflows called twin"):
+    with pytest.raises(ol.InvalidInput, match=r"two workflows are named twin: .*; rename one of them"):
         second()
 
 

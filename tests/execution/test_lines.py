@@ -16,14 +16,14 @@ import pytest
 
 from outlast.errors import OutcomeUnknown, StoreBusy
 from outlast.execution import log_writer as lines_module
-from outlast.execution.log_writer import LogWriter, ReplaySilencer, capture, is_replaying
+from outlast.execution.log_writer import LogWriter
 from outlast.history.ids import RunId
 from outlast.store import Line
 from outlast.stores.memory import MemoryStore
 from outlast.testing.contract.samples import A, B, begin, land
 from outlast.testing.faults import Died, Fault, faulty
 from outlast.values import secret_patterns
-from outlast.values.context import LONGEST_TEXT
+from outlast.values.context import LONGEST_TEXT, ReplaySilencer, capture, is_replaying
 from outlast.values.secrets import Secret
 
 SOON = 10.0
@@ -47,7 +47,7 @@ class Patient(MemoryStore):
         if self.failures:
             self.failed.set()
             raise self.failures.pop()
-        await super().save_checkpoint(lines)
+        await super().keep(lines)
         self.batches.append(len(lines))
         self.came.set()
 
@@ -336,14 +336,15 @@ def test_a_hook_that_others_put_over_ours_stays_and_nothing_is_heard_twice(
 
 PROGRAM = """
 import asyncio, logging
-from outlast.execution.log_writer import LineKeeper, capture
+from outlast.execution.log_writer import LogWriter
+from outlast.values.context import capture
 from outlast.stores.memory import MemoryStore
 from outlast.testing.contract.samples import A, begin
 
 async def main():
     store = MemoryStore()
     await store.append([begin(A)])
-    keeper = LineKeeper(store, lambda: 1)
+    keeper = LogWriter(store, lambda: 1)
     keeper.install()
     with capture(keeper, A, "n", 1):
         logging.getLogger("shop").warning("a last resort")
@@ -450,7 +451,7 @@ def test_the_task_is_not_there_while_nothing_is_said(monkeypatch: pytest.MonkeyP
 
 
 def tasks_of_keepers() -> list[asyncio.Task[Any]]:
-    return [task for task in asyncio.all_tasks() if task.get_name() == "outlast-line-keeper"]
+    return [task for task in asyncio.all_tasks() if task.get_name() == "outlast-log-writer"]
 
 
 def test_the_task_does_not_run_in_the_context_of_who_spoke_first(logger: logging.Logger) -> None:
@@ -460,7 +461,7 @@ def test_the_task_does_not_run_in_the_context_of_who_spoke_first(logger: logging
         async def keep(self, lines: Sequence[Line]) -> None:
             seen.append(is_replaying.get())
             logger.info("said while keeping")
-            await super().save_checkpoint(lines)
+            await super().keep(lines)
 
     async def act() -> None:
         store = Curious()
@@ -517,9 +518,12 @@ def test_what_waits_is_bounded_and_says_for_each_attempt_how_much_was_dropped(mo
                 log_writer.add(line(str(number), node="n"))
             await log_writer.close()
             (said,) = await store.lines(A, node="m")
-            assert (said.level, said.text) == ("WARNING", "6 lines came too fast to be kept and were dropped")
+            assert (said.level, said.text) == (
+                "WARNING",
+                "6 lines were dropped: they were logged faster than the store accepts them",
+            )
             said, *rest = await store.lines(A, node="n")
-            assert said.text == "3 lines came too fast to be kept and were dropped"
+            assert said.text == "3 lines were dropped: they were logged faster than the store accepts them"
             assert [each.text for each in rest] == [str(number) for number in range(3, 13)]
 
     play(act)
@@ -535,7 +539,7 @@ def test_lines_that_the_store_refused_are_brought_again_in_order(caplog: pytest.
             assert await store.texts() == ["one", "two"]
 
     play(act)
-    assert len([record for record in caplog.records if "could not be kept" in record.message]) == 1
+    assert len([record for record in caplog.records if "could not be stored" in record.message]) == 1
 
 
 def test_lines_that_were_put_back_and_dropped_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -553,7 +557,7 @@ def test_lines_that_were_put_back_and_dropped_are_counted(monkeypatch: pytest.Mo
             store.gate.set()
             await store.came.wait()
             said, *rest = await store.texts()
-            assert said == "5 lines came too fast to be kept and were dropped"
+            assert said == "5 lines were dropped: they were logged faster than the store accepts them"
             assert rest == ["5", "6", "7", "8", "9"]
 
     play(act)
@@ -588,13 +592,13 @@ def test_a_store_that_fails_on_command_does_not_count_lines_but_takes_none_of_th
     async def act() -> None:
         store, faults = faulty(Patient(), Fault("die_after", 2))
         await land(store, begin(A))
-        await store.save_checkpoint([line("one")])
+        await store.keep([line("one")])
         assert [each.text for each in await store.lines(A)] == ["one"]
         assert faults.calls == 1
         with pytest.raises(Died):
             await store.head(A)
         with pytest.raises(Died):
-            await store.save_checkpoint([line("two")])
+            await store.keep([line("two")])
 
     play(act)
 

@@ -160,13 +160,13 @@ def test_a_name_may_be_long_and_odd(folder: Path) -> None:
 def test_what_is_no_file_is_refused(folder: Path) -> None:
     (folder / "there").mkdir()
     for name in ("", "folder/"):
-        with pytest.raises(ol.InvalidInput, match="names no file"):
+        with pytest.raises(ol.InvalidInput, match="does not name a file"):
             ol.output_path(name)
     with pytest.raises(ol.InvalidInput, match="is a folder"), ol.output_path("there"):
         pass
     with pytest.raises(ol.InvalidInput, match="nothing was written"), ol.output_path("report.csv"):
         Path("report.csv").write_text("by another way")
-    with pytest.raises(ol.InvalidInput, match="what was made is a folder"), ol.output_path("other.csv") as path:
+    with pytest.raises(ol.InvalidInput, match="a folder was created at the path"), ol.output_path("other.csv") as path:
         path.mkdir()
 
 

@@ -28,9 +28,9 @@ from outlast.stores.objects import ObjectStore
 from outlast.stores.objects.opening import bucket_over
 from outlast.stores.postgres import PostgresStore
 from outlast.stores.sqlite import SqliteStore
-from outlast.testing.doors import LateArrivals
 from outlast.testing.faults import WAYS, Died, Fault, faulty, hide_locks
 from outlast.testing.plugin import SURVIVED
+from outlast.testing.store_factory import LateCalls
 from support.sampling import sample
 from support.scripted import (
     Ask,
@@ -61,11 +61,11 @@ SCRIPTS: dict[str, Script] = {
     "branches": [Do("a"), Do("b"), Ask("q"), GoBack("b", 1), Do("c"), GoBack("a", 2), Do("d")],
 }
 
-Door = Callable[[], Awaitable[Store]]
+StoreFactory = Callable[[], Awaitable[Store]]
 RUN = RunId("run-1")
 
 
-def memory_door(_: Path) -> Door:
+def memory_factory(_: Path) -> StoreFactory:
     memory = Memory()
 
     async def open_door() -> Store:
@@ -74,7 +74,7 @@ def memory_door(_: Path) -> Door:
     return open_door
 
 
-def sqlite_door(folder: Path) -> Door:
+def sqlite_factory(folder: Path) -> StoreFactory:
     async def open_door() -> Store:
         # A process's death does not lose what the system has; the power cut has its own tests, with full durability.
         return SqliteStore(folder / "runs.db", durability="relaxed")
@@ -82,7 +82,7 @@ def sqlite_door(folder: Path) -> Door:
     return open_door
 
 
-def objects_door(_: Path) -> Door:
+def objects_factory(_: Path) -> StoreFactory:
     objects = ObjectsInMemory()
 
     async def open_door() -> Store:
@@ -91,7 +91,7 @@ def objects_door(_: Path) -> Door:
     return open_door
 
 
-def s3_door(_: Path) -> Door:
+def s3_factory(_: Path) -> StoreFactory:
     address = s3.shared().address(f"loop/{os.urandom(8).hex()}")
 
     async def open_door() -> Store:
@@ -100,15 +100,15 @@ def s3_door(_: Path) -> Door:
     return open_door
 
 
-DOORS = {"memory": memory_door, "sqlite": sqlite_door}
-OBJECTS = {"objects": objects_door, "s3": s3_door}
+FACTORIES = {"memory": memory_factory, "sqlite": sqlite_factory}
+OBJECTS = {"objects": objects_factory, "s3": s3_factory}
 SAMPLE = {"sqlite": 24, "objects": 16, "s3": 6}
 """Points of a script that are tried where not all of them are."""
 
 
-async def uninterrupted(door: Door, script: Script) -> tuple[State, World, int]:
+async def uninterrupted(factory: StoreFactory, script: Script) -> tuple[State, World, int]:
     world = World()
-    store, faults = faulty(await door())
+    store, faults = faulty(await factory())
     assert await live(store, RUN, script, world)
     state = await state_now(store, RUN)
     calls = faults.calls
@@ -116,10 +116,10 @@ async def uninterrupted(door: Door, script: Script) -> tuple[State, World, int]:
     return state, world, calls
 
 
-async def interrupted(door: Door, script: Script, fault: Fault) -> tuple[State, World, int]:
+async def interrupted(factory: StoreFactory, script: Script, fault: Fault) -> tuple[State, World, int]:
     """Run with one fault; then fault-free processes until the run is over. Returns how many processes it took."""
     world = World()
-    inner = await door()
+    inner = await factory()
     store, faults = faulty(inner, fault)
     try:
         is_over = await live(store, RUN, script, world)
@@ -131,14 +131,14 @@ async def interrupted(door: Door, script: Script, fault: Fault) -> tuple[State, 
         assert process < 6, f"{fault} keeps the run from its end"
         await faults.deliver_held_back("slow")
         hide_locks(inner)  # its process is gone
-        successor = await door()
+        successor = await factory()
         successor.skew = process * 60_000_000
         try:
-            is_over = await live(cast("Store", LateArrivals(successor, faults, nothing_landed)), RUN, script, world)
+            is_over = await live(cast("Store", LateCalls(successor, faults, nothing_landed)), RUN, script, world)
         except OutlastError:
             is_over = False
         await successor.close()
-    check = await door()
+    check = await factory()
     state = await state_now(check, RUN)
     await judge(check, world)
     await inner.close()
@@ -173,7 +173,7 @@ def outcome(state: State) -> tuple[RunStatus, bytes, int]:
     return state.status, bytes(state.outline.output), state.outline.branch
 
 
-@pytest.mark.parametrize("kind", DOORS)
+@pytest.mark.parametrize("kind", FACTORIES)
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_a_run_ends_the_same_wherever_its_process_dies(
     kind: str, name: str, tmp_path: Path, record_property: Callable[[str, object], None]
@@ -201,17 +201,17 @@ def cross(kind: str, name: str, tmp_path: Path, most: int | None = None) -> int:
     """Play a script with each fault, or with so many of them."""
 
     async def all_points() -> int:
-        script, door = SCRIPTS[name], (DOORS | OBJECTS)[kind]
+        script, factory = SCRIPTS[name], (FACTORIES | OBJECTS)[kind]
         folder = tmp_path / "whole"
         folder.mkdir()
-        expected, world, calls = await uninterrupted(door(folder), script)
+        expected, world, calls = await uninterrupted(factory(folder), script)
         assert expected.status is RunStatus.COMPLETED
         faults = [Fault(way, call) for way, call in itertools.product(WAYS, range(1, calls + 1))]
         chosen = faults if most is None else sample(faults, most, f"{kind}, {name}")
         for fault in chosen:
             folder = tmp_path / f"{fault.way}-{fault.call}"
             folder.mkdir()
-            state, crashed, processes = await interrupted(door(folder), script, fault)
+            state, crashed, processes = await interrupted(factory(folder), script, fault)
             assert outcome(state) == outcome(expected), f"{fault} changes the outcome"
             repeated = crashed.executed - world.executed
             assert sum(repeated.values()) <= (processes - 1) * 3, f"{fault} repeats {repeated}"
@@ -225,19 +225,19 @@ def cross(kind: str, name: str, tmp_path: Path, most: int | None = None) -> int:
 async def points_on_a_server(url: str, name: str, most: int) -> int:
     """Some points of a script."""
 
-    async def door() -> Store:
+    async def factory() -> Store:
         return PostgresStore(url, durability="relaxed")
 
     script = SCRIPTS[name]
     await empty_store(url)
-    expected, world, calls = await uninterrupted(door, script)
+    expected, world, calls = await uninterrupted(factory, script)
     assert expected.status is RunStatus.COMPLETED
     points = list(itertools.product(WAYS, range(1, calls + 1)))
     chosen = sample(points, most, f"postgres, {name}")
     for way, call in chosen:
         fault = Fault(way, call)
         await empty_store(url)
-        state, crashed, processes = await interrupted(door, script, fault)
+        state, crashed, processes = await interrupted(factory, script, fault)
         assert outcome(state) == outcome(expected), f"{fault} changes the outcome"
         repeated = crashed.executed - world.executed
         assert sum(repeated.values()) <= (processes - 1) * 3, f"{fault} repeats {repeated}"
@@ -271,11 +271,11 @@ def test_the_loop_notices_a_store_that_answers_without_keeping(tmp_path: Path) -
 
     memory = Memory()
 
-    async def door() -> Store:
+    async def factory() -> Store:
         return Forgetful(memory)
 
     with pytest.raises((AssertionError, OutlastError)):
-        asyncio.run(interrupted(door, SCRIPTS["three nodes"], Fault("die_after", 9)))
+        asyncio.run(interrupted(factory, SCRIPTS["three nodes"], Fault("die_after", 9)))
 
 
 def test_the_loop_notices_a_store_that_forgets_the_epoch(tmp_path: Path) -> None:
@@ -298,13 +298,13 @@ def test_the_loop_notices_a_store_that_forgets_the_epoch(tmp_path: Path) -> None
 
     memory = Memory()
 
-    async def door() -> Store:
+    async def factory() -> Store:
         return Unfenced(memory)
 
     async def any_point() -> None:
         for call in range(1, 14):
             memory.__init__()  # type: ignore[misc]
-            await interrupted(door, SCRIPTS["three nodes"], Fault("late", call))
+            await interrupted(factory, SCRIPTS["three nodes"], Fault("late", call))
 
     with pytest.raises((AssertionError, OutlastError)):
         asyncio.run(any_point())

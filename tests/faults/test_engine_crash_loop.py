@@ -29,12 +29,12 @@ from outlast.history import events as e
 from outlast.store import Append, Outcome, Store
 from outlast.stores.memory import MemoryStore
 from outlast.testing.crashes import RUN, Round, Story, crash_loop
-from outlast.testing.doors import Door, MemoryDoor
 from outlast.testing.faults import WAYS, Fault, Way
 from outlast.testing.plugin import SURVIVED
+from outlast.testing.store_factory import MemoryStoreFactory, StoreFactory
 from outlast.testing.world import Attempted, compare
-from support.doors import ObjectsDoor, PostgresDoor, S3Door, SqliteDoor
 from support.sampling import sample, seed
+from support.store_factories import ObjectStoreFactory, PostgresStoreFactory, S3StoreFactory, SqliteStoreFactory
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = {"memory": 16, "sqlite": 12, "postgres": 2, "objects": 2, "s3": 1}
@@ -559,19 +559,19 @@ NASTY: dict[str, Story] = {
     "races": Story(crash_race, expected=[1, "b1!b2b3", 1, "lost", "end"]),
     "timeouts": Story(crash_timeout, expected=["node", "helper", "in time", "attempt"]),
     "children": Story(crash_children, expected=["good", "Refusal", "bad", "again"]),
-    "a child left behind": Story(crash_left_child, expected=["quick", "slower"], is_loose=True),
-    "successors left behind": Story(crash_left_successors, expected=["quick", "slower"], is_loose=True),
+    "a child left behind": Story(crash_left_child, expected=["quick", "slower"], first_run_only=True),
+    "successors left behind": Story(crash_left_successors, expected=["quick", "slower"], first_run_only=True),
     "questions": Story(
         crash_question, expected=["n1", "n2", "n3", True, 7, "end"], answers={"approve": True, "ask": 7}
     ),
-    "failure": Story(crash_failure, is_loose=True),
+    "failure": Story(crash_failure, first_run_only=True),
     "a map of helpers": Story(crash_map, expected=["aa", "bb", "cc", "dd", "ee"]),
     "dice": Story(crash_dice),
     "generations": Story(crash_generations, (2, []), expected=["g2", "g1", "g0"]),
     "large values": Story(crash_large, ("y" * 1_100_000,), expected=[2_200_000, 3_300_000, 2_200_000]),
-    "cancelled": Story(crash_cancelled, guest=cancel, is_loose=True),
-    "ended by force": Story(crash_cleaned_up, guest=cancel_by_force, is_loose=True),
-    "cleaned up": Story(crash_cleaned_up, guest=cancel_at_work, is_loose=True),
+    "cancelled": Story(crash_cancelled, guest=cancel, first_run_only=True),
+    "ended by force": Story(crash_cleaned_up, guest=cancel_by_force, first_run_only=True),
+    "cleaned up": Story(crash_cleaned_up, guest=cancel_at_work, first_run_only=True),
     "cleaned up plainly": Story(crash_cleaned_up_plainly, guest=cancel_at_work),
     "retried": Story(
         crash_retried,
@@ -598,7 +598,7 @@ TURNS: dict[str, Story] = {
         expected=["first", "second", "y", "last"],
         answers={"ask": 7},
         guest=turn_at_work,
-        is_loose=True,
+        first_run_only=True,
         repeats=2,
     ),
     "children of a part that was left": Story(
@@ -606,7 +606,7 @@ TURNS: dict[str, Story] = {
         expected=["done", "done"],
         guest=leave_children,
         over=("completed", "cancelled"),
-        is_loose=True,
+        first_run_only=True,
         repeats=2,
     ),
     "forked": Story(
@@ -627,8 +627,8 @@ def story_of(name: str) -> Story:
 
 # --- the tests ---------------------------------------------------------------------------------------------------------
 
-DOORS = {"memory": MemoryDoor, "sqlite": SqliteDoor}
-OBJECTS = {"objects": ObjectsDoor, "s3": S3Door}
+FACTORIES = {"memory": MemoryStoreFactory, "sqlite": SqliteStoreFactory}
+OBJECTS = {"objects": ObjectStoreFactory, "s3": S3StoreFactory}
 DEATHS: tuple[Way, ...] = ("die_before", "die_after")
 RARER: tuple[Way, ...] = tuple(way for way in WAYS if way not in DEATHS)
 WAITING = (
@@ -651,12 +651,14 @@ Faults = Iterator[tuple[Fault, ...]]
 
 def cross(kind: str, name: str, folder: Path, faults: Callable[[int], Faults], concurrency: int = 2000) -> int:
     """Play a story with each of these faults; how many are possible depends on the calls it makes."""
-    return cross_at(f"{kind}, {name}", story_of(name), (DOORS | OBJECTS)[kind](folder), faults, concurrency)
+    return cross_at(f"{kind}, {name}", story_of(name), (FACTORIES | OBJECTS)[kind](folder), faults, concurrency)
 
 
-def cross_at(title: str, story: Story, door: Door, faults: Callable[[int], Faults], concurrency: int = 2000) -> int:
+def cross_at(
+    title: str, story: Story, factory: StoreFactory, faults: Callable[[int], Faults], concurrency: int = 2000
+) -> int:
     began, points = time.perf_counter(), 0
-    with crash_loop(story, door, concurrency=concurrency) as loop:
+    with crash_loop(story, factory, concurrency=concurrency) as loop:
         for each in faults(len(loop.whole.calls)):
             points += loop.strike(*each)
     print(f"\n{title}: {points} crash points, {time.perf_counter() - began:.1f} s")
@@ -666,8 +668,8 @@ def cross_at(title: str, story: Story, door: Door, faults: Callable[[int], Fault
 def on_a_server(name: str, url: str, faults: Callable[[int], Faults]) -> int:
     """On a server, how far the runs come that nobody waits for is by chance, also if nothing happens."""
     story = story_of(name)
-    story = replace(story, repeats=story.repeats + story.is_loose)
-    return cross_at(f"postgres, {name}", story, PostgresDoor(url), faults)
+    story = replace(story, repeats=story.repeats + story.first_run_only)
+    return cross_at(f"postgres, {name}", story, PostgresStoreFactory(url), faults)
 
 
 def deaths(calls: int) -> Faults:
@@ -693,7 +695,7 @@ def deaths_in_a_row(calls: int, times: int = SAMPLE["memory"]) -> Faults:
         yield tuple(Fault(chance.choice(DEATHS), chance.randint(1, calls)) for _ in range(chance.randint(2, 3)))
 
 
-@pytest.mark.parametrize("kind", DOORS)
+@pytest.mark.parametrize("kind", FACTORIES)
 @pytest.mark.parametrize("name", STORIES)
 def test_a_workflow_ends_the_same_wherever_its_process_dies(
     kind: str, name: str, tmp_path: Path, record_property: Callable[[str, object], None]
@@ -709,7 +711,7 @@ def test_a_workflow_on_a_disk_ends_the_same_wherever_its_process_dies(name: str,
     cross("sqlite", name, tmp_path, deaths)
 
 
-@pytest.mark.parametrize("kind", DOORS)
+@pytest.mark.parametrize("kind", FACTORIES)
 @pytest.mark.parametrize("name", STORIES)
 def test_a_workflow_ends_the_same_though_answers_are_lost_and_calls_come_twice_or_late(
     kind: str, name: str, tmp_path: Path
@@ -719,7 +721,7 @@ def test_a_workflow_ends_the_same_though_answers_are_lost_and_calls_come_twice_o
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("kind", DOORS)
+@pytest.mark.parametrize("kind", FACTORIES)
 @pytest.mark.parametrize("name", STORIES)
 def test_a_workflow_ends_the_same_whatever_happens_to_any_of_its_calls(kind: str, name: str, tmp_path: Path) -> None:
     cross(kind, name, tmp_path, others)
@@ -769,7 +771,7 @@ def test_a_workflow_ends_the_same_though_processes_die_again_and_again(name: str
     cross("memory", name, tmp_path, lambda calls: deaths_in_a_row(calls, 100))
 
 
-@pytest.mark.parametrize("kind", DOORS)
+@pytest.mark.parametrize("kind", FACTORIES)
 @pytest.mark.parametrize("name", WAITING)
 def test_a_workflow_that_is_given_back_whenever_it_waits_ends_the_same_wherever_its_process_dies(
     kind: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -780,7 +782,7 @@ def test_a_workflow_that_is_given_back_whenever_it_waits_ends_the_same_wherever_
     cross(kind, name, tmp_path, deaths if kind == "memory" else some(deaths, kind, name))
 
 
-@pytest.mark.parametrize("kind", DOORS)
+@pytest.mark.parametrize("kind", FACTORIES)
 @pytest.mark.parametrize("name", TURNS)
 def test_a_run_in_which_somebody_goes_back_ends_the_same_wherever_its_process_dies(
     kind: str, name: str, tmp_path: Path
@@ -790,7 +792,7 @@ def test_a_run_in_which_somebody_goes_back_ends_the_same_wherever_its_process_di
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("kind", DOORS)
+@pytest.mark.parametrize("kind", FACTORIES)
 @pytest.mark.parametrize("name", TURNS)
 def test_a_run_in_which_somebody_goes_back_ends_the_same_at_every_point(kind: str, name: str, tmp_path: Path) -> None:
     cross(kind, name, tmp_path, deaths)
@@ -811,11 +813,11 @@ def test_a_run_in_which_somebody_goes_back_ends_the_same_whatever_happens_to_any
     cross("memory", name, tmp_path, others)
 
 
-@pytest.mark.parametrize("kind", DOORS)
+@pytest.mark.parametrize("kind", FACTORIES)
 def test_children_of_a_part_that_was_left_are_cancelled_wherever_the_process_dies(kind: str, tmp_path: Path) -> None:
     """P1: BranchOpened names them, and whoever owns the run next cancels them."""
     story = story_of("children of a part that was left")
-    with crash_loop(story, DOORS[kind](tmp_path)) as loop:
+    with crash_loop(story, FACTORIES[kind](tmp_path)) as loop:
         faults = deaths if kind == "memory" else some(deaths, kind, "children of a part that was left")
         for each in faults(len(loop.whole.calls)):
             seen = loop.play(*each)
@@ -851,7 +853,7 @@ class Forgetful(MemoryStore):
         return outcomes
 
 
-class ForgetfulDoor(MemoryDoor):
+class ForgetfulStoreFactory(MemoryStoreFactory):
     def open(self) -> Store:
         return Forgetful(self.memory)
 
@@ -860,7 +862,7 @@ def test_the_loop_notices_a_store_that_answers_without_keeping(tmp_path: Path) -
     """P1."""
 
     def any_point() -> None:
-        with crash_loop(example("first_workflow"), ForgetfulDoor(tmp_path)) as loop:
+        with crash_loop(example("first_workflow"), ForgetfulStoreFactory(tmp_path)) as loop:
             for call in range(1, 10):
                 loop.strike(Fault("die_after", call))
 
@@ -869,7 +871,7 @@ def test_the_loop_notices_a_store_that_answers_without_keeping(tmp_path: Path) -
 
 
 def test_the_loop_notices_a_node_that_is_done_again(tmp_path: Path) -> None:
-    with crash_loop(example("first_workflow"), MemoryDoor(tmp_path)) as loop:
+    with crash_loop(example("first_workflow"), MemoryStoreFactory(tmp_path)) as loop:
         seen = loop.play()
     made = next(iter(seen.world.attempts))
     seen.world.attempts[made._replace(attempt=2)] = 1
@@ -890,7 +892,7 @@ def begun_again(seen: Round, made: Attempted, attempts: int) -> None:
 
 
 def test_the_loop_notices_a_node_that_is_interrupted_though_no_process_died(tmp_path: Path) -> None:
-    with crash_loop(example("first_workflow"), MemoryDoor(tmp_path)) as loop:
+    with crash_loop(example("first_workflow"), MemoryStoreFactory(tmp_path)) as loop:
         seen = loop.play()
         begun_again(seen, next(iter(seen.world.attempts)), 2)
         with pytest.raises(AssertionError, match="1 times more"):
@@ -898,7 +900,7 @@ def test_the_loop_notices_a_node_that_is_interrupted_though_no_process_died(tmp_
 
 
 def test_the_loop_notices_that_of_a_node_which_the_undisturbed_round_did_not_begin(tmp_path: Path) -> None:
-    with crash_loop(example("first_workflow"), MemoryDoor(tmp_path)) as loop:
+    with crash_loop(example("first_workflow"), MemoryStoreFactory(tmp_path)) as loop:
         seen = loop.play()
         begun_again(seen, Attempted(RUN, "another", 1), 2)
         with pytest.raises(AssertionError, match="1 times more"):
@@ -907,7 +909,7 @@ def test_the_loop_notices_that_of_a_node_which_the_undisturbed_round_did_not_beg
 
 def test_the_loop_does_not_take_attempts_after_failures_for_interruptions(tmp_path: Path) -> None:
     """Where the undisturbed round does not tell how often the node has to be executed."""
-    with crash_loop(example("first_workflow"), MemoryDoor(tmp_path)) as loop:
+    with crash_loop(example("first_workflow"), MemoryStoreFactory(tmp_path)) as loop:
         seen = loop.play()
         begun_again(seen, Attempted(RUN, "another", 1), 3)
         seen.runs[RUN].retried["another"] = 2

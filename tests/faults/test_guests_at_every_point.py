@@ -28,11 +28,11 @@ from outlast.ledger.reading import read_events
 from outlast.lifecycle.requests import OpenRequest, left_open
 from outlast.store import Store
 from outlast.testing.answering import LOOK, OVER, Patience
-from outlast.testing.doors import Door, MemoryDoor
 from outlast.testing.faults import Died, Fault, Way, faulty
 from outlast.testing.processes import Processes
+from outlast.testing.store_factory import MemoryStoreFactory, StoreFactory
 from outlast.testing.world import World, compare, read_all
-from support.doors import ObjectsDoor, PostgresDoor, SqliteDoor
+from support.store_factories import ObjectStoreFactory, PostgresStoreFactory, SqliteStoreFactory
 
 RUN = RunId("run-1")
 PROCESSES = 5
@@ -127,12 +127,12 @@ class Round(NamedTuple):
     calls: int
 
 
-def play(processes: Processes, door: Door, guest: str, visit: int, fault: Fault | None) -> Round:
+def play(processes: Processes, factory: StoreFactory, guest: str, visit: int, fault: Fault | None) -> Round:
     """The run is taken over, visited before a call, perhaps dies at a later one, and is brought to its end."""
-    door.anew()
+    factory.reset()
     world, calls, visitor = World(), 0, None
     for number in range(PROCESSES):
-        inner = processes.do(_opened(door, is_new=not number))
+        inner = processes.do(_opened(factory, is_new=not number))
         store, faults = faulty(inner, fault if not number else None)
         if not number:
             visitor = Visitor(inner, GUESTS[guest], visit)
@@ -142,17 +142,17 @@ def play(processes: Processes, door: Door, guest: str, visit: int, fault: Fault 
             processes.live(store, partial(_until_over, processes, inner), faults, world)
             is_over = True
         calls = calls or faults.calls
-        processes.do(door.bury(inner, is_reachable=False))
+        processes.do(factory.after_death(inner, is_reachable=False))
         if is_over:
             break
     assert is_over, f"it did not come to its end, in {PROCESSES} processes"
     assert visitor is not None
-    log = processes.do(_log(door, world))
+    log = processes.do(_log(factory, world))
     return Round(log, visitor.acknowledged, calls)
 
 
-async def _opened(door: Door, *, is_new: bool) -> Store:
-    store = door.open()
+async def _opened(factory: StoreFactory, *, is_new: bool) -> Store:
+    store = factory.open()
     if is_new:
         created = e.RunCreated(workflow="visited", params=visited._arguments.pack((), {}).inputs)
         await Ledger(store).create_ready(RUN, created)
@@ -162,13 +162,13 @@ async def _opened(door: Door, *, is_new: bool) -> Store:
 async def _until_over(processes: Processes, inner: Store, _client: Engine) -> None:
     attending = asyncio.create_task(attend(Engine(Ledger(inner), None), itertools.count()))
     try:
-        await Patience(inner, lambda: processes.attempting).until_over(OVER, attending, is_resumed=False)
+        await Patience(inner, lambda: processes.attempting).until_over(OVER, attending, resumes_held=False)
     finally:
         attending.cancel()
 
 
-async def _log(door: Door, world: World) -> list[Entry]:
-    store = door.open()
+async def _log(factory: StoreFactory, world: World) -> list[Entry]:
+    store = factory.open()
     try:
         runs = await read_all(store)  # which proves that they are sound
         compare(world, runs)
@@ -208,7 +208,7 @@ def _settled_by(seen: Round, request: OpenRequest) -> e.AnyEvent | None:
 
 # --- the tests ---------------------------------------------------------------------------------------------------------
 
-DOORS = {"memory": MemoryDoor, "sqlite": SqliteDoor, "objects": ObjectsDoor}
+FACTORIES = {"memory": MemoryStoreFactory, "sqlite": SqliteStoreFactory, "objects": ObjectStoreFactory}
 WHOLE = ("memory", "sqlite")
 """Where `make faults` tries all points. Of the others it tries a larger sample."""
 DEATHS: tuple[Way, ...] = ("die_before", "die_after")
@@ -222,22 +222,24 @@ def points(calls: int) -> Iterator[tuple[int, Fault | None]]:
             yield visit, Fault(way, call)
 
 
-@pytest.fixture(params=[*DOORS, "postgres"])
-def door(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Door]:
+@pytest.fixture(params=[*FACTORIES, "postgres"])
+def factory(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, StoreFactory]:
     """A store, and its name."""
     kind: str = request.param
-    return kind, PostgresDoor(request.getfixturevalue("postgres_url")) if kind == "postgres" else DOORS[kind](tmp_path)
+    return kind, PostgresStoreFactory(request.getfixturevalue("postgres_url")) if kind == "postgres" else FACTORIES[
+        kind
+    ](tmp_path)
 
 
-def cross(kind: str, guest: str, door: Door, size: int | None = None) -> None:
+def cross(kind: str, guest: str, factory: StoreFactory, size: int | None = None) -> None:
     with Processes(claim=CLAIM.get(kind, 1e9)) as processes:
-        calls = play(processes, door, guest, 0, None).calls
+        calls = play(processes, factory, guest, 0, None).calls
         chosen = list(points(calls))
         if size is not None:
             chosen = random.Random(f"{kind}, {guest}").sample(chosen, min(size, len(chosen)))
         acknowledged = 0
         for visit, fault in chosen:
-            seen = play(processes, door, guest, visit, fault)
+            seen = play(processes, factory, guest, visit, fault)
             try:
                 judge(seen)
             except AssertionError as error:
@@ -250,13 +252,15 @@ def cross(kind: str, guest: str, door: Door, size: int | None = None) -> None:
 
 @pytest.mark.parametrize("guest", GUESTS)
 def test_what_a_guest_was_told_is_in_the_log_is_kept_wherever_it_came_and_the_owner_died(
-    door: tuple[str, Door], guest: str
+    factory: tuple[str, StoreFactory], guest: str
 ) -> None:
     """A sample of the points; `make faults` tries more."""
-    cross(door[0], guest, door[1], SAMPLE[door[0]])
+    cross(factory[0], guest, factory[1], SAMPLE[factory[0]])
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("guest", GUESTS)
-def test_what_a_guest_was_told_is_in_the_log_is_kept_at_every_point(door: tuple[str, Door], guest: str) -> None:
-    cross(door[0], guest, door[1], None if door[0] in WHOLE else 20 * SAMPLE[door[0]])
+def test_what_a_guest_was_told_is_in_the_log_is_kept_at_every_point(
+    factory: tuple[str, StoreFactory], guest: str
+) -> None:
+    cross(factory[0], guest, factory[1], None if factory[0] in WHOLE else 20 * SAMPLE[factory[0]])

@@ -280,7 +280,7 @@ def test_of_a_hundred_that_write_at_one_place_one_wins_every_time() -> None:
             assert all(loss.tail[0] == won[0].record for loss in losses)
             head = won[0].head
         await must_be_gapless(doors[3], A, ROUNDS + 1)
-        for door in doors:
-            await door.close()
+        for factory in doors:
+            await factory.close()
 
     asyncio.run(play())

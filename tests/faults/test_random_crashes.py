@@ -122,13 +122,13 @@ def play(processes: Processes, seed: int, folder: Path | None) -> tuple[Any, Wor
             return MemoryStore(memory)
         return SqliteStore(folder / f"{seed}.db", durability="relaxed", commit="inline")
 
-    async def door() -> Store:
+    async def factory() -> Store:
         return opened()
 
     died = 0
     for number in itertools.count():
         assert number < 12, f"round {seed} does not come to its end"
-        inner = processes.do(door())
+        inner = processes.do(factory())
         fault = Fault(chance.choice(DEATHS), chance.randint(1, 25)) if number < crashes else None
         store, faults = faulty(inner, fault)
         try:
@@ -138,7 +138,7 @@ def play(processes: Processes, seed: int, folder: Path | None) -> tuple[Any, Wor
             died += 1
         finally:
             processes.do(inner.close())
-    check = processes.do(door())
+    check = processes.do(factory())
     runs = processes.do(read_all(check))
     processes.do(check.close())
     return result, world, runs, died

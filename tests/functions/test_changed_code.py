@@ -314,10 +314,10 @@ CHANGES: dict[str, tuple[Flow, str, str]] = {
     "a node is now a child run": (as_a_child, "node 'first'", "child run 'first'"),
     "a parameter of a node is renamed": (parameter_of_a_node_renamed, '{"number":1}', '{"count":1}'),
     "a node returns another type": (result_of_a_node_retyped, "'first'", "str"),
-    "a parameter is removed": (parameter_removed, "number", "not known now"),
-    "a parameter is renamed": (parameter_renamed, "do not fit the code", "'count'"),
-    "a parameter has another type": (parameter_retyped, "do not fit the code", "list"),
-    "a parameter without default is added": (parameter_added, "do not fit the code", "'factor'"),
+    "a parameter is removed": (parameter_removed, "number", "does not take now"),
+    "a parameter is renamed": (parameter_renamed, "the code does not accept the parameters", "'count'"),
+    "a parameter has another type": (parameter_retyped, "the code does not accept the parameters", "list"),
+    "a parameter without default is added": (parameter_added, "the code does not accept the parameters", "'factor'"),
     "the code waits for what never comes": (awaiting_something_else, "'second'", "nothing"),
 }
 
@@ -848,7 +848,7 @@ async def test_a_race_whose_sides_were_exchanged_is_held_because_another_would_h
     known = stage.forget()
     workflow(racing(loser, world.first))
     engine = await stage.engine()
-    assert "decision 'race' for 0; the code decides for 1" in await held_with(engine, run)
+    assert "decision 'race' with 0; the code decides 1" in await held_with(engine, run)
     stage.know(known)
     await engine.resume(run)
     assert await asyncio.wait_for(engine.result(run), PATIENCE) == 1002
@@ -874,7 +874,7 @@ async def test_a_parameter_without_default_added_to_code_that_had_none_holds_the
     workflow(with_one())
     engine = await stage.engine()
     said = await held_with(engine, run)
-    assert "do not fit the code" in said
+    assert "the code does not accept the parameters" in said
     assert "'factor'" in said
     stage.know(known)
     await engine.resume(run)
@@ -896,7 +896,7 @@ async def test_a_run_whose_replay_fails_as_nobody_foresaw_is_tried_again_and_the
     monkeypatch.setattr("outlast.engine.takeover.Replay.run", surprised)
     monkeypatch.setattr("outlast.engine.takeover.FAILURES_BEFORE_HOLD", 1)
     engine = await stage.engine()
-    assert "could not be driven, 1 times in a row" in await held_with(engine, run)
+    assert "advancing the run failed 1 times in a row" in await held_with(engine, run)
     assert replayed == [run]
     monkeypatch.undo()
     await engine.resume(run)

@@ -131,13 +131,15 @@ def test_another_package_of_that_name_does_not_stand_for_it(
     sys.path.insert(0, str(other))
     __import__("parcels")
     with pytest.raises(
-        NotImportable, match=rf"needs module parcels.sending from {folder}/jobs, but {other}/\S+ is imported"
+        NotImportable,
+        match=rf"needs module parcels.sending from {folder}/jobs, but parcels.sending is already imported "
+        rf"from {other}/\S+: use another process",
     ):
         workflow_import.find_workflow(created)
 
 
 def test_a_file_that_belongs_to_a_package_is_told_how_to_be_named(folder: Path, elsewhere: Elsewhere) -> None:
-    with pytest.raises(NotImportable, match=r"belongs to a package: name it as a module, package\.module"):
+    with pytest.raises(NotImportable, match=r"belongs to a package: name it as package\.module"):
         workflow_import.load(str(folder / "jobs/parcels/sending.py"))
 
 

@@ -250,7 +250,7 @@ def test_coroutines_that_would_begin_in_any_order_are_refused_in_words() -> None
         for each in asyncio.as_completed(helpers):
             await each
 
-    with pytest.raises(NotDurable, match=r"asyncio\.as_completed over coroutines"):
+    with pytest.raises(NotDurable, match=r"asyncio\.as_completed with coroutines"):
         clock.run(code())
     for helper in helpers:
         helper.close()

@@ -195,11 +195,11 @@ def test_a_function_within_a_method_and_a_static_one_may_be_decorated() -> None:
 def test_a_function_in_the_place_of_classes_of_errors_is_refused_with_what_to_give(option: str) -> None:
     given: dict[str, Any] = {option: str.isalpha}
     with pytest.raises(
-        ol.InvalidInput, match=rf"{option} takes classes of errors, not a function: give {option}=\(Conn"
+        ol.InvalidInput, match=rf"{option} takes exception classes, not a function: for example {option}=\(Conn"
     ):
         ol.Retry(**given)
     for odd in ("ConnectionError", 5, None, [ValueError, "x"]):
-        with pytest.raises(ol.InvalidInput, match=f"{option} takes classes of errors"):
+        with pytest.raises(ol.InvalidInput, match=f"{option} takes exception classes"):
             ol.Retry(**{option: odd})  # type: ignore[arg-type]
 
 
@@ -452,7 +452,7 @@ async def test_a_divergence_names_the_line_of_what_the_code_asks_for(stage: Any)
     handle = await engine.start(before)
     await stage.until(engine, handle.run, e.InteractionRequested)
     found = await dry_run(engine._store, handle.run, after)
-    assert f"than the code asks it with now ({line_of(after.fn, 'plus_one(2)')})" in str(found.divergence)
+    assert f"than the code passes now ({line_of(after.fn, 'plus_one(2)')})" in str(found.divergence)
     found = await dry_run(engine._store, handle.run, other)
     assert f"the code asked for timer 'sleep' ({line_of(other.fn, 'ol.sleep(1)')})" in str(found.divergence)
 
@@ -490,7 +490,7 @@ async def test_a_duration_may_be_a_timedelta_wherever_seconds_are_given(stage: A
     with pytest.raises(ol.StillRunning, match=r"within 0.01 s"):
         await handle.result(timeout=timedelta(milliseconds=10))
     for odd in ("5", True, [1]):
-        with pytest.raises(ol.InvalidInput, match="timeout is a number of seconds or a timedelta"):
+        with pytest.raises(ol.InvalidInput, match="timeout must be a number of seconds or a timedelta"):
             ol.node(timeout=odd)(plus_one.fn)  # type: ignore[call-overload]
 
 

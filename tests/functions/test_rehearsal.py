@@ -148,7 +148,7 @@ WAITING = {
     "other_inputs": (other_inputs, "node 'second' with other inputs"),
     "asked_beside": (asked_beside, "before that the code asked for node 'first#2'"),
     "raises": (raises, "the log has node 'second'; the code has ended before that"),
-    "parameter_renamed": (parameter_renamed, "do not fit the code"),
+    "parameter_renamed": (parameter_renamed, "the code does not accept the parameters"),
 }
 ANSWERED = {
     **WAITING,
@@ -156,7 +156,7 @@ ANSWERED = {
 }
 ENDED = {
     **ANSWERED,
-    "node_at_the_end": (node_at_the_end, "the code goes on, and asked for node 'second#2'"),
+    "node_at_the_end": (node_at_the_end, "the code continues, and asked for node 'second#2'"),
     "ends_early": (ends_early, "the log has node 'first#2'; the code has ended before that"),
     "other_result": (other_result, "with the result 21; the code returns -21"),
 }
@@ -304,7 +304,7 @@ def test_values_beside_the_log_are_read_and_missing_ones_are_named() -> None:
             await (await engine.start(version(large).options(id=RUN), 1)).result()
         assert (await dry_run(store, RUN)).agrees
         store.memory.blobs.clear()
-        with pytest.raises(ol.NotFound, match="lies in blob"):
+        with pytest.raises(ol.NotFound, match=r"blob .* is missing"):
             await dry_run(store, RUN)
 
     asyncio.run(whole())

@@ -303,7 +303,7 @@ async def test_thousands_of_gathers_are_not_kept_in_memory(stage: Any) -> None:
     async def many() -> int:
         for number in range(200):
             await asyncio.gather(plus_one(number), plus_one(number))
-        return len(here("this").code._loop._tasks)
+        return len(require_scope("this").code._loop._tasks)
 
     assert await came_to(stage, many) < 100
 

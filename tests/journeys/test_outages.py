@@ -195,5 +195,5 @@ def test_a_worker_that_starts_says_what_it_took_over_what_it_held_and_which_ques
     said = "".join(worker.seen)
     assert "run hanging was interrupted (worker " in said
     assert " died) and is resumed" in said
-    assert " died) and is held: node pay was interrupted and is not to be repeated without a person's word" in said
+    assert " died) and is held: node pay was interrupted and must not be repeated before a person decides" in said
     assert "run asking asks: Ship the lamp?" in said

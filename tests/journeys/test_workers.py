@@ -352,7 +352,7 @@ def test_the_list_of_workers_tells_who_holds_what_and_who_is_gone(local: Fleet) 
     ("arguments", "code", "said"),
     [
         ((), 2, "the worker knows no workflow: name the module or file that defines some with --app"),
-        (("--app", "nowhere"), 2, "there is no module nowhere here"),
+        (("--app", "nowhere"), 2, "no module named nowhere;"),
         (("--app", "flows", "--concurrency", "0"), 2, "concurrency"),
         (("--app", "flows", "--store", "postgresql://127.0.0.1:1/x"), 3, "could not reach postgresql://127.0.0.1:1/x"),
     ],

@@ -374,7 +374,7 @@ def test_a_branch_names_the_branch_that_holds_its_cutoff_and_where_both_neighbou
 @pytest.mark.parametrize("cutoff", [-1, 1, 3])
 def test_a_branch_is_cut_where_its_lineage_ends(cutoff: int) -> None:
     history = going()
-    with pytest.raises(NotAllowed, match=f"event {cutoff} is not where the lineage"):
+    with pytest.raises(NotAllowed, match=f"cannot cut at event {cutoff}: the lineage"):
         decide.open_branch(history.state, history.state_at(2), history.branches.values(), BranchPlan(cutoff=cutoff))
 
 

@@ -84,8 +84,8 @@ def test_a_branch_obeys_the_jump_it_names_and_settles_the_other_requests_in_its_
     opening = history.cut(2, request=4)
     assert opening[0].request == 4
     assert opening[1:] == [
-        e.RequestRefused(request=3, code="superseded", reason="the run went back elsewhere"),
-        e.RunPaused(by="ann", reason="somebody asked for it while the run went back"),
+        e.RequestRefused(request=3, code="superseded", reason="another jump superseded this one"),
+        e.RunPaused(by="ann", reason="requested while the run jumped back"),
     ]
     history.write(opening)
     assert history.state.outline.requests == ()

@@ -36,7 +36,7 @@ def test_classes_of_errors_are_kept_as_tuples() -> None:
 def test_delays_may_be_timedeltas() -> None:
     assert Retry(delay=timedelta(minutes=1), max_delay=timedelta(hours=1)) == Retry(delay=60.0, max_delay=3600.0)
     for odd in ("1", None, True):
-        with pytest.raises(InvalidInput, match="delay is a number of seconds or a timedelta"):
+        with pytest.raises(InvalidInput, match="delay must be a number of seconds or a timedelta"):
             Retry(delay=odd)  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="negative"):
         Retry(delay=timedelta(seconds=-1))

@@ -43,7 +43,7 @@ def test_every_status_is_known_by_its_own_name_in_any_case(status: RunStatus) ->
 
 
 def test_a_name_that_is_no_status_is_refused_with_those_there_are() -> None:
-    with pytest.raises(InvalidInput, match=r"'done' is not a status; there are: created, running, .*cancelled"):
+    with pytest.raises(InvalidInput, match=r"'done' is not a status; use one of: created, running, .*cancelled"):
         parse_status("done")
 
 

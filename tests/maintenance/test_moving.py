@@ -284,7 +284,7 @@ def test_a_parent_brings_the_children_it_waits_for(sqlite: str, other: str) -> N
         async with at_work(sqlite) as engine:
             await engine.start(moved_parent.options(id="parent"), "child")
             (child,) = await asking(sqlite, 1)
-        with pytest.raises(NotAllowed, match="awaited by its parent: copy run parent"):
+        with pytest.raises(NotAllowed, match=r"the parent of run .* waits for it: copy run parent"):
             await copied(sqlite, other, child)
         assert [each.run for each in await copied(sqlite, other, "parent")] == [child, "parent"]
         async with at_work(other) as engine:
@@ -347,7 +347,7 @@ def test_a_parent_brings_what_its_children_go_on_as(sqlite: str, tmp_path: Path,
             (newest,) = await asking(sqlite, 1)
             runs = [each.run async for each in engine.iter_runs()]
         for child in set(runs) - {"parent"}:
-            with pytest.raises(NotAllowed, match="awaited by its parent: copy run parent"):
+            with pytest.raises(NotAllowed, match=r"the parent of run .* waits for it: copy run parent"):
                 await copied(sqlite, other, child)
         moved = await copied(sqlite, other, *which)
         assert {each.run for each in moved} == set(runs)
@@ -405,7 +405,7 @@ def test_a_run_that_left_is_copied_to_no_third_store_without_force(
             await engine.start(moved_parent.options(id="parent"), "child")
             (child,) = await asking(sqlite, 1)
         await copied(sqlite, second, "parent")
-        with pytest.raises(NotAllowed, match=f"run parent was copied to {second} and goes on there"):
+        with pytest.raises(NotAllowed, match=f"run parent was copied to {second} and continues there"):
             await copied(sqlite, third, "parent")
         assert {each.how for each in await copied(sqlite, third)} == {"not copied"}
         store = open_store(third)
@@ -441,7 +441,7 @@ def test_another_run_of_that_id_is_refused_and_keeps_no_other_waiting(sqlite: st
                 await engine.result(await started(engine, moved_quick, "same"))
         async with at_work(sqlite) as engine:
             await engine.result(await started(engine, moved_quick, "different"))
-        with pytest.raises(AlreadyExists, match="there is another run same in the store it is copied to"):
+        with pytest.raises(AlreadyExists, match="the target store already has another run same"):
             await copied(sqlite, other, "same")
         found = {each.run: each.how for each in await copied(sqlite, other)}
         assert found == {"same": "not copied", "different": "over"}
@@ -460,7 +460,7 @@ def test_a_run_that_somebody_set_going_in_both_stores_is_refused(sqlite: str, tm
                 if address == sqlite:
                     await engine.resume(RunId("story"), force=True)
                 await answered(engine, "story")
-        with pytest.raises(AlreadyExists, match="has gone on in both stores"):
+        with pytest.raises(AlreadyExists, match="continued in both stores"):
             await copied(sqlite, other, "story")
 
     asyncio.run(asyncio.wait_for(journey(), 60))
@@ -468,7 +468,7 @@ def test_a_run_that_somebody_set_going_in_both_stores_is_refused(sqlite: str, tm
 
 def test_a_store_is_not_copied_onto_itself(sqlite: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(InvalidInput, match="one and the same"):
+    with pytest.raises(InvalidInput, match="both addresses name the same store"):
         asyncio.run(copied(sqlite, "runs.db"))
 
 

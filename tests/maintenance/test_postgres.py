@@ -1,4 +1,4 @@
-"""The caretaker of a store in PostgreSQL, and the commands that ask it (U1)."""
+"""Maintenance of a PostgreSQL store, and its commands (U1)."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_copy_is_left_to_the_program_that_can(postgres_url: str, tmp_path: Pat
     async def scene() -> None:
         with pytest.raises(InvalidInput, match="pg_dump --schema=test_"):
             await back_up(Settings(store=postgres_url), str(tmp_path / "copy.db"))
-        with pytest.raises(InvalidInput, match="a copy of an SQLite store is a file"):
+        with pytest.raises(InvalidInput, match="the backup of an SQLite store is a file"):
             await back_up(Settings(store=str(tmp_path / "runs.db")), postgres_url)
 
     (tmp_path / "runs.db").touch()
@@ -132,7 +132,7 @@ def test_commands_take_a_server_for_a_store(postgres_url: str, tmp_path: Path) -
     assert "completed" in listed.stdout
     told = json.loads(outlast(tmp_path, "db", "info", "-o", "json", "--store", postgres_url).stdout)
     assert (told["runs"], told["schema"]) == ({"completed": 1}, VERSION)
-    assert told["server"].startswith("PostgreSQL ")
+    assert (told["kind"], told["library"].split()[0]) == ("server", "PostgreSQL")
     assert outlast(tmp_path, "verify", "--all", "--store", postgres_url).returncode == 0
     refused = outlast(tmp_path, "db", "backup", "copy.db", "--store", postgres_url)
     assert (refused.returncode, "pg_dump" in refused.stderr) == (2, True)
@@ -140,6 +140,12 @@ def test_commands_take_a_server_for_a_store(postgres_url: str, tmp_path: Path) -
 
 def test_without_the_driver_the_refusal_names_the_extra(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("import sys; sys.modules['asyncpg'] = None")
-    refused = outlast(tmp_path, "ps", "--store", "postgresql://me@127.0.0.1/db", PYTHONPATH=str(tmp_path))
+    refused = subprocess.run(  # a fresh interpreter: a forked one does not import `sitecustomize`
+        [sys.executable, "-m", "outlast", "ps", "--store", "postgresql://me@127.0.0.1/db"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert refused.returncode == 3, refused.stderr
     assert "pip install 'outlast[postgres]'" in refused.stderr

@@ -67,5 +67,5 @@ def test_a_copy_is_refused_with_what_to_do(address: str, tmp_path: Path) -> None
 def test_an_sqlite_store_is_not_copied_into_a_bucket(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     asyncio.run(open_store(path).close())
-    with pytest.raises(InvalidInput, match="name one"):
+    with pytest.raises(InvalidInput, match="the backup of an SQLite store is a file"):
         asyncio.run(back_up(Settings(store=str(path)), "s3://bucket/runs"))

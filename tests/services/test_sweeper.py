@@ -337,7 +337,7 @@ def test_a_sweeper_that_looked_long_ago_does_not_hand_over_what_somebody_has(add
         before = [await takeovers(made.store, each.run) for each in summaries]
         for summary in summaries:
             held = next(each for each in holdings if each.run == summary.run)
-            assert not (await late._seen(summary, held, now, dry_run=False)).is_recovered
+            assert not (await late._check_run(summary.run, held, now, dry_run=False)).is_recovered
         assert [await takeovers(made.store, each.run) for each in summaries] == before
         head = await made.store.head(RunId("given-back"))
         assert head is not None
@@ -426,9 +426,7 @@ def test_the_command_tells_and_then_does(tmp_path: Path) -> None:
     play(where, scene)
     told = swept("--store", where, "--once", "--dry-run", "--stale-after", "0")
     assert told.returncode == 0
-    assert (
-        "no-task  no task: it says that it is running, and nobody has claimed it; would be handed over" in told.stderr
-    )
+    assert "no-task  no task: its status is running, but no worker has claimed it; would be handed over" in told.stderr
     assert "2 unfinished runs: 1 healthy, 0 waiting, 0 recovered, 1 stalled" in told.stderr
     young = json.loads(swept("--store", where, "--once", "-o", "json").stdout)
     assert (young["healthy"], young["recovered"]) == (2, 0), "it was given back a moment ago"

@@ -289,13 +289,13 @@ def test_the_settings_may_stand_in_pyproject(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"threads = ", b"\xff\xfe", b"[a]\n[a]\n"])
 def test_a_file_that_does_not_read_is_named(content: bytes, project: Path) -> None:
     (project / "outlast.toml").write_bytes(content)
-    with pytest.raises(InvalidInput, match=r"outlast\.toml does not read"):
+    with pytest.raises(InvalidInput, match=r"outlast\.toml is not valid TOML"):
         read(project)
 
 
 def test_what_is_no_table_is_refused(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("tool.outlast = 3\n")
-    with pytest.raises(InvalidInput, match=r"tool\.outlast is no table"):
+    with pytest.raises(InvalidInput, match=r"tool\.outlast is not a table"):
         read(tmp_path)
 
 

@@ -14,10 +14,10 @@ from outlast.history.ids import RunId
 from outlast.history.record import Kind
 from outlast.store import LANDED, Lost
 from outlast.stores.postgres import PostgresStore, change_feed
-from outlast.stores.postgres.rows import kept, told
+from outlast.stores.postgres.rows import escape, unescape
 from outlast.testing.contract.blobs import chunked, content
 from outlast.testing.contract.samples import ANN, BEN, A, B, C, begin, follow, land, summary
-from outlast.testing.contract.wakeups import NewsSubscription
+from outlast.testing.contract.wakeups import RecordedSubscription
 from support.servers.postgres_admin import carry_out, cut_lines
 
 Scene = Callable[[PostgresStore], Awaitable[None]]
@@ -133,10 +133,10 @@ def test_an_append_waits_for_the_disk_whatever_is_set_for_the_database(
 
 @given(st.text(alphabet=st.sampled_from("\x00\x01\x0201a☃")), st.text(alphabet=st.sampled_from("\x00\x01\x0201a☃")))
 def test_text_that_the_server_cannot_keep_comes_back_and_stays_apart(one: str, other: str) -> None:
-    assert told(kept(one)) == one
-    assert "\x00" not in kept(one)
-    assert (kept(one) == kept(other)) == (one == other)
-    assert kept(one) in kept(other + one + other)
+    assert unescape(escape(one)) == one
+    assert "\x00" not in escape(one)
+    assert (escape(one) == escape(other)) == (one == other)
+    assert escape(one) in escape(other + one + other)
 
 
 # --- batches
@@ -275,7 +275,7 @@ def test_a_line_cut_while_nobody_speaks_is_not_noticed(play: Callable[[Scene], N
             await store.enrol(ANN, 30)
             assert await store.renew(ANN, 30)
             await cut_lines(postgres_url)
-            await asyncio.sleep(0.05)  # until the loop has heard of it: else an append is in doubt
+            await asyncio.sleep(0.05)  # until the loop knows it: else the outcome of an append is open
             head = await land(store, follow(head))
 
     play(scene)
@@ -289,14 +289,14 @@ def test_news_go_on_after_the_line_was_cut(play: Callable[[Scene], None], postgr
 
     async def scene(store: PostgresStore) -> None:
         other = PostgresStore(postgres_url)
-        heard = NewsSubscription(store)
+        subscription = RecordedSubscription(store)
         await land(other, begin(A))
-        await heard.of([A])
+        await subscription.wait_for([A])
         await cut_lines(postgres_url)
         await asyncio.sleep(0.05)
         await land(other, begin(B))
-        await heard.of([B])
-        heard.end()
+        await subscription.wait_for([B])
+        subscription.end()
         await other.close()
 
     play(scene)
@@ -310,12 +310,12 @@ def test_what_its_writer_could_not_announce_is_found_by_looking(
 
     async def scene(store: PostgresStore) -> None:
         mute = PostgresStore(f"{postgres_url}&pgbouncer=1")
-        heard = NewsSubscription(store)
+        subscription = RecordedSubscription(store)
         await land(store, begin(C))
         await land(mute, begin(A))
-        await heard.of([A])
-        assert C not in heard.heard, "one's own are no news"
-        heard.end()
+        await subscription.wait_for([A])
+        assert C not in subscription.reported, "one's own are no news"
+        subscription.end()
         await mute.close()
 
     play(scene)

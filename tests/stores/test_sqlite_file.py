@@ -31,7 +31,7 @@ from outlast.stores.shared import VERSION
 from outlast.stores.sqlite import SqliteStore
 from outlast.stores.sqlite.maintenance import check, look
 from outlast.testing.contract.samples import ANN, BEN, A, B, begin, begin_ready, events, follow, land, summary, trace
-from outlast.testing.contract.wakeups import NewsSubscription
+from outlast.testing.contract.wakeups import RecordedSubscription
 
 
 @pytest.fixture
@@ -673,17 +673,17 @@ def test_what_a_process_writes_itself_is_no_news_to_it(
 
     async def scene() -> None:
         own, other = SqliteStore(path, commit=commit), SqliteStore(path)
-        news = NewsSubscription(own)
+        subscription = RecordedSubscription(own)
         heads = [await land(own, begin(A)), await land(other, begin(B))]
         for _ in range(20):
             heads[0] = await land(own, follow(heads[0]))
             heads[1] = await land(other, follow(heads[1]))
-        await news.of([B])
+        await subscription.wait_for([B])
         last = RunId("last")
         await land(other, begin(last))
-        await news.of([last])  # whatever came before it was looked at
-        assert A not in news.heard
-        news.end()
+        await subscription.wait_for([last])  # earlier appends are checked by then
+        assert A not in subscription.reported
+        subscription.end()
         await own.close()
         await other.close()
 

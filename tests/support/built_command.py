@@ -1,4 +1,4 @@
-"""Typer builds the whole command again for every call, which takes longer than most commands: here it is built once."""
+"""Builds the Typer command once per process: building it takes longer than most commands."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ import typer.testing
 
 
 def keep() -> None:
-    """From now on this process builds the command once."""
+    """Build the command of this process only once."""
     vars(typer.main)["get_command"] = vars(typer.testing)["_get_command"] = cache(typer.main.get_command)

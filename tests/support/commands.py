@@ -1,8 +1,8 @@
-"""Programs started as `subprocess` does, from a warm process where that makes no difference.
+"""Starts programs like `subprocess`, forked from a warm process where possible.
 
-`Popen` and `run` are those of `subprocess`. `python -m outlast …`, `python -c …` and `python SCRIPT …` come from a
-`fork_server` that has imported Outlast, as long as nothing is asked for that only a fresh interpreter can give; with
-`OUTLAST_TEST_COLD=1` everything is started afresh.
+`Popen` and `run` replace those of `subprocess`. `python -m outlast …`, `python -c …` and `python SCRIPT …` are forked
+from a `fork_server` that has imported Outlast, unless an option needs a fresh interpreter. With `OUTLAST_TEST_COLD=1`
+every program starts in a fresh interpreter.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from typing import Any
 __all__ = ["DEVNULL", "PIPE", "STDOUT", "CompletedProcess", "Popen", "TimeoutExpired", "run"]
 
 SHAPING = ("PYTHON", "LC_", "LANG", "TZ")
-"""How the names of variables begin that shape an interpreter while it starts."""
+"""Prefixes of variables that an interpreter reads when it starts."""
 IMITATED = ("PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE")
-"""Those that a forked process heeds."""
+"""Those that the fork server applies."""
 PIPES = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
 _started_with = dict(os.environ)
 _lock = threading.Lock()
@@ -34,7 +34,7 @@ _execute_child = inspect.signature(subprocess.Popen._execute_child)  # type: ign
 
 
 def _control() -> socket.socket:
-    """The socket of this process's server, which ends with it."""
+    """The socket of this process's server, which ends with this process."""
     global _server
     if _server is None or _server[0] != os.getpid():
         ours, its = socket.socketpair()
@@ -44,7 +44,7 @@ def _control() -> socket.socket:
                 pass_fds=[its.fileno()],
                 stdin=DEVNULL,
                 env=_started_with,
-            ).returncode = 0  # nobody waits for it
+            ).returncode = 0  # it is not waited for
         _server = os.getpid(), ours
         atexit.register(ours.close)
     return _server[1]
@@ -55,7 +55,7 @@ def _shaping(environment: dict[str, str]) -> dict[str, str]:
 
 
 class Popen(subprocess.Popen[Any]):
-    """A process, forked from the server where that makes no difference."""
+    """A process, forked from the server where possible."""
 
     _channel: socket.socket | None = None
 
@@ -97,7 +97,7 @@ class Popen(subprocess.Popen[Any]):
         )
 
     def _number(self) -> int:
-        """The next number that the server says: the process id, then the exit code."""
+        """The next number from the server: the process id, then the exit code."""
         line = b""
         assert self._channel is not None
         while not line.endswith(b"\n"):
@@ -165,7 +165,7 @@ def run(
 
 
 def programs(folder: Path) -> tuple[dict[str, str], list[int]]:
-    """For a shell: variables whose PATH finds `outlast` and `python` in this folder, and the descriptors it has to pass."""
+    """For a shell: variables with a PATH to `outlast` and `python` in this folder, and the descriptors to pass on."""
     text = Path(__file__).with_name("forked_program.py").read_text()
     folder.mkdir()
     for name in ("outlast", "python"):

@@ -1,22 +1,22 @@
-"""A file system for SQLite whose power can be cut, that can fill up, turn read-only or fail to flush.
+"""A file system for SQLite with faults: power cuts, a full or read-only disk, failing flushes.
 
     disk = Disk()
     store = SqliteStore(path, vfs=disk.name)
     ...
     disk.cut_power(random.Random(1))  # the store gets I/O errors from now on
-    store = SqliteStore(path)         # the machine is up again: this is what its disk held
+    store = SqliteStore(path)         # after the restart: what the disk held
 
-Writes go to the real files at once, so that every connection of the process sees them. Beside them the disk remembers, for
-every sector written since the last flush of its file, what the sector held before and after each write. When the power is
-cut each of these sectors holds one of those, by chance; what was flushed holds exactly. A file that was made and never
-flushed may be gone, a file that was removed without a flush of its folder may be back. Flushes themselves only happen in
-this memory: nothing waits for the real disk.
+Writes go to the real files at once, so every connection of the process sees them. For every sector written since the
+last flush of its file, the disk also remembers its content before and after each write. A power cut leaves each of
+these sectors with one of these contents, at random; flushed sectors keep theirs. A file that was created and never
+flushed may be missing; a file that was removed without a flush of its folder may reappear. Flushes happen only in
+this memory and do not wait for the real disk.
 
-A full disk writes what still fits and then refuses. A failed flush leaves sectors that a later flush does not save unless
-they are written again, as some systems do.
+A full disk writes the part that fits and then refuses. A failed flush leaves sectors that a later flush does not save
+unless they are written again, as on some systems.
 
-A machine is one process: connections of other processes are not seen. Shared memory is the default file system's, so a
-connection of a machine without power can still read what it holds in memory, and nothing else.
+The disk covers one process: connections of other processes are not seen. Shared memory belongs to the default file
+system, so a connection without power can still read its memory, and nothing else.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 
 SECTOR = 512
 LUCK = (0.0, 0.5, 0.9, 1.0)
-"""How likely the newest version of a sector is the one that reached the disk; one of these is drawn for each power cut."""
+"""Probabilities that the newest content of a sector reached the disk; each power cut draws one."""
 
 _numbers = count(1)
 
 
 class Disk:
-    """The disk of one machine. Its files are the real ones; `name` is what a connection opens them through."""
+    """The disk of one machine. Its files are the real ones; a connection opens them through `name`."""
 
     def __init__(self) -> None:
         self.name = f"outlast-disk-{next(_numbers)}"
@@ -62,18 +62,18 @@ class Disk:
         self._file_system = _FileSystem(self)
 
     def close(self) -> None:
-        """Take the name back; connections that are open stay so."""
+        """Unregister the name; open connections stay open."""
         self._file_system.unregister()
 
     @property
     def used(self) -> int:
-        """Bytes that the files take now."""
+        """Bytes of all files."""
         return sum(file.size for file in self._files.values())
 
     # --- faults
 
     def cut_power(self, rng: Random) -> None:
-        """Now. The files become what the disk could have held; this machine never comes back."""
+        """Cut the power now. The files become what the disk could have held; this disk never works again."""
         with self._turn:
             if self.is_dead:
                 return
@@ -84,12 +84,13 @@ class Disk:
                 Path(path + "-shm").unlink(missing_ok=True)
 
     def cut_power_at(self, operation: int, rng: Random) -> None:
-        """In the midst of the operation of that number, counted from now: it may or may not have reached the disk."""
+        """Cut the power during the operation of that number, counted from now: it may or may not have reached the
+        disk."""
         self._cut_at = (self.operations + operation, rng)
 
     def fail_sync_after(self, flushes: int, *, times: int = 1, then_readonly: bool = False) -> None:
-        """The flush of that number, counted from now, fails, and so do the next ones until `times` have; those after them
-        work again. With `then_readonly` the disk takes no more writes after the first, as some systems choose."""
+        """Fail the flush of that number, counted from now, and the next ones, `times` in all. With `then_readonly`
+        the disk accepts no writes after the first failure, as on some systems."""
         self._failing = range(self.syncs + flushes, self.syncs + flushes + times)
         self._then_readonly = then_readonly
 
@@ -97,10 +98,10 @@ class Disk:
         """End every fault but a power cut."""
         self.space, self.readonly, self._failing = None, False, range(0)
 
-    # --- what the file system asks; the caller holds the turn
+    # --- called by the file system, which holds the lock
 
     def _operate(self) -> None:
-        """One more change of the disk; the moment at which a planned power cut happens."""
+        """Count a change of the disk; a planned power cut happens here."""
         self.operations += 1
         if self._cut_at is not None and self.operations >= self._cut_at[0]:
             self.cut_power(self._cut_at[1])
@@ -120,7 +121,7 @@ class Disk:
             raise apsw.ReadOnlyError("the disk is read-only")
 
     def _excess(self, file: _File, end: int) -> int:
-        """How many of the last bytes do not fit if the file is to reach to `end`."""
+        """How many of the last bytes do not fit if the file grows to `end`."""
         growth = max(0, end - file.size)
         return 0 if self.space is None else min(growth, max(0, self.used + growth - self.space))
 
@@ -135,7 +136,7 @@ class Disk:
         file.flush()
 
     def _flush_folders(self) -> None:
-        """SQLite flushes the folder together with a file that is new in it."""
+        """SQLite flushes the folder together with a new file."""
         self._removed.clear()
         for file in self._files.values():
             file.is_new = False
@@ -155,7 +156,7 @@ class Disk:
 
 
 class _File:
-    """One file: what its sectors may hold if the power is cut now."""
+    """One file, and the possible contents of its sectors after a power cut."""
 
     def __init__(self, is_new: bool, size: int) -> None:
         self.is_new = is_new
@@ -173,7 +174,7 @@ class _File:
         return all(number in self._unflushed for number in sectors)
 
     def hold(self, sectors: range, flushed: bytes) -> None:
-        """Remember what these sectors hold, before they are written to for the first time since the last flush."""
+        """Remember the content of these sectors before their first write since the last flush."""
         for place, number in enumerate(sectors):
             self._unflushed.setdefault(number, [flushed[place * SECTOR : (place + 1) * SECTOR]])
 
@@ -204,7 +205,7 @@ class _File:
         self._given_up.update(self._unflushed)
 
     def lose_power(self, path: Path, rng: Random, luck: float) -> None:
-        """Put the file there anew, so that handles of the machine that is off keep their hands off it."""
+        """Replace the file, so that open handles do not affect it."""
         may_be_gone = self.is_new or self.remains is not None
         content = self._survivors(path.read_bytes() if self.remains is None else self.remains, rng, luck)
         if may_be_gone and rng.random() < 0.5:
@@ -228,7 +229,7 @@ class _File:
 
 
 class _FileSystem(apsw.VFS):
-    """The default file system with a disk of ours behind it."""
+    """The default file system over a `Disk`."""
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
@@ -236,7 +237,7 @@ class _FileSystem(apsw.VFS):
 
     def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:
         if name is None:
-            return apsw.VFSFile("", name, flags)  # scratch space, gone when it is closed
+            return apsw.VFSFile("", name, flags)  # a temporary file
         with self._disk._turn:
             self._disk._must_live()
             return _Handle(self._disk, name, flags)
@@ -254,7 +255,7 @@ class _FileSystem(apsw.VFS):
 
 
 class _Handle(apsw.VFSFile):
-    """One connection's hand on a file."""
+    """One connection's handle of a file."""
 
     def __init__(self, disk: Disk, name: str | apsw.URIFilename, flags: list[int]) -> None:
         self._disk = disk
@@ -306,13 +307,13 @@ class _Handle(apsw.VFSFile):
 
     def xLock(self, level: int) -> None:
         if level == apsw.SQLITE_LOCK_EXCLUSIVE and self._disk._is_faulty and self._path + "-wal" in self._disk._files:
-            # A connection that closes asks for this to tidy up, and does not mind if that fails; but what we raise then
-            # would come out of the close. That another has the lock is the one answer that does not.
-            raise apsw.BusyError("the disk is not fit for tidying up")
+            # A closing connection requests this lock for its clean-up and ignores a failure, but another error than
+            # "busy" would come out of the close.
+            raise apsw.BusyError("the disk refuses the clean-up")
         self._disk._must_live()
         try:
             super().xLock(level)
-        except apsw.IOError as error:  # a handle for reading only cannot lock for writing, which SQLite does not mind
+        except apsw.IOError as error:  # a read-only handle cannot take a write lock, which SQLite ignores
             if level == apsw.SQLITE_LOCK_SHARED:
                 raise
             raise apsw.BusyError(str(error)) from error

@@ -1,11 +1,12 @@
-"""A process that has imported the command `outlast` and forks for every command it is sent, which saves the imports.
+"""A process that has imported `outlast` and forks for every requested program, which saves the imports.
 
-`python fork_server.py FD` reads requests from the socket FD: one byte with four descriptors, which become the command's
-stdin, stdout and stderr, and a channel; a fifth is a pipe whose end ends the command. The forked process reads from the
-channel what it is to run and writes its process id to it; the server writes its exit code when it has ended. `commands` is
-the other side.
+`python fork_server.py FD` reads requests from the socket FD: one byte with four descriptors, which become stdin,
+stdout and stderr of the program, and a channel; closing a fifth, a pipe, kills the program. The forked process reads
+its request from the channel and writes its process id to it; the server writes the exit code. `commands` is the
+client.
 
-The forked process returns to the end of this file and runs there, so that it ends as any Python does.
+The forked process returns to the end of this file and runs the program there, so that it ends like any Python
+process.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ PATH = [place for place in sys.path[1:] if place not in os.environ.get("PYTHONPA
 
 
 def warm_up() -> None:
-    """Import what most commands import, and what Typer and Rich import when they are used."""
+    """Import the modules of most commands, and those that Typer and Rich import on first use."""
     from typer.testing import CliRunner
 
     from outlast.cli.app import app
@@ -47,7 +48,7 @@ def warm_up() -> None:
 
 
 def serve(control: socket.socket) -> dict[str, Any]:
-    """Fork for every request until nobody can send any more; returns in the forked processes."""
+    """Fork for every request until all clients are gone; returns in the forked processes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     woken, waker = socket.socketpair()
@@ -96,12 +97,12 @@ def report_ended(running: dict[int, socket.socket]) -> None:
 
 
 def send(channel: socket.socket, number: int) -> None:
-    with suppress(OSError):  # whoever asked is gone
+    with suppress(OSError):  # the client is gone
         channel.sendall(b"%d\n" % number)
 
 
 def received(channel: socket.socket, descriptors: list[int]) -> dict[str, Any]:
-    """Become the process that is asked for: its streams, its folder, its environment."""
+    """Become the requested process: its streams, folder and environment."""
     with channel.makefile("rb") as stream:
         request: dict[str, Any] = json.loads(stream.readline())
     for number, descriptor in enumerate(descriptors[:3]):
@@ -117,13 +118,13 @@ def received(channel: socket.socket, descriptors: list[int]) -> dict[str, Any]:
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         standard = opened(number)
         vars(sys).update({name: standard, f"__{name}__": standard})
-    send(channel, os.getpid())  # from here on signals have the effect they have on any process
+    send(channel, os.getpid())  # from now on signals act as on any process
     channel.close()
     return request
 
 
 def opened(number: int) -> io.TextIOWrapper:
-    """A standard stream as Python opens it."""
+    """A standard stream, opened like Python opens it."""
     raw = io.FileIO(number, "wb" if number else "rb", closefd=False)
     raw.name = f"<{('stdin', 'stdout', 'stderr')[number]}>"
     is_buffered = not number or not os.environ.get("PYTHONUNBUFFERED")
@@ -140,7 +141,7 @@ def opened(number: int) -> io.TextIOWrapper:
 
 
 def run(arguments: list[str]) -> None:
-    """As `python` would: `-m MODULE …`, `-c CODE …` or `SCRIPT …`."""
+    """Run like `python`: `-m MODULE …`, `-c CODE …` or `SCRIPT …`."""
     main = sys.modules["__main__"] = ModuleType("__main__")
     main.__builtins__ = __builtins__  # type: ignore[attr-defined]
     sys.orig_argv = [sys.executable, *arguments]

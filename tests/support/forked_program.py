@@ -1,6 +1,7 @@
-"""`outlast` and `python` for shells: asks the fork server for the program, and ends as that ends.
+"""`outlast` and `python` for shells: requests the program from the fork server, and ends with its exit code or
+signal.
 
-Run by a bare interpreter, which has little to import; `commands.programs` makes a script of it.
+Run by an isolated interpreter with few imports; `commands.programs` makes a script of it.
 """
 
 import _socket
@@ -16,7 +17,7 @@ if not number_of_server or not (arguments[:2] == ["-m", "outlast"] or arguments[
     os.execv(sys.executable, [sys.executable, *arguments])
 server = _socket.socket(fileno=int(number_of_server))
 ours, its = _socket.socketpair()
-alive, lifeline = os.pipe()  # the program is killed when this process is
+alive, lifeline = os.pipe()  # the server kills the program when this process dies
 descriptors = array.array("i", [0, 1, 2, its.fileno(), alive])
 server.sendmsg([b"x"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, descriptors)])
 its.close()

@@ -1,4 +1,4 @@
-"""A store with one run of each kind that people look at, written through the ledger as a worker would."""
+"""A store with one run of each kind, written through the ledger like a worker does."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from outlast.lifecycle.branch_plan import BranchPlan
 from outlast.testing.faults import hide_locks
 
 START = 1_793_523_600_000_000
-"""2026-11-01T09:00:00Z: when the first run is created; the others follow an hour apart."""
+"""2026-11-01T09:00:00Z: the first run is created then; the others follow an hour apart."""
 HOUR = 3_600_000_000
 
 KEPT = ("digest", "approval", "import", "report", "payout", "order")
 
 
 class Clock:
-    """Goes on by 250 ms whenever it is looked at."""
+    """Advances by 250 ms at each reading."""
 
     def __init__(self, now: int) -> None:
         self.now = now
@@ -31,7 +31,7 @@ class Clock:
 
 
 class ExecutorFactory:
-    """Writes runs and remembers them by workflow."""
+    """Writes runs and remembers their ids by workflow."""
 
     def __init__(self, store: Any, *, key: bytes = b"", start: int = START) -> None:
         self.store = store

@@ -1,4 +1,4 @@
-"""Which points are tried where not all of them are: others at every commit, the same ones for the same seed."""
+"""Random samples of points: another sample at every commit, the same one for the same seed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 @cache
 def seed() -> str:
-    """What is given, or else the commit that is checked out."""
+    """The given seed, or the commit that is checked out."""
     found = subprocess.run(
         ["git", "rev-parse", "--short=12", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True
     )
@@ -24,5 +24,5 @@ def seed() -> str:
 
 
 def sample(points: Sequence[T], size: int, name: str) -> list[T]:
-    """At most `size` of the points of the test with this name."""
+    """At most `size` of the points, for the test with this name."""
     return random.Random(f"{seed()} {name}").sample(points, min(size, len(points)))

@@ -1,8 +1,8 @@
-"""A small owner that drives a run from a script: the model that stands where the engine will stand.
+"""A small owner that drives a run from a script: a model of the engine.
 
-A script is a list of acts. What comes next is decided from the state alone, so any owner can go on where another was killed.
-Effects happen only after the append that announces them has landed, and are counted in a `World` that outlives every
-process, so that a test can see what was done twice. Guests of the world answer, fire, end and send.
+A script is a list of acts. The next events depend on the state alone, so any owner can continue after another was
+killed. Effects happen only after the append that announces them, and are counted in a `World` that outlives every
+process. `serve` answers, fires, ends and sends what the run waits for.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from outlast.lifecycle.state import NodeStatus, State
 from outlast.lifecycle.status import RunStatus
 from outlast.store import Store
 
-# --- what a script can say ---------------------------------------------------------------------------------------------
+# --- acts of a script ---- ---------------------------------------------------------------------------------------------
 
 
 class Do(Struct, frozen=True):
-    """A node whose first `fails` executions fail and are tried again."""
+    """A node whose first `fails` executions fail and are retried."""
 
     node: str
     fails: int = 0
@@ -75,7 +75,7 @@ class Send(Struct, frozen=True):
 
 
 class GoBack(Struct, frozen=True):
-    """Once: leave `node` and what followed on its branch, and do it again on branch number `branch`."""
+    """Once: abandon `node` and the events after it, and execute it again on branch number `branch`."""
 
     node: str
     branch: int
@@ -92,7 +92,7 @@ Script: TypeAlias = Sequence[Act]
 
 
 class World:
-    """What outlives every process: how often each effect happened, and every append that was acknowledged."""
+    """The effects of all processes, and every acknowledged append."""
 
     def __init__(self) -> None:
         self.executed: Counter[tuple[RunId, int, str]] = Counter()
@@ -113,7 +113,7 @@ class ScriptedOwner:
         self._done: dict[str, e.AnyEvent] = {}
 
     async def advance(self) -> None:
-        """Go on until nothing can be done without others."""
+        """Append and execute until only others can continue the run."""
         while True:
             try:
                 events = await self._next()
@@ -129,7 +129,7 @@ class ScriptedOwner:
                     self._execute(event)
 
     def _execute(self, started: e.NodeStarted) -> None:
-        """The effect of a node. Its outcome is remembered here, and lost with the process if not appended."""
+        """The effect of a node. Its outcome is in memory and is lost with the process if it is not appended."""
         name, branch = started.node, self.writer.head.branch
         self._world.executed[self.writer.run, branch, name] += 1
         wanted = next((act.fails for act in self._script if isinstance(act, Do) and act.node == name), 0)
@@ -144,18 +144,18 @@ class ScriptedOwner:
             self._done[name] = e.NodeCompleted(node=name, attempt=started.attempt, output=output)
 
     async def _next(self) -> list[e.AnyEvent]:
-        """What is now true, and what to begin next: one append per boundary."""
+        """The outcomes to append, and the next starts: one append per boundary."""
         draft = Draft(self.writer.state)
         view = draft.view
         events: list[e.AnyEvent] = []
         if view.outline.base in (RunStatus.PAUSED, RunStatus.FAILED):
             return decide.resume(self.writer.state)
         if view.outline.base is RunStatus.CREATED:
-            _say(view, events, e.RunStarted())
+            _add(view, events, e.RunStarted())
         for name, outcome in list(self._done.items()):
             node = view.nodes.get(name)
             if node is not None and node.status is NodeStatus.STARTED:
-                _say(view, events, outcome)
+                _add(view, events, outcome)
             del self._done[name]
         for act in self._script:
             if isinstance(act, GoBack) and view.outline.branch < act.branch and not events:
@@ -183,46 +183,46 @@ class ScriptedOwner:
         raise AssertionError(f"node {node} was never scheduled")
 
 
-def _say(view: State, events: list[e.AnyEvent], event: e.AnyEvent) -> None:
+def _add(view: State, events: list[e.AnyEvent], event: e.AnyEvent) -> None:
     apply(view, event, view.outline.seq + 1, 0)
     events.append(event)
 
 
 def _begin(view: State, act: Act, events: list[e.AnyEvent]) -> bool:
-    """Add what begins this act; True if it is already over and the next may begin."""
+    """Append the events that begin this act; True if it is over and the next act may begin."""
     match act:
         case Do():
             return _begin_node(view, act.node, events)
         case Together():
-            over = [_begin_node(view, node, events) for node in act.nodes]  # all of them begin, whichever is over
+            over = [_begin_node(view, node, events) for node in act.nodes]  # all of them begin
             return all(over)
         case Ask():
             asked = view.interactions.get(act.question)
             if asked is None:
-                _say(view, events, e.InteractionRequested(interaction=act.question, prompt=f"{act.question}?"))
+                _add(view, events, e.InteractionRequested(interaction=act.question, prompt=f"{act.question}?"))
             return asked is not None and asked.answer is not None
         case Await():
             return _begin_await(view, act, events)
         case Sleep():
             if view.decisions.get(act.timer) is None:
-                _say(view, events, e.DecisionRecorded(key=act.timer))
-                _say(view, events, e.TimerSet(timer=act.timer, due=1))
+                _add(view, events, e.DecisionRecorded(key=act.timer))
+                _add(view, events, e.TimerSet(timer=act.timer, due=1))
             return view.waits.get(f"timer:{act.timer}") is None
         case Call():
             child = view.children.get(act.child)
             if child is None:
-                _say(view, events, e.ChildStarted(child=act.child, workflow="child"))
+                _add(view, events, e.ChildStarted(child=act.child, workflow="child"))
             return child is not None and bool(child.status)
         case Send():
             if view.decisions.get(act.message) is None:
-                _say(view, events, e.DecisionRecorded(key=act.message))
+                _add(view, events, e.DecisionRecorded(key=act.message))
                 message = f"{act.message}@{view.outline.branch}"
-                _say(view, events, e.OutboxEnqueued(message=message, target="outside"))
+                _add(view, events, e.OutboxEnqueued(message=message, target="outside"))
             return True
         case PauseOnce():
             if view.decisions.get(act.key) is None:
-                _say(view, events, e.DecisionRecorded(key=act.key))
-                _say(view, events, e.RunPaused(reason="the script says so"))
+                _add(view, events, e.DecisionRecorded(key=act.key))
+                _add(view, events, e.RunPaused(reason="the script says so"))
                 return False
             return True
         case GoBack():
@@ -232,14 +232,14 @@ def _begin(view: State, act: Act, events: list[e.AnyEvent]) -> bool:
 def _begin_node(view: State, name: str, events: list[e.AnyEvent]) -> bool:
     node = view.nodes.get(name)
     if node is None:
-        _say(view, events, e.NodeScheduled(node=name))
+        _add(view, events, e.NodeScheduled(node=name))
         node = view.nodes.get(name)
     elif node.status is NodeStatus.RETRYING and view.waits.get(f"timer:retry:{name}") is None:
-        _say(view, events, e.NodeScheduled(node=name, attempt=node.attempt + 1, cause="retry"))
+        _add(view, events, e.NodeScheduled(node=name, attempt=node.attempt + 1, cause="retry"))
         node = view.nodes.get(name)
     assert node is not None
     if node.status is NodeStatus.SCHEDULED:
-        _say(view, events, e.NodeStarted(node=name, attempt=node.attempt))
+        _add(view, events, e.NodeStarted(node=name, attempt=node.attempt))
     return node.status is NodeStatus.COMPLETED
 
 
@@ -247,11 +247,11 @@ def _begin_await(view: State, act: Await, events: list[e.AnyEvent]) -> bool:
     if view.decisions.get(act.signal) is not None:
         return True
     if view.waits.get(f"signal:{act.signal}") is None:
-        _say(view, events, e.SignalAwaited(wait=act.signal, name=act.signal))
+        _add(view, events, e.SignalAwaited(wait=act.signal, name=act.signal))
     for id, signal in list(view.signals.items()):
         if signal.name == act.signal and not signal.consumed:
-            _say(view, events, e.SignalConsumed(signal=id, wait=act.signal))
-            _say(view, events, e.DecisionRecorded(key=act.signal, value=signal.data))
+            _add(view, events, e.SignalConsumed(signal=id, wait=act.signal))
+            _add(view, events, e.DecisionRecorded(key=act.signal, value=signal.data))
             return True
     return False
 
@@ -266,7 +266,7 @@ def _result(view: State) -> Raw:
 
 
 async def serve(ledger: Ledger, run: RunId, world: World) -> bool:
-    """Be everyone the run waits for, once each; True if anything was delivered."""
+    """Complete everything the run waits for, once each; True if anything was delivered."""
     store = ledger.store
     busy = False
     waiting, _ = await store.waits(limit=1000)
@@ -305,7 +305,7 @@ def _reply(kind: str, id: str, text: str) -> e.AnyEvent:
 
 
 async def live(store: Store, run: RunId, script: Script, world: World) -> bool:
-    """The life of one process: create or take over the run, advance it, serve it, until it is over. True if it is."""
+    """One process: create or take over the run, advance it and serve it. True if the run is over."""
     ledger = Ledger(store)
     worker = WorkerId(ledger.new_worker_id())
     await store.enrol(worker, 30)
@@ -340,6 +340,6 @@ async def _claimed(ledger: Ledger, run: RunId, worker: WorkerId) -> RunWriter | 
 
 
 async def state_now(store: Store, run: RunId) -> State:
-    """What the log amounts to, read from the store."""
+    """The state folded from the stored log."""
     head = await head_of(store, run)
     return await state_of(store, run, await lineage_of(store, head))

@@ -1,6 +1,6 @@
-"""A stage for workflows: engines over one SQLite file, that can be abandoned in mid-work and followed by others.
+"""Engines over one SQLite file that tests can close, kill and replace.
 
-Tests here may be coroutines; each has a loop of its own and a patience after which it has failed.
+Test functions may be coroutines; each runs in its own event loop and fails after a timeout.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         try:
             runner.run(whole())
         except (SystemExit, KeyboardInterrupt) as error:
-            if vars(runner)["_interrupt_count"]:  # a person's
+            if vars(runner)["_interrupt_count"]:  # Ctrl-C
                 raise
             ended_by = repr(error)
     assert not ended_by, f"the loop of the engine was ended by {ended_by}"
@@ -53,7 +53,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 
 class Stage:
-    """One file, and the engines opened over it."""
+    """One store file, and the engines opened over it."""
 
     def __init__(self, folder: Path, faults: list[tuple[Any, Faults]]) -> None:
         self.file = folder / "runs.db"
@@ -61,7 +61,7 @@ class Stage:
         self._open: dict[int, tuple[Any, Any, Faults]] = {}
 
     async def engine(self, **options: Any) -> ol.Engine:
-        """An engine that works until it is closed, crashes, or the test ends."""
+        """An engine that runs until it is closed, is killed, or the test ends."""
         opening = ol.open(self.file, **options)
         client = await opening.__aenter__()
         store, faults = self._made[-1]
@@ -69,35 +69,36 @@ class Stage:
         return client
 
     async def close(self, client: ol.Engine) -> None:
-        """Close it in good order."""
-        opening, _, _ = self._open.pop(id(client))
-        await opening.__aexit__(None, None, None)
+        """Close an engine in good order."""
+        await self._end(id(client))
 
     async def crash(self, client: ol.Engine) -> None:
-        """From now on nothing it does reaches the store, as if its process were dead; then it is cleared away."""
-        opening, store, faults = self._open.pop(id(client))
-        faults.is_dead = True
-        with suppress(Died):
-            await opening.__aexit__(None, None, None)
-        await store.close()
+        """Kill an engine: none of its later calls reaches the store, as if its process were dead. Then end its
+        tasks."""
+        self.faults(client).is_dead = True
+        await self._end(id(client))
 
     async def clear(self) -> None:
-        for opening, store, faults in list(self._open.values()):
-            if faults.is_dead:
-                with suppress(Died):
-                    await opening.__aexit__(None, None, None)
-                await store.close()
-            else:
-                await opening.__aexit__(None, None, None)
-        self._open.clear()
+        for name in list(self._open):
+            await self._end(name)
+
+    async def _end(self, name: int) -> None:
+        opening, store, faults = self._open.pop(name)
+        try:
+            await opening.__aexit__(None, None, None)
+        except Died:
+            if not faults.is_dead:
+                raise
+        if faults.is_dead:
+            await store.close()
 
     def faults(self, client: ol.Engine) -> Faults:
-        """The counter of an engine's calls to the store."""
+        """The counter of an engine's store calls."""
         return self._open[id(client)][2]
 
     @staticmethod
     def forget(*names: str) -> dict[str, Any]:
-        """Let the process know no workflow any more, or not these; returns what it knew."""
+        """Remove these workflows (default: all) from the registry; returns the previous registry."""
         known = dict(registry._workflows)
         for name in names or known:
             registry._workflows.pop(name, None)
@@ -105,11 +106,11 @@ class Stage:
 
     @staticmethod
     def know(known: dict[str, Any]) -> None:
-        """Let the process know these workflows and no others."""
+        """Set the registry to these workflows."""
         registry._workflows.clear()
         registry._workflows.update(known)
 
-    # --- looking
+    # --- reading
 
     @staticmethod
     async def events(client: Any, run: str) -> list[e.AnyEvent]:
@@ -117,7 +118,7 @@ class Stage:
 
     @staticmethod
     async def until(client: Any, run: str, is_it: type | Callable[[Any], bool], *, after: int = 0) -> Entry:
-        """The first event after `after` that is of a type, or that fits."""
+        """The first event after `after` of this type, or for which the function returns True."""
         async with aclosing(client.watch(run, after=after)) as entries:
             entry: Entry
             async for entry in entries:
@@ -127,7 +128,7 @@ class Stage:
 
     @staticmethod
     async def is_sound(client: Any, run: str) -> bool:
-        """Whether the log proves itself."""
+        """Whether `verify` finds no violation."""
         verification = await client.verify(run)
         assert not verification.violations, verification.violations
         return True
@@ -144,7 +145,7 @@ class Stage:
 
 @pytest.fixture
 def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
-    """The process knows no workflows but those that a test defines."""
+    """A `Stage` whose process knows only the workflows that the test defines."""
     made: list[tuple[Any, Faults]] = []
     open_settled = compose.open_settled
 

@@ -1,4 +1,4 @@
-"""Small nodes and waits that many tests of workflow code use."""
+"""Small nodes and waits for tests of workflow code."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def plain_echo(value: Any) -> Any:
 
 
 class Gated:
-    """Nodes that wait until they are let go, and count how often they began."""
+    """Nodes that wait until the gate opens, and record their calls."""
 
     def __init__(self) -> None:
         self.gate = asyncio.Event()
@@ -52,7 +52,7 @@ class Gated:
 
 
 async def crashed_at(stage: Any, workflow: Any, *params: Any, at: Any) -> str:
-    """A run whose engine died at that event."""
+    """A run whose engine was killed at that event."""
     engine = await stage.engine()
     handle = await engine.start(workflow, *params)
     await soon(stage.until(engine, handle.run, at))
@@ -61,7 +61,7 @@ async def crashed_at(stage: Any, workflow: Any, *params: Any, at: Any) -> str:
 
 
 class Shop(Exception):
-    """With what it carries."""
+    """An exception with data."""
 
     def __init__(self, item: str, code: int) -> None:
         super().__init__(f"{item} is sold out")

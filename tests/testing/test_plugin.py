@@ -108,8 +108,8 @@ def test_what_a_user_sees(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(
         [
             "broken does not survive a crash.",
-            "the process died at store call * of *, 'append', * it had its effect",
-            "run run-1 ended otherwise",
+            "the process died at store call * of *, 'append', * it took effect",
+            "run run-1 ended differently",
             "expected: completed, *",
             "*got: failed, held, outlast.run_diverged: the workflow's code no longer does what its log holds: at event 7 *"
             "node 'double#2' with other inputs*",
@@ -118,7 +118,7 @@ def test_what_a_user_sees(pytester: pytest.Pytester) -> None:
             "*RunTakenOver*",
             "*RunFailed*held for a person*",
             "* of * crash points were tried.",
-            "Workflow code has to ask for the same things each time*",
+            "Workflow code must make the same calls in every replay.*",
             "outlast: * crash points survived in 1 test",
         ]
     )

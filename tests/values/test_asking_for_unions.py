@@ -105,7 +105,7 @@ async def test_an_answer_that_fits_several_is_refused_and_names_them(stage: Any)
     assert wanted(msgspec.json.decode(asked.event.schema)) == (
         "a JSON object with number, limit or a JSON object with number"
     )
-    with pytest.raises(ol.InvalidInput, match="fits more than one of what is asked for, Card and Voucher"):
+    with pytest.raises(ol.InvalidInput, match="fits more than one type, Card and Voucher"):
         await engine.answer(handle.run, {"number": "1"})
     await engine.answer(handle.run, {"number": "1", "limit": 2})
     assert await handle.result() == str(Card("1", 2))

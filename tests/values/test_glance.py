@@ -130,7 +130,7 @@ ANNOTATIONS = [
 
 def told(codec: Codec, value: Any) -> tuple[bytes, str] | str:
     try:
-        body, copy = codec.told(value, "it")
+        body, copy = codec.encode_and_copy(value, "it")
     except NotStorable as refusal:
         return str(refusal)
     return body, repr(copy)
@@ -184,7 +184,7 @@ def depth_of(value: Any) -> int:
 @given(value=JSON.filter(lambda value: isinstance(value, list | dict)))
 def test_a_value_that_is_plain_is_recognised(value: Any) -> None:
     """Or all the laws above would hold of a glance that sees nothing."""
-    found = JsonFastPath(type_codec_of(Any)).told(value)
+    found = JsonFastPath(type_codec_of(Any)).encode_and_copy(value)
     if depth_of(value) > LEVELS or '"$"' in repr(value).replace("'", '"'):
         return
     assert found == (msgspec.json.encode(value), value)
@@ -192,7 +192,7 @@ def test_a_value_that_is_plain_is_recognised(value: Any) -> None:
 
 def test_what_is_told_is_a_copy_through_and_through() -> None:
     value = {"rows": [{"a": [1]}]}
-    found = JsonFastPath(type_codec_of(dict[str, Any])).told(value)
+    found = JsonFastPath(type_codec_of(dict[str, Any])).encode_and_copy(value)
     assert found is not None
     found[1]["rows"][0]["a"].append(2)
     found[1]["rows"].append({})

@@ -19,7 +19,7 @@ from outlast.values.secret_patterns import masked
 from outlast.values.secrets import Revealed, Secret, register_secret_source
 
 VALUE = "hunter2-of-the-north"
-SAID = "a secret's value must not be stored; pass the Secret"
+SAID = "the value of a secret must not be stored; pass the Secret"
 
 
 @pytest.fixture(autouse=True)

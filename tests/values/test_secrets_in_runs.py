@@ -18,7 +18,7 @@ from outlast.values import secret_patterns
 SOON = 20.0
 ODD = 'kj3h4"its/odd'
 PEM = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0B\nAQEFAASC\n-----END PRIVATE KEY-----\n"
-SAID = "a secret's value must not be stored"
+SAID = "the value of a secret must not be stored"
 
 
 async def soon(awaitable: Any) -> Any:

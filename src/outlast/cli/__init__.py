@@ -1,14 +1,14 @@
-"""A WINDOW: the command line.
+"""The command line.
 
-It translates words typed in a shell into the desk's verbs and the answers into tables, lines and JSON. It never touches a
-store, and keeps Typer and Rich to itself: they are imported when a command is given, not with `import outlast`.
+It calls the methods of the engine and prints their results as text, JSON or ids. It does not access a store directly.
+Only this package imports Typer and Rich, and only when a command is used, not with `import outlast`.
 
-What holds here:
+Promises:
 
-C1  Every refusal is one or two lines on stderr that say what to do, and an exit code; a traceback is a bug of ours.
-C2  What is read by programs (`-o json`, `-o ids`) has stable names, is never cropped and never decorated.
+C1  Each refusal is one or two lines on stderr with the action to take, and an exit code; a traceback is a bug.
+C2  The formats for programs (`-o json`, `-o ids`) have stable names, and are neither cropped nor decorated.
 C3  Reading commands create nothing.
-C4  Text from a store is shown, never obeyed: control characters and markup in it have no effect on the terminal.
+C4  Text from a store has no effect on the terminal: control characters and markup in it are escaped.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def main() -> None:
         _main()
     except SystemExit as end:
         if "obstore" in sys.modules:
-            _leave(end.code)
+            _exit(end.code)
         raise
 
 
@@ -43,7 +43,7 @@ def _main() -> None:
             app(prog_name="outlast")
         finally:
             streams.flush()
-    except KeyboardInterrupt:  # before or after a command; within one, the doorway answers it
+    except KeyboardInterrupt:  # before or after a command; `carry_out` handles it inside one
         sys.exit(130)
     except streams.Unwritable as trouble:
         streams.drop_output()
@@ -52,9 +52,9 @@ def _main() -> None:
         sys.exit(unwritten(trouble))
 
 
-def _leave(code: object) -> NoReturn:
-    """End without taking the interpreter apart: a thread of the driver of object stores that lets go of something just then
-    aborts the process, though all is done (PyO3/pyo3-async-runtimes, issue 40)."""
+def _exit(code: object) -> NoReturn:
+    """Exit without finalizing the interpreter: a thread of the object store driver that releases an object meanwhile aborts
+    the process (PyO3/pyo3-async-runtimes, issue 40)."""
     if isinstance(code, str):
         print(code, file=sys.stderr)
     atexit._run_exitfuncs()

@@ -1,4 +1,4 @@
-"""`outlast answer`: answer what a run asks."""
+"""`outlast answer`."""
 
 from __future__ import annotations
 
@@ -9,92 +9,71 @@ import msgspec
 import typer
 
 from outlast.cli import prompt
-from outlast.cli.console import notice, write_bytes, write_json
-from outlast.cli.entrypoint import SOUND, carry_out
-from outlast.cli.options import ByOption, Reply, ReplyOption, RunArgument, StoreOption, settings_of, whoever
+from outlast.cli.console import show_reply
+from outlast.cli.entrypoint import SOUND, command
+from outlast.cli.options import ByOption, Output, OutputOption, RunArgument
 from outlast.cli.parameters import read_json
-from outlast.cli.questions import understood, wanted
+from outlast.cli.questions import expected, parsed
 from outlast.compose import open_desk
 from outlast.errors import InvalidInput
 from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
+from outlast.lifecycle.timeline.phrases import cropped
 from outlast.settings import Settings
 from outlast.views.actions import how_to_answer, schema_of
-from outlast.views.texts import cropped
 from outlast.views.types import AnswerView
 
 
-class Given(msgspec.Struct, frozen=True):
-    """What was typed as the answer: at most one of these is meant."""
-
-    text: str | None = None
-    document: str | None = None
-    yes: bool = False
-    no: bool = False
-
-    @property
-    def number(self) -> int:
-        return (self.text is not None) + (self.document is not None) + self.yes + self.no
-
-
-def answer(
-    ctx: typer.Context,
+@command
+async def answer(
+    settings: Settings,
     run: RunArgument,
     value: Annotated[
-        str | None, typer.Argument(help="The answer: text, a number, yes or no, or JSON.", metavar="VALUE")
+        str | None, typer.Argument(help="Answer: text, a number, yes or no, or JSON.", metavar="VALUE")
     ] = None,
+    *,
     interaction: Annotated[
-        str | None, typer.Option("--interaction", "-i", metavar="ID", help="Which question, if there are several.")
+        str | None, typer.Option("--interaction", "-i", metavar="ID", help="Question to answer, if there are several.")
     ] = None,
-    document: Annotated[str | None, typer.Option("--json", metavar="JSON", help="The answer as JSON.")] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="The answer to a yes-or-no question.")] = False,
-    no: Annotated[bool, typer.Option("--no", "-n", help="The other answer to it.")] = False,
-    by: ByOption = None,
-    store: StoreOption = None,
-    output: ReplyOption = Reply.TEXT,
-) -> None:
-    """Answer what a run asks; without a VALUE you are asked for it.
+    document: Annotated[str | None, typer.Option("--json", metavar="JSON", help="Answer as JSON.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Answer yes.")] = False,
+    no: Annotated[bool, typer.Option("--no", "-n", help="Answer no.")] = False,
+    by: ByOption,
+    output: OutputOption = Output.TEXT,
+) -> int:
+    """Answer a question of a run. Without VALUE, the command asks for it.
 
-    An answer of the wrong kind is refused, and so is a second one.
+    An answer of the wrong type is refused. A question has one answer: a second
+    one is refused.
 
     \b
     outlast answer 01a1e436-2c39 --yes
     outlast answer 01a1e436-2c39 "next Monday" --interaction ask#2
     outlast answer 01a1e436-2c39 --json '{"pages": 12}'
     """
-    given = Given(value, document, yes, no)
-    carry_out(lambda: _answer(settings_of(ctx, store), run, given, interaction, whoever(by), output))
-
-
-async def _answer(settings: Settings, name: str, given: Given, interaction: str | None, by: str, reply: Reply) -> int:
-    if given.number > 1:
-        raise InvalidInput("give one answer: a VALUE, --json, or --yes or --no")
-    async with open_desk(settings, readonly=True) as desk:
-        run, question = await desk.diagnostics.open_question(await desk.find(name), interaction)
-    answered = await _meant(run, question, given)
-    async with open_desk(settings) as desk:
-        await desk.answer(run, answered, interaction=question.id, by=by)
-    if reply is Reply.JSON:
-        exact = msgspec.Raw(json.dumps(answered).encode())  # integers of any size
-        write_json(AnswerView(run=run, interaction=question.id, answer=exact))
-    elif reply is Reply.IDS:
-        write_bytes(f"{run}\n".encode())
+    if (value is not None) + (document is not None) + yes + no > 1:
+        raise InvalidInput("give one answer: a VALUE, --json, --yes or --no")
+    async with open_desk(settings, readonly=True) as engine:
+        found, question = await engine.diagnostics.open_question(await engine.find(run), interaction)
+    if yes or no:
+        given: Any = yes
+    elif document is not None:
+        given = read_json(document, "--json")
     else:
-        notice(f"run {run}: “{cropped(question.text or question.id)}” is answered", style="bold")
+        given = parsed(value, schema_of(question)) if value is not None else await _ask(found, question)
+    async with open_desk(settings) as engine:
+        await engine.answer(found, given, interaction=question.id, by=by)
+    exact = msgspec.Raw(json.dumps(given).encode())  # integers of any size
+    view = AnswerView(run=found, interaction=question.id, answer=exact)
+    show_reply(view, output, found, f"run {found}: “{cropped(question.text or question.id, 300)}” is answered")
     return SOUND
 
 
-async def _meant(run: RunId, question: Wait, given: Given) -> Any:
-    if given.yes or given.no:
-        return given.yes
-    if given.document is not None:
-        return read_json(given.document, "--json")
-    if given.text is not None:
-        return understood(given.text, schema_of(question))
-    nobody = f"“{question.text or question.id}” wants {wanted(schema_of(question))}: {how_to_answer(run, question, '')}"
-    if not prompt.is_anyone_there():
-        raise InvalidInput(nobody)
-    try:
-        return await prompt.ask(question)
-    except EOFError:
-        raise InvalidInput(nobody) from None
+async def _ask(run: RunId, question: Wait) -> Any:
+    if prompt.is_terminal():
+        try:
+            return await prompt.ask(question)
+        except EOFError:
+            pass
+    text = question.text or question.id
+    raise InvalidInput(f"“{text}” requires {expected(schema_of(question))}: {how_to_answer(run, question, '')}")

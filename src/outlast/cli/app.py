@@ -1,4 +1,4 @@
-"""The commands, and what `outlast --help` says. A command's module is imported when the command is given."""
+"""The commands and the output of `outlast --help`. The module of a command is imported when the command is used."""
 
 from __future__ import annotations
 
@@ -13,44 +13,44 @@ from outlast.cli.command import Command, Group
 from outlast.cli.options import StoreOption
 
 COMMANDS = {
-    "run": ("outlast.cli.run:run", "Run a workflow here and print what it returns."),
+    "run": ("outlast.cli.run:run", "Run a workflow and print its result."),
     "ps": ("outlast.cli.ps:ps", "List runs, the newest first."),
-    "show": ("outlast.cli.show:show", "Show a run: its status, nodes, waits, error and the useful actions."),
-    "explain": ("outlast.cli.explain:explain", "Tell what happened in a run, and what to do next."),
+    "show": ("outlast.cli.show:show", "Show a run: status, nodes, waits, error, useful actions."),
+    "explain": ("outlast.cli.explain:explain", "Explain a run: timeline, state, problems, useful commands."),
     "events": ("outlast.cli.events:events", "Show the events of a run."),
     "branches": ("outlast.cli.branches:branches", "Show the branches of a run as a tree."),
     "compare": ("outlast.cli.compare:compare", "Compare two runs, or two branches of a run."),
-    "logs": ("outlast.cli.logs:logs", "Show what the nodes of a run logged."),
+    "logs": ("outlast.cli.logs:logs", "Show the log lines of the nodes of a run."),
     "answer": ("outlast.cli.answer:answer", "Answer a question of a run."),
-    "pause": ("outlast.cli.pause:pause", "Pause runs."),
+    "pause": ("outlast.cli.stop:pause", "Pause runs."),
     "resume": ("outlast.cli.resume:resume", "Resume runs that were interrupted, failed, held or paused."),
-    "retry": ("outlast.cli.resume:retry", "Execute a node again and continue from there."),
-    "jump": ("outlast.cli.going_back:jump", "Go back to an event, node or question, as a new branch."),
-    "rewind": ("outlast.cli.going_back:rewind", "Go back over the last completed nodes, as a new branch."),
+    "retry": ("outlast.cli.resume:retry", "Repeat a node and continue from there."),
+    "jump": ("outlast.cli.going_back:jump", "Go back to an event, node or question, on a new branch."),
+    "rewind": ("outlast.cli.going_back:rewind", "Repeat the last completed nodes, on a new branch."),
     "activate": ("outlast.cli.going_back:activate", "Continue from the end of an older branch."),
-    "fork": ("outlast.cli.going_back:fork", "Start a new run from a place in another."),
-    "cancel": ("outlast.cli.cancel:cancel", "Cancel runs."),
-    "worker": ("outlast.cli.worker:worker", "Advance runs until stopped."),
+    "fork": ("outlast.cli.going_back:fork", "Start a new run with the history of another."),
+    "cancel": ("outlast.cli.stop:cancel", "Cancel runs."),
+    "worker": ("outlast.cli.worker:worker", "Execute runs until stopped."),
     "workers": ("outlast.cli.worker:workers", "List the workers of a store."),
-    "sweeper": ("outlast.cli.worker:sweeper", "Find runs that no worker advances, and hand them over."),
+    "sweeper": ("outlast.cli.worker:sweeper", "Find runs without a worker and make them ready."),
     "serve": ("outlast.cli.serve:serve", "Serve the HTTP API, and advance runs."),
     "dev": ("outlast.cli.serve:dev", "Serve for development, with reload."),
     "token": ("outlast.cli.serve:tokens", "Create, list and revoke tokens of the server."),
     "doctor": ("outlast.cli.doctor:doctor", "Diagnose runs, and repair them with --fix."),
     "verify": ("outlast.cli.verify:verify", "Verify logs: every invariant and every digest."),
     "versions": ("outlast.cli.versions:app", "List and compare versions of workflows."),
-    "migrate": ("outlast.cli.versions:migrate", "Move a run to today's code."),
-    "export": ("outlast.cli.export:export", "Write runs as lines of JSON."),
+    "migrate": ("outlast.cli.versions:migrate", "Move a run to the current code."),
+    "export": ("outlast.cli.export:export", "Write runs as JSON lines."),
     "copy": ("outlast.cli.copy:copy", "Copy runs to another store, where they continue."),
     "init": ("outlast.cli.init:init", "Create a project with a first workflow."),
     "db": ("outlast.cli.db:app", "Inspect and back up the store."),
     "config": ("outlast.cli.config:app", "Show the settings in force."),
 }
-"""Where each command is defined, and its line in the list of commands."""
+"""The function of each command, and its line in the list of commands."""
 
 
 class Commands(Group):
-    """All commands. To list them imports none."""
+    """All commands. Listing them imports none."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
         return list(COMMANDS)
@@ -103,10 +103,10 @@ def outlast(
         typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit."),
     ] = False,
 ) -> None:
-    """Workflows that cannot be lost: run them, inspect them, resume them.
+    """Run, inspect and resume durable workflows.
 
-    The store is the one that --store names, else the one in OUTLAST_STORE,
-    else the one in outlast.toml or pyproject.toml of the project you are in,
-    else .outlast/runs.db of that project.
+    The store is the value of --store, else of the variable OUTLAST_STORE, else
+    of outlast.toml or pyproject.toml in the project of the current folder, else
+    .outlast/runs.db in that project.
     """
     ctx.obj = store

@@ -1,6 +1,6 @@
-"""Where the code of runs comes from: what is named on the command line, then the settings' apps, then what was recorded.
+"""Imports the code of workflows: from --app, then from the setting `apps`, then from the module recorded in the log.
 
-It is imported before a store is opened for writing: a mistake in it leaves every run untouched.
+The code is imported before a store is opened for writing: an error in it changes no run.
 """
 
 from __future__ import annotations
@@ -23,37 +23,39 @@ T = TypeVar("T")
 
 def named_workflow(entry: str, apps: Iterable[str], settings: Settings) -> Workflow[..., Any]:
     """The workflow that `module:name`, `file.py:name` or `module` names."""
-    from outlast.functions import workflow_import
+    from outlast.functions.workflow_import import named
 
-    open_the_way(settings)
-    _imported(lambda: workflow_import.load_apps(apps))
-    found = _imported(lambda: workflow_import.named(entry))
-    keep_lines()
-    return found
+    return _found(apps, settings, lambda: named(entry))
 
 
 def workflow_of(created: e.RunCreated, apps: Iterable[str], settings: Settings) -> Workflow[..., Any]:
-    """The workflow of a run that is there."""
-    from outlast.functions import workflow_import
+    """The workflow of a run."""
+    from outlast.functions.workflow_import import find_workflow
 
-    open_the_way(settings)
-    _imported(lambda: workflow_import.load_apps(apps))
-    found = _imported(lambda: workflow_import.find_workflow(created, settings.apps))
-    keep_lines()
+    return _found(apps, settings, lambda: find_workflow(created, settings.apps))
+
+
+def _found(apps: Iterable[str], settings: Settings, find: Callable[[], T]) -> T:
+    from outlast.functions.workflow_import import load_apps
+
+    extend_path(settings)
+    _imported(lambda: load_apps(apps))
+    found = _imported(find)
+    log_info()
     return found
 
 
 def load_here(apps: Iterable[str], settings: Settings) -> None:
-    """Import what is named, so that its workflows are known; nothing else is imported."""
-    from outlast.functions import workflow_import
+    """Import the apps, so that their workflows are registered."""
+    from outlast.functions.workflow_import import load_apps
 
     if apps or settings.apps:
-        open_the_way(settings)
-        _imported(lambda: workflow_import.load_apps([*apps, *settings.apps]))
+        extend_path(settings)
+        _imported(lambda: load_apps([*apps, *settings.apps]))
 
 
-def open_the_way(settings: Settings) -> None:
-    """Let modules be found in the current folder and in the project's, before all others."""
+def extend_path(settings: Settings) -> None:
+    """Search modules in the current folder and in the project folder first."""
     from outlast.functions import workflow_import
 
     project, here = settings.root.resolve(), Path.cwd()
@@ -66,8 +68,8 @@ def open_the_way(settings: Settings) -> None:
         sys.path.insert(0, place)
 
 
-def keep_lines() -> None:
-    """Where the program's own code does not set logging up, INFO is worth keeping; stderr still gets warnings only."""
+def log_info() -> None:
+    """Record log lines from level INFO, unless the code configures logging. stderr still shows warnings only."""
     root = logging.getLogger()
     if not root.handlers and root.level == logging.WARNING:
         root.setLevel(logging.INFO)
@@ -78,6 +80,6 @@ def _imported(load: Callable[[], T]) -> T:
         return load()
     except SystemExit as ended:
         raise NotImportable(
-            f"the code ended the program while it was imported (exit code {ended.code}): "
-            "what a script does by itself belongs under `if __name__ == '__main__':`"
+            f"the code called exit during its import (exit code {ended.code}): "
+            "move the script part under `if __name__ == '__main__':`"
         ) from ended

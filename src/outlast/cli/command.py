@@ -1,8 +1,8 @@
-"""What is looked at in the words of every command, whichever it is, before anything is done."""
+"""Typer commands and groups; checks that apply to every command."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -10,64 +10,56 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from outlast.cli import streams
-from outlast.cli.options import Form, Output, Reply
+from outlast.cli.options import Form, Output
 from outlast.errors import InvalidInput
 
-_FOR_PEOPLE = (None, Output.TABLE, Form.TEXT, Reply.TEXT)
+_TEXT = (None, Output.TEXT, Form.TEXT)
 _MAY_BE_EMPTY = frozenset({"title", "reason", "by", "value", "feedback"})
-"""Texts of people's own; elsewhere a variable of a script was not set, and what is meant is unknown."""
+"""Parameters with free text. An empty value elsewhere is an error, such as an unset variable in a script."""
 
 
 class Command(TyperCommand):
-    """A command that is refused if its words are empty where they have to say something. Where its output is for
-    programs, nothing but that comes to stdout."""
+    """A command that refuses empty values. With -o json or ids, only that output is written to stdout."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         return without_values(super().get_params(ctx))
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            _must_say_something({each.name: _shown(each) for each in self.params}, ctx.params)
+            _refuse_empty({each.name: _shown(each) for each in self.params}, ctx.params)
         except InvalidInput as error:
             from outlast.cli.entrypoint import refused
 
             raise typer.Exit(refused(error)) from None
-        with nullcontext() if ctx.params.get("output") in _FOR_PEOPLE else streams.set_apart():
+        with nullcontext() if ctx.params.get("output") in _TEXT else streams.set_apart():
             return super().invoke(ctx)
 
 
 class Group(TyperGroup):
-    """Several commands."""
+    """A group of commands."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         return without_values(super().get_params(ctx))
 
 
 def group(about: str) -> typer.Typer:
-    """Commands under one name."""
+    """A group of commands under one name."""
     return typer.Typer(cls=Group, no_args_is_help=True, add_completion=False, rich_markup_mode=None, help=about)
 
 
 def without_values(parameters: Sequence[Any]) -> list[Any]:
-    """The same, where the help does not say of a flag that it takes a value."""
+    """Parameters whose help shows no value after a flag."""
     for each in parameters:
         if getattr(each, "is_flag", False) and each.metavar is None:
             each.metavar = ""
     return list(parameters)
 
 
-def _must_say_something(shown: Mapping[str, str], given: Mapping[str, Any]) -> None:
+def _refuse_empty(shown: Mapping[str, str], given: Mapping[str, Any]) -> None:
     for name, value in given.items():
-        for text in _texts(value):
-            if not text and name not in _MAY_BE_EMPTY:
-                raise InvalidInput(f"{shown[name]} is empty: say what is meant, or leave it out")
-
-
-def _texts(value: Any) -> Iterator[str]:
-    """What was given of one name: once or several times, or something that is no text."""
-    for each in value if isinstance(value, (list, tuple)) else (value,):
-        if type(each) is str:
-            yield each
+        values = value if isinstance(value, (list, tuple)) else (value,)
+        if name not in _MAY_BE_EMPTY and any(type(each) is str and not each for each in values):
+            raise InvalidInput(f"{shown[name]} is empty: give a value, or omit it")
 
 
 def _shown(parameter: Any) -> str:

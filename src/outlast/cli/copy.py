@@ -1,4 +1,4 @@
-"""`outlast copy`: bring runs to another store, where they go on."""
+"""`outlast copy`."""
 
 from __future__ import annotations
 
@@ -11,41 +11,38 @@ import typer
 from outlast.address import place_of
 from outlast.cli.console import notice, write_json
 from outlast.cli.entrypoint import SOUND, VIOLATED, carry_out
-from outlast.cli.options import Form, FormOption, settings_of
+from outlast.cli.options import Form, FormOption, KeyFileOption, SomeRunsArgument, settings_of
 from outlast.cli.progress import Ticker
 from outlast.compose import open_both, read_key
 from outlast.errors import InvalidInput
+from outlast.lifecycle.timeline.phrases import counted
 from outlast.maintenance.transfer import copy_runs
 from outlast.settings import Settings
 from outlast.views.build import copied_view
-from outlast.views.texts import counted
 from outlast.views.types import CopiedRunView, CopyView
 
 
 def copy(
     ctx: typer.Context,
-    runs: Annotated[
-        list[str] | None, typer.Argument(help="The runs: ids or beginnings of them.", metavar="[RUN]...")
-    ] = None,
-    target: Annotated[str, typer.Option("--to", metavar="PATH|URL", help="The store they are brought to.")] = "",
+    runs: SomeRunsArgument = None,
+    target: Annotated[str, typer.Option("--to", metavar="PATH|URL", help="Store to copy to.")] = "",
     source: Annotated[
         str | None,
-        typer.Option("--from", metavar="PATH|URL", help="The store they are in; the project's by default."),
+        typer.Option("--from", metavar="PATH|URL", help="Store to copy from (default: the store of the project)."),
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", "-a", help="Every run of the store.")] = False,
+    everything: Annotated[bool, typer.Option("--all", "-a", help="Copy every run of the store.")] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Also a run that was copied to a third store: it then goes on in both.")
+        bool,
+        typer.Option("--force", help="Copy a run again that was copied to a third store; it then continues in both."),
     ] = False,
-    key_file: Annotated[
-        Path | None, typer.Option(help="The key the logs were written with: all bytes of this file.", metavar="FILE")
-    ] = None,
+    key_file: KeyFileOption = None,
     output: FormOption = Form.TEXT,
 ) -> None:
-    """Bring runs to another store: logs byte for byte, their blobs and definitions.
+    """Copy runs to another store: their logs, byte for byte, blobs and definitions.
 
-    A run that is not over is paused where it is, and goes on where it arrived;
-    children that it waits for come along.
-    Interrupted, the command can be given again: it goes on from where it was.
+    An unfinished run is paused in its old store and continues in the new one.
+    Children that it waits for are copied too. You can repeat an interrupted
+    command: it continues.
 
     \b
     outlast copy 01a1e436-2c39 --to postgresql://db/outlast
@@ -54,8 +51,8 @@ def copy(
 
     def begin() -> Coroutine[Any, Any, int]:
         if bool(runs) == everything:
-            raise InvalidInput("name the runs to copy, or say --all")
-        key = read_key(key_file) if key_file is not None else b""
+            raise InvalidInput("give either the runs to copy or --all")
+        key = read_key(Path(key_file)) if key_file is not None else b""
         return _copy(settings_of(ctx, source), settings_of(ctx, target), runs or [], key, force, output)
 
     carry_out(begin)

@@ -12,7 +12,7 @@ import typer
 from outlast.views.times import iso
 
 log = logging.getLogger("outlast.cli")
-"""What the command itself reports."""
+"""The messages of the command."""
 
 
 class LogFormat(StrEnum):
@@ -20,17 +20,17 @@ class LogFormat(StrEnum):
     JSON = "json"
 
 
-VerboseOption: TypeAlias = Annotated[bool, typer.Option("--verbose", "-v", help="Log details of the engine too.")]
+VerboseOption: TypeAlias = Annotated[bool, typer.Option("--verbose", "-v", help="Log details of the engine.")]
 QuietOption: TypeAlias = Annotated[bool, typer.Option("--quiet", "-q", help="Log warnings and errors only.")]
 LogFormatOption: TypeAlias = Annotated[
     LogFormat | None,
-    typer.Option("--log-format", help="Format of the log on stderr. The default is text.", show_default=False),
+    typer.Option("--log-format", help="Format of the log on stderr (default: text).", show_default=False),
 ]
 
 
 def log_to_stderr(*, verbose: bool, quiet: bool, log_format: LogFormat | None) -> None:
-    """Write the command's log to stderr, and the engine's too unless the program's own code has set logging up and no format
-    was asked for."""
+    """Write the log of the command to stderr. The log of the engine follows, unless the workflow code has configured logging
+    and there is no --log-format."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines() if log_format is LogFormat.JSON else logging.Formatter("%(message)s"))
     level = logging.DEBUG if verbose else logging.WARNING if quiet else logging.INFO
@@ -44,12 +44,12 @@ class JsonLines(logging.Formatter):
     """Each record as one JSON object: time, level, logger, message, and the error if there is one."""
 
     def format(self, record: logging.LogRecord) -> str:
-        said = {
+        fields = {
             "time": iso(int(record.created * 1_000_000)),
             "level": record.levelname,
             "logger": record.name,
             "message": record.getMessage(),
         }
         if record.exc_info:
-            said["error"] = self.formatException(record.exc_info)
-        return msgspec.json.encode(said).decode()
+            fields["error"] = self.formatException(record.exc_info)
+        return msgspec.json.encode(fields).decode()

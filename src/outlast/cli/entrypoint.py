@@ -1,8 +1,9 @@
-"""The one place where a command begins and ends: errors become words and exit codes here and nowhere else."""
+"""The start and the end of each command. Errors become messages and exit codes only here."""
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Callable, Coroutine
 from typing import Any, NoReturn
 
@@ -10,32 +11,51 @@ import typer
 
 from outlast.cli import streams
 from outlast.cli.console import notice
+from outlast.cli.options import StoreOption, settings_of
 from outlast.errors import Damaged, NotFound, OutlastError, StoreError, StoreUnusable
 
-SOUND, VIOLATED, MISUSED, FAILED, INTERRUPTED, UNHEARD, TERMINATED = 0, 1, 2, 3, 130, 141, 143
+SOUND, VIOLATED, MISUSED, FAILED, INTERRUPTED, UNREAD, TERMINATED = 0, 1, 2, 3, 130, 141, 143
 RUN_FAILED, RUN_HELD, RUN_CANCELLED, RUN_PAUSED = 4, 5, 6, 7
 DIFFERS = VIOLATED
-"""As `diff` has it; a damaged log is no finding to whoever compares, but a failure."""
+"""The code of `diff` for a difference. `compare` therefore ends with FAILED for a damaged log."""
 
 EXIT_CODES = {
-    SOUND: "all is well",
-    VIOLATED: "a log is damaged or breaks an invariant; the doctor found something; `--exit-code` found a difference",
-    MISUSED: "a mistake in the command, or no such run",
-    FAILED: "the store could not be opened or read, or the output not written",
-    RUN_FAILED: "the run that was waited for failed",
-    RUN_HELD: "the run that was waited for is held: a person has to decide",
-    RUN_CANCELLED: "the run that was waited for was cancelled",
-    RUN_PAUSED: "the run that was waited for was paused",
-    INTERRUPTED: "interrupted by Ctrl+C; `run` and `resume` have paused their runs",
-    UNHEARD: "the program that read the output went away",
-    TERMINATED: "ended by SIGTERM; `run` and `resume` have paused their runs",
+    SOUND: "success",
+    VIOLATED: "a log is damaged or breaks an invariant; the doctor found a problem; `--exit-code` found a difference",
+    MISUSED: "the command is wrong, or the run does not exist",
+    FAILED: "the store could not be opened or read, or the output could not be written",
+    RUN_FAILED: "the run failed",
+    RUN_HELD: "the run is held: a person must decide",
+    RUN_CANCELLED: "the run was cancelled",
+    RUN_PAUSED: "the run was paused",
+    INTERRUPTED: "interrupted by Ctrl+C; `run` and `resume` paused their runs",
+    UNREAD: "the reader of the output closed it",
+    TERMINATED: "ended by SIGTERM; `run` and `resume` paused their runs",
 }
 
 
+def command(function: Callable[..., Coroutine[Any, Any, int]], *, damaged: int = VIOLATED) -> Callable[..., None]:
+    """A command for Typer, of a function that is called with the settings in force and returns its exit code as a
+    coroutine. The option --store is added. A function that is not `async` can block before the loop starts, such as with
+    imports: on the loop, a first Ctrl+C would wait for their end."""
+
+    def begin(ctx: typer.Context, store: str | None = None, **given: Any) -> None:
+        carry_out(lambda: function(settings_of(ctx, store), **given), damaged=damaged)
+
+    own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+    context = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    option = inspect.Parameter("store", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=StoreOption)
+    at = next((place for place, each in enumerate(own) if each.name == "output"), len(own))
+    parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*own[:at], option, *own[at:], context)]
+    begin.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    begin.__annotations__ = {each.name: each.annotation for each in parameters}
+    begin.__name__, begin.__doc__ = function.__name__, function.__doc__
+    return begin
+
+
 def carry_out(begin: Callable[[], Coroutine[Any, Any, int]], *, damaged: int = VIOLATED) -> NoReturn:
-    """Run a command to its exit code, whatever happens to it. What may block for long belongs into `begin`: on the loop,
-    a first Ctrl+C waits until the loop has its turn. `damaged` is the code if a log turns out to be. What cannot be written
-    is raised, as `Unwritable`."""
+    """Run a command to its exit code. `damaged` is the code for a damaged log. An output that cannot be written raises
+    `Unwritable`."""
     try:
         code = asyncio.run(begin())
         streams.flush()
@@ -48,32 +68,32 @@ def carry_out(begin: Callable[[], Coroutine[Any, Any, int]], *, damaged: int = V
 
 
 def refused(error: OutlastError, damaged: int = VIOLATED) -> int:
-    """Say what was wrong; the exit code that says the same."""
+    """Print an error; returns its exit code."""
     notice(f"outlast: {error}", advice(error), style="red")
     return damaged if isinstance(error, Damaged) and error.run else code_of(error)
 
 
 def unwritten(trouble: streams.Unwritable) -> int:
-    """The exit code of a command whose output could not be written, and why, unless its reader just went away."""
-    if trouble.is_unheard:
-        return UNHEARD
+    """The exit code of a command whose output could not be written. A reader that closed the output needs no message."""
+    if trouble.is_unread:
+        return UNREAD
     notice(f"outlast: {trouble}", style="red")
     return FAILED
 
 
 def code_of(error: OutlastError) -> int:
-    """Damage that has a place is a finding; a file that does not read at all is a failure."""
+    """Damage in the log of a run is a finding; a store that cannot be read is a failure."""
     if isinstance(error, Damaged):
         return VIOLATED if error.run else FAILED
     return FAILED if isinstance(error, StoreError) else MISUSED
 
 
 def advice(error: OutlastError) -> str:
-    """What to do about it, where the error itself does not say."""
+    """What to do about an error whose message does not include it."""
     if isinstance(error, StoreUnusable):
         return "Choose another store with --store PATH or the variable OUTLAST_STORE."
     if isinstance(error, NotFound):
-        return "`outlast ps` lists the runs of the store; the beginning of an id is enough."
+        return "`outlast ps` lists the runs of the store. A unique prefix of an id is enough."
     if isinstance(error, Damaged) and error.run:
-        return f"`outlast verify {error.run}` shows all that is wrong; `--everything --after N` reads on."
+        return f"`outlast verify {error.run}` shows all problems; `--everything --after N` reads the events after N."
     return ""

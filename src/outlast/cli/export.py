@@ -1,4 +1,4 @@
-"""`outlast export`: runs as text, to be kept in a repository and replayed by tests."""
+"""`outlast export`."""
 
 from __future__ import annotations
 
@@ -11,59 +11,54 @@ import typer
 
 from outlast.atomic_file import atomic_file
 from outlast.cli.console import notice, write_bytes
-from outlast.cli.entrypoint import SOUND, carry_out
-from outlast.cli.options import RunsArgument, StoreOption, settings_of
+from outlast.cli.entrypoint import SOUND, command
+from outlast.cli.options import RunsArgument
 from outlast.client import Reader
 from outlast.compose import open_settled
 from outlast.errors import InvalidInput, StoreError
+from outlast.lifecycle.timeline.phrases import counted
 from outlast.maintenance import exported
 from outlast.settings import Settings
-from outlast.views.texts import counted
 
 
-def export(
-    ctx: typer.Context,
+@command
+async def export(
+    settings: Settings,
     runs: RunsArgument,
     to: Annotated[
-        Path | None, typer.Option("--to", metavar="FILE", help="Write to this file, which must not be there yet.")
+        Path | None, typer.Option("--to", metavar="FILE", help="New file to write to (default: stdout).")
     ] = None,
-    store: StoreOption = None,
-) -> None:
-    """Write out runs, with all their branches and values, as lines of JSON.
+) -> int:
+    """Write runs, with all their branches and values, as JSON lines.
 
-    The tests of a project can replay them with the code of the day: replay_check("runs/*.jsonl").
-    What runs were given and what nodes returned is in it: look at it before you share it.
+    Tests can replay them with the current code: replay_check("runs/*.jsonl").
+    The lines contain the parameters and results of nodes: check them for
+    confidential data before you share them.
 
     \b
     outlast export 01a1e436-2c39 --to tests/histories/order.jsonl
     outlast export order-1 order-2 > tests/histories/orders.jsonl
     """
-    carry_out(lambda: _export(settings_of(ctx, store), runs, to))
-
-
-async def _export(settings: Settings, names: list[str], to: Path | None) -> int:
     store = open_settled(settings, readonly=True)
     try:
         reader = Reader(store)
-        runs = [await reader.find(name) for name in names]
+        found = [await reader.find(name) for name in runs]
         missing = 0
         with _output(to) as write:
-            for run in runs:
-                async for line in exported(store, run):
+            for each in found:
+                async for line in exported(store, each):
                     missing += line.endswith(b'"missing":true}')
                     write(line + b"\n")
     finally:
         await store.close()
     if missing:
-        notice(
-            f"outlast: {counted(missing, 'large value')} could not be found, and the export lacks them", style="yellow"
-        )
+        notice(f"outlast: the export lacks {counted(missing, 'large value')} that the store lost", style="yellow")
     return SOUND
 
 
 @contextmanager
 def _output(to: Path | None) -> Iterator[Callable[[bytes], object]]:
-    """What writes a line. A file is there when all of it is written, or not at all."""
+    """A function that writes a line. The file appears after all of it is written, or not at all."""
     if to is None:
         yield write_bytes
         return
@@ -71,7 +66,7 @@ def _output(to: Path | None) -> Iterator[Callable[[bytes], object]]:
         with atomic_file(to) as file:
             yield file.write
     except FileExistsError:
-        raise InvalidInput(f"could not write to {str(to)!r}: it is there, and nothing is replaced") from None
+        raise InvalidInput(f"could not write to {str(to)!r}: the file exists") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise StoreError(f"could not write to {str(to)!r}: {reason}; nothing is left of it") from error
+        raise StoreError(f"could not write to {str(to)!r}: {reason}; the partial file was removed") from error

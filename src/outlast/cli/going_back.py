@@ -1,33 +1,29 @@
-"""`outlast jump`, `rewind`, `activate` and `fork`: take a run another way. Nothing is deleted."""
+"""`outlast jump`, `outlast rewind`, `outlast activate` and `outlast fork`. They delete no event."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Annotated, Any
 
 import msgspec
 import typer
 
 from outlast.cli.console import notice
-from outlast.cli.dry_run import dry_run as show_dry_run
-from outlast.cli.entrypoint import carry_out
+from outlast.cli.entrypoint import command
 from outlast.cli.options import (
     AppOption,
     ByOption,
     Children,
     ChildrenOption,
     DryRunOption,
+    NoWaitOption,
+    Output,
+    OutputOption,
     ReasonOption,
-    Reply,
-    ReplyOption,
     RunArgument,
-    StoreOption,
-    settings_of,
-    whoever,
 )
 from outlast.cli.parameters import json_or_text
-from outlast.cli.resume import NoWaitOption, Order, prepared
-from outlast.cli.waiting import Manner
+from outlast.cli.resume import continued, show_plan
 from outlast.client import Engine, branch_plans
 from outlast.client.branch_plans import Plan
 from outlast.errors import InvalidInput
@@ -35,41 +31,42 @@ from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.lifecycle.actions import Verb
 from outlast.lifecycle.branch_plan import START
-
-EditOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--edit",
-        metavar="NAME=VALUE",
-        help="At a node: output=VALUE is what it returned, NAME=VALUE what it is called with; may be given again.",
-    ),
-]
+from outlast.settings import Settings
 
 
+@command
 def jump(
-    ctx: typer.Context,
+    settings: Settings,
     run: RunArgument,
+    *,
     to: Annotated[
         str,
-        typer.Option("--to", metavar="EVENT|NODE|QUESTION", help="An event's number, a node, a question, or `start`."),
+        typer.Option("--to", metavar="EVENT|NODE|QUESTION", help="Number of an event, a node, a question, or `start`."),
     ],
-    edit: EditOption = None,
+    edit: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--edit",
+            metavar="NAME=VALUE",
+            help="For a node: output=VALUE sets its result, NAME=VALUE a parameter; can be repeated.",
+        ),
+    ] = None,
     children: ChildrenOption = Children.CANCEL,
     reason: ReasonOption = "",
     app: AppOption = None,
     no_wait: NoWaitOption = False,
     dry_run: DryRunOption = False,
-    by: ByOption = None,
-    store: StoreOption = None,
-    output: ReplyOption = Reply.TEXT,
-) -> None:
-    """Go back to a place in a run, and go on from there as a new branch.
+    by: ByOption,
+    output: OutputOption = Output.TEXT,
+) -> Coroutine[Any, Any, int]:
+    """Go back in a run and continue from there on a new branch.
 
-    An event is named by its number: the new branch begins after it. A node or
-    a question is gone back to its beginning, and done or asked again. What the
-    run did since stays readable on its old branch, and results that have
-    nothing to do with it are taken over. Children started since are cancelled;
-    with --children keep they go on, and the run does not wait for them.
+    With the number of an event, the new branch begins after that event. With a
+    node or a question, it begins before it, and the node is repeated or the
+    question asked again. The old branch stays readable; results that do not
+    depend on the change are reused. Children that were started since are
+    cancelled; with --children keep they continue, and the run does not wait for
+    them.
 
     \b
     outlast jump 01a1e436-2c39 --to 17
@@ -77,158 +74,133 @@ def jump(
     outlast jump 01a1e436-2c39 --to fetch --edit url=https://example.org
     outlast jump 01a1e436-2c39 --to summarise --edit output='"by hand"'
     """
+    edits = _edits(edit or [], to)
 
-    async def turn(desk: Engine, found: RunId) -> None:
-        edits, who = _edits(edit or [], to), whoever(by)
-        await desk.jump(found, to, **edits, by=who, reason=reason, children=children.value)
-
-    def plan() -> Plan:
-        return branch_plans.to_place(to, **({"inputs": None} | _edits(edit or [], to)), by=whoever(by), reason=reason)
+    async def change(engine: Engine, found: RunId) -> None:
+        await engine.jump(found, to, **edits, by=by, reason=reason, children=children.value)
 
     if dry_run:
-        _preview(ctx, run, "jump", plan, children, store, output)
-    else:
-        _carry_out(ctx, run, turn, app, no_wait, by, store, output)
+        plan = branch_plans.to_place(to, **({"inputs": None} | edits), by=by, reason=reason)
+        return _show_plan(settings, run, "jump", plan, children, output)
+    return continued(settings, [run], change, app, no_wait, by, output)
 
 
+@command
 def rewind(
-    ctx: typer.Context,
+    settings: Settings,
     run: RunArgument,
-    nodes: Annotated[int, typer.Argument(help="How many completed nodes to go back.", metavar="N")] = 1,
+    nodes: Annotated[int, typer.Argument(help="Number of completed nodes to repeat.", metavar="N")] = 1,
+    *,
     children: ChildrenOption = Children.CANCEL,
     reason: ReasonOption = "",
     app: AppOption = None,
     no_wait: NoWaitOption = False,
     dry_run: DryRunOption = False,
-    by: ByOption = None,
-    store: StoreOption = None,
-    output: ReplyOption = Reply.TEXT,
-) -> None:
-    """Go back over the last completed nodes and do them again, as a new branch.
+    by: ByOption,
+    output: OutputOption = Output.TEXT,
+) -> Coroutine[Any, Any, int]:
+    """Repeat the last completed nodes, on a new branch.
 
     \b
     outlast rewind 01a1e436-2c39
     outlast rewind 01a1e436-2c39 3
     """
 
-    async def turn(desk: Engine, found: RunId) -> None:
-        await desk.rewind(found, nodes, by=whoever(by), reason=reason, children=children.value)
+    async def change(engine: Engine, found: RunId) -> None:
+        await engine.rewind(found, nodes, by=by, reason=reason, children=children.value)
 
     if dry_run:
-        _preview(ctx, run, "rewind", lambda: branch_plans.back(nodes), children, store, output)
-    else:
-        _carry_out(ctx, run, turn, app, no_wait, by, store, output)
+        return _show_plan(settings, run, "rewind", branch_plans.back(nodes), children, output)
+    return continued(settings, [run], change, app, no_wait, by, output)
 
 
+@command
 def activate(
-    ctx: typer.Context,
+    settings: Settings,
     run: RunArgument,
-    branch: Annotated[int, typer.Argument(help="The branch to go on with.", metavar="BRANCH")],
+    branch: Annotated[int, typer.Argument(help="Branch to continue from.", metavar="BRANCH")],
+    *,
     children: ChildrenOption = Children.CANCEL,
     reason: ReasonOption = "",
     app: AppOption = None,
     no_wait: NoWaitOption = False,
-    by: ByOption = None,
-    store: StoreOption = None,
-    output: ReplyOption = Reply.TEXT,
-) -> None:
-    """Go on from the end of an older branch, as a new one.
+    by: ByOption,
+    output: OutputOption = Output.TEXT,
+) -> Coroutine[Any, Any, int]:
+    """Continue from the end of an older branch, on a new branch.
 
-    If that branch had ended, its outcome is the run's again.
+    If the older branch had ended, the run ends the same way.
 
     \b
     outlast branches 01a1e436-2c39
     outlast activate 01a1e436-2c39 0
     """
 
-    async def turn(desk: Engine, found: RunId) -> None:
-        await desk.activate(found, branch, by=whoever(by), reason=reason, children=children.value)
+    async def change(engine: Engine, found: RunId) -> None:
+        await engine.activate(found, branch, by=by, reason=reason, children=children.value)
 
-    _carry_out(ctx, run, turn, app, no_wait, by, store, output)
+    return continued(settings, [run], change, app, no_wait, by, output)
 
 
+@command
 def fork(
-    ctx: typer.Context,
+    settings: Settings,
     run: RunArgument,
+    *,
     at: Annotated[
         str | None,
-        typer.Option("--at", metavar="EVENT|NODE|QUESTION", help="Where to fork it; where it stands by default."),
+        typer.Option("--at", metavar="EVENT|NODE|QUESTION", help="Place to fork at (default: the last event)."),
     ] = None,
-    id: Annotated[str | None, typer.Option("--id", help="The id of the new run.")] = None,
-    title: Annotated[str, typer.Option(help="What people call the new run.")] = "",
+    id: Annotated[str | None, typer.Option("--id", help="Id of the new run.")] = None,
+    title: Annotated[str, typer.Option(help="Title of the new run.")] = "",
     app: AppOption = None,
     no_wait: NoWaitOption = False,
-    by: ByOption = None,
-    store: StoreOption = None,
-    output: ReplyOption = Reply.TEXT,
-) -> None:
-    """Start a new run that has the history of this one up to a place.
+    by: ByOption,
+    output: OutputOption = Output.TEXT,
+) -> Coroutine[Any, Any, int]:
+    """Start a new run with the history of this one up to a place.
 
-    The run itself is not touched, and goes on beside its fork.
+    This run is not changed and continues.
 
     \b
     outlast fork 01a1e436-2c39
     outlast fork 01a1e436-2c39 --at fetch#3 --id second-try
     """
 
-    async def forked(desk: Engine, found: RunId) -> RunId:
-        handle = await desk.fork(found, at, id=id, title=title, by=whoever(by))
+    async def change(engine: Engine, found: RunId) -> RunId:
+        handle = await engine.fork(found, at, id=id, title=title, by=by)
         notice(f"run {handle.run} is a fork of {found}")
         return handle.run
 
-    _carry_out(ctx, run, forked, app, no_wait, by, store, output)
+    return continued(settings, [run], change, app, no_wait, by, output)
 
 
-def _preview(
-    ctx: typer.Context,
-    run: str,
-    verb: Verb,
-    plan: Callable[[], Plan],
-    children: Children,
-    store: str | None,
-    output: Reply,
-) -> None:
-    async def preview(desk: Engine, found: RunId) -> Sequence[e.AnyEvent]:
-        return await desk.diagnostics.preview(found, verb, branch_plans.leaving(plan(), children.value))
+def _show_plan(
+    settings: Settings, run: str, verb: Verb, plan: Plan, children: Children, output: Output
+) -> Coroutine[Any, Any, int]:
+    async def preview(engine: Engine, found: RunId) -> Sequence[e.AnyEvent]:
+        return await engine.diagnostics.preview(found, verb, branch_plans.leaving(plan, children.value))
 
-    carry_out(lambda: show_dry_run(settings_of(ctx, store), run, preview, output))
-
-
-def _carry_out(
-    ctx: typer.Context,
-    run: str,
-    turn: Callable[[Engine, RunId], Awaitable[RunId | None]],
-    app: list[str] | None,
-    no_wait: bool,
-    by: str | None,
-    store: str | None,
-    output: Reply,
-) -> None:
-    def begin() -> Coroutine[Any, Any, int]:
-        settings = settings_of(ctx, store)
-        order = Order(turn, not no_wait, Manner.of(settings, whoever(by), output))
-        return prepared(settings, [run], app or (), order)
-
-    carry_out(begin)
+    return show_plan(settings, run, preview, output)
 
 
 def _edits(edit: list[str], to: str) -> dict[str, Any]:
-    """What was edited, as arguments of `Engine.jump`."""
+    """The edits as arguments of `Engine.jump`."""
     if edit and (to == START or (to.isascii() and to.isdigit())):
         what = "the start of the run" if to == START else f"event {to}"
         raise InvalidInput(
-            f"only what a node is called with or returns can be edited, and {what} is no node: --to a node"
+            f"--edit changes a result or parameters of a node, and {what} is no node: give a node to --to"
         )
-    told: dict[str, Any] = {}
+    edits: dict[str, Any] = {}
     for each in edit:
         name, equals, text = each.partition("=")
         if not equals or not name:
-            raise InvalidInput(f"{each!r} is no edit: write output=VALUE, or NAME=VALUE for a parameter of the node")
-        if name in told:
-            raise InvalidInput(f"{name} is edited twice")
-        told[name] = json_or_text(text, f"--edit {name}")
-    if "output" in told:
-        if len(told) > 1:
-            raise InvalidInput("with an output the node is not called, so there is nothing to edit about its inputs")
-        return {"output": told["output"]}
-    return {"inputs": told} if told else {"output": msgspec.UNSET}
+            raise InvalidInput(f"--edit {each!r} is not valid: write output=VALUE, or NAME=VALUE for a parameter")
+        if name in edits:
+            raise InvalidInput(f"--edit {name} is given twice")
+        edits[name] = json_or_text(text, f"--edit {name}")
+    if "output" in edits:
+        if len(edits) > 1:
+            raise InvalidInput("--edit output replaces the call of the node: omit the edits of its parameters")
+        return {"output": edits["output"]}
+    return {"inputs": edits} if edits else {"output": msgspec.UNSET}

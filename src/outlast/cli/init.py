@@ -1,4 +1,4 @@
-"""`outlast init`: a new project with a first workflow that runs."""
+"""`outlast init`."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from outlast.cli.console import notice, show_lines
 from outlast.cli.entrypoint import SOUND, carry_out
 from outlast.cli.project_template import FILES
 from outlast.errors import InvalidInput
+from outlast.lifecycle.timeline.phrases import plain
 from outlast.views.lines import line
-from outlast.views.texts import plain
 
 
 def init(
-    folder: Annotated[str, typer.Argument(help="Where; the current folder by default.", metavar="FOLDER")] = ".",
+    folder: Annotated[str, typer.Argument(help="Folder of the project.", metavar="FOLDER")] = ".",
 ) -> None:
-    """Make a project: settings, a first workflow, its tests, a README.
+    """Create a project: settings, a first workflow, its tests, a README.
 
-    It adds files to a folder and replaces none.
+    Existing files are not replaced.
 
     \b
     outlast init
@@ -40,12 +40,10 @@ async def _init(folder: Path) -> int:
 
 
 def make_project(folder: Path) -> None:
-    """Write the files of a new project into `folder`, all or none; `InvalidInput` if one of them is there."""
-    there = [name for name in FILES if os.path.lexists(folder / name)]
-    if there:
-        raise InvalidInput(
-            f"{folder} has {' and '.join(there)} already, and nothing is replaced; choose another folder"
-        )
+    """Write the files of a new project into `folder`, all or none; `InvalidInput` if one of them exists."""
+    existing = [name for name in FILES if os.path.lexists(folder / name)]
+    if existing:
+        raise InvalidInput(f"{folder} already has {' and '.join(existing)}; choose another folder")
     written: list[Path] = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -56,4 +54,4 @@ def make_project(folder: Path) -> None:
     except (OSError, ValueError) as error:
         for path in written:
             path.unlink(missing_ok=True)
-        raise InvalidInput(f"there can be no project in {str(folder)[:200]!r}: {error}") from error
+        raise InvalidInput(f"could not create a project in {str(folder)[:200]!r}: {error}") from error

@@ -1,49 +1,55 @@
-"""How far a run is, on the terminal, while it goes on. Rich's live display is imported only where somebody looks."""
+"""The progress of a run on the terminal, redrawn while the command waits. Rich is imported only for a terminal."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from outlast.cli.console import drawn, screen
 from outlast.cli.streams import own
 from outlast.lifecycle.timeline import text_of
-from outlast.views.build import wait_view
+from outlast.lifecycle.timeline.phrases import cropped, plain, wait_text
+from outlast.views.lines import Line, line, table
 from outlast.views.run_view import Tally
-from outlast.views.texts import COLOURS, cropped, plain, short_ids, wait_in_words
+from outlast.views.texts import COLOURS, amount_text, short_ids
 from outlast.views.times import span
 from outlast.views.types import ProgressView
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console
     from rich.live import Live
-    from rich.text import Text
 
 SHOWN = 6
-"""Nodes, progress bars and waits that are named; of more there is the number."""
+"""Nodes, progress bars and waits that are shown."""
+BAR = 30
+"""Columns of a progress bar."""
 
 
 class Display:
-    """Shows a run until it is closed; with `is_on` false it does nothing. If `prints_pass`, what nodes print scrolls above
-    it."""
+    """Shows a run until it is closed; without `is_on` it does nothing. With `prints_pass`, output of nodes scrolls above."""
 
     def __init__(self, *, is_on: bool, prints_pass: bool = True) -> None:
-        self._live = _live(prints_pass) if is_on and own().isatty() and sys.stderr.isatty() else None
+        self._live: Live | None = None
+        if is_on and own().isatty() and sys.stderr.isatty():
+            from rich.live import Live
+
+            self._console: Console = screen(stderr=True)
+            self._live = Live(console=self._console, auto_refresh=False, transient=True, redirect_stdout=prints_pass)
 
     @property
     def is_on(self) -> bool:
         return self._live is not None
 
-    def show(self, tally: Tally, said: Sequence[ProgressView], now: int) -> None:
-        """Show how it stands."""
+    def show(self, tally: Tally, progress: Sequence[ProgressView], now: int) -> None:
         if self._live is not None:
             self._live.start()
-            self._live.update(picture(tally, said, now), refresh=True)
+            self._live.update(drawn(picture(tally, progress, now), self._console), refresh=True)
 
     @contextmanager
     def hidden(self) -> Iterator[None]:
-        """Leave the terminal to others."""
+        """Free the terminal for other output."""
         self.close()
         yield
 
@@ -52,64 +58,38 @@ class Display:
             self._live.stop()
 
 
-def _live(prints_pass: bool) -> Live:
-    from rich.console import Console
-    from rich.live import Live
-
-    console = Console(stderr=True, highlight=False, markup=False, emoji=False)
-    return Live(console=console, auto_refresh=False, transient=True, redirect_stdout=prints_pass)
-
-
-def picture(tally: Tally, said: Sequence[ProgressView], now: int) -> RenderableType:
-    """The run in a few lines: itself, what is under way, how far that says it is, what it waits for."""
-    from rich.console import Group
-    from rich.text import Text
-
+def picture(tally: Tally, progress: Sequence[ProgressView], now: int) -> Iterator[Line]:
+    """The run, its running nodes, their progress, its waits and its newest notable event."""
     state, outline = tally.state, tally.state.outline
-    lines: list[RenderableType] = [
-        Text.assemble(
-            (plain(short_ids([tally.run])[tally.run]), "cyan"),
-            f"  {cropped(outline.workflow, 40)}  ",
-            (state.status, COLOURS[state.status]),
-            f"  {span(now - outline.created)}  {outline.done_nodes} done",
-            f", {len(tally.running)} running" if tally.running else "",
-            no_wrap=True,
-            overflow="ellipsis",
-        )
-    ]
-    if tally.running:
-        lines.append(_line("running", _running(tally.running)))
-    lines += [_bar(each) for each in said if each.node in tally.running][:SHOWN]
-    waits = [wait_in_words(wait_view(wait), now) for wait in state.waits.values()]
-    if waits:
-        lines.append(_line("waits for", _some(waits)))
+    running = f", {len(tally.running)} running" if tally.running else ""
+    yield line(
+        (plain(short_ids([tally.run])[tally.run]), "cyan"),
+        f"  {cropped(outline.workflow, 40)}  ",
+        (state.status, COLOURS[state.status]),
+        f"  {span(now - outline.created)}  {outline.done_nodes} done{running}",
+    )
+    nodes = [cropped(name, 60) + (f" #{attempt}" if attempt > 1 else "") for name, attempt in tally.running.items()]
+    waits = [wait_text(wait, now) for wait in state.waits.values()]
+    yield from _part("running", nodes)
+    bars = [_bar(each) for each in progress if each.node in tally.running][:SHOWN]
+    yield from table(bars, indent="  ") if bars else ()
+    yield from _part("waits for", waits)
     if tally.newest is not None:
-        lines.append(_line("last", text_of(tally.newest.event, tally.newest.time)))
-    return Group(*lines)
+        yield from _part("last", [text_of(tally.newest.event, tally.newest.time)])
 
 
-def _running(running: Mapping[str, int]) -> str:
-    return _some([cropped(name, 60) + (f" #{attempt}" if attempt > 1 else "") for name, attempt in running.items()])
+def _part(title: str, texts: Sequence[str]) -> Iterator[Line]:
+    if texts:
+        more = f" and {len(texts) - SHOWN} more" if len(texts) > SHOWN else ""
+        yield line((f"  {title} ", "dim"), ", ".join(texts[:SHOWN]) + more)
 
 
-def _some(words: Sequence[str]) -> str:
-    more = f" and {len(words) - SHOWN} more" if len(words) > SHOWN else ""
-    return ", ".join(words[:SHOWN]) + more
-
-
-def _line(title: str, words: str) -> Text:
-    from rich.text import Text
-
-    return Text.assemble((f"  {title} ", "dim"), words, no_wrap=True, overflow="ellipsis")
-
-
-def _bar(said: ProgressView) -> Any:
-    from rich.progress_bar import ProgressBar
-    from rich.table import Table
-    from rich.text import Text
-
-    row = Table.grid(padding=(0, 1))
-    amount = f"{said.done:,g}" if said.total is None else f"{said.done:,g} of {said.total:,g}"
-    bar = ProgressBar(total=said.total or None, completed=said.done, width=30) if said.total else Text("")
-    row.add_row(Text(f"  {cropped(said.node, 40)}"), bar, Text(amount), Text(cropped(said.text, 60), style="dim"))
-    return row
+def _bar(progress: ProgressView) -> list[tuple[str, str]]:
+    done = round(BAR * min(1.0, max(0.0, progress.done / progress.total))) if progress.total else 0
+    bar = "━" * done + "─" * (BAR - done) if progress.total else ""
+    return [
+        (cropped(progress.node, 40), ""),
+        (bar, "magenta"),
+        (amount_text(progress), ""),
+        (cropped(progress.text, 60), "dim"),
+    ]

@@ -1,7 +1,8 @@
-"""The options that commands share."""
+"""The arguments and options that commands share."""
 
 from __future__ import annotations
 
+import getpass
 from enum import StrEnum
 from typing import Annotated, TypeAlias
 
@@ -11,86 +12,75 @@ from outlast.settings import Settings, read_settings
 
 
 class Output(StrEnum):
-    TABLE = "table"
+    TEXT = "text"
     JSON = "json"
     IDS = "ids"
 
 
 class Form(StrEnum):
-    """For answers that are no list."""
-
     TEXT = "text"
     JSON = "json"
 
 
 class Children(StrEnum):
-    """What becomes of the children that were started in the part that a branch leaves."""
+    """The treatment of children that were started in the part that the new branch leaves."""
 
     CANCEL = "cancel"
     KEEP = "keep"
 
 
-class Reply(StrEnum):
-    """For what was done to runs, or found out about them."""
-
-    TEXT = "text"
-    JSON = "json"
-    IDS = "ids"
-
-
-StoreOption: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--store", metavar="PATH|URL", help="The store to look into.", show_default=False),
-]
-OutputOption: TypeAlias = Annotated[
-    Output,
-    typer.Option("--output", "-o", help="For people, for programs, or for pipes."),
-]
-FormOption: TypeAlias = Annotated[
-    Form,
-    typer.Option("--output", "-o", help="For people or for programs."),
-]
-ReplyOption: TypeAlias = Annotated[
-    Reply,
-    typer.Option("--output", "-o", help="For people, for programs, or only the ids, for pipes."),
-]
-RunArgument: TypeAlias = Annotated[str, typer.Argument(help="The run: its id or a beginning of it.", metavar="RUN")]
-RunsArgument: TypeAlias = Annotated[
-    list[str], typer.Argument(help="The runs: ids or beginnings of them.", metavar="RUN...")
-]
-AppOption: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--app", metavar="MODULE|FILE", help="Import this first, to find workflows in it; may be given again."
-    ),
-]
-ByOption: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--by", metavar="NAME", help="Who asks for it, for the log; your login name by default."),
-]
-ChildrenOption: TypeAlias = Annotated[
-    Children,
-    typer.Option("--children", help="Children started in the part that is left: cancel them, or keep them running."),
-]
-DryRunOption: TypeAlias = Annotated[
-    bool, typer.Option("--dry-run", help="Show the events that would be appended; change nothing.")
-]
-ReasonOption: TypeAlias = Annotated[str, typer.Option("--reason", "-r", metavar="TEXT", help="Why, for the log.")]
-
-
-def settings_of(ctx: typer.Context, store: str | None) -> Settings:
-    """What is in force, with the store that was named after the command, else the one named before it."""
-    before: str | None = ctx.obj
-    return read_settings(flags={"store": store if store is not None else before})
-
-
-def whoever(by: str | None) -> str:
-    """Who is to stand in the log: the one named, else the one who is logged in, if that can be told."""
-    if by is not None:
-        return by
-    import getpass
-
+def login_name() -> str:
+    """The name of the user, for the log; empty if the system has none."""
     try:
         return getpass.getuser()
     except (OSError, KeyError, ImportError):
         return ""
+
+
+StoreOption: TypeAlias = Annotated[
+    str | None, typer.Option("--store", metavar="PATH|URL", help="Store to use.", show_default=False)
+]
+OutputOption: TypeAlias = Annotated[Output, typer.Option("--output", "-o", help="Output format.")]
+FormOption: TypeAlias = Annotated[Form, typer.Option("--output", "-o", help="Output format.")]
+RunArgument: TypeAlias = Annotated[str, typer.Argument(help="Run id, or a unique prefix of it.", metavar="RUN")]
+RunsArgument: TypeAlias = Annotated[
+    list[str], typer.Argument(help="Run ids, or unique prefixes of them.", metavar="RUN")
+]
+SomeRunsArgument: TypeAlias = Annotated[
+    list[str] | None, typer.Argument(help="Run ids, or unique prefixes of them.", metavar="RUN")
+]
+AppOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--app", metavar="MODULE|FILE", help="Module with workflows to import first; can be repeated."),
+]
+ByOption: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--by",
+        metavar="NAME",
+        default_factory=login_name,
+        show_default=False,
+        help="Who requests this, for the log (default: your login name).",
+    ),
+]
+ChildrenOption: TypeAlias = Annotated[
+    Children,
+    typer.Option("--children", help="Cancel the children that were started in the part left, or keep them running."),
+]
+DryRunOption: TypeAlias = Annotated[
+    bool, typer.Option("--dry-run", help="Show the events that would be appended; change nothing.")
+]
+ReasonOption: TypeAlias = Annotated[str, typer.Option("--reason", "-r", metavar="TEXT", help="Reason, for the log.")]
+NoWaitOption: TypeAlias = Annotated[
+    bool, typer.Option("--no-wait", help="Leave the run to a worker; do not import its code here.")
+]
+KeyFileOption: TypeAlias = Annotated[
+    str | None, typer.Option("--key-file", metavar="FILE", help="File with the key that the logs were written with.")
+]
+BlobsOption: TypeAlias = Annotated[bool, typer.Option("--blobs/--no-blobs", help="Check the hashes of blobs.")]
+
+
+def settings_of(ctx: typer.Context, store: str | None) -> Settings:
+    """The settings in force. A --store after the command has priority over a --store before it."""
+    before: str | None = ctx.obj
+    return read_settings(flags={"store": store if store is not None else before})

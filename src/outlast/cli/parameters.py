@@ -1,4 +1,4 @@
-"""Parameters typed in a shell, read by the annotations of the workflow they are for."""
+"""Parameters from the command line, parsed by the annotations of the workflow."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import msgspec
 
 from outlast.errors import InvalidInput
 from outlast.history.events import Value
+from outlast.lifecycle.timeline.phrases import cropped
 from outlast.values.type_codec import DEEPEST
-from outlast.views.texts import cropped
 
 if TYPE_CHECKING:
     from outlast.functions.decorators import Workflow
@@ -24,29 +24,29 @@ WORDS = {
     **dict.fromkeys(("y", "yes", "true", "on"), True),
     **dict.fromkeys(("n", "no", "false", "off"), False),
 }
-"""What people say for true and false."""
+"""Words for true and false."""
 _STARS = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def read_parameters(workflow: Workflow[..., Any], pairs: Sequence[str], document: str | None) -> Called:
-    """The arguments of a workflow from `key=value` pairs and a JSON object. `InvalidInput` names what is wrong and the
-    parameters of the workflow."""
-    told: dict[str, Value] = {}
+    """The arguments of a workflow from `key=value` pairs and a JSON object. `InvalidInput` has the error and the signature
+    of the workflow."""
+    given: dict[str, Value] = {}
     for name, raw in _members(document).items():
-        told[_known(workflow, name)] = _checked(workflow, name, raw)
+        given[_known(workflow, name)] = _checked(workflow, name, raw)
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals:
-            raise InvalidInput(f"{cropped(pair, 80)!r} is no parameter: write key=value; {_takes(workflow)}")
-        if _known(workflow, name) in told:
+            raise InvalidInput(f"{cropped(pair, 80)!r} is not key=value; {_signature(workflow)}")
+        if _known(workflow, name) in given:
             raise InvalidInput(f"parameter {name} is given twice")
-        told[name] = _understood(workflow, name, text)
-    _must_be_complete(workflow, told)
-    return workflow._arguments.unpack(msgspec.Raw(msgspec.json.encode(told)))
+        given[name] = _parsed(workflow, name, text)
+    _require_all(workflow, given)
+    return workflow._arguments.unpack(msgspec.Raw(msgspec.json.encode(given)))
 
 
 def _members(document: str | None) -> dict[str, Value]:
-    """The members of what `--json` says; `-` is what stdin says."""
+    """The members of the JSON object of `--json`; `-` reads stdin."""
     if document is None:
         return {}
     text = sys.stdin.read() if document == "-" else document
@@ -54,7 +54,7 @@ def _members(document: str | None) -> dict[str, Value]:
         require_builtin(text, "--json")
         return msgspec.json.decode(text, type=dict[str, msgspec.Raw])
     except (msgspec.DecodeError, UnicodeError) as error:
-        raise InvalidInput(f"--json wants one JSON object, like '{{\"key\": 1}}': {error}") from None
+        raise InvalidInput(f"--json requires a JSON object, such as '{{\"key\": 1}}': {error}") from None
 
 
 def _known(workflow: Workflow[..., Any], name: str) -> str:
@@ -62,15 +62,15 @@ def _known(workflow: Workflow[..., Any], name: str) -> str:
     found = parameters.get(name)
     takes_any = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters.values())
     if (found is None and not takes_any) or (found is not None and found.kind in _STARS):
-        raise InvalidInput(f"there is no parameter {cropped(name, 80)!r}; {_takes(workflow)}")
+        raise InvalidInput(f"unknown parameter {cropped(name, 80)!r}; {_signature(workflow)}")
     return name
 
 
-def _understood(workflow: Workflow[..., Any], name: str, text: str) -> Value:
-    """The value of a text: as JSON if that fits the annotation, else as the text it is, else as a word for yes or no."""
-    codec = workflow._arguments.codec(_hint(workflow, name))
+def _parsed(workflow: Workflow[..., Any], name: str, text: str) -> Value:
+    """The value of a text: JSON if it fits the annotation, else the text itself, else a word for true or false."""
+    codec = workflow._arguments.codec(_taking(workflow, name))
     if codec.annotation is not str:
-        _is_json(text, f"parameter {name}")  # refuses JSON that would not be stored as it stands there
+        _is_json(text, f"parameter {name}")  # refuses JSON that would be stored as another value
     forms = [text.encode(), msgspec.json.encode(text)]
     if codec.annotation is bool and text.lower() in WORDS:
         forms.append(msgspec.json.encode(WORDS[text.lower()]))
@@ -85,19 +85,19 @@ def _understood(workflow: Workflow[..., Any], name: str, text: str) -> Value:
 
 
 def _checked(workflow: Workflow[..., Any], name: str, raw: Value) -> Value:
-    codec = workflow._arguments.codec(_hint(workflow, name))
+    codec = workflow._arguments.codec(_taking(workflow, name))
     try:
         codec.decode(raw)
     except InvalidInput as error:
         where, _, reason = str(error).partition(": ")
         part = where.removeprefix("value")
-        said = reason.replace("is stored", "is given").replace("from what is given", "from that")
-        raise InvalidInput(f"parameter {name}{part}: {said}; {_takes(workflow)}") from None
+        reason = reason.replace("is stored", "is given").replace("from what is given", "from that")
+        raise InvalidInput(f"parameter {name}{part}: {reason}; {_signature(workflow)}") from None
     return raw
 
 
 def json_or_text(text: str, what: str) -> Any:
-    """What a person typed for a value: JSON if it is some, else the text itself."""
+    """A value from the command line: JSON if it is valid JSON, else the text itself."""
     return msgspec.json.decode(text) if _is_json(text, what) else text
 
 
@@ -111,14 +111,14 @@ def read_json(text: str, what: str) -> Any:
 
 
 def require_builtin(text: str, what: str) -> None:
-    """`InvalidInput` if JSON names a key twice, of which all but the last would be lost, or is too deep to be read."""
+    """`InvalidInput` if an object in the JSON has a key twice, which would lose a value, or if it is nested too deeply."""
     try:
         msgspec.json.decode(text)
         json.loads(text, object_pairs_hook=_distinct, parse_int=len, parse_float=len)
     except RecursionError:
         raise InvalidInput(f"{what}: the JSON is nested too deeply; a value can have up to {DEEPEST} levels") from None
     except _Twice as twice:
-        raise InvalidInput(f"{what}: the key {cropped(str(twice), 80)!r} stands twice in one JSON object") from None
+        raise InvalidInput(f"{what}: the key {cropped(str(twice), 80)!r} appears twice in one JSON object") from None
 
 
 class _Twice(Exception):
@@ -142,36 +142,36 @@ def _is_json(text: str, what: str) -> bool:
     return True
 
 
-def _hint(workflow: Workflow[..., Any], name: str) -> str:
-    """The parameter whose annotation counts: for a name that only `**more` takes, that."""
+def _taking(workflow: Workflow[..., Any], name: str) -> str:
+    """The parameter that takes this name: itself, or `**kwargs`."""
     parameters = workflow._arguments.signature.parameters
     if name in parameters:
         return name
     return next(each.name for each in parameters.values() if each.kind is inspect.Parameter.VAR_KEYWORD)
 
 
-def _must_be_complete(workflow: Workflow[..., Any], told: dict[str, Value]) -> None:
+def _require_all(workflow: Workflow[..., Any], given: dict[str, Value]) -> None:
     missing = [
         each.name
         for each in workflow._arguments.signature.parameters.values()
-        if each.default is inspect.Parameter.empty and each.kind not in _STARS and each.name not in told
+        if each.default is inspect.Parameter.empty and each.kind not in _STARS and each.name not in given
     ]
     if missing:
         noun = "parameter" if len(missing) == 1 else "parameters"
-        raise InvalidInput(f"{noun} {', '.join(missing)} missing; {_takes(workflow)}")
+        raise InvalidInput(f"missing {noun} {', '.join(missing)}; {_signature(workflow)}")
 
 
-def _takes(workflow: Workflow[..., Any]) -> str:
+def _signature(workflow: Workflow[..., Any]) -> str:
     signature = workflow._arguments.signature
-    plainly = signature.replace(
+    shown = signature.replace(
         parameters=[each.replace(annotation=_Bare.of(each.annotation)) for each in signature.parameters.values()],
         return_annotation=inspect.Signature.empty,
     )
-    return f"the workflow is {workflow.name}{cropped(str(plainly), 400)}"
+    return f"the workflow is {workflow.name}{cropped(str(shown), 400)}"
 
 
 class _Bare(str):
-    """An annotation that was kept as text, shown without quotes."""
+    """An annotation that is a string, shown without quotes."""
 
     __slots__ = ()
 

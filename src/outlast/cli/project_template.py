@@ -1,12 +1,12 @@
-"""The files of a new project: a first workflow, its tests, its settings, and what to type next."""
+"""The files of a new project: a first workflow, its tests, its settings, a README."""
 
 from __future__ import annotations
 
 FLOWS = '''\
 """A first workflow: two nodes, one after the other.
 
-A node is a function whose result is kept: once it has completed, it is never run again for the same run. A workflow is a
-function that calls nodes. Kill the process wherever you like: started again, the run goes on where it was.
+A node is a function whose result is stored: after it completed, it is not executed again for the same run. A workflow is a
+function that calls nodes. Kill the process at any point and start it again: the run continues from the last result.
 """
 
 import outlast as ol
@@ -14,13 +14,13 @@ import outlast as ol
 
 @ol.node
 async def find_words(text: str) -> list[str]:
-    """An async node runs on the event loop: for everything that waits."""
+    """An async node runs on the event loop: use it for I/O."""
     return text.split()
 
 
 @ol.node(retry=ol.Retry(max_attempts=3))
 def count_letters(words: list[str]) -> dict[str, int]:
-    """A plain node runs in a thread: for everything that computes. An error is tried again, three attempts in all."""
+    """A plain node runs in a thread: use it for blocking code. After an error it is retried, three attempts in total."""
     return {word: len(word) for word in words}
 
 
@@ -31,12 +31,12 @@ async def letters(text: str) -> dict[str, int]:
 
 
 if __name__ == "__main__":
-    print(ol.run(letters, text="workflows that cannot be lost"))
+    print(ol.run(letters, text="workflows that survive crashes"))
 '''
 
 TESTS = '''\
-"""A node is tested as the function it is, a workflow by running it on a store that is gone with the test, and by killing it
-wherever it can be killed."""
+"""Tests of a node as a plain function, of the workflow on a store in memory, and of the workflow with a crash at every
+point where one is possible."""
 
 from flows import count_letters, letters
 
@@ -53,31 +53,31 @@ def test_the_workflow_runs_from_text_to_counts() -> None:
         assert handle.result() == {"to": 2, "last": 4}
 
 
-def test_the_workflow_ends_the_same_wherever_its_process_dies(survives_crashes) -> None:
+def test_the_workflow_survives_a_crash_at_every_point(survives_crashes) -> None:
     assert survives_crashes(letters, text="to last").result == {"to": 2, "last": 4}
 '''
 
 SETTINGS = """\
-# The settings of this project; `outlast config show` says what is in force and why.
+# The settings of this project. `outlast config show` shows each setting and its source.
 
 store = ".outlast/runs.db"  # relative to this file
-apps = ["flows"]  # the modules that hold workflows
+apps = ["flows"]  # modules with workflows
 
-# claim = 30  # seconds until another worker takes over from one that went silent
-# concurrency = 2000  # runs that one process advances at once
+# claim = 30  # seconds until another worker takes over the runs of a dead worker
+# concurrency = 2000  # maximum number of runs that a process executes at once
 # threads = 32  # for nodes that are plain functions
 # processes = 0  # for nodes with run_in="process"; 0 is one for each core
-# dask = "tcp://scheduler:8786"  # for nodes with run_in="dask"; "local:2" brings up two workers here
-# durability = "full"  # or "relaxed": a power cut may cost the last moments
-# grace = 5  # seconds that nodes have to reach a checkpoint or their end when their run is paused
-# unawaited = "fail"  # or "warn": a run that ends with calls it never awaited completes, with a warning
-# on_restart = "resume"  # or "hold": interrupted runs wait until they are told to go on
+# dask = "tcp://scheduler:8786"  # for nodes with run_in="dask"; "local:2" starts two workers on this machine
+# durability = "full"  # or "relaxed": a power failure may lose the last events
+# grace = 5  # seconds for nodes to complete or to reach a checkpoint when their run is paused
+# unawaited = "fail"  # or "warn": a run that ends with calls that were not awaited completes, with a warning
+# on_restart = "resume"  # or "hold": interrupted runs are held until you resume them
 """
 
 README = """\
 # A project with Outlast
 
-`flows.py` holds a workflow of two nodes, `test_flows.py` its tests, `outlast.toml` the settings. Next:
+`flows.py` defines a workflow with two nodes, `test_flows.py` tests it, `outlast.toml` has the settings. Next:
 
 ```console
 $ python flows.py
@@ -85,8 +85,8 @@ $ outlast ps
 $ python -m pytest
 ```
 
-The first runs the workflow and keeps what happened in `.outlast/` (do not commit that folder), the second lists the runs,
-the third runs the tests (`pip install pytest` if it is missing).
+The first command runs the workflow and stores the run in `.outlast/` (do not commit that folder). The second lists the runs.
+The third runs the tests (`pip install pytest` if it is missing).
 """
 
 FILES = {"outlast.toml": SETTINGS, "flows.py": FLOWS, "test_flows.py": TESTS, "README.md": README}

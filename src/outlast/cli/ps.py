@@ -1,43 +1,42 @@
-"""`outlast ps`: which runs there are and how they stand."""
+"""`outlast ps`."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Annotated
 
 import msgspec
 import typer
 
-from outlast.cli.console import notice, rich_text, screen, show_lines, write_bytes, write_json
-from outlast.cli.entrypoint import SOUND, carry_out
-from outlast.cli.options import Output, OutputOption, StoreOption, settings_of
+from outlast.cli.console import drawn, notice, screen, show_view, write_bytes
+from outlast.cli.entrypoint import SOUND, command
+from outlast.cli.options import Output, OutputOption
 from outlast.client import Engine, Page, RunFilter, RunSummary
 from outlast.compose import open_desk
 from outlast.errors import InvalidInput
 from outlast.lifecycle.status import RunStatus, parse_status
+from outlast.lifecycle.timeline.phrases import counted
 from outlast.settings import Settings
-from outlast.store import Holding
 from outlast.views.build import run_view
-from outlast.views.lines import fitted, line
+from outlast.views.lines import line
 from outlast.views.text import lines_of
-from outlast.views.texts import AT_WORK, counted
+from outlast.views.texts import AT_WORK
 from outlast.views.times import parse_time
 from outlast.views.types import RunListView, RunView
 
 PAGE = 1000
-EVERY = 1.0
-"""Seconds between two looks with --watch."""
+INTERVAL_S = 1.0
+"""Time between two reads with --watch."""
 HELD = "held"
-"""What people may ask for like a status: failed, and waiting for a person to decide."""
+"""A status for --status: failed, and a person must decide."""
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """Runs in which statuses are asked for, all if none is named; and of those that failed, whether only those that are
-    held, or only the others. None: both."""
+    """The statuses to list, all if there are none. `held` is True for held runs only, False for the other failed runs only,
+    None for both."""
 
     statuses: tuple[RunStatus, ...]
     held: bool | None
@@ -46,40 +45,41 @@ class Wanted(msgspec.Struct, frozen=True):
         return self.held is None or summary.status is not RunStatus.FAILED or summary.held is self.held
 
 
-def ps(
-    ctx: typer.Context,
+@command
+async def ps(
+    settings: Settings,
     status: Annotated[
         list[str] | None,
         typer.Option(
             "--status",
             "-s",
             metavar="STATUS",
-            help="Only runs in this status; may be given again, or several with commas. Runs that failed in a way that "
-            "waits for a person are `held`, and not among the `failed`.",
+            help="List runs in this status; can be repeated, or several with commas. `held` lists failed runs that "
+            "wait for a decision of a person; `failed` lists the other failed runs.",
         ),
     ] = None,
     workflow: Annotated[
-        str | None, typer.Option("--workflow", "-w", metavar="NAME", help="Only runs of this workflow.")
+        str | None, typer.Option("--workflow", "-w", metavar="NAME", help="List runs of this workflow.")
     ] = None,
     tag: Annotated[
         list[str] | None,
-        typer.Option("--tag", "-t", metavar="TAG", help="Only runs with this tag; given again, with all of them."),
+        typer.Option("--tag", "-t", metavar="TAG", help="List runs with this tag; repeated: with all these tags."),
     ] = None,
-    parent: Annotated[str | None, typer.Option(help="Only the children of this run.", metavar="RUN")] = None,
+    parent: Annotated[str | None, typer.Option(help="List the children of this run.", metavar="RUN")] = None,
     text: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Only runs with this in id, workflow, title, tags or reason.")
+        str | None,
+        typer.Option(metavar="TEXT", help="List runs with this text in their id, workflow, title, tags or reason."),
     ] = None,
     since: Annotated[
-        str | None, typer.Option(help="Only runs created since: 2h, 7d, 2026-11-01 …", metavar="WHEN")
+        str | None, typer.Option(help="List runs created since this time: 2h, 7d, 2026-11-01 …", metavar="WHEN")
     ] = None,
-    until: Annotated[str | None, typer.Option(help="Only runs created before.", metavar="WHEN")] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, metavar="N", help="Show at most so many.")] = 50,
-    everything: Annotated[bool, typer.Option("--all", "-a", help="Show every one.")] = False,
-    after: Annotated[str | None, typer.Option(help="Go on where another list ended.", metavar="CURSOR")] = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Keep the list on the screen, until Ctrl+C.")] = False,
-    store: StoreOption = None,
-    output: OutputOption = Output.TABLE,
-) -> None:
+    until: Annotated[str | None, typer.Option(help="List runs created before this time.", metavar="WHEN")] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, metavar="N", help="Maximum number of runs.")] = 50,
+    everything: Annotated[bool, typer.Option("--all", "-a", help="List all runs, without limit.")] = False,
+    after: Annotated[str | None, typer.Option(help="Continue an earlier list at its cursor.", metavar="CURSOR")] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Refresh the list every second, until Ctrl+C.")] = False,
+    output: OutputOption = Output.TEXT,
+) -> int:
     """List runs, the newest first.
 
     \b
@@ -89,42 +89,34 @@ def ps(
     outlast ps --watch
     outlast ps --status failed -o ids | xargs outlast verify
     """
-    query = RunFilter(
-        workflow=workflow or "", tags=tuple(tag or ()), parent=parent or "", text=text or "", after=after or ""
-    )
-    most = None if everything else limit
-    shown = partial(_watch, limit=limit, output=output) if watch else partial(_show, limit=most, output=output)
-    carry_out(lambda: _ps(settings_of(ctx, store), query, _wanted(status or ()), (since, until), shown))
-
-
-async def _ps(
-    settings: Settings,
-    query: RunFilter,
-    wanted: Wanted,
-    times: tuple[str | None, str | None],
-    show: Callable[[Engine, RunFilter, Wanted, int], Awaitable[None]],
-) -> int:
-    async with open_desk(settings, readonly=True) as desk:
-        now = await desk.diagnostics.now()
-        created_from, created_until = (parse_time(time, now) if time else None for time in times)
+    wanted = _wanted(status or ())
+    async with open_desk(settings, readonly=True) as engine:
+        now = await engine.diagnostics.now()
+        created_from, created_until = (parse_time(time, now) if time else None for time in (since, until))
         if created_from is not None and created_until is not None and created_from >= created_until:
-            raise InvalidInput(f"no run was created since {times[0]} and before {times[1]}: that is an empty time")
-        query = msgspec.structs.replace(
-            query,
+            raise InvalidInput(f"--since {since} is not before --until {until}")
+        query = RunFilter(
+            workflow=workflow or "",
+            tags=tuple(tag or ()),
+            text=text or "",
+            after=after or "",
             statuses=wanted.statuses,
-            parent=await desk.find(query.parent) if query.parent else "",
+            parent=await engine.find(parent) if parent else "",
             created_from=created_from,
             created_until=created_until,
         )
-        await show(desk, query, wanted, now)
+        if watch:
+            await _watch(engine, query, wanted, limit, output)
+        else:
+            await _show(engine, query, wanted, now, None if everything else limit, output)
     return SOUND
 
 
 def _wanted(given: Sequence[str]) -> Wanted:
-    """What a comma stands beside may be missing, but not all of it: then every run would be meant."""
+    """Empty parts beside a comma are ignored. All parts empty is an error: it would list every run."""
     names = [name.strip().lower() for listed in given for name in listed.split(",") if name.strip()]
     if given and not names:
-        raise InvalidInput(f"{','.join(given)!r} names no status")
+        raise InvalidInput(f"--status {','.join(given)!r} has no status")
     known = [_status(name) for name in names if name != HELD]
     is_held_wanted, is_failed_wanted = HELD in names, RunStatus.FAILED in known
     statuses = dict.fromkeys([*known, *([RunStatus.FAILED] if is_held_wanted else [])])
@@ -138,29 +130,33 @@ def _status(name: str) -> RunStatus:
         raise InvalidInput(f"{refusal}, {HELD}") from None
 
 
-async def _show(desk: Engine, query: RunFilter, wanted: Wanted, now: int, *, limit: int | None, output: Output) -> None:
+async def _show(engine: Engine, query: RunFilter, wanted: Wanted, now: int, limit: int | None, output: Output) -> None:
     runs: list[RunView] = []
     shown, following = 0, ""
-    async for page in _pages(desk, query, wanted, limit):
+    async for page in _pages(engine, query, wanted, limit):
         shown, following = shown + len(page.items), page.next
         if output is Output.IDS:
             write_bytes("".join(f"{listed.summary.run}\n" for listed in page.items).encode())
         else:
-            runs += await _views(desk, page)
-    if output is Output.JSON:
-        write_json(RunListView(runs=tuple(runs), next=following or None), pretty=True)
-    elif output is Output.TABLE and runs:
-        show_lines(lines_of(RunListView(runs=tuple(runs), next=None), now))
-    if output is not Output.JSON:
-        are = "are" if wanted.held is None else "may be"
-        _remark(shown, following, f"there {are} more", is_filtered=query != RunFilter(limit=query.limit))
+            runs += await _views(engine, page)
+    if output is Output.JSON or runs:
+        show_view(RunListView(runs=tuple(runs), next=following or None), output, now=now)
+    if output is not Output.JSON and following:
+        more = "there are more" if wanted.held is None else "there may be more"
+        notice(
+            f"{counted(shown, 'run')} shown, {more}",
+            f"To list them: --all, --limit {2 * shown}, or --after {following}",
+            style="bold",
+        )
+    elif output is not Output.JSON and not shown:
+        notice("no run matches" if query != RunFilter(limit=query.limit) else "the store has no runs yet")
 
 
-async def _pages(desk: Engine, query: RunFilter, wanted: Wanted, limit: int | None) -> AsyncIterator[Page]:
-    """Pages until there are no more, or `limit` runs."""
+async def _pages(engine: Engine, query: RunFilter, wanted: Wanted, limit: int | None) -> AsyncIterator[Page]:
+    """Pages, until there are no more or `limit` runs."""
     left = limit
     while left is None or left > 0:
-        page = await _page(desk, query, wanted, PAGE if left is None else min(left, PAGE))
+        page = await _page(engine, query, wanted, PAGE if left is None else min(left, PAGE))
         yield page
         if not page.next:
             return
@@ -168,65 +164,41 @@ async def _pages(desk: Engine, query: RunFilter, wanted: Wanted, limit: int | No
         query = msgspec.structs.replace(query, after=page.next)
 
 
-async def _views(desk: Engine, page: Page) -> list[RunView]:
-    """The runs of a page; of those at work also who holds them."""
-    holders = await asyncio.gather(*(_holder(desk, listed.summary) for listed in page.items))
-    return [
-        run_view(listed.summary, scratch=listed.scratch, holding=holder)
-        for listed, holder in zip(page.items, holders, strict=True)
-    ]
+async def _views(engine: Engine, page: Page) -> list[RunView]:
+    """The runs of a page, with the holders of the running ones."""
+    summaries = [listed.summary for listed in page.items]
+    running = [each.run for each in summaries if each.status in AT_WORK]
+    holders = dict(zip(running, await asyncio.gather(*map(engine.diagnostics.holder, running)), strict=True))
+    return [run_view(each.summary, scratch=each.scratch, holding=holders.get(each.summary.run)) for each in page.items]
 
 
-async def _holder(desk: Engine, summary: RunSummary) -> Holding | None:
-    return await desk.diagnostics.holder(summary.run) if summary.status in AT_WORK else None
-
-
-async def _page(desk: Engine, query: RunFilter, wanted: Wanted, size: int) -> Page:
-    """At most `size` runs. No store knows held runs from others that failed: those are told apart here, out of more of them;
-    and if that were too many, it is asked again for only so many, so that the next page begins where this one ends."""
+async def _page(engine: Engine, query: RunFilter, wanted: Wanted, size: int) -> Page:
+    """At most `size` runs. Stores do not distinguish held from other failed runs: more runs are read and filtered here. If
+    too many match, only so many are read again that the next page begins where this one ends."""
     if wanted.held is None:
-        return await desk.list_runs(msgspec.structs.replace(query, limit=size))
-    page = await desk.list_runs(msgspec.structs.replace(query, limit=PAGE))
+        return await engine.list_runs(msgspec.structs.replace(query, limit=size))
+    page = await engine.list_runs(msgspec.structs.replace(query, limit=PAGE))
     places = [place for place, listed in enumerate(page.items, 1) if wanted.has(listed.summary)]
     if len(places) > size:
-        page = await desk.list_runs(msgspec.structs.replace(query, limit=places[size - 1]))
+        page = await engine.list_runs(msgspec.structs.replace(query, limit=places[size - 1]))
     return Page(tuple(listed for listed in page.items if wanted.has(listed.summary)), page.next)
 
 
-def _remark(shown: int, following: str, more: str, *, is_filtered: bool) -> None:
-    if following:
-        notice(
-            f"{counted(shown, 'run')} shown, {more}",
-            f"See them with --all, with --limit {2 * shown}, or with --after {following}",
-            style="bold",
-        )
-    elif not shown:
-        notice("no run matches" if is_filtered else "the store holds no runs yet")
-
-
-async def _watch(desk: Engine, query: RunFilter, wanted: Wanted, _: int, *, limit: int, output: Output) -> None:
-    """The list, again and again, as much of it as the screen holds. Ctrl+C is how it ends, and no interruption."""
-    from rich.console import Group
-
+async def _watch(engine: Engine, query: RunFilter, wanted: Wanted, limit: int, output: Output) -> None:
+    """The list, refreshed, as much of it as the screen holds. Ctrl+C ends it with success."""
     console = screen()
-    if output is not Output.TABLE:
-        raise InvalidInput(f"--watch shows a table, and -o {output} is for programs: leave out one of the two")
+    if output is not Output.TEXT:
+        raise InvalidInput(f"--watch and -o {output} exclude each other: omit one of them")
     if not console.is_terminal:
-        raise InvalidInput("--watch wants a terminal; `outlast events RUN --follow` can be piped")
+        raise InvalidInput("--watch requires a terminal; `outlast events RUN --follow` works in a pipe")
     if console.is_dumb_terminal:
-        raise InvalidInput(
-            f"--watch wants a terminal that can be drawn on; TERM={os.environ.get('TERM', '')} says it cannot"
-        )
+        raise InvalidInput(f"--watch requires a terminal that can be redrawn, not TERM={os.environ.get('TERM', '')}")
     from rich.live import Live
 
     with suppress(asyncio.CancelledError), Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
             most = max(1, min(limit, console.size.height - 2))
-            runs = [run async for page in _pages(desk, query, wanted, most) for run in await _views(desk, page)]
-            shown = (
-                lines_of(RunListView(runs=tuple(runs), next=None), await desk.diagnostics.now())
-                if runs
-                else [line("no runs")]
-            )
-            live.update(Group(*(rich_text(each) for each in fitted(shown, console.size.width))), refresh=True)
-            await asyncio.sleep(EVERY)
+            runs = [run async for page in _pages(engine, query, wanted, most) for run in await _views(engine, page)]
+            view, now = RunListView(runs=tuple(runs), next=None), await engine.diagnostics.now()
+            live.update(drawn(lines_of(view, now) if runs else [line("no runs")], console), refresh=True)
+            await asyncio.sleep(INTERVAL_S)

@@ -1,4 +1,4 @@
-"""Questions of runs: what an answer has to look like, in words, and what a typed text means as one."""
+"""Questions of runs: a description of the expected answer, and an answer parsed from text."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 from outlast.cli.parameters import WORDS, json_or_text
 from outlast.client.answer_check import FORMATS, check_answer
 from outlast.errors import InvalidInput
-from outlast.views.actions import named
-from outlast.views.texts import cropped
+from outlast.lifecycle.timeline.phrases import cropped
+from outlast.views.actions import resolved
 
-_SAID = {
+_TYPES = {
     "string": "a text",
     "integer": "a whole number",
     "number": "a number",
@@ -19,16 +19,16 @@ _SAID = {
     "array": "a JSON list",
     "object": "a JSON object",
 }
-_MOST_CHOICES = 12
+_MAX_CHOICES = 12
 
 
-def understood(text: str, schema: Any) -> Any:
-    """The answer that a text means: the text itself where one is asked for, a word for yes or no, else JSON. `InvalidInput`
-    says what is wanted instead."""
-    plainly = named(schema)
-    if plainly.get("type") == "boolean" and text.strip().lower() in WORDS:
+def parsed(text: str, schema: Any) -> Any:
+    """The answer in a text: the text itself if the schema accepts one, yes or no, or JSON. `InvalidInput` describes the
+    expected answer."""
+    found = resolved(schema)
+    if found.get("type") == "boolean" and text.strip().lower() in WORDS:
         return WORDS[text.strip().lower()]
-    is_text = plainly.get("type") == "string" or text in plainly.get("enum", ())
+    is_text = found.get("type") == "string" or text in found.get("enum", ())
     forms: list[Any] = [text]
     try:
         read = json_or_text(text, "the answer")
@@ -44,18 +44,18 @@ def understood(text: str, schema: Any) -> Any:
             refusal = refusal or error
         else:
             return form
-    asked_for = wanted(schema)
-    raise refusal if refusal and asked_for in str(refusal) else InvalidInput(f"{refusal} (wanted is {asked_for})")
+    description = expected(schema)
+    raise refusal if refusal and description in str(refusal) else InvalidInput(f"{refusal} (expected {description})")
 
 
-def wanted(schema: Any) -> str:
-    """What an answer has to look like."""
-    found = named(schema)
+def expected(schema: Any) -> str:
+    """A description of the answers that the schema accepts."""
+    found = resolved(schema)
     if "enum" in found:
-        shown = ", ".join(cropped(str(each), 40) for each in found["enum"][:_MOST_CHOICES])
-        return f"one of {shown}{', …' if len(found['enum']) > _MOST_CHOICES else ''}"
+        shown = ", ".join(cropped(str(each), 40) for each in found["enum"][:_MAX_CHOICES])
+        return f"one of {shown}{', …' if len(found['enum']) > _MAX_CHOICES else ''}"
     if choices := found.get("anyOf", found.get("oneOf")):
-        parts = [wanted({**choice, "$defs": found.get("$defs", {})}) for choice in choices]
+        parts = [expected({**choice, "$defs": found.get("$defs", {})}) for choice in choices]
         return " or ".join(dict.fromkeys(parts))
     kind = found.get("type")
     if kind == "object" and found.get("properties"):
@@ -63,4 +63,4 @@ def wanted(schema: Any) -> str:
     if kind == "string" and found.get("format"):
         form = str(found["format"])
         return FORMATS[form][1] if form in FORMATS else f"a {cropped(form, 40)}"
-    return _SAID.get(kind, "any text, or JSON") if isinstance(kind, str) else "any text, or JSON"
+    return _TYPES.get(kind, "any text, or JSON") if isinstance(kind, str) else "any text, or JSON"

@@ -1,4 +1,4 @@
-"""`outlast run`: start a workflow here, and wait for what it returns."""
+"""`outlast run`."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ import typer
 
 from outlast.cli.code_import import named_workflow
 from outlast.cli.console import notice
-from outlast.cli.entrypoint import carry_out
-from outlast.cli.explain import way_on
-from outlast.cli.options import AppOption, ByOption, Reply, ReplyOption, StoreOption, settings_of, whoever
+from outlast.cli.entrypoint import command
+from outlast.cli.options import AppOption, ByOption, Output, OutputOption
 from outlast.cli.outcome import Outcome, outcome, report
 from outlast.cli.parameters import Called, read_parameters
 from outlast.cli.signals import Interruption
-from outlast.cli.waiting import Attendant, Manner
+from outlast.cli.waiting import RunWatcher, WaitOptions
 from outlast.client import Engine
 from outlast.errors import InvalidInput
 from outlast.history.ids import RunId
@@ -29,107 +28,112 @@ if TYPE_CHECKING:
     from outlast.functions.decorators import Workflow
 
 
+@command
 def run(
-    ctx: typer.Context,
+    settings: Settings,
     workflow: Annotated[
         str,
-        typer.Argument(help="module:workflow, file.py:workflow, or a module that has only one.", metavar="WORKFLOW"),
+        typer.Argument(
+            help="module:workflow, file.py:workflow, or a module with only one workflow.", metavar="WORKFLOW"
+        ),
     ],
     parameters: Annotated[
-        list[str] | None, typer.Argument(help="Parameters: JSON, or plain text.", metavar="KEY=VALUE...")
+        list[str] | None, typer.Argument(help="Parameters: JSON, or plain text.", metavar="KEY=VALUE")
     ] = None,
+    *,
     document: Annotated[
         str | None,
-        typer.Option("--json", metavar="OBJECT", help="Parameters as one JSON object; - reads it from stdin."),
+        typer.Option("--json", metavar="OBJECT", help="Parameters as a JSON object; - reads it from stdin."),
     ] = None,
-    id: Annotated[str | None, typer.Option("--id", help="The id of the run: asked for twice, it is one run.")] = None,
-    key: Annotated[str | None, typer.Option("--key", help="The same, by a key of this workflow's own.")] = None,
-    title: Annotated[str, typer.Option(help="What people call the run.")] = "",
-    tag: Annotated[list[str] | None, typer.Option("--tag", "-t", metavar="TAG", help="May be given again.")] = None,
+    id: Annotated[
+        str | None, typer.Option("--id", help="Run id. Starting the same id again returns the existing run.")
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option("--key", help="Idempotency key: like --id, but unique within the workflow.")
+    ] = None,
+    title: Annotated[str, typer.Option(help="Title of the run.")] = "",
+    tag: Annotated[
+        list[str] | None, typer.Option("--tag", "-t", metavar="TAG", help="Tag of the run; can be repeated.")
+    ] = None,
     app: AppOption = None,
-    by: ByOption = None,
-    store: StoreOption = None,
-    output: ReplyOption = Reply.TEXT,
-) -> None:
-    """Run a workflow here and print what it returns.
+    by: ByOption,
+    output: OutputOption = Output.TEXT,
+) -> Coroutine[Any, Any, int]:
+    """Run a workflow and print its result.
 
-    Modules are looked for in the current folder and in the project's.
-    Ctrl+C pauses it, `outlast resume` goes on with it.
+    Modules are searched in the current folder and in the project folder first.
+    Ctrl+C pauses the run; `outlast resume` continues it.
 
     \b
     outlast run flows:letters text="to last"
     outlast run flows.py:letters --json '{"text": "to last"}' --id letters-1
     outlast run flows:letters text="to last" -o json | jq .result
     """
-
-    def begin() -> Coroutine[Any, Any, int]:
-        settings = settings_of(ctx, store)
-        if workflow.startswith(":"):
-            raise InvalidInput(f"{workflow!r} names no module: write module:workflow, or file.py:workflow")
-        found = named_workflow(workflow, app or (), settings)
-        called = read_parameters(found, parameters or (), document)
-        started = found.options(id=id, idempotency_key=key, title=title, tags=tuple(tag or ()))
-        return _run(settings, started, called, Manner.of(settings, whoever(by), output))
-
-    carry_out(begin)
+    if workflow.startswith(":"):
+        raise InvalidInput(f"{workflow!r} has no module: write module:workflow, or file.py:workflow")
+    found = named_workflow(workflow, app or (), settings)
+    called = read_parameters(found, parameters or (), document)
+    started = found.options(id=id, idempotency_key=key, title=title, tags=tuple(tag or ()))
+    return _run(settings, started, called, WaitOptions.of(settings, by, output))
 
 
-async def _run(settings: Settings, workflow: Workflow[..., Any], called: Called, manner: Manner) -> int:
-    with Interruption(manner.by, manner.where) as interruption:
-        async with working(settings) as desk:
+async def _run(settings: Settings, workflow: Workflow[..., Any], called: Called, options: WaitOptions) -> int:
+    with Interruption(options.by, options.where) as interruption:
+        async with working(settings) as engine:
             if interruption.code:
-                notice("outlast: interrupted before the run began")
+                notice("outlast: interrupted before the run started")
                 return interruption.code
             args, kwargs = called
-            handle = await desk.start(workflow, *args, **kwargs)
+            handle = await engine.start(workflow, *args, **kwargs)
             interruption.runs.append(handle.run)
-            if manner.reply is Reply.TEXT:
+            if options.output is Output.TEXT:
                 notice(f"run {handle.run} of {workflow.name}")
-            ended = await see_through(desk, handle.run, workflow, manner, interruption)
-        return interruption.code_of(report(ended, manner.reply, manner.where))
+            ended = await wait_for_end(engine, handle.run, workflow, options, interruption)
+        return interruption.code_of(report(ended, options.output, options.where))
 
 
 def working(settings: Settings) -> Any:
-    """An engine that advances the runs that are started or resumed here, and no others."""
+    """An engine that executes only the runs that are started or resumed here."""
     from outlast.compose import Opening
 
     return Opening(msgspec.structs.replace(settings, apps=()), take_over_others=False)
 
 
-async def see_through(
-    desk: Engine, run: RunId, workflow: Workflow[..., Any], manner: Manner, interruption: Interruption
+async def wait_for_end(
+    engine: Engine, run: RunId, workflow: Workflow[..., Any], options: WaitOptions, interruption: Interruption
 ) -> Outcome:
-    """Wait for the end of a run, or until it is paused or a person has to decide. Raises only what is no end of the run."""
-    attendant = Attendant(desk, run, manner)
+    """Wait until a run ends, is held or is paused. Raises errors that are not the end of the run."""
+    watcher = RunWatcher(engine, run, options)
     try:
-        value = await _attended(desk, attendant, workflow, interruption)
+        value = await _result(engine, watcher, workflow, interruption)
     except Exception:
-        if attendant.tally.state.status not in (RunStatus.FAILED, RunStatus.CANCELLED):
+        tally, outline = watcher.tally, watcher.tally.state.outline
+        if tally.state.status not in (RunStatus.FAILED, RunStatus.CANCELLED):
             raise
-        tally, outline = attendant.tally, attendant.tally.state.outline
-        can_go_on = outline.recoverable and not outline.held
-        return Outcome(tally, way_on=await way_on(desk, tally.run, manner.where) if can_go_on else "")
-    if attendant.tally.state.status is not RunStatus.COMPLETED:
-        return Outcome(attendant.tally, files=tuple(await files_of_family(desk, attendant.tally)))
-    return outcome(attendant.tally, workflow, value)
+        if not outline.recoverable or outline.held:
+            return Outcome(tally)
+        actions = (await engine.explain(tally.run)).actions
+        resume = next((each.command for each in actions if each.verb in ("resume", "jump")), "")
+        return Outcome(tally, resume=resume and resume + options.where)
+    if watcher.tally.state.status is not RunStatus.COMPLETED:
+        return Outcome(watcher.tally, files=tuple(await files_of_family(engine, watcher.tally)))
+    return outcome(watcher.tally, workflow, value)
 
 
-async def _attended(
-    desk: Engine, attendant: Attendant, workflow: Workflow[..., Any], interruption: Interruption
-) -> Any:
-    """What the run returned, or None if it has not ended: it is paused, or goes on elsewhere."""
-    result = asyncio.create_task(attendant.result(workflow))
-    wanted = asyncio.create_task(interruption.wait())
+async def _result(engine: Engine, watcher: RunWatcher, workflow: Workflow[..., Any], interruption: Interruption) -> Any:
+    """The result of the run; None if it is paused or continues on another worker."""
+    result = asyncio.create_task(watcher.result(workflow))
+    interrupted = asyncio.create_task(interruption.wait())
     try:
-        await asyncio.wait({result, wanted}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({result, interrupted}, return_when=asyncio.FIRST_COMPLETED)
         if not result.done():
-            attendant.be_quiet()
-            await interruption.pause(desk)
-            await attendant.look()
-            if attendant.tally.state.status not in TERMINAL:
+            watcher.be_quiet()
+            await interruption.pause(engine)
+            await watcher.look()
+            if watcher.tally.state.status not in TERMINAL:
                 return None
         return await result
     finally:
-        for task in (result, wanted):
+        for task in (result, interrupted):
             task.cancel()
-        await asyncio.gather(result, wanted, return_exceptions=True)
+        await asyncio.gather(result, interrupted, return_exceptions=True)

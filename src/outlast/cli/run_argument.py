@@ -1,4 +1,4 @@
-"""Runs and branches as people name them: `RUN` is its current branch, `RUN@2` that branch of it."""
+"""A run, or a branch of a run, as an argument: `RUN` is the current branch, `RUN@2` is branch 2."""
 
 from __future__ import annotations
 
@@ -12,18 +12,17 @@ from outlast.errors import NotFound
 from outlast.history.ids import RunId
 
 BranchArgument: TypeAlias = Annotated[
-    str,
-    typer.Argument(help="The run: its id or a beginning of it; RUN@2 is its branch 2.", metavar="RUN"),
+    str, typer.Argument(help="Run id, or a unique prefix of it; RUN@2 is its branch 2.", metavar="RUN")
 ]
 _BRANCH = re.compile(r"(.+)@([0-9]{1,9})", re.DOTALL)
 
 
-async def found(desk: Engine, name: str) -> tuple[RunId, int | None]:
-    """The run that is meant, and the branch if one is. An id that itself ends so is an id."""
+async def found(engine: Engine, name: str) -> tuple[RunId, int | None]:
+    """The run, and the branch if the name has one. A run id may itself end with @ and a number."""
     split = _BRANCH.fullmatch(name)
-    if split is None:
-        return await desk.find(name), None
     try:
-        return await desk.find(name), None
+        return await engine.find(name), None
     except NotFound:
-        return await desk.find(split[1]), int(split[2])
+        if split is None:
+            raise
+        return await engine.find(split[1]), int(split[2])

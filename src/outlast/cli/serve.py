@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 import typer
 
-from outlast.cli.code_import import keep_lines, load_here
+from outlast.cli.code_import import load_here, log_info
 from outlast.cli.command import Command, group
 from outlast.cli.console import notice, write_json
 from outlast.cli.engine_log import LogFormatOption, QuietOption, VerboseOption, log_to_stderr
 from outlast.cli.entrypoint import SOUND, carry_out
-from outlast.cli.options import Form, FormOption, StoreOption, settings_of, whoever
+from outlast.cli.options import Form, FormOption, StoreOption, login_name, settings_of
 from outlast.errors import InvalidInput, NotSetUp
 from outlast.settings import Settings
 
@@ -133,7 +133,7 @@ async def _serve(settings: Settings, given: dict[str, Any]) -> int:
         from outlast.http.server import serve as serve_http
     except ImportError as error:
         raise NotSetUp(f"{INSTALL} ({error})") from error
-    keep_lines()
+    log_info()
     log_to_stderr(verbose=given.pop("verbose"), quiet=given.pop("quiet"), log_format=given.pop("log_format"))
     options = Options(**given)
 
@@ -260,7 +260,7 @@ async def _create(settings: Settings, name: str, role: str, days: float | None, 
     chosen: Literal["viewer", "operator", "admin"] = role
     seconds = days * 86_400 if days is not None else None
     async with _auth(settings) as auth:
-        text, made = await auth.create("token", name, chosen, expires_s=seconds, by=whoever(None))
+        text, made = await auth.create("token", name, chosen, expires_s=seconds, by=login_name())
     if form is Form.JSON:
         write_json({"id": made.id, "name": made.name, "role": made.role, "expires": made.expires, "secret": text})
     else:
@@ -328,6 +328,6 @@ async def _link(settings: Settings, address: str) -> int:
     from outlast.http.auth import SIGN_IN_S
 
     async with _auth(settings) as auth:
-        text, _ = await auth.create("sign-in", whoever(None) or "admin", "admin", expires_s=SIGN_IN_S)
+        text, _ = await auth.create("sign-in", login_name() or "admin", "admin", expires_s=SIGN_IN_S)
     typer.echo(f"{address.rstrip('/')}/sign-in#{text}")
     return SOUND

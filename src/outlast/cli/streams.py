@@ -1,6 +1,6 @@
-"""The standard streams of the command: its own output, and what the code of runs prints.
+"""The standard streams of the command: its output, and the output of workflow code.
 
-The code of runs must not fail because nobody reads what it prints, and what is for programs must not be mixed with it.
+Workflow code must not fail because its output is not read, and its output must not be mixed into JSON or ids.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ _own: TextIO | None = None
 
 
 class Unwritable(BaseException):
-    """The output cannot be written. No `Exception`: neither Rich nor a module that is being imported may handle it."""
+    """The output cannot be written. It is no `Exception`, so that neither Rich nor imported modules handle it."""
 
     def __init__(self, cause: OSError) -> None:
         super().__init__(f"the output could not be written: {cause.strerror or cause}")
-        self.is_unheard = cause.errno in (errno.EPIPE, errno.ESHUTDOWN)
-        """Whether nobody reads it any more, as in `… | head -1`."""
+        self.is_unread = cause.errno in (errno.EPIPE, errno.ESHUTDOWN)
+        """Whether its reader closed it, as in `… | head -1`."""
 
 
 class Outlet(io.FileIO):
-    """A standard stream. A write that fails raises `Unwritable`; with `drops` it and all that follow do nothing."""
+    """A standard stream. A write that fails raises `Unwritable`; with `drops` it and all later writes do nothing."""
 
     def __init__(self, number: int, *, drops: bool = False) -> None:
         super().__init__(number, "wb", closefd=False)
@@ -50,12 +50,12 @@ class Outlet(io.FileIO):
 
 
 def take_over() -> None:
-    """Replace the standard streams, at the start of the process. One that is closed becomes the null device."""
+    """Replace the standard streams at the start of the process. A closed stream becomes the null device."""
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+            os.open(os.devnull, os.O_RDWR)  # uses the lowest free number
     sys.stdin = sys.stdin or os.fdopen(0, closefd=False)
     sys.stdout = _writer(Outlet(1), sys.stdout)
     sys.stderr = _writer(Outlet(2, drops=True), sys.stderr)
@@ -67,21 +67,21 @@ def own() -> TextIO:
 
 
 def flush() -> None:
-    """Write what is buffered; `Unwritable` if that fails, or if something was dropped before."""
+    """Write the buffer; `Unwritable` if that fails, or if output was dropped before."""
     own().flush()
     if (outlet := _outlet(own())) is not None and outlet.trouble is not None:
         raise outlet.trouble
 
 
 def drop_output() -> None:
-    """From now on output that cannot be written is dropped, and only `flush` raises."""
+    """Drop later output that cannot be written; only `flush` raises."""
     if (outlet := _outlet(own())) is not None:
         outlet.drops = True
 
 
 @contextmanager
 def set_apart() -> Iterator[None]:
-    """Within, stdout is for the command alone: what others print, and the programs they start, goes to stderr."""
+    """Reserve stdout for the command: output of other code and of the programs it starts is redirected to stderr."""
     global _own
     printed = sys.stdout
     with _moved_away(printed) as _own:
@@ -94,8 +94,8 @@ def set_apart() -> Iterator[None]:
 
 @contextmanager
 def _moved_away(stream: TextIO) -> Iterator[TextIO]:
-    """The same output under another number, while the number 1 is that of stderr."""
-    if _outlet(stream) is None:  # a test's
+    """The same output under another file descriptor, while descriptor 1 is stderr."""
+    if _outlet(stream) is None:  # a stream of a test
         yield stream
         return
     stream.flush()
@@ -113,7 +113,7 @@ def _moved_away(stream: TextIO) -> Iterator[TextIO]:
 
 
 def _writer(outlet: Outlet, before: TextIO | None) -> TextIO:
-    """As text, in the encoding of the stream it replaces. Characters that a terminal lacks must not stop a command."""
+    """A text stream in the encoding of the stream it replaces. A character that the encoding lacks is escaped."""
     encoding, by_line = "utf-8", False
     if isinstance(before, io.TextIOWrapper):
         encoding, by_line = before.encoding, before.line_buffering or before.write_through
@@ -121,7 +121,7 @@ def _writer(outlet: Outlet, before: TextIO | None) -> TextIO:
 
 
 def _outlet(stream: TextIO) -> Outlet | None:
-    with suppress(ValueError, AttributeError):  # the user's code may have closed or replaced it
+    with suppress(ValueError, AttributeError):  # user code may have closed or replaced it
         raw = stream.buffer.raw  # type: ignore[attr-defined]
         return raw if isinstance(raw, Outlet) else None
     return None

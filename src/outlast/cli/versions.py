@@ -1,4 +1,4 @@
-"""`outlast versions list`, `versions diff` and `migrate`: which code runs are of, and moving them to new code."""
+"""`outlast versions list`, `outlast versions diff` and `outlast migrate`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import typer
 
 from outlast.cli.code_import import load_here, workflow_of
 from outlast.cli.command import Command, group
-from outlast.cli.console import notice, show_lines, write_json
-from outlast.cli.entrypoint import DIFFERS, SOUND, carry_out
+from outlast.cli.console import notice, show_lines, show_view
+from outlast.cli.entrypoint import DIFFERS, SOUND, command
 from outlast.cli.options import (
     AppOption,
     ByOption,
@@ -20,94 +20,78 @@ from outlast.cli.options import (
     FormOption,
     ReasonOption,
     RunArgument,
-    StoreOption,
-    settings_of,
-    whoever,
 )
 from outlast.client import Engine
 from outlast.compose import open_desk
 from outlast.errors import InvalidInput, NotFound
 from outlast.history.ids import RunId
+from outlast.lifecycle.timeline.phrases import counted, plain
 from outlast.settings import Settings
 from outlast.views.build import version_view
 from outlast.views.lines import line
-from outlast.views.text import lines_of
-from outlast.views.texts import counted, plain
 from outlast.views.types import VersionListView
 
-app = group("The versions of workflows that runs are of.")
+app = group("List and compare versions of workflows.")
 
 
 @app.command("list", cls=Command)
+@command
 def versions(
-    ctx: typer.Context,
-    workflow: Annotated[str, typer.Argument(help="The name of a workflow.", metavar="WORKFLOW")],
-    modules: AppOption = None,
-    store: StoreOption = None,
+    settings: Settings,
+    workflow: Annotated[str, typer.Argument(help="Name of the workflow.", metavar="WORKFLOW")],
+    app: AppOption = None,
     output: FormOption = Form.TEXT,
-) -> None:
-    """List the versions of a workflow that runs are of, the one used last first.
+) -> Coroutine[Any, Any, int]:
+    """List the versions of a workflow, the one used last first.
 
     \b
     outlast versions list digest
     outlast versions list digest --app flows.py
     """
-
-    def begin() -> Coroutine[Any, Any, int]:
-        settings = settings_of(ctx, store)
-        load_here(modules or (), settings)
-        return _versions(settings, workflow, output)
-
-    carry_out(begin)
+    load_here(app or (), settings)
+    return _versions(settings, workflow, output)
 
 
 async def _versions(settings: Settings, workflow: str, form: Form) -> int:
-    async with open_desk(settings, readonly=True) as desk:
-        found = await desk.versions.of(workflow)
-    view = VersionListView(workflow=workflow, versions=tuple(map(version_view, found)))
-    if form is Form.JSON:
-        write_json(view, pretty=True)
-    else:
-        show_lines(lines_of(view, 0))
+    async with open_desk(settings, readonly=True) as engine:
+        found = await engine.versions.of(workflow)
+    show_view(VersionListView(workflow=workflow, versions=tuple(map(version_view, found))), form)
     return SOUND
 
 
 @app.command(cls=Command)
+@command
 def diff(
-    ctx: typer.Context,
-    old: Annotated[str, typer.Argument(help="A run, or the beginning of a version.", metavar="RUN|VERSION")],
-    new: Annotated[str | None, typer.Argument(help="The same; today's code by default.", metavar="RUN|VERSION")] = None,
-    modules: AppOption = None,
-    store: StoreOption = None,
-) -> None:
-    """Show how the code of a run differs from today's, or two versions from each other.
+    settings: Settings,
+    old: Annotated[str, typer.Argument(help="Run, or the beginning of a version.", metavar="RUN|VERSION")],
+    new: Annotated[
+        str | None, typer.Argument(help="Run or version (default: the current code).", metavar="RUN|VERSION")
+    ] = None,
+    app: AppOption = None,
+) -> Coroutine[Any, Any, int]:
+    """Compare the code of a run with the current code.
 
     \b
     outlast versions diff 01a1e436-2c39
     outlast versions diff 01a1e436-2c39 01a1e440-77ab
     outlast versions diff 5f0c2e 9ab311
     """
-
-    def begin() -> Coroutine[Any, Any, int]:
-        settings = settings_of(ctx, store)
-        load_here(modules or (), settings)
-        return _diff(settings, old, new, modules or ())
-
-    carry_out(begin)
+    load_here(app or (), settings)
+    return _diff(settings, old, new, app or ())
 
 
 async def _diff(settings: Settings, old: str, new: str | None, apps: Any) -> int:
-    async with open_desk(settings) as desk:
-        before = await _version(desk, old)
+    async with open_desk(settings) as engine:
+        before = await _version(engine, old)
         if new is not None:
-            after = await _version(desk, new)
+            after = await _version(engine, new)
         else:
-            run = await desk.find(old)
-            workflow_of(await desk.diagnostics.created(run), apps, settings)
-            after = await desk.versions.current(run)
-        text = await desk.versions.diff(before, after)
+            run = await engine.find(old)
+            workflow_of(await engine.diagnostics.created(run), apps, settings)
+            after = await engine.versions.current(run)
+        text = await engine.versions.diff(before, after)
     if not text:
-        notice(f"version {before[:12]} and version {after[:12]} have the same text")
+        notice(f"version {before[:12]} and version {after[:12]} have the same code")
         return SOUND
     styles = {"+": "green", "-": "red", "@": "cyan"}
     for each in text.splitlines():
@@ -115,74 +99,70 @@ async def _diff(settings: Settings, old: str, new: str | None, apps: Any) -> int
     return DIFFERS
 
 
-async def _version(desk: Engine, name: str) -> str:
-    """The version of a run, or the one version that begins so."""
+async def _version(engine: Engine, name: str) -> str:
+    """The version of a run, or the only version with this prefix."""
     try:
-        return (await desk.get(await desk.find(name))).version
+        return (await engine.get(await engine.find(name))).version
     except (NotFound, InvalidInput):
-        found = await desk.versions.starting_with(name)
+        found = await engine.versions.starting_with(name)
     if len(found) != 1:
-        raise InvalidInput(f"there is no run {name!r}, and {len(found) or 'no'} versions that begin so")
+        raise InvalidInput(f"{name!r} is no run, and {len(found) or 'no'} versions begin with it")
     return found[0]
 
 
+@command
 def migrate(
-    ctx: typer.Context,
+    settings: Settings,
     run: RunArgument,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")] = False,
+    *,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     children: ChildrenOption = Children.CANCEL,
     reason: ReasonOption = "",
-    modules: AppOption = None,
-    by: ByOption = None,
-    store: StoreOption = None,
-) -> None:
-    """Move a run to today's code, after showing what that means.
+    app: AppOption = None,
+    by: ByOption,
+) -> Coroutine[Any, Any, int]:
+    """Move a run to the current code. The command shows the effect and asks for confirmation.
 
-    As far as today's code agrees with what the log holds, the log is kept.
-    What follows stays on its branch, and the run goes on beside it.
+    The run keeps its log up to the first event that the current code does not
+    agree with, and continues from there on a new branch.
 
     \b
     outlast migrate 01a1e436-2c39 --app flows.py
     """
-
-    def begin() -> Coroutine[Any, Any, int]:
-        settings = settings_of(ctx, store)
-        load_here(modules or (), settings)
-        return _migrate(settings, run, modules or (), yes, whoever(by), reason, children)
-
-    carry_out(begin)
+    load_here(app or (), settings)
+    return _migrate(settings, run, app or (), yes, by, reason, children)
 
 
 async def _migrate(
     settings: Settings, name: str, apps: Any, yes: bool, by: str, reason: str, children: Children
 ) -> int:
-    async with open_desk(settings) as desk:
-        run = await desk.find(name)
-        workflow_of(await desk.diagnostics.created(run), apps, settings)
-        await desk.versions.check_migration(run)
+    async with open_desk(settings) as engine:
+        run = await engine.find(name)
+        workflow_of(await engine.diagnostics.created(run), apps, settings)
+        await engine.versions.check_migration(run)
         if not yes:
-            await _explain(desk, run)
-            if not typer.confirm("Move the run to today's code?", err=True):
-                notice(f"run {run} stays as it is")
+            await _explain(engine, run)
+            if not typer.confirm("Move the run to the current code?", err=True):
+                notice(f"run {run} was not changed")
                 return SOUND
-        rehearsal = await desk.migrate(run, by=by, reason=reason, children=children.value)
-    if rehearsal.agrees:
-        notice(f"today's code agrees with the log of run {run}: it goes on as it is, no branch is needed", style="bold")
+        replay = await engine.migrate(run, by=by, reason=reason, children=children.value)
+    if replay.agrees:
+        notice(f"the current code agrees with the log of run {run}: it continues without a new branch", style="bold")
     else:
-        notice(f"run {run} goes on from event {rehearsal.upto} with today's code, as a new branch", style="bold")
+        notice(f"run {run} continues after event {replay.upto} with the current code, on a new branch", style="bold")
     return SOUND
 
 
-async def _explain(desk: Engine, run: RunId) -> None:
-    rehearsal = await desk.versions.replay(run)
-    if rehearsal.agrees:
-        notice(f"today's code agrees with all {counted(rehearsal.events, 'event')} of run {run}")
+async def _explain(engine: Engine, run: RunId) -> None:
+    replay = await engine.versions.replay(run)
+    if replay.agrees:
+        notice(f"the current code agrees with all {counted(replay.events, 'event')} of run {run}")
         return
     left = 0
-    async for entry in desk.events(run, after=rehearsal.upto):
+    async for entry in engine.events(run, after=replay.upto):
         left += type(entry.event).__name__ == "NodeCompleted"
     notice(
-        f"{rehearsal.divergence}",
-        f"Today's code agrees with the log up to event {rehearsal.upto}; {counted(left, 'completed node')} after it stay "
-        "on the old branch, and results that the new code asks for in the same way are taken over.",
+        f"{replay.divergence}",
+        f"The current code agrees with the log up to event {replay.upto}. {counted(left, 'completed node')} after it stay "
+        "on the old branch; the new branch reuses results that the current code requests in the same way.",
     )

@@ -1,4 +1,4 @@
-"""Waiting for a run: showing how far it is, putting its questions to whoever is there, and telling how it ended."""
+"""Waits for a run: shows its progress and asks its questions on the terminal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 from outlast.cli import prompt
 from outlast.cli.console import notice
 from outlast.cli.live_display import Display
-from outlast.cli.options import Reply
+from outlast.cli.options import Output
 from outlast.cli.outcome import where_of
 from outlast.client import Engine
 from outlast.errors import InvalidInput, NotAsked, NotFound, RunGone
@@ -27,128 +27,127 @@ from outlast.views.types import ProgressView
 if TYPE_CHECKING:
     from outlast.functions.decorators import Workflow
 
-EVERY = 0.1
-"""Seconds between two looks at a run."""
-EVERY_SCRATCH = 5
-"""So many looks are taken for one at what nodes say of their progress."""
+INTERVAL_S = 0.1
+"""Time between two reads of the log."""
+READS_PER_SCRATCH = 5
+"""Reads of the log for each read of the progress of nodes."""
 
 
-class Manner(msgspec.Struct, frozen=True):
-    """How runs are waited for: for whom, in which form, and `where` their store is, in commands that are told to people.
-    `is_hearing_prints` if the engine keeps what nodes print: then nobody else may stand between them and stdout."""
+class WaitOptions(msgspec.Struct, frozen=True):
+    """The user, the output format, and `where`: the --store option of commands that are shown. With `captures_stdout` the
+    engine records the output of nodes, and the display must not redirect it."""
 
     by: str
-    reply: Reply
+    output: Output
     where: str
-    is_hearing_prints: bool
+    captures_stdout: bool
 
     @classmethod
-    def of(cls, settings: Settings, by: str, reply: Reply) -> Manner:
-        return cls(by, reply, where_of(settings), settings.capture_stdout)
+    def of(cls, settings: Settings, by: str, output: Output) -> WaitOptions:
+        return cls(by, output, where_of(settings), settings.capture_stdout)
 
 
-class Attendant:
-    """Attends one run, and its successors if it has some."""
+class RunWatcher:
+    """Watches a run, and its successors."""
 
-    def __init__(self, desk: Engine, run: RunId, manner: Manner) -> None:
+    def __init__(self, engine: Engine, run: RunId, options: WaitOptions) -> None:
         self.tally = Tally(run)
-        self._desk = desk
-        self._manner = manner
-        is_shown = manner.reply is Reply.TEXT
-        self._display = Display(is_on=is_shown, prints_pass=not manner.is_hearing_prints)
-        self._may_ask = is_shown and prompt.is_anyone_there()
-        self._told: set[str] = set()
-        self._said: tuple[ProgressView, ...] = ()
-        self._looks = 0
+        self._engine, self._options = engine, options
+        is_shown = options.output is Output.TEXT
+        self._display = Display(is_on=is_shown, prints_pass=not options.captures_stdout)
+        self._may_ask = is_shown and prompt.is_terminal()
+        self._shown: set[str] = set()
+        self._progress: tuple[ProgressView, ...] = ()
+        self._reads = 0
         self._is_quiet = self._is_asking = False
 
     def be_quiet(self) -> None:
-        """Show and ask nothing more."""
+        """Stop the display and the questions."""
         self._is_quiet = True
         if self._is_asking:
-            notice("")  # to leave the line of the question
+            notice("")  # ends the line of the question
         self._display.close()
         self._display = Display(is_on=False)
 
     async def result(self, workflow: Workflow[..., Any]) -> Any:
-        """What the run returned; what it raised is raised; None if it was paused. Then `tally` tells how it ended."""
-        result = asyncio.create_task(self._desk.result(self.tally.run, workflow=workflow))
-        attending = asyncio.create_task(self._attend())
+        """The result of the run; None if it was paused. Raises the error of a run that failed. `tally` then has the end."""
+        result = asyncio.create_task(self._engine.result(self.tally.run, workflow=workflow))
+        watching = asyncio.create_task(self._watch())
         try:
-            await asyncio.wait({result, attending}, return_when=asyncio.FIRST_COMPLETED)
-            if attending.done():  # the run is paused, and nobody knows for how long
-                attending.result()
+            await asyncio.wait({result, watching}, return_when=asyncio.FIRST_COMPLETED)
+            if watching.done():  # the run is paused
+                watching.result()
         finally:
-            for task in (result, attending):
+            for task in (result, watching):
                 task.cancel()
-            await asyncio.gather(result, attending, return_exceptions=True)
+            await asyncio.gather(result, watching, return_exceptions=True)
             self._display.close()
         await self.look()
         return None if result.cancelled() else result.result()
 
-    async def _attend(self) -> None:
+    async def _watch(self) -> None:
         while True:
             await self.look()
             if self.tally.state.status is RunStatus.PAUSED:
                 return
             if not self._is_quiet:
-                await self._look_at_questions()
+                await self._show_questions()
             if self._display.is_on:
                 await self._show()
-            await asyncio.sleep(EVERY)
+            await asyncio.sleep(INTERVAL_S)
 
     async def look(self) -> None:
-        """See how the run stands now."""
-        self.tally = await caught_up(self.tally, self._desk)
+        """Read the new events of the run."""
+        self.tally = await caught_up(self.tally, self._engine)
         while successor := self.tally.state.outline.successor:
             following = Tally(RunId(successor))
-            with suppress(NotFound):  # it is about to be created
-                self.tally = await caught_up(following, self._desk)
+            with suppress(NotFound):  # it is created soon
+                self.tally = await caught_up(following, self._engine)
                 continue
             return
 
     async def _show(self) -> None:
-        now = await self._desk.diagnostics.now()
-        if self._looks % EVERY_SCRATCH == 0:
-            scratch = await self._desk.diagnostics.scratch(self.tally.run, self.tally.state.outline.created)
-            self._said = progress_of(scratch)
-        self._looks += 1
-        self._display.show(self.tally, self._said, now)
+        now = await self._engine.diagnostics.now()
+        if self._reads % READS_PER_SCRATCH == 0:
+            scratch = await self._engine.diagnostics.scratch(self.tally.run, self.tally.state.outline.created)
+            self._progress = progress_of(scratch)
+        self._reads += 1
+        self._display.show(self.tally, self._progress, now)
 
     # --- questions
 
-    async def _look_at_questions(self) -> None:
+    async def _show_questions(self) -> None:
         for question in self.tally.questions:
-            if self._name(question) in self._told:
+            if self._name(question) in self._shown:
                 continue
-            self._told.add(self._name(question))
+            self._shown.add(self._name(question))
             with self._display.hidden():
                 if not (self._may_ask and await self._ask(question)):
-                    self._tell(question)
+                    self._show_question(question)
 
     def _name(self, question: Wait) -> str:
         return f"{self.tally.run} {question.id}"
 
-    def _tell(self, question: Wait) -> None:
+    def _show_question(self, question: Wait) -> None:
         is_only = len(self.tally.questions) == 1
-        command = how_to_answer(self.tally.run, question, self._manner.where, is_only=is_only)
+        command = how_to_answer(self.tally.run, question, self._options.where, is_only=is_only)
         notice(f"run {self.tally.run} asks: {question.text or question.id}", f"Answer with: {command}", style="yellow")
 
     async def _ask(self, question: Wait) -> bool:
-        """Ask here, until it is answered here or elsewhere; False if nobody wants to answer here."""
+        """Ask until the question is answered, here or elsewhere; False if the user declines (Ctrl+D)."""
         run = self.tally.run
         asked = asyncio.create_task(prompt.ask(question))
         self._is_asking = True
         try:
             while not asked.done():
-                await asyncio.wait({asked}, timeout=EVERY)
+                await asyncio.wait({asked}, timeout=INTERVAL_S)
                 await self.look()
                 if self._is_quiet:
                     return True
-                if not asked.done() and not self._is_still_asked(question):
-                    notice("", "answered elsewhere, or no longer asked")
+                if not asked.done() and not self._is_open(question):
+                    notice("", "the question was answered elsewhere or withdrawn")
                     return True
-            await self._desk.answer(run, asked.result(), interaction=question.id, by=self._manner.by)
+            await self._engine.answer(run, asked.result(), interaction=question.id, by=self._options.by)
         except EOFError:
             return False
         except (RunGone, NotAsked, InvalidInput) as refusal:
@@ -159,6 +158,6 @@ class Attendant:
             asked.cancel()
         return True
 
-    def _is_still_asked(self, question: Wait) -> bool:
+    def _is_open(self, question: Wait) -> bool:
         is_open = any(each.id == question.id for each in self.tally.questions)
         return is_open and self.tally.state.status is not RunStatus.PAUSED

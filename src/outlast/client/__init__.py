@@ -1,18 +1,18 @@
-"""THE FRONT DESK: what may be asked of runs, whoever asks.
+"""The engine: the verbs that start, watch and control the runs of a store.
 
-The windows (command line, HTTP) translate one outer language into these verbs and hold no store of their own. `reading`
-has the verbs that only look, `acting` those that start, wait, answer and steer, `handle` is a run as a caller sees it, and
-`blocking` is the same desk for code that does not await.
+The command line and HTTP translate their own language into these verbs and hold no store. `facade` has the engine,
+`reader` the verbs that only read, `starts`, `results`, `control` and `branching` the others, `handle` one run,
+`blocking` the same verbs for code that does not await.
 
-What holds here:
+Promises:
 
-D1  Reading changes nothing, and never executes.
-D2  A list is never cut short in silence: it comes in pages, and events that are missing from a log are an error.
-D3  What a store cannot read is `Damaged` with its place; `verify` reports it beside everything else it finds.
-D4  What is being written meanwhile is no violation: `verify` judges the log as it was when it looked at the head.
-D5  What was acknowledged is durable: a start, an answer, a request (P1).
-D6  A start under an id or a key is one run, however often it is asked for; with other parameters it is refused.
-D7  What cannot be done is refused with a sentence for people, and nothing is changed (P11).
+D1  Reading changes nothing and executes nothing.
+D2  No list is cut silently: lists come in pages, and an event that is missing from a log is an error.
+D3  Bytes that a store cannot read raise `Damaged` with their place; `verify` reports them with everything else it finds.
+D4  Concurrent writes are no violation: `verify` judges the log up to the head that it read.
+D5  Whatever was acknowledged is durable: a start, an answer, a request (P1).
+D6  Starts with the same id or key create one run. Different parameters are refused.
+D7  A verb that cannot be carried out is refused with a sentence for people and changes nothing (P11).
 """
 
 from outlast.client.blocking import BlockingEngine, BlockingRunHandle

@@ -1,4 +1,4 @@
-"""Whether an answer is what was asked for, before anything is stored (P7): a plain reading of the question's schema."""
+"""Checks an answer against the JSON schema of its question before anything is stored (P7)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FORMATS: dict[str, tuple[Any, str]] = {
     "uuid": (uuid.UUID, "a UUID"),
     "decimal": (Decimal, "a decimal number as a text, such as 1.50"),
 }
-"""What a text is to be read as, and what that is called."""
+"""The type and the description of each string format."""
 _BOUNDS = (
     ("minimum", "at least", operator.ge),
     ("maximum", "at most", operator.le),
@@ -43,8 +43,8 @@ _BOUNDS = (
 
 
 def check_answer(tree: Any, schema: Any, where: str = "the answer") -> None:
-    """`InvalidInput` says which part of an answer, as plain JSON, does not fit its JSON schema. What it does not know in a
-    schema it lets pass: the run reads the answer by its own type."""
+    """Raise `InvalidInput` for the part of an answer (plain JSON) that does not fit its JSON schema. Unknown keywords
+    of a schema are ignored: the run decodes the answer by its own type."""
     _Fitting(schema if isinstance(schema, dict) else {}).check(tree, schema, where)
 
 
@@ -62,7 +62,7 @@ class _Fitting:
         if "oneOf" in schema:
             self._check_one(tree, schema, where)
         if "enum" in schema and tree not in schema["enum"]:
-            raise InvalidInput(f"{where} is one of {', '.join(map(repr, schema['enum']))}, not {_shown(tree)}")
+            raise InvalidInput(f"{where} must be one of {', '.join(map(repr, schema['enum']))}, not {_shown(tree)}")
         if "type" in schema:
             self._check_type(tree, schema["type"], where)
         self._check_parts(tree, schema, where)
@@ -81,9 +81,7 @@ class _Fitting:
         fitting = [choice for choice in schema["oneOf"] if self._fits(tree, choice)]
         if len(fitting) > 1 and "discriminator" not in schema:
             named = " and ".join(str(choice.get("title", "another")) for choice in fitting)
-            raise InvalidInput(
-                f"{where} fits more than one of what is asked for, {named}: give fields that only one of them has"
-            )
+            raise InvalidInput(f"{where} fits more than one type, {named}: give fields that only one of them has")
 
     def _fits(self, tree: Any, schema: Any) -> bool:
         try:
@@ -96,7 +94,7 @@ class _Fitting:
         names = name if isinstance(name, list) else [name]
         kinds = tuple(kind for each in names for kind in _TYPES.get(each, (object,)))
         if not isinstance(tree, kinds) or (isinstance(tree, bool) and bool not in kinds and object not in kinds):
-            raise InvalidInput(f"{where} is to be of type {' or '.join(map(str, names))}, not {_shown(tree)}")
+            raise InvalidInput(f"{where} must be of type {' or '.join(map(str, names))}, not {_shown(tree)}")
 
     def _check_parts(self, tree: Any, schema: dict[str, Any], where: str) -> None:
         if isinstance(tree, dict):
@@ -116,28 +114,28 @@ class _Fitting:
         keys = schema.get("propertyNames")
         for name, part in tree.items():
             if name not in known and others is False:
-                raise InvalidInput(f"{where} has {name!r}, which was not asked for")
+                raise InvalidInput(f"{where} has an unknown field {name!r}")
             self.check(name, keys, f"{_within(where)} its key {name!r},")
             self.check(part, known.get(name, others), f"{_within(where)} {name!r},")
 
     def _check_array(self, tree: list[Any], schema: dict[str, Any], where: str) -> None:
         least, most = schema.get("minItems", 0), schema.get("maxItems", len(tree))
         if not least <= len(tree) <= most:
-            raise InvalidInput(f"{where} has {len(tree)} items, and is to have {_between(least, most, len(tree))}")
+            raise InvalidInput(f"{where} has {len(tree)} items and must have {_between(least, most, len(tree))}")
         first, others = schema.get("prefixItems", []), schema.get("items")
         for place, part in enumerate(tree):
             if place >= len(first) and others is False:
-                raise InvalidInput(f"{where} has {len(tree)} items, and is to have {len(first)}")
+                raise InvalidInput(f"{where} has {len(tree)} items and must have {len(first)}")
             self.check(part, first[place] if place < len(first) else others, f"{_within(where)} item {place},")
 
 
 def _check_text(text: str, schema: dict[str, Any], where: str) -> None:
     least, most = schema.get("minLength", 0), schema.get("maxLength", len(text))
     if not least <= len(text) <= most:
-        raise InvalidInput(f"{where} has {len(text)} characters, and is to have {_between(least, most, len(text))}")
+        raise InvalidInput(f"{where} has {len(text)} characters and must have {_between(least, most, len(text))}")
     pattern = schema.get("pattern")
     if pattern is not None and not re.search(pattern, text):
-        raise InvalidInput(f"{where} is to match {pattern}, which {_shown(text)} does not")
+        raise InvalidInput(f"{where} must match {pattern}, not {_shown(text)}")
     if schema.get("contentEncoding") == "base64":
         _check_base64(text, where)
     kind, called = FORMATS.get(schema.get("format", ""), (None, ""))
@@ -145,20 +143,20 @@ def _check_text(text: str, schema: dict[str, Any], where: str) -> None:
         try:
             msgspec.convert(text, kind)
         except msgspec.ValidationError:
-            raise InvalidInput(f"{where} is to be {called}, not {_shown(text)}") from None
+            raise InvalidInput(f"{where} must be {called}, not {_shown(text)}") from None
 
 
 def _check_base64(text: str, where: str) -> None:
     try:
         base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
-        raise InvalidInput(f"{where} is to be bytes in base64, such as aGVsbG8=, not {_shown(text)}") from None
+        raise InvalidInput(f"{where} must be bytes in base64, such as aGVsbG8=, not {_shown(text)}") from None
 
 
 def _check_number(number: float, schema: dict[str, Any], where: str) -> None:
     for name, word, holds in _BOUNDS:
         if name in schema and not holds(number, schema[name]):
-            raise InvalidInput(f"{where} is to be {word} {schema[name]}, not {number}")
+            raise InvalidInput(f"{where} must be {word} {schema[name]}, not {number}")
 
 
 def _within(where: str) -> str:

@@ -1,4 +1,5 @@
-"""The engine for code that does not await: scripts, notebooks, plain tests. It has a loop and a thread of its own."""
+"""The engine for code that does not await: scripts, notebooks, plain tests. It has its own event loop in its own
+thread."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ A = TypeVar("A")
 
 
 class _Blocking(Generic[A]):
-    """The verbs of an awaited object on the engine's loop."""
+    """Calls the verbs of an async object on the engine's loop."""
 
     def __init__(self, thread: LoopThread, awaited: A) -> None:
         self._thread = thread
@@ -35,7 +36,7 @@ class _Blocking(Generic[A]):
 def _waits(
     verb: Callable[Concatenate[A, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[_Blocking[A], P], T]:
-    """The same verb, which returns when it is done."""
+    """The same verb as a blocking call."""
 
     @functools.wraps(verb)
     def waiting(self: _Blocking[A], /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -48,7 +49,7 @@ def _waits(
 def _gives_handle(
     verb: Callable[Concatenate[A, P], Coroutine[Any, Any, RunHandle[T]]],
 ) -> Callable[Concatenate[_Blocking[A], P], BlockingRunHandle[T]]:
-    """The same verb, with the handle for code that does not await."""
+    """The same verb as a blocking call that returns a blocking handle."""
 
     @functools.wraps(verb)
     def handled(self: _Blocking[A], /, *args: P.args, **kwargs: P.kwargs) -> BlockingRunHandle[T]:
@@ -60,7 +61,7 @@ def _gives_handle(
 def _iterates(
     verb: Callable[Concatenate[A, P], AsyncIterator[T]],
 ) -> Callable[Concatenate[_Blocking[A], P], Iterator[T]]:
-    """The same verb, with a plain iterator."""
+    """The same verb as a plain iterator."""
 
     @functools.wraps(verb)
     def iterating(self: _Blocking[A], /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
@@ -70,7 +71,7 @@ def _iterates(
 
 
 class BlockingVersions(_Blocking[Versions]):
-    """The verbs of `Versions`, each waiting until it is done."""
+    """The verbs of `Versions` as blocking calls."""
 
     of = _waits(Versions.of)
     starting_with = _waits(Versions.starting_with)
@@ -83,7 +84,7 @@ class BlockingVersions(_Blocking[Versions]):
 
 
 class BlockingDiagnostics(_Blocking[Diagnostics]):
-    """The verbs of `Diagnostics`, each waiting until it is done."""
+    """The verbs of `Diagnostics` as blocking calls."""
 
     now = _waits(Diagnostics.now)
     run_ids = _iterates(Diagnostics.run_ids)
@@ -106,7 +107,7 @@ class BlockingDiagnostics(_Blocking[Diagnostics]):
 
 
 class BlockingEngine(_Blocking[Engine]):
-    """The verbs of `Engine`, each waiting until it is done."""
+    """The verbs of `Engine` as blocking calls."""
 
     if not TYPE_CHECKING:
         __getattr__ = moved
@@ -116,7 +117,7 @@ class BlockingEngine(_Blocking[Engine]):
         thread = thread or LoopThread()
         self._opening = opening
         try:
-            super().__init__(thread, thread.do(_entered(opening)))
+            super().__init__(thread, thread.do(opening.__aenter__()))
         except BaseException:
             thread.stop()
             raise
@@ -124,9 +125,9 @@ class BlockingEngine(_Blocking[Engine]):
         self.diagnostics = BlockingDiagnostics(thread, self._awaited.diagnostics)
 
     def close(self) -> None:
-        """Stop advancing runs; others may go on with them. Whoever waits here gets a `StoreError`, as does who asks for
-        something afterwards; to close it again does nothing."""
-        self._thread.stop(lambda: _exited(self._opening))
+        """Stop advancing runs; other workers can continue them. Calls that still wait, and later calls, raise
+        `StoreError`. Closing twice is allowed."""
+        self._thread.stop(lambda: self._opening.__aexit__(None, None, None))
 
     def start(self, workflow: Workflow[P, R], /, *args: P.args, **kwargs: P.kwargs) -> BlockingRunHandle[R]:
         """See `Engine.start`."""
@@ -148,7 +149,7 @@ class BlockingEngine(_Blocking[Engine]):
     find = _waits(Engine.find)
     events = _iterates(Engine.events)
     watch = _iterates(Engine.watch)
-    """See `Engine.watch`. `stalled` is called on the engine's own thread: it must not ask the engine for anything."""
+    """See `Engine.watch`. `stalled` is called on the engine's own thread and must not call the engine."""
     lines = _iterates(Engine.lines)
     questions = _waits(Engine.questions)
     asked = _waits(Engine.asked)
@@ -208,7 +209,7 @@ class BlockingRunHandle(_Blocking[RunHandle[R]], Generic[R]):
     def _repr_html_(self) -> str:
         try:
             summary = self.get()
-        except OutlastError:  # a notebook shows old cells too
+        except OutlastError:  # a notebook also shows cells of a closed engine
             return self._awaited._repr_html_()
         return page_of(self.run, summary.workflow, summary)
 
@@ -222,14 +223,6 @@ def _each(thread: LoopThread, items: AsyncIterator[T]) -> Iterator[T]:
                 return
     finally:
         thread.leave(_closed(items))
-
-
-async def _entered(opening: AbstractAsyncContextManager[Engine]) -> Engine:
-    return await opening.__aenter__()
-
-
-async def _exited(opening: AbstractAsyncContextManager[Engine]) -> None:
-    await opening.__aexit__(None, None, None)
 
 
 async def _next(items: AsyncIterator[T]) -> T:

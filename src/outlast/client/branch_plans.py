@@ -1,4 +1,4 @@
-"""What a person wants when they go back: a plan, which makes the branch from the events of the current lineage."""
+"""Plans of new branches: each makes a branch from the events of the current lineage."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from outlast.values.checked_text import words
 from outlast.values.codec import INLINE_LIMIT, encode
 
 Plan: TypeAlias = Callable[[Sequence[Entry]], BranchPlan]
-"""From the events of the current lineage to the branch that is wanted."""
+"""From the events of the current lineage to the new branch."""
 
 
 def to_place(
     to: str | int, *, inputs: dict[str, Any] | None, output: Any = msgspec.UNSET, by: str = "", reason: str = ""
 ) -> Plan:
-    """A jump; at a node perhaps with other inputs or another output."""
+    """A jump; at a node optionally with other inputs or another output."""
     by, reason, place = *signed(by, reason), str(to)
     if inputs is not None and output is not msgspec.UNSET:
-        raise InvalidInput("either other inputs or another output: with an output, the node is not done again")
+        raise InvalidInput("give either inputs or output: with an output, the node is not executed again")
     if output is not msgspec.UNSET:
         given = given_by_hand(output, "output")
         return lambda log: branch_plan.instead(log, place, given, by=by, reason=reason)
@@ -50,36 +50,36 @@ def again(node: str, feedback: Any, *, by: str = "", reason: str = "") -> Plan:
 
 
 def leaving(plan: Plan, children: e.Children) -> Plan:
-    """The same plan, which says what becomes of the children of the part that is left."""
+    """The same plan, with what becomes of the children started after the cutoff."""
     if children not in get_args(e.Children):
-        raise InvalidInput(f'children is "cancel" or "keep", not {children!r}')
+        raise InvalidInput(f'children must be "cancel" or "keep", not {children!r}')
     return lambda log: replace(plan(log), children=children)
 
 
 def signed(by: str, reason: str) -> tuple[str, str]:
-    """Who wants something and why, in words that the log can hold."""
+    """`by` and `reason`, checked as texts that the log can hold."""
     return words("by", by), words("reason", reason)
 
 
 def feedback_of(feedback: Any) -> e.Value:
-    """What a person says to a node, which stands in the log."""
+    """A person's feedback to a node, which the log keeps."""
     return e.NULL if feedback is None else given_by_hand(feedback, "feedback")
 
 
 def given_by_hand(value: Any, where: str) -> e.Value:
-    """A value that a person gives a node, which stands in the log."""
+    """A value that a person passes to a node, which the log keeps."""
     return _within_limits(encode(value, where=where), where)
 
 
 def _within_limits(raw: e.Value, where: str) -> e.Value:
     if len(raw) > INLINE_LIMIT:
         raise InvalidInput(
-            f"the {where} has {len(raw)} bytes; what a person gives a node stands in the log, up to 1 MB"
+            f"the {where} has {len(raw)} bytes; a value that a person passes to a node may have at most 1 MB"
         )
     return raw
 
 
 def _changed(inputs: dict[str, Any]) -> e.Value:
-    """What replaces some of the inputs that the code calls a node with."""
+    """The arguments of a node call that are replaced."""
     raw = {name: encode(value, where=f"inputs.{name}") for name, value in inputs.items()}
     return _within_limits(msgspec.Raw(msgspec.json.encode(raw)), "inputs")

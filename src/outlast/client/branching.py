@@ -1,7 +1,7 @@
-"""Going back: a run goes on from an earlier place as a new branch, or as another run.
+"""Jump, rewind, activate and fork: a run continues from an earlier point, on a new branch or as another run.
 
-What was done since stays on its branch. If a live worker advances the run, it is asked to turn and waited for; else the
-branch is opened here.
+Later events stay on the old branch. If a live worker advances the run, the branch is requested and awaited; otherwise
+it is opened here.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import msgspec
 
 from outlast.client import branch_plans
 from outlast.client.branch_plans import Plan
+from outlast.client.exclusive import check_exclusive
 from outlast.client.handle import RunHandle
 from outlast.client.recovery import Recovery
 from outlast.client.temporary_claim import TemporaryClaims, Verbs
@@ -23,7 +24,6 @@ from outlast.engine.completion import created_of
 from outlast.engine.edits import check_edit
 from outlast.errors import Claimed, Damaged, Illegal, NotAllowed, NotFound, Overtaken, RunGone
 from outlast.functions import registry
-from outlast.functions.workflow_import import find_workflow
 from outlast.history import events as e
 from outlast.history.events import Children
 from outlast.history.ids import RunId, checked_run
@@ -45,7 +45,7 @@ POLL_S = 0.5
 
 
 class Branching(Verbs):
-    """The verbs that lead a run to an earlier place."""
+    """The verbs that continue a run from an earlier point."""
 
     def __init__(self, claims: TemporaryClaims, recovery: Recovery) -> None:
         super().__init__(claims)
@@ -99,14 +99,13 @@ class Branching(Verbs):
         title, by = words("title", title), words("by", by)
         log = [entry async for entry in self._reader.events(run)]
         cutoff = branch_plan.to_place(log, str(at)).cutoff if at is not None else branch_plan.last_place(log)
-        if cutoff and not any(entry.seq == cutoff for entry in log):  # it is on a branch that was left
+        if cutoff and not any(entry.seq == cutoff for entry in log):  # the event is on an older branch
             left = holder((await self._reader.branch_map(run)).values(), cutoff).id
             log = [entry async for entry in self._reader.events(run, branch=left)]
         events = forked(log, run, cutoff, fork, title, by)
         created = await created_of(self._store, run)
-        workflow = find_workflow(created, self._apps) if self._worker is not None else None
-        if created.exclusive:
-            await self._claims.check_exclusive(created.exclusive, fork)
+        workflow = self._workflow_of(created)
+        await check_exclusive(self._store, created.exclusive, fork)
         writer = await self._ledger.create(fork, events, await self._claims.own_worker())
         async with self._claims.holding(writer, ready=True):
             await self.must_still_be_free(created.exclusive, writer)
@@ -118,20 +117,21 @@ class Branching(Verbs):
     async def open_branch(self, run: RunId, verb: Verb, plan: Plan) -> RunHandle[Any]:
         """Open a branch, or have the owner of the run open it; returns when it is open."""
         created = await created_of(self._store, run)
-        workflow = find_workflow(created, self._apps) if self._worker is not None else None
+        workflow = self._workflow_of(created)
         head = await self._reader.head(run)
         log, upto = await self._readable_lineage(run)
         new_branch = plan(log)
         if upto is not None and new_branch.cutoff > upto:
-            raise NotAllowed(f"the log of run {run} reads only up to event {upto}: go back to there or further")
+            raise NotAllowed(
+                f"the log of run {run} is readable only up to event {upto}: choose that event or an earlier one"
+            )
         if upto is None:
             await self._check_possible(run, new_branch)
             await self._claims.must_allow(run, verb)
             known = workflow or registry.known(created.workflow)
             if known is not None:
                 await check_edit(self._store, run, known, new_branch)
-        if created.exclusive:
-            await self._claims.check_exclusive(created.exclusive, run)
+        await check_exclusive(self._store, created.exclusive, run)
         try:
             await self._open_branch_here(run, new_branch, created.exclusive, upto)
         except Claimed:
@@ -140,7 +140,8 @@ class Branching(Verbs):
         return self._claims.handle(run, workflow)
 
     async def _request_branch(self, run: RunId, new_branch: BranchPlan, branch: int) -> None:
-        """Have the owner of a run open a branch; if it has let go of the run by now, open it here."""
+        """Request a branch from the owner of a run; if the owner has released the run meanwhile, open the branch
+        here."""
         try:
             asked = await self._ledger.deliver(run, [branch_plan.request_of(new_branch, branch + 1)], branch=branch)
         except RunGone:
@@ -152,7 +153,7 @@ class Branching(Verbs):
     async def _open_branch_here(
         self, run: RunId, new_branch: BranchPlan, exclusive: str, upto: int | None = None
     ) -> None:
-        """Open a branch of a run that nobody advances."""
+        """Open a branch of a run that no worker advances."""
         async with self._claims.owning(run, "jump", ready=True, upto=upto) as writer:
             await self.must_not_be_ending(writer)
             try:
@@ -161,13 +162,13 @@ class Branching(Verbs):
                 await self.must_not_be_ending(writer)
                 await open_requested_branch(writer)
                 raise RunGone(
-                    f"somebody else asked run {run} to go back at the same time: look, and ask again"
+                    f"another caller opened a branch of run {run} at the same time: check the run, then repeat the call"
                 ) from overtaken
             if not writer.state.is_closed:
                 await self.must_still_be_free(exclusive, writer)
 
     async def _readable_lineage(self, run: RunId) -> tuple[Sequence[Entry], int | None]:
-        """The current lineage; if it is damaged, as far as it can be believed, and how far that is."""
+        """The current lineage and None; of a damaged one the readable part and its last event."""
         try:
             head = await self._reader.head(run)
             await state_of(self._store, run, await lineage_of(self._store, head), key=self._reader.key, head=head)
@@ -178,45 +179,43 @@ class Branching(Verbs):
             return [entry async for entry in read_events(self._store, run, intervals)], upto
 
     async def _check_possible(self, run: RunId, new_branch: BranchPlan) -> None:
-        """Refuse here, where nothing has changed yet, what would be refused later, perhaps when nobody listens."""
+        """Refuse an impossible branch before anything is appended: a refusal by the owner may come when the caller is
+        gone."""
         head = await self._reader.head(run)
         if not 0 <= new_branch.cutoff <= head.version:
             raise NotAllowed(f"event {new_branch.cutoff} is not in the log of run {run}, which ends at {head.version}")
         branch_plan.check_continues(new_branch, await self._reader.state_at(run, new_branch.cutoff))
 
     async def _wait_for_branch(self, run: RunId, new_branch: BranchPlan, branch: int, asked: int) -> None:
-        """Wait until whoever owns the run has obeyed. If nobody does any more, it has ended, stopped or lost its owner."""
+        """Wait until the owner of the run has opened the branch. If the run has no owner any more, open it here."""
         new_branch = msgspec.structs.replace(new_branch, request=asked)
         deadline = asyncio.get_running_loop().time() + OWNER_WAIT_S
         while (await self._reader.head(run)).branch == branch:
             if asyncio.get_running_loop().time() > deadline:
                 raise NotAllowed(
-                    f"run {run} was asked to go back, and its worker has not done so within {OWNER_WAIT_S:g} s; the request "
-                    "is in its log and will be met"
+                    f"the worker of run {run} has not opened the branch within {OWNER_WAIT_S:g} s; the request is "
+                    "in the log and will be obeyed"
                 )
-            heard = self._news.subscribed(run)
-            try:
+            with self._news.next_change(run) as change:
                 if await self._open_if_unowned(run, new_branch, branch):
                     return
-                await asyncio.wait({heard}, timeout=POLL_S)
-            finally:
-                self._news.unsubscribe(run, heard)
+                await asyncio.wait({change}, timeout=POLL_S)
         await self._check_request_met(run, new_branch)
 
     async def _open_if_unowned(self, run: RunId, new_branch: BranchPlan, branch: int) -> bool:
-        """A run that ended or stopped before its owner heard of the request has no owner who could obey it."""
+        """Open the branch here if the run ended or stopped before its owner read the request."""
         head, summary = await self._reader.head(run), await self._reader.get(run)
         if head.branch != branch or not (head.closed or summary.status is RunStatus.PAUSED or summary.held):
             return False
         if head.closed and summary.status is RunStatus.CANCELLED:
-            raise RunGone(f"run {run} was cancelled before it could go back")
+            raise RunGone(f"run {run} was cancelled before the branch opened")
         with suppress(Claimed):
             await self._open_branch_here(run, new_branch, (await created_of(self._store, run)).exclusive)
             return True
         return False
 
     async def _check_request_met(self, run: RunId, new_branch: BranchPlan) -> None:
-        """The branch that was opened obeys this request, and not somebody else's."""
+        """Check that the branch that was opened is the one of this request, not of another caller."""
         async for entry in self._reader.events(run, everything=True, after=new_branch.request):
             match entry.event:
                 case e.BranchOpened(request=request) if request == new_branch.request:
@@ -224,24 +223,25 @@ class Branching(Verbs):
                 case e.RequestRefused(request=request, code="superseded") if request == new_branch.request:
                     break
                 case e.RequestRefused(request=request, reason=reason) if request == new_branch.request:
-                    raise NotAllowed(f"run {run} cannot go back to event {new_branch.cutoff}: {reason}")
+                    raise NotAllowed(f"run {run} cannot continue from event {new_branch.cutoff}: {reason}")
                 case _:
                     pass
-        raise RunGone(f"somebody else had run {run} go back at the same time: look, and ask again")
+        raise RunGone(
+            f"another caller opened a branch of run {run} at the same time: check the run, then repeat the call"
+        )
 
     async def must_not_be_ending(self, writer: RunWriter) -> None:
-        """A request to end a run wins over whatever else is asked of it; whoever owns the run obeys."""
+        """Refuse if the run was cancelled: a cancellation wins over every other request, and its owner obeys it."""
         asked = decide.next_request(writer.state)
         if isinstance(asked, e.CancelRequested):
             await self._claims.obey_cancellation(writer)
-            who, why = asked.by or "somebody else", f": {asked.reason}" if asked.reason else ""
+            who, why = asked.by or "another caller", f": {asked.reason}" if asked.reason else ""
             raise RunGone(f"run {writer.run} was cancelled by {who} before that{why}")
 
     async def must_still_be_free(self, exclusive: str, writer: RunWriter) -> None:
-        """Somebody may have begun at the same moment: then this one stands still again."""
+        """Pause the run again if another run with the same exclusive key started at the same time."""
         try:
-            if exclusive:
-                await self._claims.check_exclusive(exclusive, writer.run)
+            await check_exclusive(self._store, exclusive, writer.run)
         except NotAllowed as refusal:
             await writer.append(decide.pause(writer.state, e.PauseRequested(reason=str(refusal))))
             raise

@@ -1,7 +1,7 @@
-"""What may be asked of runs that are there: stop, stand still, go on; and, by what stands below this, go back.
+"""Cancel, pause, resume and retry.
 
-A run that a live worker advances is asked by a request in its log, which its owner obeys; one that nobody advances is owned
-for a moment and changed. Either way the answer is durable before the verb returns.
+A run that a live worker advances gets a request in its log, which its owner obeys. A run that no worker advances is
+claimed for a moment and changed here. Either way the effect is durable before the verb returns.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any
 from outlast.client import branch_plans
 from outlast.client.branch_plans import signed
 from outlast.client.branching import OWNER_WAIT_S, Branching
+from outlast.client.exclusive import check_exclusive
 from outlast.client.handle import RunHandle
 from outlast.client.recovery import Recovery
 from outlast.client.temporary_claim import TemporaryClaims, Verbs
 from outlast.engine import pausing
 from outlast.engine.completion import continuation_of, created_of, latest_run_of
 from outlast.errors import WORKER_RESTARTED, Claimed, Damaged, NotAllowed, Overtaken, RunGone
-from outlast.functions.workflow_import import find_workflow
 from outlast.history import events as e
 from outlast.history.events import Children
 from outlast.history.ids import RunId
@@ -38,7 +38,7 @@ POLL_S = 0.02
 
 
 class Control(Verbs):
-    """The verbs that change the course of a run."""
+    """The verbs that cancel, pause, resume and retry runs."""
 
     def __init__(self, claims: TemporaryClaims, recovery: Recovery, branching: Branching) -> None:
         super().__init__(claims)
@@ -46,7 +46,7 @@ class Control(Verbs):
         self._branching = branching
 
     async def continued_as(self, run: RunId) -> RunId:
-        """The run that a run goes on as by now: itself, or if it continued as another one, the last of them."""
+        """The last run that a run continued as, or the run itself."""
         await self._reader.head(run)
         return await latest_run_of(self._store, run)
 
@@ -60,7 +60,7 @@ class Control(Verbs):
         raise RunGone(f"run {run} is over and cannot be cancelled")
 
     async def _is_cancelled(self, run: RunId, by: str, reason: str, force: bool) -> bool:
-        """Write the cancellation to the log of a run, and obey it if nobody else does; False if the run is over."""
+        """Append the cancellation to the log of a run, and carry it out if no worker does; False if the run is over."""
         try:
             outline = (await self._claims.must_allow(run, "cancel")).outline
             again = outline.cleanup is not None or newest(outline.requests, e.CancelRequested) is not None
@@ -85,7 +85,7 @@ class Control(Verbs):
         return run
 
     async def _pause_unowned(self, run: RunId, asked: e.PauseRequested) -> bool:
-        """Pause a run that nobody advances; False if somebody does."""
+        """Pause a run that no worker advances; False if a worker does."""
         try:
             async with self._claims.owning(run, "pause") as writer:
                 await self._append_decision(writer, lambda state: decide.pause(state, asked))
@@ -122,11 +122,8 @@ class Control(Verbs):
     async def take_over_later(self, run: RunId) -> str:
         self._claims.advance_run(run)
         holding = await self._store.holding(run)
-        return (
-            holding.worker
-            if holding is not None and holding.is_live and holding.worker != self._claims.worker_id
-            else ""
-        )
+        is_elsewhere = holding is not None and holding.is_live and holding.worker != self._claims.worker_id
+        return holding.worker if holding is not None and is_elsewhere else ""
 
     async def retry(
         self,
@@ -140,8 +137,8 @@ class Control(Verbs):
         force: bool = False,
     ) -> RunHandle[Any]:
         if node is None or await self._is_failed(run, node):
-            by, given = branch_plans.signed(by, reason)[0], branch_plans.feedback_of(feedback)
-            return await self._reopen(run, node, by, given, force=force, children=children)
+            given = branch_plans.feedback_of(feedback)
+            return await self._reopen(run, node, signed(by, reason)[0], given, force=force, children=children)
         plan = branch_plans.again(node, feedback, by=by, reason=reason)
         return await self._branching.open_branch(run, "jump", branch_plans.leaving(plan, children))
 
@@ -169,11 +166,11 @@ class Control(Verbs):
         return await self._branching.preview(run, "retry", branch_plans.leaving(lambda _: new_branch, children))
 
     async def _is_failed(self, run: RunId, node: str) -> bool:
-        """Whether a node failed, or its run stopped inside it, and the run stands still because something did."""
+        """Whether the run is stopped because this node or child failed or was interrupted."""
         state = await self._reader.state(run)
         known = state.nodes.get(node)
         has_stopped = state.outline.base is RunStatus.PAUSED or state.outline.recoverable
-        if known is None:  # or a child, by the name it was called by
+        if known is None:  # a child, by the name of its call
             return has_stopped and node == state.outline.failed_node
         return has_stopped and known.status in (NodeStatus.FAILED, NodeStatus.RETRYING, NodeStatus.STARTED)
 
@@ -188,13 +185,12 @@ class Control(Verbs):
         children: Children = "cancel",
     ) -> RunHandle[Any]:
         by, created = words("by", by), await created_of(self._store, run)
-        workflow = find_workflow(created, self._apps) if self._worker is not None else None
+        workflow = self._workflow_of(created)
         verb: Verb = "resume" if node is None else "retry"
-        with suppress(Damaged):  # which is reported below, with what to do
+        with suppress(Damaged):  # `must_be_sound` reports it, with the remedy
             await self._claims.must_allow(run, verb, force=force)
         await self._recovery.must_be_sound(run)
-        if created.exclusive:
-            await self._claims.check_exclusive(created.exclusive, run)
+        await check_exclusive(self._store, created.exclusive, run)
         summary = await self._reader.get(run)
         revival = await self._revival(run, node, by, feedback) if summary.recoverable and not summary.held else None
         if revival is not None:
@@ -206,7 +202,7 @@ class Control(Verbs):
             async with self._claims.owning(run, verb, ready=True, force=force) as writer:
                 await self._branching.must_not_be_ending(writer)
                 pause = decide.next_request(writer.state)
-                if isinstance(pause, e.PauseRequested):  # or the next owner would, after this resume
+                if isinstance(pause, e.PauseRequested):  # else the next owner would obey it after this resume
                     asked = pause
                     await self._append_decision(writer, lambda state: decide.pause(state, asked))
                 if node is not None or had_stopped or not _resumes_by_takeover(writer.state):
@@ -221,7 +217,7 @@ class Control(Verbs):
         return self._claims.handle(run, workflow)
 
     async def _revival(self, run: RunId, node: str | None, by: str, feedback: e.Value) -> Revival | None:
-        """How a run that failed goes back to go on, if another attempt where it stands would not do."""
+        """The branch on which a failed run continues, or None if another attempt on the same branch is enough."""
         failed = (await self._reader.state(run)).outline.failed_node
         if node not in (None, failed):
             return None
@@ -230,7 +226,7 @@ class Control(Verbs):
         )
 
     async def _check_not_undone(self, run: RunId, revival: Revival) -> None:
-        """Refuse to go on with a run, or with the children that would go on with it, without what was undone there."""
+        """Refuse to resume a run, or children resumed with it, whose effects were compensated after the failure."""
         resume_plan.check_not_undone(run, (await self._reader.state(run)).outline.failed_node, revival)
         for name in revival.children:
             if await self._store.head(RunId(name)) is None:
@@ -243,14 +239,14 @@ class Control(Verbs):
     async def _reopen_with_children(
         self, run: RunId, revival: Revival, by: str, children: Children = "cancel"
     ) -> RunHandle[Any]:
-        """Set children going again, and have their parent wait for them. In this order: whoever dies in between leaves
-        children whose end is found when somebody goes on with the parent."""
+        """Resume the children first, then their parent, which waits for them. The order matters: after a crash in
+        between, the resumed children have an end, which the parent finds when it is resumed."""
         for child in revival.children:
             await self._restart_child(RunId(child), by)
         return await self._branching.open_branch(run, "jump", branch_plans.leaving(lambda _: revival.plan, children))
 
     async def _restart_child(self, child: RunId, by: str) -> None:
-        """Have a child go on that failed, or was cancelled when its parent ended, or what it goes on as by now."""
+        """Resume a child, or the run it continued as, that failed, or was cancelled when its parent ended."""
         if await self._store.head(child) is None:
             return  # its parent creates it
         child = await latest_run_of(self._store, child)
@@ -264,19 +260,19 @@ class Control(Verbs):
             )
 
     async def _wait_until_stopped(self, run: RunId) -> RunSummary:
-        """The summary of a run; of one that was cancelled, when it has ended."""
+        """The summary of a run; waits for the end of a cancelled one."""
         deadline = asyncio.get_running_loop().time() + OWNER_WAIT_S
         while _is_ending(await self._reader.state(run)):
             if asyncio.get_running_loop().time() > deadline:
                 raise NotAllowed(
-                    f"run {run} was asked to end and has not within {OWNER_WAIT_S:g} s: try again when it has"
+                    f"run {run} was cancelled and has not ended within {OWNER_WAIT_S:g} s: try again when it has ended"
                 )
             await asyncio.sleep(POLL_S)
         return await self._reader.get(run)
 
     async def _append_decision(self, writer: RunWriter, decision: Callable[[State], Sequence[e.AnyEvent]]) -> None:
-        """Append what is decided of a run that nobody drives. Others may ask for something at the same time: what is asked
-        for is then decided again, and nothing but its end is if somebody wants that."""
+        """Append a decision about a run that no worker advances. If a request arrives at the same time, decide again;
+        a cancellation wins."""
         while True:
             await self._branching.must_not_be_ending(writer)
             try:
@@ -292,8 +288,8 @@ def _is_ending(state: State) -> bool:
 
 
 def _resumes_by_takeover(state: State) -> bool:
-    """Whether a run that was merely interrupted goes on by having been taken over. Or, if that showed something a person has
-    to know first, such as a node that must not be repeated, whether it is to stay held."""
+    """Whether the takeover alone resumes an interrupted run. False if the takeover held the run, for example because
+    of a node that must not be repeated."""
     outline = state.outline
     if outline.held:
         return outline.error is None or outline.error.kind != WORKER_RESTARTED

@@ -1,4 +1,4 @@
-"""What tools ask of an engine about its runs: `engine.diagnostics`."""
+"""Details of runs for tools: `engine.diagnostics`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from outlast.store import Holding
 
 
 class Diagnostics(Verbs):
-    """Details of runs, and what a verb would append."""
+    """Details of runs, and previews of verbs."""
 
     def __init__(self, claims: TemporaryClaims, recovery: Recovery, branching: Branching, control: Control) -> None:
         super().__init__(claims)
@@ -40,7 +40,7 @@ class Diagnostics(Verbs):
         return await self._reader.now()
 
     async def holder(self, run: RunId) -> Holding | None:
-        """Which worker holds a run, None if none does."""
+        """The claim on a run; None if no worker holds it."""
         return await self._reader.holder(run)
 
     async def scratch(self, run: RunId, created: int) -> bytes:
@@ -52,7 +52,7 @@ class Diagnostics(Verbs):
         return self._reader.run_ids(unfinished=unfinished)
 
     async def created(self, run: RunId) -> e.RunCreated:
-        """How a run was created."""
+        """The event that created a run."""
         return await created_of(self._store, run)
 
     async def current_branch(self, run: RunId) -> int:
@@ -60,7 +60,7 @@ class Diagnostics(Verbs):
         return await self._reader.current_branch(run)
 
     async def lineage(self, run: RunId, branch: int | None = None) -> tuple[Interval, ...]:
-        """The intervals of events that a branch (the current one) consists of."""
+        """The intervals of events that a branch (default: the current one) consists of."""
         return await self._reader.lineage(run, branch)
 
     async def continued_as(self, run: RunId) -> RunId:
@@ -72,11 +72,12 @@ class Diagnostics(Verbs):
         return await open_question(self._store, await self._reader.get(run), question)
 
     async def take_over_later(self, run: RunId) -> str:
-        """Advance a run here as soon as nobody else does. Returns the live worker that has it now, or an empty text."""
+        """Advance a run here as soon as no other worker does. Returns the live worker that holds it now, or an empty
+        text."""
         return await self._control.take_over_later(run)
 
     async def preview(self, run: RunId, verb: Verb, plan: Plan) -> list[e.AnyEvent]:
-        """The events that going back as planned would append, after the run is taken over. Nothing is changed."""
+        """The events that the planned branch would append, after the run is taken over. Nothing is changed."""
         return await self._branching.preview(run, verb, plan)
 
     async def preview_retry(
@@ -92,5 +93,5 @@ class Diagnostics(Verbs):
         return await self._control.preview_retry(run, node, feedback=feedback, children=children, force=force)
 
     async def preview_recovery(self, run: RunId, finding: Finding) -> list[e.AnyEvent]:
-        """The events that `recover` would append for this finding, on top of taking the run over."""
+        """The events that `recover` would append for this finding, after the run is taken over. Nothing is changed."""
         return await self._recovery.recovery_plan(run, finding)

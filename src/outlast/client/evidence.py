@@ -1,4 +1,4 @@
-"""Gathers what there is to see of a run, for the doctor. Nothing here changes anything."""
+"""Collects the evidence about a run for the diagnosis. Nothing here changes anything."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from outlast.values.codec import damaged_blobs
 
 
 class Diagnosis(Struct, frozen=True):
-    """What the doctor says of one run. `held` is why it waits for a person to decide, empty if it does not."""
+    """The findings about one run. `held` is the reason why it waits for a person to decide, empty if it does not."""
 
     run: RunId
     status: str
@@ -35,12 +35,12 @@ class Diagnosis(Struct, frozen=True):
 
     @property
     def is_sound(self) -> bool:
-        """Whether there is nothing to be done."""
+        """Whether nothing needs repair."""
         return all(finding.standing == "consistent" for finding in self.findings)
 
     @property
     def remedies(self) -> tuple[Finding, ...]:
-        """What can be repaired without a person's word, in order."""
+        """The findings that can be repaired without a person's decision, in order."""
         return tuple(finding for finding in self.findings if finding.remedy is not None)
 
 
@@ -54,10 +54,10 @@ async def evidence_of(
     claimed_by_us: bool = False,
     blobs: bool = False,
 ) -> Evidence:
-    """Everything the doctor looks at. `claimed_by_us` if the asker has just claimed the run: then nobody else has. With
-    `blobs`, what is in the blobs is read too, and not only whether they are there."""
-    # What a live worker writes meanwhile must not look like a fault: the summary is read before the log, which then can only
-    # be ahead of it, and whoever has held the run before or after that counts.
+    """The input of a diagnosis. `claimed_by_us`: the caller has just claimed the run, so no other worker holds it.
+    With `blobs`, the content of blobs is checked too, not only their presence."""
+    # Concurrent writes of a live worker must not look like a fault. Therefore the summary is read before the log, which can
+    # then only be ahead of it, and a claim seen before or after that counts.
     held_before = None if claimed_by_us else await store.holding(run)
     stored = await store.derived(run)
     if stored.head is None and stored.summary is None and not stored.faults:
@@ -100,7 +100,7 @@ async def evidence_of(
 
 
 class _ReadLineage:
-    """The current lineage, as far as it reads."""
+    """The readable part of the current lineage."""
 
     def __init__(self) -> None:
         self.log: list[Entry] = []
@@ -124,35 +124,33 @@ class _ReadLineage:
         except Damaged as damage:
             self.broken = Violation(damage.seq or seq, "V1", str(damage))
         except (Illegal, NotFound, *STRANGE) as error:
-            self.broken = Violation(seq, "V1", f"does not read: {error}")
+            self.broken = Violation(seq, "V1", f"is unreadable: {error}")
 
 
 async def _damage(store: Store, run: RunId, key: bytes, seen: _ReadLineage) -> list[Violation]:
-    """What is wrong with the log on the current lineage; the rest is for `verify` to tell, and harms nobody."""
+    """The violations that affect the current lineage; `verify` reports the others, which affect no execution."""
     found = [each for each in (await verify(store, run, key)).violations if each.invariant != "V10"]
     matters = [each for each in found if _matters(each, seen.intervals)]
-    if len(matters) < len(
-        found
-    ):  # an epoch that was damaged on a branch that was left makes all later ones look too small
+    if len(matters) < len(found):  # a damaged epoch on an older branch makes all later ones look too small
         matters = [each for each in matters if each.invariant != "V11"]
     return [*matters, *([seen.broken] if seen.broken else [])]
 
 
 def _matters(violation: Violation, intervals: list[Interval]) -> bool:
-    if not violation.seq or not intervals or violation.seq > intervals[-1][1]:  # the head, or what is behind it
+    if not violation.seq or not intervals or violation.seq > intervals[-1][1]:  # the head, or events after it
         return True
     return any(first <= violation.seq <= last for first, last in intervals)
 
 
 def _last_good(damage: list[Violation], head: Head, intervals: list[Interval]) -> int:
-    """The last event of the lineage before the damage; 0 if there is none, if not even the branches can be read, or if the
-    log goes on after its head: then nothing can be appended."""
+    """The last event of the lineage before the damage. 0 if there is none, if the branches are unreadable, or if the
+    log has events after its head: then nothing can be appended."""
     seq = min((each.seq for each in damage), default=1)
     return 0 if seq > head.version else max((min(last, seq - 1) for first, last in intervals if first < seq), default=0)
 
 
 async def _related_runs(store: Store, head: Head, seen: _ReadLineage) -> list[RelatedRun]:
-    """The runs that this one depends on and that are not as its log expects."""
+    """The runs that this one depends on and whose state differs from what its log expects."""
     found: list[RelatedRun] = []
     for child in open_children(seen.state):
         newest = await latest_run_of(store, child)
@@ -160,7 +158,7 @@ async def _related_runs(store: Store, head: Head, seen: _ReadLineage) -> list[Re
         holding = await store.holding(newest)
         if at is None:
             found.append(RelatedRun(child, "child"))
-        elif at.closed and (holding is None or not holding.is_live):  # else its worker is about to tell
+        elif at.closed and (holding is None or not holding.is_live):  # else its worker is about to deliver the end
             found.append(RelatedRun(newest, "child", has_ended=True))
     for child in map(RunId, seen.state.to_cancel()):
         newest = await latest_run_of(store, child)
@@ -168,7 +166,7 @@ async def _related_runs(store: Store, head: Head, seen: _ReadLineage) -> list[Re
         is_open = at is not None and not at.closed
         if is_open and await has_cancel_request(store, newest):
             continue
-        if is_open or holding is None or not holding.is_live:  # else its worker is about to tell
+        if is_open or holding is None or not holding.is_live:  # else its worker is about to deliver the end
             found.append(RelatedRun(child, "left"))
     successor = RunId(seen.state.outline.successor)
     if successor and seen.state.is_closed and await store.head(successor) is None:
@@ -183,7 +181,7 @@ def _initial(log: list[Entry]) -> str:
 
 
 async def _known(store: Store, versions: tuple[str, ...], workflow: Workflow[..., Any] | None) -> frozenset[str]:
-    """Which of these versions can be had: stored, or of the code that is here."""
+    """Those of these versions whose code is available: stored, or imported here."""
     known = {workflow.version} if workflow is not None else set()
     for version in set(versions):
         if version and await store.blobs.has(version):
@@ -192,7 +190,7 @@ async def _known(store: Store, versions: tuple[str, ...], workflow: Workflow[...
 
 
 def _attempts(workflow: Workflow[..., Any] | None) -> dict[str, int]:
-    """How often the nodes that the workflow's module knows would be tried."""
+    """The maximum number of attempts of each node in the workflow's module."""
     around = getattr(workflow.fn, "__globals__", {}) if workflow is not None else {}
     return {
         each.name: each._spec.retry.max_attempts or sys.maxsize for each in around.values() if isinstance(each, Node)

@@ -1,13 +1,11 @@
-"""What only one live run may have at a time: a working directory, an account, a device.
+"""Exclusive keys: only one live run at a time may have a working directory, an account, a device.
 
-There is no lock to be lost: the key of a run is in its summary, and whoever starts or resumes a run looks for others that
-are live under it, before and after the run is seen by everybody. Of two that begin at the same moment at least one is
-refused, and perhaps both.
+This is no lock. The key of a run is in its summary. Every start or resume searches for other live runs with the same
+key, before and after the run becomes visible. Of two runs that start at the same moment at least one is refused,
+possibly both.
 """
 
 from __future__ import annotations
-
-from collections.abc import AsyncIterator
 
 from outlast.errors import NotAllowed
 from outlast.history.ids import RunId
@@ -18,21 +16,15 @@ LIVE = (RunStatus.CREATED, RunStatus.RUNNING, RunStatus.WAITING, RunStatus.COMPE
 
 
 async def check_exclusive(catalog: Catalog, exclusive: str, run: RunId) -> None:
-    """Refuse, naming who has it, if another live run has this for itself."""
-    async for other in _live(catalog, exclusive):
-        if other != run:
-            raise NotAllowed(
-                f"run {other} is live and has {exclusive!r} for itself: wait for its end, or cancel it, before run {run} "
-                "goes on"
-            )
-
-
-async def _live(catalog: Catalog, exclusive: str) -> AsyncIterator[RunId]:
+    """Refuse if another live run has this key; the error names it. An empty key is never held."""
     after = ""
-    while True:
+    while exclusive:
         page = await catalog.search(RunFilter(exclusive=exclusive, statuses=LIVE, after=after))
-        for listed in page.items:
-            yield listed.summary.run
+        for other in (listed.summary.run for listed in page.items if listed.summary.run != run):
+            raise NotAllowed(
+                f"exclusive key {exclusive!r} is held by live run {other}: wait for its end or cancel it, then start or "
+                f"resume run {run}"
+            )
         if not page.next:
             return
         after = page.next

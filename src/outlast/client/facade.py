@@ -14,7 +14,7 @@ from outlast.client.diagnostics import Diagnostics
 from outlast.client.evidence import Diagnosis
 from outlast.client.handle import RunHandle
 from outlast.client.questions import questions_of
-from outlast.client.reader import Statuses, WorkerRuns
+from outlast.client.reader import Statuses, WorkerRuns, checked_filter
 from outlast.client.recovery import Recovery
 from outlast.client.results import Question, Results
 from outlast.client.starts import Starts
@@ -36,7 +36,7 @@ from outlast.services.sweeper import STALE_AFTER_S, Report, Sweeper
 from outlast.store import Line, Page, RunFilter
 from outlast.values.tracebacks import folded
 
-if TYPE_CHECKING:  # who only starts runs need not load what tells about them
+if TYPE_CHECKING:  # a program that only starts runs does not load the reports
     from outlast.lifecycle.branching import BranchSummary
     from outlast.lifecycle.comparison import Comparison
     from outlast.lifecycle.explanation import Explanation
@@ -71,7 +71,7 @@ _MOVED = {
 
 
 def moved(engine: object, name: str) -> Any:
-    """What an engine answers when a verb is not there: what to use for one that was renamed."""
+    """Refuse an attribute that an engine does not have; for a renamed verb, name its replacement."""
     if name in _MOVED:
         raise AttributeError(f"engine.{name} was renamed: use engine.{_MOVED[name]}", name=name, obj=None)
     raise AttributeError(f"{type(engine).__name__!r} object has no attribute {name!r}", name=name, obj=engine)
@@ -112,19 +112,19 @@ class Engine:
         self.diagnostics = Diagnostics(claims, self._recovery, self._branching, self._control)
 
     async def _leave(self) -> None:
-        """Nothing more will be asked."""
+        """Close: wait for pending starts and end this engine's own claims."""
         await self._starts.done()
         await self._claims.retire()
 
     # --- starting and finding
 
     async def start(self, workflow: Workflow[P, R], /, *args: P.args, **kwargs: P.kwargs) -> RunHandle[R]:
-        """Start a run; it is durable when this returns. `workflow.options(id=…)` or `workflow.options(idempotency_key=…)`
-        makes that idempotent."""
+        """Start a run; it is durable when this returns. `workflow.options(id=…)` or
+        `workflow.options(idempotency_key=…)` makes the start idempotent."""
         return await self._starts.start(workflow, *args, **kwargs)
 
     async def handle(self, run: str) -> RunHandle[Any]:
-        """The handle of an existing run, by its id or the beginning of it."""
+        """The handle of an existing run, by its id or a prefix of it."""
         return self._claims.handle(await self.find(run), None)
 
     async def find(self, prefix: str) -> RunId:
@@ -132,7 +132,7 @@ class Engine:
         return await self._reader.find(prefix)
 
     async def get(self, run: RunId) -> RunSummary:
-        """The stored summary of a run; it may be a little behind the log, and says so by `at`."""
+        """The stored summary of a run. It may lag behind the log: `at` is the version it was made from."""
         return await self._reader.get(run)
 
     async def list_runs(
@@ -144,10 +144,10 @@ class Engine:
         since: datetime | None = None,
         limit: int | None = None,
     ) -> Page:
-        """One page of the runs that match, newest first: `for run in await engine.list_runs(status="failed")` gives their
-        summaries. `since` is when they were created at the earliest. A `RunFilter` has more to filter by, and the place to
-        continue from: `RunFilter(after=page.next)`."""
-        return await self._reader.list_runs(filter, workflow=workflow, status=status, since=since, limit=limit)
+        """One page of the runs that match, newest first: `for run in await engine.list_runs(status="failed")` yields
+        their summaries. `since` is the earliest time of creation. A `RunFilter` has more conditions, and the place at
+        which the next page begins: `RunFilter(after=page.next)`."""
+        return await self._reader.list_runs(checked_filter(filter, workflow, status, since, limit))
 
     def iter_runs(
         self,
@@ -157,17 +157,18 @@ class Engine:
         status: Statuses | None = None,
         since: datetime | None = None,
     ) -> AsyncIterator[RunSummary]:
-        """The summaries of all runs that match, newest first; `limit` of the filter is how many are read at once."""
-        return self._reader.iter_runs(filter, workflow=workflow, status=status, since=since)
+        """The summaries of all runs that match, newest first. `limit` of the filter is the number of runs in one
+        read."""
+        return self._reader.iter_runs(checked_filter(filter, workflow, status, since))
 
     # --- waiting
 
     async def result(
         self, run: RunId, *, workflow: Workflow[..., Any] | None = None, timeout: Seconds | None = None
     ) -> Any:
-        """What the run returned, once it has ended. What it raised is raised; `RunHeld` if a person has to decide first. If
-        the run has not ended after `timeout`, in seconds or as `timedelta`, `StillRunning`, a `TimeoutError`, is raised, and
-        the run continues."""
+        """The return value of the run, once it has ended. If the run failed, its exception is raised; `RunHeld` if a
+        person has to decide first. After `timeout` (seconds or `timedelta`) `StillRunning`, a `TimeoutError`, is
+        raised, and the run continues."""
         __tracebackhide__ = True
         try:
             return await self._results.result(run, workflow=workflow, timeout=timeout)
@@ -177,53 +178,56 @@ class Engine:
     def watch(
         self, run: RunId, *, after: int = 0, stalled: Callable[[bool], None] | None = None
     ) -> AsyncIterator[Entry]:
-        """Every event after seq `after`, those to come included, once each and in order, until the run is over. `stalled` is
-        called with True if the run should continue and nobody advances it, and with False once somebody does (F1)."""
+        """Every event after seq `after`, stored and future ones, once each and in order, until the run ends.
+        `stalled` is called with True when the run should advance and no worker advances it, and with False once a
+        worker does (F1)."""
         return self._results.watch(run, after=after, stalled=stalled)
 
     # --- questions
 
     async def asked(self, run: RunId, question: str | None = None, *, timeout: Seconds | None = None) -> Question:
-        """The question that the run asks, once it does: the one with this id or `key`, or any. If the run fails, is held or
-        is cancelled first, that is raised. After `timeout` it is `StillRunning`, a `TimeoutError`."""
+        """The open question of the run with this id or `key`, or any; waits until the run asks it. If the run fails,
+        is held or is cancelled first, that is raised. After `timeout` `StillRunning`, a `TimeoutError`, is raised."""
         return await self._results.asked(run, question, timeout)
 
     async def answer(self, run: RunId, value: Any, *, interaction: str | None = None, by: str = "") -> RunId:
-        """Answer what a run asks, and return which run that was: if the run asks nothing itself, the answer is for the one
-        open question of the run it continued as, or of its children. If there are several, `interaction` names one, by its
-        id or its `key`.
+        """Answer a question of a run. Returns the run that asked it: if the run itself asks nothing, the answer is
+        for the one open question of the run it continued as, or of its children. If several are open, `interaction`
+        names one, by its id or its `key`.
 
-        An answer of the wrong type is refused. `NotAsked` means that there is no such question yet, `AlreadyAnswered`
-        that it has its answer, any other `RunGone` that the run no longer waits for one."""
+        An answer of the wrong type is refused. `NotAsked` means that the question has not been asked yet,
+        `AlreadyAnswered` that it has its answer, any other `RunGone` that the run does not wait for an answer any
+        more."""
         return await self._results.answer(run, value, interaction=interaction, by=by)
 
     async def questions(self, run: RunId) -> list[Wait]:
-        """What the run itself asks people now."""
+        """The open questions of the run itself."""
         return await questions_of(self._store, await self.get(run))
 
     # --- control
 
     async def cancel(self, run: RunId, *, by: str = "", reason: str = "", force: bool = False) -> RunId:
-        """Cancel a run, or the one that it goes on as by now; returns which one that is. A worker executes the clean-up
-        of its code. A run that nobody advances and that has no clean-up has ended when this returns.
+        """Cancel a run, or the run it continued as. Returns the id of the cancelled run. A worker executes the
+        clean-up code. A run that no worker advances and that has no clean-up has ended when this returns.
 
-        Who cancels a run again, or with `force`, ends it at once, without or amid its clean-up."""
+        A second cancel, or `force`, ends the run at once and skips the rest of its clean-up."""
         return await self._control.cancel(run, by=by, reason=reason, force=force)
 
     async def pause(self, run: RunId, *, by: str = "", reason: str = "") -> RunId:
-        """Ask a run, or the one that it goes on as by now, to stop where it can go on later; with nobody advancing it, it is
-        paused when this returns. Otherwise its nodes have the grace time to reach a checkpoint or their end first. `resume`
-        goes on with it; its children go on meanwhile. Returns which run that is."""
+        """Pause a run, or the run it continued as, and return its id. A run that no worker advances is paused when
+        this returns. Otherwise its nodes get the grace time to complete or to reach a checkpoint. `resume` continues
+        it. Its children are not paused."""
         return await self._control.pause(run, by=by, reason=reason)
 
     async def pause_all(self, runs: Iterable[RunId] = (), *, by: str = "", reason: str = "") -> None:
-        """Pause all that this process advances, and those of `runs` that nobody does; return when that is done. Children are
-        not paused: their nodes have the grace time as well, and whoever goes on with the parent goes on with them."""
+        """Pause every run that this process advances, and those of `runs` that no worker advances; return when all
+        are paused. Children are not paused: their nodes get the grace time too, and the worker that resumes the
+        parent continues them."""
         return await self._control.pause_all(runs, by=by, reason=reason)
 
     async def drain(self) -> None:
-        """Let nothing more begin here, and return when no node is at work: each has the grace time to reach a checkpoint or
-        its end. Nothing is paused: what this process advances is left where it stands, for whoever claims it."""
+        """Begin nothing more in this process, and return when no node is running: each gets the grace time to
+        complete or to reach a checkpoint. No run is paused: other workers can claim the runs of this process."""
         return await self._control.drain()
 
     async def resume(self, run: RunId, *, by: str = "", force: bool = False) -> RunHandle[Any]:
@@ -263,10 +267,10 @@ class Engine:
         reason: str = "",
         children: Children = "cancel",
     ) -> RunHandle[Any]:
-        """Go back to an event by its number, to before a node or a question by its name, or to the `start`, and go on from
-        there as a new branch. At a node, `inputs` replaces some of what the code calls it with, and `output` what it
-        returned. `children` that were started in the part that is left are cancelled, or kept: then they go on, and the run
-        does not wait for them."""
+        """Continue from an earlier point on a new branch: after an event (its number), before a node or a question
+        (its name), or from the `start`. At a node, `inputs` replaces some of its arguments, `output` its result.
+        `children` started after that point are cancelled, or kept: kept children continue, and the run does not wait
+        for them."""
         return await self._branching.jump(
             run, to, inputs=inputs, output=output, by=by, reason=reason, children=children
         )
@@ -274,25 +278,25 @@ class Engine:
     async def rewind(
         self, run: RunId, nodes: int = 1, *, by: str = "", reason: str = "", children: Children = "cancel"
     ) -> RunHandle[Any]:
-        """Go back over the last completed nodes and do them again, as a new branch. `children`: see `jump`."""
+        """Execute the last completed nodes again, on a new branch. `children`: see `jump`."""
         return await self._branching.rewind(run, nodes, by=by, reason=reason, children=children)
 
     async def activate(
         self, run: RunId, branch: int, *, by: str = "", reason: str = "", children: Children = "cancel"
     ) -> RunHandle[Any]:
-        """Go on from the end of an older branch, as a new one. `children`: see `jump`."""
+        """Continue from the end of an older branch, on a new one. `children`: see `jump`."""
         return await self._branching.activate(run, branch, by=by, reason=reason, children=children)
 
     async def fork(
         self, run: RunId, at: str | int | None = None, *, id: str | None = None, title: str = "", by: str = ""
     ) -> RunHandle[Any]:
-        """A new run that has the history of this one up to an event, a node or a question, and goes on by itself. Without a
-        place it is forked where it stands, or, if it is over, from the last thing it did."""
+        """Create a new, independent run with the history of this one up to an event, a node or a question (default:
+        the end of a running run, the last event before the end of a finished one)."""
         return await self._branching.fork(run, at, id=id, title=title, by=by)
 
     async def migrate(self, run: RunId, *, by: str = "", reason: str = "", children: Children = "cancel") -> DryRun:
-        """Move a run to today's code. As far as that agrees with the log, the log is kept; what follows stays on its branch,
-        and the run goes on beside it. If they agree altogether, no branch is needed. `children`: see `jump`."""
+        """Move a run to the current code. The part of the log that the code reproduces is kept; the run continues
+        after it on a new branch. If the code reproduces the whole log, no branch is needed. `children`: see `jump`."""
         return await self.versions.migrate(run, by=by, reason=reason, children=children)
 
     # --- what happened
@@ -300,11 +304,12 @@ class Engine:
     def events(
         self, run: RunId, *, branch: int | None = None, everything: bool = False, after: int = 0
     ) -> AsyncIterator[Entry]:
-        """The events after seq `after` on the current lineage, or on that of `branch`, or in the whole log."""
+        """The events after seq `after` on the current lineage, on that of `branch`, or in the whole log
+        (`everything`)."""
         return self._reader.events(run, branch=branch, everything=everything, after=after)
 
     def lines(self, run: RunId, *, node: str = "", attempt: int | None = None, after: int = 0) -> AsyncIterator[Line]:
-        """What the nodes of a run logged, after line number `after`; of one node or attempt, if it is named."""
+        """The log lines of the nodes of a run, after line number `after`; optionally of one node or attempt."""
         return self._reader.lines(run, node=node, attempt=attempt, after=after)
 
     @overload
@@ -312,47 +317,47 @@ class Engine:
     @overload
     async def output(self, run: RunId, node: str) -> Any: ...
     async def output(self, run: RunId, node: Node[..., Any] | str) -> Any:
-        """The output of a completed node of a run, by the node or by the name of its call. If the run calls the node more
-        than once, give the name of the call, such as `ship[order-7]`."""
+        """The output of a completed node of a run, by the node or by the name of its call. If the run calls the node
+        more than once, give the name of the call, such as `ship[order-7]`."""
         return await self._results.output(run, node)
 
     async def explain(self, run: RunId, *, branch: int | None = None, full: bool = False) -> Explanation:
-        """What happened in a run, its state and the useful actions. `full` gives every event an entry."""
+        """The history of a run, its state and the useful actions. `full` gives every event an entry."""
         return await self._reader.explain(run, branch=branch, full=full)
 
     async def branches(self, run: RunId) -> tuple[BranchSummary, ...]:
-        """All branches of a run as they opened, with where, why and by whom, and how each one ended."""
+        """All branches of a run in order: where each opened, why, by whom, and how it ended."""
         return await self._reader.branches(run)
 
     async def compare(
         self, run: RunId, other: RunId | None = None, *, branch: int | None = None, other_branch: int | None = None
     ) -> Comparison:
-        """Two lineages, event by event: the current branches of two runs, or those that are named. With one run alone, the
-        branch before it and the branch."""
+        """Two lineages, event by event: the current branches of two runs, or the branches given. With one run and no
+        `other_branch`: its branch and the branch before that."""
         return await self._reader.compare(run, other, branch=branch, other_branch=other_branch)
 
     # --- health
 
     async def verify(self, run: RunId, *, blobs: bool = True) -> Verification:
-        """Check V1 to V12 over the whole log, its head and its summary; damage is reported, not raised. With `blobs`, the
-        content of every blob that the log names is compared with its hash (G4)."""
+        """Check V1 to V12 over the whole log, its head and its summary. Damage is reported, not raised. With `blobs`,
+        the content of every blob that the log names is compared with its hash (G4)."""
         return await self._reader.verify(run, blobs=blobs)
 
     async def diagnose(self, run: RunId, *, blobs: bool = True) -> Diagnosis:
-        """What is wrong with a run, if anything; nothing is changed. Without `blobs`, their content is not read."""
+        """The problems of a run, if any; changes nothing. Without `blobs`, the content of blobs is not read."""
         return await self._recovery.diagnose(run, blobs=blobs)
 
     async def recover(self, run: RunId) -> list[Finding]:
-        """Repair what can be repaired without losing anything; returns what was found and repaired, in order."""
+        """Repair what can be repaired without loss. Returns the findings that were repaired, in order."""
         return await self._recovery.recover(run)
 
     async def sweep(self, *, dry_run: bool = False, stale_after: Seconds = STALE_AFTER_S) -> Report:
-        """Look once at every unfinished run, and hand those that nobody advances to the next worker. A run counts as stalled
-        when its claim expired, or nobody claimed it, `stale_after` ago, in seconds or as `timedelta`. With `dry_run` nothing
-        is changed, and the report says what would be done."""
+        """Check every unfinished run once, and release those that no worker advances to the next worker. A run counts
+        as stalled when its claim has been expired, or it has had no claim, for `stale_after` (seconds or
+        `timedelta`). `dry_run` changes nothing and only reports."""
         sweeper = Sweeper(self._ledger, stale_after=seconds(stale_after, "stale_after"), hold=self._hold)
         return await sweeper.sweep(dry_run=dry_run)
 
     async def workers(self) -> list[WorkerRuns]:
-        """Which workers hold runs, and which runs; those that are alive first."""
+        """The workers and the runs they hold; live workers first."""
         return await self._reader.workers()

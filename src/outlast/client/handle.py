@@ -1,4 +1,4 @@
-"""A run as a caller sees it."""
+"""The handle of one run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class RunHandle(Generic[R]):
-    """One run. `run` is its id, which is all that is needed to find it again."""
+    """One run. `run` is its id; with the id alone the run can be found again."""
 
     def __init__(self, engine: Engine, run: RunId, workflow: Workflow[..., Any] | None = None) -> None:
         self.run = run
@@ -32,7 +32,7 @@ class RunHandle(Generic[R]):
         self._seen: RunSummary | None = None
 
     async def result(self, *, timeout: Seconds | None = None) -> R:
-        """What the workflow returned, once it has; see `Engine.result`."""
+        """The return value of the workflow; waits until the run has ended. See `Engine.result`."""
         __tracebackhide__ = True
         try:
             return await self._engine.result(self.run, workflow=self._workflow, timeout=timeout)  # type: ignore[no-any-return]
@@ -40,28 +40,28 @@ class RunHandle(Generic[R]):
             raise folded(error)  # noqa: B904 - it is the same error
 
     async def get(self) -> RunSummary:
-        """Its summary now."""
+        """The summary of the run."""
         self._seen = await self._engine.get(self.run)
         return self._seen
 
     def watch(self, after: int = 0) -> AsyncIterator[Entry]:
-        """Its events, those to come included, until it is over."""
+        """The events of the run, stored and future ones, until it ends."""
         return self._engine.watch(self.run, after=after)
 
     async def explain(self, *, full: bool = False) -> Explanation:
-        """What happened in the run, its state and the useful actions. `full` gives every event an entry."""
+        """The history of the run, its state and the useful actions. `full` gives every event an entry."""
         return await self._engine.explain(self.run, full=full)
 
     async def cancel(self, *, by: str = "", reason: str = "", force: bool = False) -> None:
-        """Ask it to stop."""
+        """Cancel the run; see `Engine.cancel`."""
         await self._engine.cancel(self.run, by=by, reason=reason, force=force)
 
     async def pause(self, *, by: str = "", reason: str = "") -> None:
-        """Ask it to stop where it can go on later."""
+        """Pause the run; see `Engine.pause`."""
         await self._engine.pause(self.run, by=by, reason=reason)
 
     async def asked(self, question: str | None = None, *, timeout: Seconds | None = None) -> Question:
-        """The question it asks, once it does; see `Engine.asked`."""
+        """The open question of the run; waits until the run asks it. See `Engine.asked`."""
         return await self._engine.asked(self.run, question, timeout=timeout)
 
     @overload
@@ -73,7 +73,7 @@ class RunHandle(Generic[R]):
         return await self._engine.output(self.run, node)
 
     async def answer(self, value: Any, *, interaction: str | None = None, by: str = "") -> RunId:
-        """Answer what it asks; see `Engine.answer`."""
+        """Answer a question of the run; see `Engine.answer`."""
         return await self._engine.answer(self.run, value, interaction=interaction, by=by)
 
     def __repr__(self) -> str:
@@ -84,7 +84,7 @@ class RunHandle(Generic[R]):
 
 
 def page_of(run: RunId, workflow: str, seen: RunSummary | None) -> str:
-    """What a notebook shows of a run: what was seen of it last, or only its name."""
+    """The HTML that a notebook shows for a run: its last summary, or only its name."""
     rows = {"run": run, "workflow": seen.workflow if seen else workflow}
     if seen is not None:
         rows |= {"status": str(seen.status), "nodes done": str(seen.done_nodes)}

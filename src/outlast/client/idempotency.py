@@ -1,4 +1,4 @@
-"""Whether two starts were given the same parameters, however these were written."""
+"""Compares the parameters of two starts by value, not by their stored form."""
 
 from __future__ import annotations
 
@@ -15,17 +15,16 @@ from outlast.values.codec import fetched
 
 
 async def same_arguments(one: Value, other: Value, arguments: Arguments, blobs: Blobs) -> bool:
-    """Whether a function with these `arguments` is told the same by both: the order in which the keys of an object stand
-    means nothing, and what equals a default may be left to it."""
+    """Whether both are the same arguments for the function: the order of keys does not matter, and an argument equal
+    to its default may be omitted."""
     if bytes(one) == bytes(other):
-        return True  # large ones, too: their references name them by their contents
+        return True  # also for blobs: a reference contains the hash of the content
     return _ordered(await fetched(one, blobs), arguments) == _ordered(await fetched(other, blobs), arguments)
 
 
 def _ordered(params: Value, arguments: Arguments) -> dict[str, bytes]:
-    """Each parameter as JSON with its keys in order, those that were left to their defaults included."""
-    told = msgspec.json.decode(params, type=dict[str, Raw] | None) or {}
-    given = _defaults(arguments) | told
+    """Each parameter as JSON with sorted keys, defaults included."""
+    given = _defaults(arguments) | (msgspec.json.decode(params, type=dict[str, Raw] | None) or {})
     return {name: msgspec.json.encode(msgspec.json.decode(raw), order="sorted") for name, raw in given.items()}
 
 
@@ -36,5 +35,5 @@ def _defaults(arguments: Arguments) -> dict[str, Raw]:
             try:
                 found[name] = arguments.codec(name).encode(parameter.default, name)
             except NotStorable:
-                continue  # then nobody has given it either
+                continue  # then no start has passed it either
     return found

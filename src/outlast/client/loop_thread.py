@@ -1,4 +1,4 @@
-"""A loop for code that does not await, in a thread of its own, and what becomes of those who wait when it ends."""
+"""An event loop in its own thread, for code that does not await."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ T = TypeVar("T")
 
 CLOSED = "the engine was closed: open another one"
 STOP_TIMEOUT_S = 5.0
-"""Seconds that what was cancelled has to end before the loop ends without it."""
+"""Seconds that cancelled tasks have to end before the loop stops without them."""
 
 
 class LoopThread:
-    """An event loop in a thread of its own, for as long as it is not stopped, and in the process that made it."""
+    """An event loop in its own thread, until it is stopped. Usable only in the process that created it."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self._loop = loop or asyncio.new_event_loop()
         self._process = os.getpid()
         self._is_stopped = False
         self._asked: set[Future[Any]] = set()
-        self._gate = threading.RLock()  # one that the collector of garbage may come through again, at any line
+        self._gate = threading.RLock()  # reentrant: a finalizer may submit at any line
         self._thread = threading.Thread(target=self._loop.run_forever, name="outlast-engine", daemon=True)
         self._thread.start()
 
     def do(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """The result of a coroutine on that loop. Who is interrupted while waiting leaves it undone; `StoreError` if the
-        loop is stopped, before or meanwhile."""
+        """The result of a coroutine that runs on the loop. An interrupt of the caller cancels the coroutine.
+        `StoreError` if the loop is stopped before or meanwhile."""
         try:
             self._check_other_thread()
         except OutlastError:
@@ -56,12 +56,14 @@ class LoopThread:
             raise folded(error)  # noqa: B904 - it is the same error
 
     def leave(self, coroutine: Coroutine[Any, Any, object]) -> None:
-        """Have it done without waiting, if that is still possible: whoever tidies up may be on that loop itself."""
+        """Submit a coroutine without waiting for it; does nothing if the loop is stopped. The caller may be on the
+        loop itself."""
         with suppress(OutlastError):
             self._submit(coroutine)
 
     def stop(self, last: Callable[[], Coroutine[Any, Any, object]] | None = None) -> None:
-        """Tell those who wait, do one `last` thing and end. Only the first time, and only in the process it belongs to."""
+        """Cancel the waiting calls, run the `last` coroutine and stop the loop. Only the first call, and only in the
+        owning process, has an effect."""
         self._check_other_thread()
         if self._process != os.getpid() or not self._close_gate():
             return
@@ -83,28 +85,29 @@ class LoopThread:
                 future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
                 self._asked.add(future)
         except OutlastError:
-            coroutine.close()  # nobody will ever await it
+            coroutine.close()  # it will never be awaited
             raise
         future.add_done_callback(self._asked.discard)
         return future
 
     def _check_other_thread(self) -> None:
-        """Who waits here must not hold up what is waited for."""
+        """Refuse a call that would block the loop it waits for."""
         check_may_wait()
         if threading.current_thread() is self._thread:
-            raise NotAllowed("this is the engine's own loop, which would wait for itself: ask from another thread")
+            raise NotAllowed("this is the engine's own loop, which would wait for itself: call from another thread")
 
     def _check_same_process(self) -> None:
-        """The thread stays behind when a process is forked, and stands still when the interpreter ends."""
+        """Refuse after a fork, which does not copy the thread, and at interpreter exit, where the thread does not
+        run."""
         if self._process != os.getpid():
             raise NotAllowed(
-                f"the engine belongs to process {self._process}, which was forked: open one in this process"
+                f"the engine belongs to process {self._process}, not to its fork: open an engine in this process"
             )
         if sys.is_finalizing():
             raise StoreError(CLOSED)
 
     def _close_gate(self) -> bool:
-        """Let nobody in any more and tell those who wait; False if that was done before."""
+        """Refuse new calls and cancel the waiting ones; False if that was done before."""
         with self._gate:
             if self._is_stopped:
                 return False
@@ -122,22 +125,23 @@ class LoopThread:
 
 
 def check_may_wait() -> None:
-    """Refuse to wait in workflow code, which the loop of its engine waits for, and in a node that runs on that loop."""
+    """Refuse to block in workflow code, and in a node that runs on the engine's loop: that loop would wait for
+    itself."""
     if scope.current.get(None) is not None:
         raise NotDurable(
-            "a workflow cannot use an engine that blocks, nor run(): its own engine would wait for it. "
-            "Call the other workflow as a child run, or do this in a node that is a plain function."
+            "a workflow cannot use a blocking engine or run(): its own engine would wait for it. "
+            "Call the other workflow as a child run, or move this into a node that is a plain function."
         )
     node = current_attempt_log()
     if isinstance(node, NodeContext) and asyncio._get_running_loop() is node.loop:
         raise NotAllowed(
-            f"node {node.node} is async and would hold up the loop of its own engine: to use an engine that blocks, "
-            "or run(), make it a plain function, or ask in a thread: await asyncio.to_thread(...)"
+            f"node {node.node} is async and would block the loop of its own engine: to use a blocking engine or run(), "
+            "make it a plain function, or call in a thread: await asyncio.to_thread(...)"
         )
 
 
 async def _cancel_all(loop: asyncio.AbstractEventLoop) -> None:
-    """End what is left on the loop. What is being cancelled already is not disturbed again while it tidies up."""
+    """Cancel the tasks of the loop. Tasks that are being cancelled already are not interrupted in their clean-up."""
     left = asyncio.all_tasks() - {asyncio.current_task()}
     for task in left:
         if not task.cancelling():

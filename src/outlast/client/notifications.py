@@ -1,47 +1,40 @@
-"""Waiting for something to happen to one run, among all the news of a store."""
+"""Notifications about one run, filtered from all changes of a store."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from outlast.history.ids import RunId
 from outlast.ledger import Ledger
 
 
 class RunNotifications:
-    """Wakes whoever waits for news of a run. One listener serves all who wait."""
+    """Wakes the callers that wait for changes of a run. One listener serves all of them."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._waiting: dict[RunId, set[asyncio.Future[None]]] = {}
         self._end: Callable[[], None] | None = None
 
-    async def wait_for(self, run: RunId, timeout: float, *, unless: asyncio.Future[None] | None = None) -> None:
-        """Return when there may be news of the run, and after the timeout anyhow."""
-        heard = unless or self.subscribed(run)
-        try:
-            await asyncio.wait({heard}, timeout=timeout)
-        finally:
-            self.unsubscribe(run, heard)
-
-    def subscribed(self, run: RunId) -> asyncio.Future[None]:
-        """Something that is done when there are news from now on. Subscribe, look, then wait: so nothing is missed."""
+    @contextmanager
+    def next_change(self, run: RunId) -> Iterator[asyncio.Future[None]]:
+        """A future that is done at the next change of the run. Inside the block, read first, then wait: no change is
+        missed."""
         if self._end is None:
             self._end = self._ledger.listen(self._on_changes)
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(run, set()).add(future)
-        return future
-
-    def unsubscribe(self, run: RunId, future: asyncio.Future[None]) -> None:
-        waiting = self._waiting.get(run)
-        if waiting is not None:
-            waiting.discard(future)
-            if not waiting:
+        try:
+            yield future
+        finally:
+            self._waiting[run].discard(future)
+            if not self._waiting[run]:
                 del self._waiting[run]
 
     def count(self, run: RunId) -> int:
-        """How many wait for news of a run here."""
+        """How many callers wait for changes of a run here."""
         return len(self._waiting.get(run, ()))
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What runs ask people: which open question an answer is for, and why there is none."""
+"""The open questions of runs: which one an answer is for, and why there is none."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from outlast.lifecycle.summary import RunSummary, shortened
 from outlast.store import Store
 
 MAX_TEXT_LENGTH = 100
-"""Characters of a question that are shown in a list of them."""
+"""Characters of a question that an error shows."""
 Asked: TypeAlias = tuple[RunId, Wait]
 
 
 async def questions_of(store: Store, summary: RunSummary) -> list[Wait]:
-    """What a run asks now. A summary names only some waits, with texts that are cut."""
+    """The open questions of a run. A summary names only some waits, with shortened texts."""
     if summary.waiting > len(summary.waits):
         return _questions(await _state(store, summary.run))
     named = [wait.name for wait in summary.waits if wait.kind == "interaction"]
@@ -28,25 +28,26 @@ async def questions_of(store: Store, summary: RunSummary) -> list[Wait]:
 
 
 async def open_question(store: Store, summary: RunSummary, interaction: str | None) -> Asked:
-    """The question that an answer to a run is for, and which run asks it: the run itself; else the run it goes on as, or one
-    of the children that they wait for. `interaction` names it; without it, it must be the only one."""
+    """The question that an answer to a run is for, and the run that asks it: the run itself; otherwise the run it
+    continued as, or one of the children they wait for. `interaction` names the question; without it, only one may be
+    open."""
     run = summary.run
     if interaction is None:
         found = [(run, wait) for wait in await questions_of(store, summary)]
     else:
         named = await store.wait(run, f"interaction:{interaction}")
         if named is not None and named.name not in [wait.name for wait in summary.waits]:
-            named = (await _state(store, run)).waits.get(named.name)  # a summary names only some
+            named = (await _state(store, run)).waits.get(named.name)  # a summary names only some waits
         open_here = [named] if named is not None else await questions_of(store, summary)
         found = [(run, wait) for wait in open_here if _is_called(wait.id, interaction)]
     found = found or await _asked_in_family(store, run, interaction)
     if len(found) > 1:
-        raise InvalidInput(f"run {run} asks more than one thing; say which one is answered:{_listed(found)}")
+        raise InvalidInput(f"run {run} has several open questions; give the id of one:{_listed(found)}")
     return found[0]
 
 
 async def not_open(store: Store, run: RunId, interaction: str) -> NotAllowed:
-    """Why a question that was open can no longer be answered."""
+    """Why a question that was open cannot be answered any more."""
     return _why_not(await _state(store, run), run, interaction)
 
 
@@ -54,7 +55,7 @@ def _why_not(state: State, run: RunId, interaction: str) -> NotAllowed:
     if state.waits.get(f"interaction:{interaction}") is not None:
         return NotAllowed(
             f"question {interaction!r} of run {run} is open in its log, but not in the table of waits: "
-            f"`outlast doctor {run} --fix` writes it again"
+            f"`outlast doctor {run} --fix` restores it"
         )
     return _over(run, interaction, state.interactions.get(interaction))
 
@@ -73,7 +74,7 @@ async def _asked_in_family(store: Store, run: RunId, interaction: str | None) ->
 
 
 async def _family(store: Store, run: RunId) -> AsyncIterator[tuple[RunId, State]]:
-    """The run that a run goes on as by now, and those of the children that it waits for."""
+    """The run that a run continued as, and those of the children it waits for."""
     newest = await latest_run_of(store, run)
     state = await _state(store, newest)
     yield newest, state
@@ -106,7 +107,7 @@ async def _refusal(
             if (interaction is not None and _is_called(name, interaction)) or (is_any and known.answer is not None):
                 return _over(each, name, known)
     if last.is_closed:
-        return RunGone(f"run {newest} is {last.status}: it takes no more answers")
+        return RunGone(f"run {newest} is {last.status} and accepts no answers")
     if interaction is None:
         return NotAsked(f"run {run} has not asked anything yet")
     if await _was_asked(store, newest, interaction):
@@ -116,7 +117,7 @@ async def _refusal(
 
 
 async def _was_asked(store: Store, run: RunId, interaction: str) -> bool:
-    """Whether a question was asked on a branch that was left since: asked again it has another name."""
+    """Whether a question was asked on an older branch: asked again it has another id."""
     async for record in records(store, run):
         for event in record.events():
             if isinstance(event, e.InteractionRequested) and event.interaction == interaction:
@@ -126,7 +127,7 @@ async def _was_asked(store: Store, run: RunId, interaction: str) -> bool:
 
 def _over(run: RunId, interaction: str, known: Interaction | None) -> RunGone:
     if known is not None and known.answer is not None:
-        return AlreadyAnswered(f"question {interaction!r} of run {run} is answered already")
+        return AlreadyAnswered(f"question {interaction!r} of run {run} is already answered")
     return RunGone(f"question {interaction!r} of run {run} was withdrawn")
 
 

@@ -1,4 +1,4 @@
-"""What may be read of runs: lists, summaries, events, proofs. Nothing here executes, repairs or changes a run (D1)."""
+"""Reads runs: lists, summaries, events, verification. Nothing here executes, repairs or changes a run (D1)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from outlast.lifecycle.status import RunStatus, parse_status
 from outlast.lifecycle.summary import RunSummary
 from outlast.store import Head, Holding, Line, Listed, Page, RunFilter, Store
 
-if TYPE_CHECKING:  # who only starts runs need not load what tells about them
+if TYPE_CHECKING:  # a program that only starts runs does not load the reports
     from outlast.lifecycle.branching import BranchSummary
     from outlast.lifecycle.comparison import Comparison
     from outlast.lifecycle.explanation import Explanation
@@ -32,7 +32,7 @@ __all__ = ["Entry", "Interval", "Listed", "Page", "Reader", "RunFilter", "RunSum
 _FILTERS = {field.name: field.type for field in msgspec.structs.fields(RunFilter)}
 Statuses: TypeAlias = RunStatus | str | Iterable[RunStatus | str]
 CANDIDATES = 5
-"""How many runs an ambiguous beginning of an id is answered with."""
+"""How many matches the error for an ambiguous id prefix lists."""
 
 
 @contextmanager
@@ -44,39 +44,39 @@ def _reading(run: RunId, seq: int, what: str) -> Iterator[None]:
 
 
 def _checked(query: RunFilter) -> RunFilter:
-    """The query, with tuples and statuses where lists and names were given; `InvalidInput` names a field of a wrong type."""
+    """The query with lists and names converted to tuples and statuses; `InvalidInput` names a field of a wrong type."""
     if not isinstance(query, RunFilter):
-        raise InvalidInput(f"a Query is needed to list runs, not {type(query).__name__}")
+        raise InvalidInput(f"filter must be a RunFilter, not {type(query).__name__}")
     for name, value in msgspec.structs.asdict(query).items():
         try:
             query = msgspec.structs.replace(query, **{name: msgspec.convert(value, _FILTERS[name])})
         except msgspec.ValidationError as error:
-            raise InvalidInput(f"query.{name}: {error}") from None
+            raise InvalidInput(f"filter.{name}: {error}") from None
     return query
 
 
-def _filter(
+def checked_filter(
     given: RunFilter | None,
     workflow: str | None,
     status: Statuses | None,
     since: datetime | None,
-    limit: int | None,
+    limit: int | None = None,
 ) -> RunFilter:
-    """A filter with what is given besides."""
+    """The filter with these conditions added."""
     changes: dict[str, Any] = {"workflow": workflow, "limit": limit}
     if status is not None:
         changes["statuses"] = tuple(map(parse_status, [status] if isinstance(status, str) else status))
     if since is not None:
         if getattr(since, "tzinfo", None) is None:
-            raise InvalidInput(f"since is a datetime with a time zone, not {since!r}")
+            raise InvalidInput(f"since must be a datetime with a time zone, not {since!r}")
         changes["created_from"] = round(since.timestamp() * 1_000_000)
     changes = {name: value for name, value in changes.items() if value is not None}
     return _checked(msgspec.structs.replace(_checked(given), **changes) if given is not None else RunFilter(**changes))
 
 
 class WorkerRuns(Struct):
-    """A worker, the workflows it knows and the runs it holds. It counts as alive until `expires` and was last heard of when
-    it was `seen`, by the store's clock."""
+    """A worker, the workflows it knows and the runs it holds. It counts as live until `expires`; its last sign of
+    life was at `seen`, by the store's clock."""
 
     worker: str
     is_live: bool
@@ -87,7 +87,7 @@ class WorkerRuns(Struct):
 
 
 class Reader:
-    """Reads what one store holds. `key` is the one the log was written with, if it was."""
+    """Reads the runs of one store. `key` authenticates the log if it was written with one."""
 
     def __init__(self, store: Store, *, key: bytes = b"") -> None:
         self.key = key
@@ -97,44 +97,23 @@ class Reader:
         """The store's clock, in microseconds since 1970."""
         return await self._store.now()
 
-    # --- which runs there are
+    # --- finding runs
 
-    async def list_runs(
-        self,
-        filter: RunFilter | None = None,
-        *,
-        workflow: str | None = None,
-        status: Statuses | None = None,
-        since: datetime | None = None,
-        limit: int | None = None,
-    ) -> Page:
-        """One page of the runs that match, newest first: `for run in await engine.list_runs(status="failed")` gives their
-        summaries. `since` is when they were created at the earliest. A `RunFilter` has more to filter by, and the place to
-        continue from: `RunFilter(after=page.next)`."""
-        return await self._page(_filter(filter, workflow, status, since, limit))
-
-    async def _page(self, query: RunFilter) -> Page:
+    async def list_runs(self, query: RunFilter) -> Page:
+        """See `Engine.list_runs`."""
         if query.limit < 1:
-            raise InvalidInput(f"a page holds at least one run, not {query.limit}")
+            raise InvalidInput(f"limit must be at least 1, not {query.limit}")
         try:
             return await self._store.search(query)
         except (msgspec.DecodeError, UnicodeDecodeError, TypeError) as error:
-            raise Damaged(f"a stored summary does not read: {error}") from error
+            raise Damaged(f"a stored summary is unreadable: {error}") from error
         except (ValueError, OverflowError) as error:
-            raise InvalidInput(f"runs cannot be searched for that: {error}") from error
+            raise InvalidInput(f"invalid filter: {error}") from error
 
-    async def iter_runs(
-        self,
-        filter: RunFilter | None = None,
-        *,
-        workflow: str | None = None,
-        status: Statuses | None = None,
-        since: datetime | None = None,
-    ) -> AsyncIterator[RunSummary]:
-        """The summaries of all runs that match, newest first; `limit` of the filter is how many are read at once."""
-        query = _filter(filter, workflow, status, since, None)
+    async def iter_runs(self, query: RunFilter) -> AsyncIterator[RunSummary]:
+        """See `Engine.iter_runs`."""
         while True:
-            page = await self._page(query)
+            page = await self.list_runs(query)
             for summary in page:
                 yield summary
             if not page.next:
@@ -142,25 +121,25 @@ class Reader:
             query = msgspec.structs.replace(query, after=page.next)
 
     def run_ids(self, *, unfinished: bool = False) -> AsyncIterator[RunId]:
-        """Every run, or every one that is not over, whether or not its row in the catalogue is right."""
+        """The ids of all runs, or of all unfinished ones, whether or not their summaries are right."""
         return runs_of(self._store, unfinished=unfinished)
 
     async def get(self, run: RunId) -> RunSummary:
-        """The stored summary of a run; it may be a little behind the log, and says so by `at`."""
-        with _reading(run, 1, "the stored summary does not read"):
+        """The stored summary of a run. It may lag behind the log: `at` is the version it was made from."""
+        with _reading(run, 1, "the stored summary is unreadable"):
             summary = await self._store.summary(run)
         if summary is None:
-            raise Damaged("the log is there, its summary is not", run=run, seq=(await self.head(run)).version)
+            raise Damaged("the summary of this log is missing", run=run, seq=(await self.head(run)).version)
         return summary
 
     async def find(self, prefix: str) -> RunId:
-        """The one run whose id is `prefix` or begins with it."""
+        """The id of the one run whose id is `prefix` or begins with it."""
         wanted = checked_run(prefix)
         try:
             if await self._store.head(wanted) is not None:
                 return wanted
         except Damaged:
-            return wanted  # it is there
+            return wanted  # it exists
         found = [run async for run in self._with_prefix(wanted)]
         if len(found) == 1 or wanted in found:
             return found[0] if len(found) == 1 else wanted
@@ -171,7 +150,7 @@ class Reader:
         raise InvalidInput(f"more than one run begins with {prefix}, give more of the id:{shown}{more}")
 
     async def _with_prefix(self, prefix: RunId) -> AsyncIterator[RunId]:
-        """Those runs, up to one more than anybody is shown."""
+        """The runs with this prefix, up to one more than an error lists."""
         left = CANDIDATES + 1
         async for summary in self.iter_runs(RunFilter(text=prefix, limit=1000)):
             if summary.run.startswith(prefix):
@@ -181,25 +160,26 @@ class Reader:
                     return
 
     async def head(self, run: RunId) -> Head:
-        with _reading(run, 1, "the head does not read"):
+        with _reading(run, 1, "the head is unreadable"):
             return await head_of(self._store, run)
 
     async def state(self, run: RunId) -> State:
-        """What the current lineage of a run amounts to."""
+        """The folded state of the current lineage of a run."""
         return await state_of(self._store, run, list(await self.lineage(run)))
 
     async def branch_map(self, run: RunId) -> dict[int, Branch]:
         return await branches_of(self._store, await self.head(run))
 
     async def state_at(self, run: RunId, cutoff: int) -> State:
-        """What the lineage that ends at an event amounts to, on whichever branch that event lies."""
+        """The folded state of the lineage that ends at an event, on the branch that holds the event."""
         branches = await self.branch_map(run)
         return await state_of(self._store, run, lineage(branches, holder(branches.values(), cutoff).id, cutoff))
 
     # --- what happened
 
     async def lineage(self, run: RunId, branch: int | None = None) -> tuple[Interval, ...]:
-        """The intervals of events that a branch (the current one) sees; more than one means that it is not the first."""
+        """The intervals of events that a branch (default: the current one) consists of. Only a first branch has a
+        single interval."""
         head = await self.head(run)
         try:
             if branch is None or branch == head.branch:
@@ -217,11 +197,11 @@ class Reader:
     async def events(
         self, run: RunId, *, branch: int | None = None, everything: bool = False, after: int = 0
     ) -> AsyncIterator[Entry]:
-        """The events after seq `after` on the current lineage, or on that of `branch`, or in the whole log."""
+        """See `Engine.events`."""
         if everything and branch is not None:
-            raise InvalidInput("either one branch or everything")
+            raise InvalidInput("give either a branch or everything")
         if after < 0:
-            raise InvalidInput(f"events are numbered from 1: nothing comes after {after}")
+            raise InvalidInput(f"after must be 0 or the number of an event, not {after}")
         if everything:
             intervals: tuple[Interval, ...] = ((1, (await self.head(run)).version),)
         else:
@@ -232,12 +212,12 @@ class Reader:
                     yield entry
 
     async def _interval(self, run: RunId, first: int, last: int) -> AsyncIterator[Entry]:
-        """All events of an interval, or `Damaged` where the first one is missing or does not read."""
+        """All events of an interval; `Damaged` at the first one that is missing or unreadable."""
         due = first
         try:
             async for entry in read_events(self._store, run, [(first, last)]):
                 if entry.seq != due:
-                    raise Damaged(f"this event is missing, the next one there is {entry.seq}", run=run, seq=due)
+                    raise Damaged(f"this event is missing, the next stored one is {entry.seq}", run=run, seq=due)
                 yield entry
                 due += 1
         except STRANGE as error:
@@ -248,7 +228,7 @@ class Reader:
     async def lines(
         self, run: RunId, *, node: str = "", attempt: int | None = None, after: int = 0
     ) -> AsyncIterator[Line]:
-        """What the nodes of a run logged, after line number `after`; of one node or attempt, if it is named."""
+        """See `Engine.lines`."""
         await self.head(run)
         while True:
             page = await self._store.lines(run, node=node, attempt=attempt, after=after, limit=1000)
@@ -259,7 +239,7 @@ class Reader:
             after = page[-1].number
 
     async def workers(self) -> list[WorkerRuns]:
-        """The workers of the store and the runs they hold; those that are alive first."""
+        """See `Engine.workers`."""
         found = {
             each.worker: WorkerRuns(each.worker, each.is_live, each.expires, each.seen, each.workflows)
             for each in await self._store.workers()
@@ -275,7 +255,7 @@ class Reader:
             after = page[-1].run
 
     async def holder(self, run: RunId) -> Holding | None:
-        """Which worker holds a run, None if none does."""
+        """The claim on a run; None if no worker holds it."""
         return await self._store.holding(run)
 
     async def scratch(self, run: RunId, created: int) -> bytes:
@@ -283,20 +263,20 @@ class Reader:
         page = await self._store.search(RunFilter(created_from=created, created_until=created + 1, text=run, limit=1))
         return page.items[0].scratch if page.items else b""
 
-    # --- what it means
+    # --- reports
 
     async def current_branch(self, run: RunId) -> int:
-        """The number of its current branch."""
+        """The number of the current branch of a run."""
         return (await self.head(run)).branch
 
     async def explain(self, run: RunId, *, branch: int | None = None, full: bool = False) -> Explanation:
-        """What happened in a run, its state and the useful actions. `full` gives every event an entry."""
+        """See `Engine.explain`."""
         from outlast.client.reports import explanation_of
 
         return await explanation_of(self, self._store, self.key, run, branch, full=full)
 
     async def branches(self, run: RunId) -> tuple[BranchSummary, ...]:
-        """All branches of a run as they opened, with where, why and by whom, and how each one ended."""
+        """See `Engine.branches`."""
         from outlast.client.reports import branches_in
 
         return tuple(await branches_in(self, run))
@@ -304,8 +284,7 @@ class Reader:
     async def compare(
         self, run: RunId, other: RunId | None = None, *, branch: int | None = None, other_branch: int | None = None
     ) -> Comparison:
-        """Two lineages, event by event: the current branches of two runs, or those that are named. With one run alone, the
-        branch before it and the branch."""
+        """See `Engine.compare`."""
         from outlast.client.reports import before, comparison_of
 
         if other is None and other_branch is None:
@@ -313,18 +292,17 @@ class Reader:
             return await comparison_of(self, (run, older), (run, branch), self._store.blobs)
         return await comparison_of(self, (run, branch), (other or run, other_branch), self._store.blobs)
 
-    # --- whether it can be believed
+    # --- verification
 
     async def verify(self, run: RunId, *, blobs: bool = True) -> Verification:
-        """Judge V1 to V12 over the whole log, its head and its summary; damage is reported, not raised. With `blobs`,
-        the content of every blob that the log names is held against its hash (G4)."""
+        """See `Engine.verify`."""
         found = await verify(self._store, run, self.key)
         if not blobs or not found.appends:
             return found
         from outlast.values.codec import damaged_blobs
 
         log: list[Entry] = []
-        with suppress(Damaged, *STRANGE):  # what does not read has been told
+        with suppress(Damaged, *STRANGE):  # `found` reports what is unreadable
             async for record in records(self._store, run, 1, (await self.head(run)).version):
                 log += entries(record)
         faults = [

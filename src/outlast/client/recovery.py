@@ -1,8 +1,8 @@
-"""What is the matter with a run, and putting it right: the doctor's two verbs.
+"""Diagnosis and repair of a run: the verbs behind `outlast doctor`.
 
-`diagnose` only looks. `recover` carries out what the diagnosis calls for, one remedy at a time, each in one append; it
-claims the run first and looks again before it touches anything, so that of many who recover at once one does, and a run
-that is consistent is not touched. It may be killed anywhere: whoever comes next finds what is left to do.
+`diagnose` only reads. `recover` applies the remedies of the diagnosis one at a time, each in one append. It claims
+the run and diagnoses it again before each remedy, so that of several concurrent calls one repairs, and a consistent
+run is not changed. It may be killed at any point: the next call finds the remaining work.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from outlast.lifecycle.status import RunStatus
 from outlast.store import Claim
 
 MAX_ROUNDS = 8
-"""Remedies in a row, before a person should look."""
+"""The number of remedies after which a person should look."""
 
 
 class Recovery(Verbs):
@@ -40,14 +40,14 @@ class Recovery(Verbs):
         self._remedies_tried = asyncio.Lock()
 
     async def diagnose(self, run: RunId, *, blobs: bool = True) -> Diagnosis:
-        """What is the matter with a run, or that nothing is; it is not touched. Without `blobs` it is only looked whether
-        they are there, not what is in them."""
+        """The problems of a run, if any; changes nothing. Without `blobs`, only the presence of blobs is checked, not
+        their content."""
         return _diagnosis(await self.evidence(run, blobs=blobs))
 
     async def recover(self, run: RunId) -> list[Finding]:
-        """Repair what can be repaired without losing anything; returns what was found and repaired, in order."""
+        """Repair what can be repaired without loss. Returns the findings that were repaired, in order."""
         done: list[Finding] = []
-        async with self._remedies_tried:  # what is claimed in the name of one desk does not keep the same desk out
+        async with self._remedies_tried:  # a claim does not exclude another call of the same engine
             while len(done) < MAX_ROUNDS:
                 found = _first(await self.evidence(run))
                 if found is None or not await self._apply_remedy(run, found):
@@ -56,7 +56,7 @@ class Recovery(Verbs):
         return done
 
     async def recovery_plan(self, run: RunId, finding: Finding) -> list[e.AnyEvent]:
-        """The events that recovering would append for this finding, on top of taking the run over."""
+        """The events that `recover` would append for this finding, after the run is taken over."""
         if finding.remedy is None or isinstance(finding.remedy, Rewrite | Settle):
             return []
         state, taken = await self._reader.state(run), await self._takeover_events(run)
@@ -67,7 +67,7 @@ class Recovery(Verbs):
         return await self.branch(run, state, finding.remedy.plan)
 
     async def _takeover_events(self, run: RunId) -> list[e.AnyEvent]:
-        """What taking the run over would say."""
+        """The events that a takeover of the run would append."""
         holding, head, state = (
             await self._store.holding(run),
             await self._reader.head(run),
@@ -95,21 +95,21 @@ class Recovery(Verbs):
             self._store,
             run,
             self._reader.key,
-            workflow=await self._workflow_of(run),
+            workflow=await self._known_workflow_of(run),
             watchers=self._news.count(run),
             claimed_by_us=claimed_by_us,
             blobs=blobs,
         )
 
-    async def _workflow_of(self, run: RunId) -> Workflow[..., Any] | None:
-        """Its code, if this process knows it; none is imported for a diagnosis."""
+    async def _known_workflow_of(self, run: RunId) -> Workflow[..., Any] | None:
+        """The workflow of the run, if this process knows it; a diagnosis imports no code."""
         try:
             return registry.known((await created_of(self._store, run)).workflow)
-        except (OutlastError, *STRANGE):  # the doctor must be able to look at what does not read
+        except (OutlastError, *STRANGE):  # an unreadable run must be diagnosed too
             return None
 
     async def _apply_remedy(self, run: RunId, finding: Finding) -> bool:
-        """Carry one remedy out; False if there is nothing to be done any more, or somebody else is at it."""
+        """Apply one remedy; False if the finding is gone, or another process repairs it."""
         if isinstance(finding.remedy, Rewrite):
             return await self._rewrite(run)
         if isinstance(finding.remedy, Settle):
@@ -127,22 +127,22 @@ class Recovery(Verbs):
             writer = await self._ledger.take_over(claim)
             async with self._claims.holding(writer, ready=True):
                 if not await self._is_next_epoch(claim, evidence.version):
-                    raise Overtaken("something was said between the diagnosis and the takeover: look again")
+                    raise Overtaken("an event was appended between the diagnosis and the takeover: diagnose again")
                 if writer.state.outline.held <= evidence.state.outline.held or again.code == "D2":
                     await self._apply(writer, again)
-        except Overtaken:  # a request has arrived: what is to be done may be something else now
+        except Overtaken:  # a request has arrived: the remedy may be another one now
             return await self._apply_remedy(run, finding)
-        except Conflict:  # somebody else is at it
+        except Conflict:  # another process repairs the run
             return False
         return True
 
     async def _is_next_epoch(self, claim: Claim, version: int) -> bool:
-        """Whether the takeover is what comes next after the diagnosis."""
+        """Whether the takeover is the first append after the diagnosis."""
         next_ones = await self._store.read(claim.run, version + 1, version + 1, 1)
         return any(record.first == version + 1 and record.epoch == claim.epoch for record in next_ones)
 
     async def _release_as_found(self, claim: Claim) -> None:
-        """Let go of a run as it was found."""
+        """Release a run in the state in which it was found."""
         while True:
             head = await self._reader.head(claim.run)
             if await self._store.release(claim.run, claim.worker, head.version, ready=head.ready):
@@ -160,7 +160,7 @@ class Recovery(Verbs):
             case Say(events):
                 await writer.append([*events, _recovered(finding, writer.head.branch)])
             case _:
-                pass  # to take it over was all there was to do
+                pass  # the takeover was the remedy
 
     async def _rewrite(self, run: RunId) -> bool:
         evidence = await self.evidence(run)
@@ -169,7 +169,7 @@ class Recovery(Verbs):
         return await self._store.rewrite(evidence.true, waits, closed=state.is_closed)
 
     async def _complete_run(self, run: RunId) -> bool:
-        """See that everybody who has to know of the end of a run does, and that the children that it left are cancelled."""
+        """Deliver the end of a run to every run that needs it, and cancel the children it left."""
         head = await self._reader.head(run)
         if not head.closed:
             await cancel_left_children(self._ledger, run, await self._reader.state(run))
@@ -179,12 +179,12 @@ class Recovery(Verbs):
         return True
 
     async def must_be_sound(self, run: RunId) -> None:
-        """What goes on with a run goes on from a sound one: what can be repaired is, and what cannot be is refused."""
+        """Repair a run before it is resumed; refuse if it cannot be repaired."""
         evidence = await self.evidence(run)
         grave = [finding for finding in diagnose(evidence) if finding.code in ("G3", "G5")]
         if grave:
             raise NotAllowed(
-                f"run {run} cannot go on: {grave[0].sentence}. `outlast doctor {run}` says what can be done."
+                f"run {run} cannot continue: {grave[0].sentence}. `outlast doctor {run}` shows the remedies."
             )
         found = _first(evidence)
         if found is not None and not isinstance(found.remedy, HandOver):
@@ -202,7 +202,8 @@ def _first(evidence: Evidence) -> Finding | None:
 
 
 def _needs_decision(state: State, taken: Sequence[e.AnyEvent], finding: Finding) -> bool:
-    """Whether taking the run over holds it: then a person decides, and nothing else is done. A jump is a person's word."""
+    """Whether the takeover holds the run: then a person decides, and nothing else is repaired. A jump is such a
+    decision."""
     holds = any(isinstance(event, e.RunFailed) for event in taken)
     return holds and not state.outline.held and finding.code != "D2"
 

@@ -25,13 +25,14 @@ if TYPE_CHECKING:
     from outlast.client.reader import Reader
 
 MAX_BLOB_SIZE = 4_000_000
-"""Values in blobs that are larger, in bytes, are compared as a whole and not looked into."""
+"""Blobs of more bytes are compared only by their hash."""
 
 
 async def explanation_of(
     reader: Reader, store: Store, key: bytes, run: RunId, branch: int | None, *, full: bool
 ) -> Explanation:
-    """The explanation of a branch of a run. The log of the other branches is read too: it says what the branch left."""
+    """The explanation of a branch of a run. The events of older branches are read too: they show what the branch
+    abandoned."""
     newest = await reader.current_branch(run)
     intervals = await reader.lineage(run, branch)
     log = TimelineBuilder(intervals)
@@ -54,17 +55,17 @@ async def explanation_of(
 
 
 async def branches_in(reader: Reader, run: RunId) -> list[BranchSummary]:
-    """All branches of a run, by one reading of its log."""
+    """All branches of a run, from one pass over its log."""
     summaries_by_branch = BranchSummaries()
     async for entry in reader.events(run, everything=True):
-        summaries_by_branch.hear(entry)
+        summaries_by_branch.add(entry)
     return summaries_by_branch.summaries()
 
 
 async def comparison_of(
     reader: Reader, left: tuple[RunId, int | None], right: tuple[RunId, int | None], blobs: Blobs
 ) -> Comparison:
-    """Two lineages side by side. What branches of one run share is counted and not read."""
+    """Two lineages side by side. The events that branches of one run share are counted, not read."""
     (run, branch), (other, other_branch) = left, right
     branch = await reader.current_branch(run) if branch is None else branch
     other_branch = await reader.current_branch(other) if other_branch is None else other_branch
@@ -86,7 +87,7 @@ async def comparison_of(
 
 
 async def before(reader: Reader, run: RunId, branch: int | None) -> int:
-    """The number of the branch before that one, which is the current one unless it is named."""
+    """The number of the branch before this one (default: the current one)."""
     number = await reader.current_branch(run) if branch is None else branch
     if number < 1:
         raise InvalidInput(
@@ -100,7 +101,7 @@ async def _after(reader: Reader, run: RunId, branch: int, upto: int) -> list[Ent
 
 
 async def _with_blob_changes(row: Row, blobs: Blobs) -> Row:
-    """The row, with differences of values that are kept in blobs told by path too."""
+    """The row, with the differences inside blobs listed by path."""
     if not any(_is_small_blob(change.old) or _is_small_blob(change.new) for change in row.changes):
         return row
     found: list[Change] = []
@@ -114,7 +115,7 @@ async def _with_blob_changes(row: Row, blobs: Blobs) -> Row:
 
 
 async def _fetched(raw: Value, blobs: Blobs) -> Value:
-    """What is kept elsewhere, if it can be had."""
+    """The content of a small blob, if it is available; otherwise the reference."""
     try:
         return await fetched(raw, blobs) if _is_small_blob(raw) else raw
     except NotFound:

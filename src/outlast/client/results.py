@@ -1,4 +1,4 @@
-"""Waiting for runs: their results, events and questions, and answering them."""
+"""Waits for runs (their results, events and questions) and answers them."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ from outlast.values.failures import error_from
 from outlast.values.secrets import has_revealed
 
 POLL = 1.0
-"""Seconds after which a waiting caller looks again though nothing was announced."""
+"""Seconds after which a waiting caller reads again without a notification."""
 _ANY = codec_for(Any)
 
 
 class Question(Struct, frozen=True):
-    """An open question. `run` asks it; it is answered by `engine.answer(run, value, interaction=id)`. `schema` is the JSON
-    schema of the answer, None if any answer will do."""
+    """An open question. `run` asks it; `engine.answer(run, value, interaction=id)` answers it. `schema` is the JSON
+    schema of the answer, None if any answer is allowed."""
 
     run: RunId
     id: str
@@ -59,9 +59,7 @@ class Results(Verbs):
     async def result(
         self, run: RunId, *, workflow: Workflow[..., Any] | None = None, timeout: Seconds | None = None
     ) -> Any:
-        """What the run returned, once it has. What it raised is raised; `RunHeld` if a person has to decide first. If it
-        has not ended after `timeout`, in seconds or as `timedelta`, `StillRunning`, a `TimeoutError`, is raised; the run
-        goes on."""
+        """See `Engine.result`."""
         codec = workflow._arguments.returns if workflow is not None else _ANY
         limit = seconds_or_none(timeout, "timeout")
         waiting = asyncio.timeout(limit)
@@ -72,41 +70,39 @@ class Results(Verbs):
             if not waiting.expired():
                 raise
             last = await latest_run_of(self._store, run)
-            over = await self._stored_ending(last)  # also with a timeout of 0, the end of a run that is over is seen
+            over = await self._stored_ending(last)  # a timeout of 0 still returns the result of a finished run
             if over is None or isinstance(over, e.RunContinued):
-                raise StillRunning(f"run {run} has not ended within {limit:g} s; it goes on") from None
+                raise StillRunning(f"run {run} has not ended within {limit:g} s; it continues") from None
             ending = over
         return await self._outcome(last, ending, codec, "" if workflow is None else workflow.fn.__module__)
 
     async def _ending(self, run: RunId) -> tuple[RunId, Ended]:
-        """How a run ends, or the last one that it goes on as, and which that is."""
+        """How a run ended, and its id; of a run that continued as another, the last one."""
         if self._worker is None or run not in self._worker.drivers:
             await self._reader.head(run)
         while True:
             ending = await self._ending_of_own_run(run) or await self._wait_for_ending(run)
             if not isinstance(ending, e.RunContinued):
                 return run, ending
-            run = RunId(ending.successor)  # it may not be there yet, but it will be
+            run = RunId(ending.successor)  # it may not have been created yet
 
     async def _ending_of_own_run(self, run: RunId) -> Ended | None:
-        """How a run of this process ends: its driver tells, without a look at the store. None if it is not ours."""
+        """How a run that this process advances ended, from its driver and without reading the store. None if another
+        worker advances it."""
         driver = self._worker.drivers.get(run) if self._worker is not None else None
         ended = await driver.ended() if driver is not None else None
         return None if isinstance(ended, e.RunPaused) else ended
 
     async def _wait_for_ending(self, run: RunId) -> Ended:
         while True:
-            heard = self._news.subscribed(run)
-            try:
+            with self._news.next_change(run) as change:
                 ending = await self._stored_ending(run)
                 if ending is not None:
                     return ending
-                await asyncio.wait({heard}, timeout=POLL)
-            finally:
-                self._news.unsubscribe(run, heard)
+                await asyncio.wait({change}, timeout=POLL)
 
     async def _stored_ending(self, run: RunId) -> Ended | None:
-        """How the run ended, by the store, if it has."""
+        """How the run ended, from the store; None if it has not ended."""
         head = await self._store.head(run)
         if head is None:
             return None
@@ -125,7 +121,7 @@ class Results(Verbs):
             case e.RunFailed(held=True):
                 kind = error_from(ending.error)
                 held = kind if isinstance(kind, RunHeld) else RunHeld(ending.error.message)
-                held.add_note(f"A person has to decide about run {run}: resume it, retry a node of it, or cancel it.")
+                held.add_note(f"A person has to decide about run {run}: resume it, retry a node, or cancel it.")
                 raise held
             case e.RunFailed():
                 raise error_from(ending.error, near)
@@ -136,12 +132,10 @@ class Results(Verbs):
     async def watch(
         self, run: RunId, *, after: int = 0, stalled: Callable[[bool], None] | None = None
     ) -> AsyncIterator[Entry]:
-        """Every event after seq `after`, those to come included, once each and in order, until the run is over. `stalled`
-        is called with True if the run should go on and nobody advances it, and with False once somebody does (F1)."""
+        """See `Engine.watch`."""
         is_stalled = False
         while True:
-            heard = self._news.subscribed(run)
-            try:
+            with self._news.next_change(run) as change:
                 head = await self._reader.head(run)
                 if head.version > after:
                     async for entry in self._reader.events(run, everything=True, after=after):
@@ -152,24 +146,18 @@ class Results(Verbs):
                 else:
                     if stalled is not None and is_stalled is not (is_stalled := await self._is_stalled(run)):
                         stalled(is_stalled)
-                    await asyncio.wait({heard}, timeout=POLL)
-            finally:
-                self._news.unsubscribe(run, heard)
+                    await asyncio.wait({change}, timeout=POLL)
 
     async def _is_stalled(self, run: RunId) -> bool:
-        """Whether a run says that it is running, and nobody alive advances it."""
+        """Whether a run should advance and no live worker advances it."""
         summary, holding = await self._reader.get(run), await self._store.holding(run)
         is_going = summary.status in (RunStatus.CREATED, RunStatus.RUNNING, RunStatus.COMPENSATING)
         return is_going and (holding is None or not holding.is_live)
 
-    # --- people
+    # --- questions
 
     async def answer(self, run: RunId, value: Any, *, interaction: str | None = None, by: str = "") -> RunId:
-        """Answer what a run asks, and return which run that was: if the run asks nothing itself, the answer is for the one
-        open question of the run it continued as, or of its children. If there are several, `interaction` says which.
-
-        A wrong kind of answer is refused. `NotAsked` means that there is no such question yet, `AlreadyAnswered` that it has
-        its answer, any other `RunGone` that nobody waits for one any more."""
+        """See `Engine.answer`."""
         by = words("by", by)
         run, wait = await open_question(self._store, await self._reader.get(run), interaction)
         schema = msgspec.json.decode(wait.detail)
@@ -189,22 +177,19 @@ class Results(Verbs):
             async with waiting:
                 while found is None:
                     newest = await latest_run_of(self._store, run)
-                    heard = self._news.subscribed(newest)
-                    try:
+                    with self._news.next_change(newest) as change:
                         found = await self._open_question(run, question)
                         if found is None:
-                            await asyncio.wait({heard}, timeout=POLL)
-                    finally:
-                        self._news.unsubscribe(newest, heard)
+                            await asyncio.wait({change}, timeout=POLL)
         except TimeoutError:
             if not waiting.expired():
                 raise
             what = "anything" if question is None else repr(question)
-            raise StillRunning(f"run {run} has not asked {what} within {limit:g} s; it goes on") from None
+            raise StillRunning(f"run {run} has not asked {what} within {limit:g} s; it continues") from None
         return found
 
     async def _open_question(self, run: RunId, question: str | None) -> Question | None:
-        """The question, if it is open; raises what ended the run if it cannot be asked any more."""
+        """The question, if it is open; raises the failure of the run if it cannot be asked any more."""
         await self._reader.head(run)
         try:
             asker, wait = await open_question(self._store, await self._reader.get(run), question)
@@ -216,13 +201,13 @@ class Results(Verbs):
                 raise
         except RunGone:
             if isinstance(await self._raise_failure(run), e.RunContinued):
-                return None  # the run that it continues as is about to be created
+                return None  # its successor is about to be created
             raise
         await self._raise_failure(run)
         return None
 
     async def _raise_failure(self, run: RunId) -> Ended | None:
-        """Raise what `result` would, if the run failed, is held or was cancelled; else how it ended, if it has."""
+        """Raise like `result` if the run failed, is held or was cancelled; otherwise return how it ended, or None."""
         newest = await latest_run_of(self._store, run)
         ending = await self._stored_ending(newest)
         if ending is not None and not isinstance(ending, e.RunCompleted | e.RunContinued):
@@ -232,14 +217,16 @@ class Results(Verbs):
     # --- outputs of nodes
 
     async def output(self, run: RunId, node: Node[..., Any] | str) -> Any:
-        """The recorded output of a completed node."""
+        """See `Engine.output`."""
         wanted = node if isinstance(node, str) else node.name
         nodes = (await self._reader.state(run)).nodes
         names = (
             [wanted] if nodes.get(wanted) is not None else [name for name, _ in nodes.items() if _is_of(name, wanted)]
         )
         if len(names) > 1:
-            raise InvalidInput(f"run {run} called {wanted} more than once, name the call: {', '.join(names)}")
+            raise InvalidInput(
+                f"run {run} called {wanted} more than once; give the name of the call: {', '.join(names)}"
+            )
         found = nodes.get(names[0]) if names else None
         if found is None or found.status is not NodeStatus.COMPLETED:
             raise NotFound(f"node {wanted} of run {run} has no output: it was not called, or has not completed")
@@ -248,26 +235,26 @@ class Results(Verbs):
         return codec.decode(await fetched(found.output, self._store.blobs))
 
     async def _node_of(self, run: RunId, name: str) -> Node[..., Any] | None:
-        """The node of that name, if the module of the workflow, known in this process, has it."""
+        """The node of that name, if this process knows the workflow and its module has the node."""
         workflow = registry.known((await created_of(self._store, run)).workflow)
         around = workflow.fn.__globals__.values() if workflow is not None else ()
         return next((each for each in around if isinstance(each, Node) and _is_of(name, each.name)), None)
 
 
 def _is_of(name: str, node: str) -> bool:
-    """Whether a call of this name, such as `publish/2/fetch#3` or `fetch[a]`, is one of that node."""
+    """Whether a call of this name, such as `publish/2/fetch#3` or `fetch[a]`, is a call of that node."""
     return name.partition("[")[0].rpartition("/")[2].partition("#")[0] == node
 
 
 def _plain(value: Any, schema: Any) -> e.Value:
-    """An answer as the JSON that the question's schema speaks of, once it fits: a date is a text there, a dataclass an
-    object. Where any answer will do, it says itself what it is."""
+    """An answer as JSON that fits the schema of the question: a date becomes a text, a dataclass an object. Without a
+    schema the encoded answer carries its own type."""
     if schema is None:
         return encode(value, where="answer")
     try:
         tree = _listed(msgspec.to_builtins(value, str_keys=True, enc_hook=_dumped))
     except (TypeError, ValueError, RecursionError):
-        raw = encode(value, where="answer")  # which says why it cannot be stored
+        raw = encode(value, where="answer")  # raises with the reason if it cannot be stored
         tree = msgspec.json.decode(raw)
     else:
         raw = encode(tree, where="answer")
@@ -276,14 +263,14 @@ def _plain(value: Any, schema: Any) -> e.Value:
 
 
 def _listed(tree: Any) -> Any:
-    """The same without tuples, of which JSON has none."""
+    """The same tree with lists for tuples, which JSON does not have."""
     if isinstance(tree, dict):
         return {key: _listed(part) for key, part in tree.items()}
     return [_listed(part) for part in tree] if isinstance(tree, list | tuple) else tree
 
 
 def _dumped(value: Any) -> Any:
-    """What msgspec does not know: a path, a model of pydantic, which is not imported and need not be there."""
+    """The types that msgspec does not know: paths, and Pydantic models without an import of Pydantic."""
     if isinstance(value, PurePath):
         return str(value)
     if hasattr(type(value), "model_dump") and not has_revealed(dump := value.model_dump(mode="json", by_alias=True)):

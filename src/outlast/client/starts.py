@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ParamSpec, TypeVar
 
 from outlast.client.branching import OWNER_WAIT_S
+from outlast.client.exclusive import check_exclusive
 from outlast.client.handle import RunHandle
 from outlast.client.idempotency import same_arguments
 from outlast.client.temporary_claim import TemporaryClaims, Verbs
@@ -24,21 +25,20 @@ R = TypeVar("R")
 
 
 class Starts(Verbs):
-    """Starts runs. `root` is the folder of the project whose code they are of."""
+    """Starts runs. `root` is the project folder of their code."""
 
     def __init__(self, claims: TemporaryClaims, root: str) -> None:
         super().__init__(claims)
         self._root = root
         self._starts = ShieldedTasks()
-        """Exclusive starts, which are carried out to their end though nobody waits for them."""
+        """Exclusive starts; they are completed even if the caller stops waiting."""
 
     async def done(self) -> None:
-        """Return when no start is under way."""
+        """Wait for pending starts."""
         await self._starts.done(OWNER_WAIT_S)
 
     async def start(self, workflow: Workflow[P, R], /, *args: P.args, **kwargs: P.kwargs) -> RunHandle[R]:
-        """Start a run; it is durable when this returns. `workflow.options(id=…)` or `workflow.options(idempotency_key=…)`
-        makes that idempotent."""
+        """See `Engine.start`."""
         if not isinstance(workflow, Workflow):
             raise InvalidInput(f"{workflow!r} is not a workflow: decorate the function with @workflow")
         if scope.current.get(None) is not None:
@@ -47,7 +47,7 @@ class Starts(Verbs):
         try:
             packed = workflow._arguments.pack(args, kwargs)
         except TypeError as error:
-            raise InvalidInput(f"workflow {spec.name} cannot be started so: {error}") from error
+            raise InvalidInput(f"wrong arguments for workflow {spec.name}: {error}") from error
         run = self._run_id(spec.name, options)
         exclusive = words("exclusive", workflow._exclusive_for(args, kwargs))
         entry, folder = import_entry(spec)
@@ -88,17 +88,17 @@ class Starts(Verbs):
             pass
 
     async def _start_exclusive(self, run: RunId, created: e.RunCreated) -> None:
-        """A run that must have something for itself: it begins only after nobody else was seen to have it."""
-        if await self._store.head(run) is not None:  # whoever has it by now, the same start is answered
-            raise AlreadyExists(f"there is a run {run} already")
-        await self._claims.check_exclusive(created.exclusive, run)
+        """Start a run with an exclusive key: it begins only after no other live run was found to hold the key."""
+        if await self._store.head(run) is not None:  # a repeated start succeeds even if another run holds the key now
+            raise AlreadyExists(f"run {run} already exists")
+        await check_exclusive(self._store, created.exclusive, run)
         await self._starts.shield(self._begin_exclusive(run, created))
 
     async def _begin_exclusive(self, run: RunId, created: e.RunCreated) -> None:
-        """Until the second look nobody may have the run, and afterwards it must not be left lying."""
+        """Hold the run until the second check, so that no worker advances it, then release it."""
         writer = await self._ledger.create(run, [created], await self._claims.own_worker())
         try:
-            await self._claims.check_exclusive(created.exclusive, run)
+            await check_exclusive(self._store, created.exclusive, run)
         except NotAllowed as refusal:
             await writer.append([e.RunCancelled(reason=str(refusal))], release=True)
             raise
@@ -114,7 +114,8 @@ class Starts(Verbs):
         return self._ledger.new_run_id()
 
     async def _check_same_start(self, run: RunId, asked: e.RunCreated, workflow: Workflow[..., Any]) -> None:
-        """A start that was asked for before is answered with the run there is; another one under its name is refused."""
+        """Accept a repeated start of the same workflow with the same parameters; refuse any other start under this id
+        or key."""
         there = await created_of(self._store, run)
         if there.workflow != asked.workflow:
             what = f"by a run of workflow {there.workflow}"

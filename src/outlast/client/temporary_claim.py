@@ -1,4 +1,4 @@
-"""Owning a run that nobody advances, for a moment, to change something about it."""
+"""Temporary claims: own a run that no worker advances, for one change."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from outlast.client.exclusive import check_exclusive
 from outlast.client.handle import RunHandle
 from outlast.client.notifications import RunNotifications
 from outlast.client.reader import Reader
@@ -39,11 +38,11 @@ if TYPE_CHECKING:
     from outlast.functions.decorators import Workflow
 
 TRIES, POLL_S = 100, 0.02
-"""How often, and after how many seconds, a run that is over is claimed again from whoever has just ended it."""
+"""How often, and after how many seconds, the claim of a run that has just ended is tried again."""
 
 
 class TemporaryClaims:
-    """Owns runs for a moment: in the name of the `worker`, without one in its own."""
+    """Claims runs for one change: for the `worker`, or without one for a temporary worker id."""
 
     def __init__(self, engine: Engine, ledger: Ledger, worker: Worker | None, apps: tuple[str, ...]) -> None:
         self._engine = engine
@@ -61,8 +60,8 @@ class TemporaryClaims:
     async def owning(
         self, run: RunId, verb: Verb, *, ready: bool = False, upto: int | None = None, force: bool = False
     ) -> AsyncIterator[RunWriter]:
-        """Own a run that nobody advances, for as long as it takes; `Claimed` if somebody does. Here, one at a time. If the
-        verb is refused by then, nothing is appended."""
+        """Own a run that no worker advances, for the duration of the block; `Claimed` if a worker does. One block per
+        run at a time. If the state does not allow the verb, nothing is appended."""
         while run in self._claimed_runs:  # noqa: ASYNC110 - rarely, and never for long
             await asyncio.sleep(POLL_S)
         self._claimed_runs.add(run)
@@ -77,8 +76,8 @@ class TemporaryClaims:
 
     @asynccontextmanager
     async def holding(self, writer: RunWriter, *, ready: bool = False) -> AsyncIterator[None]:
-        """Release an owned run in the end, ready for the next worker if it is to go on. The children of a part that it left
-        are asked to stop before."""
+        """Release an owned run at the end; `ready` hands it to the next worker. Children started after the cutoff of
+        a new branch are cancelled before."""
         try:
             yield
             await self._cancel_left_children(writer)
@@ -87,11 +86,10 @@ class TemporaryClaims:
                 pass
             raise
         while not await writer.release(ready=ready and not writer.state.is_closed):
-            await self.obey_cancellation(writer)  # there may be no worker to obey it
+            await self.obey_cancellation(writer)  # no worker may be there to obey it
 
     async def obey_cancellation(self, writer: RunWriter) -> None:
-        """End a run that is owned here for a moment, if somebody cancelled it and it has no clean-up. One that has is for a
-        worker, which executes its code."""
+        """End an owned run that was cancelled and has no clean-up. Clean-up code needs a worker."""
         request = next_request(writer.state)
         if not isinstance(request, e.CancelRequested):
             return
@@ -108,7 +106,7 @@ class TemporaryClaims:
                 await self.obey_here(child)
 
     async def _without_cleanup(self, writer: RunWriter, created: e.RunCreated) -> list[RunId] | None:
-        """The children that have to end before a cancelled run, if it has no clean-up itself and its code is at hand."""
+        """The children that must end before a cancelled run, if the run has no clean-up and its code is available."""
         try:
             workflow = find_workflow(created, self.apps)
         except OutlastError:
@@ -116,7 +114,7 @@ class TemporaryClaims:
         return await without_cleanup(writer, created, workflow)
 
     async def _is_ended(self, child: RunId) -> bool:
-        """Whether a child has ended that its parent no longer waits for: it is cancelled first."""
+        """Cancel a child that its parent does not wait for any more; whether it has ended."""
         with suppress(NotFound):
             asked = await cancel(self.ledger, child, "its parent was cancelled")
             if asked is not None:
@@ -125,7 +123,7 @@ class TemporaryClaims:
         return True
 
     async def obey_here(self, run: RunId) -> None:
-        """Obey the cancellation of a run, or of what it goes on as by now, if nobody advances it."""
+        """Carry out the cancellation of a run, or of the run it continued as, if no worker advances it."""
         run = await latest_run_of(self.store, run)
         if self.worker is not None and self.worker.has_run(run):
             return
@@ -155,7 +153,7 @@ class TemporaryClaims:
         return state
 
     async def claimed(self, run: RunId) -> Claim:
-        """A claim on a run. Whoever brought it to its end is about to let go of it, and is waited for."""
+        """A claim on a run. Waits for the owner of a run that has just ended: it is about to release the claim."""
         is_ours = False
         for _ in range(TRIES):
             is_ours = self.worker is not None and await self.worker.advances(run)
@@ -183,7 +181,7 @@ class TemporaryClaims:
         return RunHandle(self._engine, run, workflow)
 
     async def retire(self) -> None:
-        """Nothing more will be asked."""
+        """End the notifications and the temporary worker id."""
         self.news.close()
         if self._temporary_worker is not None:
             with suppress(OutlastError):
@@ -191,15 +189,12 @@ class TemporaryClaims:
 
     @property
     def worker_id(self) -> str:
-        """The worker of this engine, empty if it is a desk only."""
+        """The worker of this engine; empty if it advances no runs."""
         return self.worker.id if self.worker is not None else ""
-
-    async def check_exclusive(self, exclusive: str, run: RunId) -> None:
-        await check_exclusive(self.store, exclusive, run)
 
 
 class Verbs:
-    """What the collaborators of an engine have in common."""
+    """The shared parts of an engine's collaborators."""
 
     def __init__(self, claims: TemporaryClaims) -> None:
         self._claims = claims
@@ -210,9 +205,13 @@ class Verbs:
         self._apps = claims.apps
         self._news = claims.news
 
+    def _workflow_of(self, created: e.RunCreated) -> Workflow[..., Any] | None:
+        """The code of a run that this engine is to advance; None without a worker."""
+        return find_workflow(created, self._apps) if self._worker is not None else None
+
 
 def _has_work(state: State) -> bool:
-    """Whether a worker has something to do with a run: to advance it, or to cancel children of a part that it left."""
+    """Whether a worker has work for a run: to advance it, or to cancel children of an older branch."""
     return state.outline.base in (RunStatus.CREATED, RunStatus.RUNNING) or bool(state.to_cancel())
 
 

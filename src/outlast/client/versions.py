@@ -1,4 +1,4 @@
-"""Versions of workflows: which there are, how two of them differ, and moving a run to another one."""
+"""Versions of workflows: list, compare, and move a run to another one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from outlast.store import RunFilter
 
 
 class Version(Struct, frozen=True, kw_only=True):
-    """One version of a workflow that runs are of. `is_today` if it is that of the code that is known here."""
+    """One version of a workflow with runs. `is_today`: it is the version of the code known to this process."""
 
     version: str
     workflow: str
@@ -45,7 +45,7 @@ class Versions(Verbs):
         self._control = control
 
     async def of(self, workflow: str) -> list[Version]:
-        """The versions of a workflow that its runs are of, the one used last first. Times are microseconds."""
+        """The versions of a workflow that its runs use, the latest used first. Times are microseconds since 1970."""
         found: dict[str, Version] = {}
         async for run in self._reader.iter_runs(RunFilter(workflow=workflow, limit=1000)):
             old = found.get(run.version)
@@ -63,7 +63,7 @@ class Versions(Verbs):
         return sorted(found.values(), key=lambda each: each.last, reverse=True)
 
     async def starting_with(self, beginning: str) -> list[str]:
-        """The versions of any run that begin so."""
+        """The versions with this prefix that any run uses."""
         found: dict[str, None] = {}
         async for summary in self._reader.iter_runs(RunFilter(limit=1000)):
             if summary.version.startswith(beginning):
@@ -73,7 +73,7 @@ class Versions(Verbs):
     async def source(self, version: str) -> str:
         """The stored text of a version."""
         document = msgspec.json.decode(await definition_of(self._store.blobs, version))
-        return str(document.get("source") or f"(its source was not to be had; code {document.get('code')})\n")
+        return str(document.get("source") or f"(no source was available; code {document.get('code')})\n")
 
     async def diff(self, old: str, new: str) -> str:
         """How two versions differ, as a unified diff; empty if they do not."""
@@ -84,17 +84,17 @@ class Versions(Verbs):
         return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
 
     async def current(self, run: RunId) -> str:
-        """The version of the code that would go on with a run here; it is stored when this returns."""
+        """The version of the code that would continue a run here; it is stored when this returns."""
         workflow = find_workflow(await created_of(self._store, run), self._apps)
         return await self._claims.definitions.keep(workflow)
 
     async def replay(self, run: RunId) -> DryRun:
-        """Whether today's code would replay a run, and if not, how far: nothing is written and no node runs."""
+        """Whether the current code replays a run, and if not, up to which event. Nothing is written and no node
+        runs."""
         return await dry_run(self._store, run, find_workflow(await created_of(self._store, run), self._apps))
 
     async def migrate(self, run: RunId, *, by: str = "", reason: str = "", children: Children = "cancel") -> DryRun:
-        """Move a run to today's code. As far as that agrees with the log, the log is kept; what follows stays on its branch,
-        and the run goes on beside it. If they agree altogether, no branch is needed. `children`: see `jump`."""
+        """See `Engine.migrate`."""
         by, reason = signed(by, reason)
         await self.check_migration(run)
         rehearsal = await self.replay(run)

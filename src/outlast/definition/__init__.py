@@ -1,5 +1,5 @@
-"""WHAT WAS ASKED FOR: what a workflow and its nodes are, before anything runs.
+"""Definitions of workflows and nodes: what a run is started from.
 
-This room owns the plain descriptions that a run is started from. It refuses to run them (that is `runtime`) and to know
-what became of them (`lifecycle`). It is pure.
+This package is pure. It owns the specs of nodes and workflows, retry policies and durations. It executes nothing (`engine`,
+`execution`) and knows no states of runs (`lifecycle`).
 """

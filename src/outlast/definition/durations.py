@@ -1,4 +1,4 @@
-"""Durations as people give them: a number of seconds or a `timedelta`."""
+"""Durations in arguments: a number of seconds or a `timedelta`."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ Seconds: TypeAlias = float | timedelta
 
 
 def seconds(given: Any, what: str) -> float:
-    """The seconds of a duration. `InvalidInput` names it as `what` if it is none."""
+    """The seconds of a duration. `InvalidInput` names the argument `what` if it is not one."""
     if isinstance(given, timedelta):
         return given.total_seconds()
     if isinstance(given, bool) or not isinstance(given, int | float):
-        raise InvalidInput(f"{what} is a number of seconds or a timedelta, not {given!r}")
+        raise InvalidInput(f"{what} must be a number of seconds or a timedelta, not {given!r}")
     return given
 
 
 def seconds_or_none(given: Any, what: str) -> float | None:
-    """The same where there may be none."""
+    """The same for an optional argument."""
     return None if given is None else seconds(given, what)

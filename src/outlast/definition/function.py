@@ -1,4 +1,4 @@
-"""What a node and a workflow are, before anything runs: a function, a name, and how it wants to be treated."""
+"""Definitions of nodes and workflows: a function, a name, and options."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from outlast.history.ids import content_hash
 Where: TypeAlias = Literal["loop", "thread", "process", "dask"]
 
 CLEANUP = 30.0
-"""Seconds of clean-up, if a workflow does not say otherwise."""
+"""The default seconds of clean-up."""
 _PLACES = {"thread": "a thread", "process": "a process", "dask": "a cluster"}
 _NAME = re.compile(r"[^\W\d][\w.-]{0,99}")
 
 
 class NodeSpec(Struct, frozen=True):
-    """One unit of work. `code` is the fingerprint of its function. A run that is interrupted inside a node that is not
-    `repeatable` holds."""
+    """One unit of work. `code` is the fingerprint of its function. If a run is interrupted inside a node that is not
+    `repeatable`, it is held."""
 
     fn: Callable[..., Any]
     name: str
@@ -41,8 +41,8 @@ class NodeSpec(Struct, frozen=True):
 
 
 class WorkflowSpec(Struct, frozen=True):
-    """A durable function. `entry` says where its code is found again: `module:name`. Of its runs with the same `exclusive`
-    key, a text that may name parameters in braces, only one is live at a time."""
+    """A durable function. `entry` is the place of its code: `module:name`. Of the runs with the same `exclusive` key, a
+    text that may name parameters in braces, only one is live at a time."""
 
     fn: Callable[..., Any]
     name: str
@@ -51,25 +51,28 @@ class WorkflowSpec(Struct, frozen=True):
     on_restart: Literal["resume", "hold"] = "resume"
     exclusive: str = ""
     cleanup: float = CLEANUP
-    """Seconds that its code has to clean up after it was cancelled."""
+    """Seconds that its code has to clean up after a cancellation."""
 
 
 def checked_name(name: str, what: str) -> str:
-    """A name that can stand in ids: those are made of names, `/`, `#` and `[`…`]`."""
+    """A name that can be part of ids, which consist of names, `/`, `#` and `[`…`]`."""
     if not _NAME.fullmatch(name):
         raise InvalidInput(
-            f"{name!r} cannot be the name of a {what}: use letters, digits, _ . - beginning with a letter"
+            f"{name!r} is not a valid {what} name: use up to 100 letters, digits, _ . - and start with a letter"
         )
     return name
 
 
 def where_to_run(fn: Callable[..., Any], wanted: str | None) -> Where:
-    """Coroutine functions run on the loop, plain ones in threads, unless a plain one asks for a process or a cluster."""
+    """Coroutine functions run on the loop, plain ones in threads, unless `run_in` of a plain one names a process or a
+    cluster."""
     if wanted is not None and wanted not in get_args(Where):
-        raise InvalidInput(f'run_in={wanted!r} is not a place to run; there are "loop", "thread", "process" and "dask"')
+        raise InvalidInput(f'run_in={wanted!r} is not valid: use "loop", "thread", "process" or "dask"')
     if inspect.iscoroutinefunction(fn):
         if wanted not in (None, "loop"):
-            raise InvalidInput(f"{fn.__qualname__} is async and runs on the loop, not in {_PLACES[wanted]}")
+            raise InvalidInput(
+                f"{fn.__qualname__} is async and runs on the loop, not in {_PLACES[wanted]}: leave run_in out"
+            )
         return "loop"
     if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
         raise InvalidInput(f"{fn.__qualname__} is a generator: a node returns one value, so return a list instead")
@@ -81,7 +84,7 @@ def where_to_run(fn: Callable[..., Any], wanted: str | None) -> Where:
 
 
 def fingerprint(fn: Callable[..., Any]) -> str:
-    """Six hex digits that change when the function's own code does, and not when it only moves in its file."""
+    """Six hex digits that change when the function's own code changes, and not when it only moves in its file."""
     code = getattr(inspect.unwrap(fn), "__code__", None)
     if code is None:
         return ""
@@ -104,8 +107,8 @@ def _feed(update: Callable[[bytes], None], code: CodeType) -> None:
 
 @cache
 def document(spec: WorkflowSpec) -> bytes:
-    """The definition of a workflow as it is stored, so that people can read later what a run was started with: its source.
-    Where there is none to be had, the fingerprint of its code stands for it."""
+    """The stored definition of a workflow: its source, so that people can read later what a run was started with. If
+    there is no source, the fingerprint of its code replaces it."""
     try:
         source = textwrap.dedent(inspect.getsource(inspect.unwrap(spec.fn)))
     except (OSError, TypeError):
@@ -116,10 +119,10 @@ def document(spec: WorkflowSpec) -> bytes:
 
 @cache
 def version_of(spec: WorkflowSpec) -> str:
-    """The version of a workflow: the name of its definition."""
+    """The version of a workflow: the hash of its definition."""
     return content_hash(document(spec))
 
 
 def entry_of(fn: Callable[..., Any]) -> str:
-    """Where the function is found again."""
+    """The place of a function: `module:name`."""
     return f"{fn.__module__}:{fn.__qualname__}"

@@ -1,4 +1,4 @@
-"""How often and how soon a node is tried again, and after which errors."""
+"""Retry policies: how often and how soon a node is tried again, and after which errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from outlast.errors import InvalidInput
 from outlast.history.events import Failure
 
 RETRIED = frozenset({"transient", "timeout"})
-"""The categories of failure that another attempt may cure."""
+"""The categories of failure after which a node is tried again."""
 Errors: TypeAlias = tuple[type[BaseException], ...]
 
 
@@ -33,7 +33,7 @@ class Retry(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if self.max_attempts is not None and self.max_attempts < 1:
-            raise InvalidInput(f"max_attempts is at least 1, or None for no limit, not {self.max_attempts}")
+            raise InvalidInput(f"max_attempts must be at least 1, or None for no limit, not {self.max_attempts}")
         delay, longest = seconds(self.delay, "delay"), seconds(self.max_delay, "max_delay")
         force_setattr(self, "delay", delay)
         force_setattr(self, "max_delay", longest)
@@ -46,7 +46,7 @@ class Retry(Struct, frozen=True):
 
     @property
     def classes(self) -> tuple[Errors, Errors]:
-        """The errors to retry on and those to give up on."""
+        """The error classes of `retry_on` and of `give_up_on`."""
         return self.retry_on, self.give_up_on  # type: ignore[return-value]  # tuples since it was created
 
     def wait_us(self, failure: Failure, failed_attempts: int, chance: float) -> int | None:
@@ -61,20 +61,20 @@ class Retry(Struct, frozen=True):
         return int(wait * (1 + self.jitter * (2 * chance - 1)) * 1_000_000)
 
     def allows_another(self, failed_attempts: int) -> bool:
-        """Whether there is an attempt left after so many."""
+        """Whether another attempt is left after so many failures."""
         return self.max_attempts is None or failed_attempts < self.max_attempts
 
 
 def _classes(option: str, given: Any) -> Errors:
     if callable(given) and not isinstance(given, type):
         raise InvalidInput(
-            f"{option} takes classes of errors, not a function: give {option}=(ConnectionError, TimeoutError). An error can "
-            "decide for itself by its attribute `retryable`, True or False"
+            f"{option} takes exception classes, not a function: for example {option}=(ConnectionError,). An error can "
+            "also have an attribute `retryable`, True or False"
         )
     classes = tuple(given) if isinstance(given, Iterable) and not isinstance(given, type) else (given,)
     for each in classes:
         if not (isinstance(each, type) and issubclass(each, BaseException)):
-            raise InvalidInput(f"{option} takes classes of errors, and {each!r} is not one")
+            raise InvalidInput(f"{option} takes exception classes, and {each!r} is not one")
     return classes
 
 

@@ -1,5 +1,5 @@
-"""What advances runs: the worker, the driver of each run, and the loops that keep a worker's runs and claims current.
+"""Advances runs: the worker, the driver of each run, and the services that keep a worker's runs and claims current.
 
-The driver turns commands of workflow code into appends and delivers outcomes to the code. It asks `lifecycle` what may
-follow, writes through `ledger`, and does not know where bytes are kept.
+A driver turns the commands of workflow code into appends and delivers outcomes to the code. It asks `lifecycle` which
+events are allowed and writes through `ledger`. It does not depend on a concrete store.
 """

@@ -1,4 +1,4 @@
-"""Requests to go back, carried out by whoever owns the run."""
+"""Opens the branches that jump requests in a run's log ask for."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ log = logging.getLogger("outlast.engine")
 
 
 async def open_requested_branch(writer: RunWriter) -> None:
-    """Open the branch that was asked for, if one was: a request is a fact and outlives whoever should have heard it (P1).
-    One that cannot be met is answered by a branch that begins just before it (D2), so that the person may ask again. A run
-    that is to be cancelled as well is cancelled and goes nowhere; one that is to be paused as well is, on its new branch."""
+    """Open the branch of an open jump request, if there is one. The request is an event, so it survives the crash of an
+    owner (P1). A request that cannot be carried out is answered by a branch that begins just before the request (D2),
+    so that the run accepts another one. An open cancellation takes precedence: then no branch is opened. An open pause
+    applies to the new branch."""
     while isinstance(request := next_request(writer.state), e.JumpRequested):
-        asked = newest(writer.state.outline.requests, e.JumpRequested)
-        assert asked is not None
+        entry = newest(writer.state.outline.requests, e.JumpRequested)
+        assert entry is not None
         try:
-            await writer.open_branch(plan_of_request(request, asked.seq))
+            await writer.open_branch(plan_of_request(request, entry.seq))
         except Overtaken:
             continue
         except (NotAllowed, Damaged) as refusal:
-            log.warning("run %s: the jump to event %d cannot be made: %s", writer.run, request.target, refusal)
+            log.warning("run %s: the jump to event %d is refused: %s", writer.run, request.target, refusal)
             with suppress(Overtaken):
                 await writer.open_branch(unmet_request_plan(writer.state, str(refusal)))

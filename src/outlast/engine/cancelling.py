@@ -1,12 +1,13 @@
 """Cancelling a run: its code receives CancelledError where it waits, and has a limited time to clean up.
 
-Code that asks for nothing more ends with the append that cancels the run. Otherwise CleanupStarted stands in the log where
-the code was cancelled, and names the time by which its clean-up ends: a replay cancels the code at the same place, and a
-crash does not extend the time. When it is over, or somebody cancels the run by force, the run ends at once.
+Code that issues no further command ends with the append that cancels the run. Otherwise the driver appends
+CleanupStarted at the point where the code was cancelled, with the time by which the clean-up ends: a replay cancels the
+code at the same point, and a crash does not extend the time. When the time is over, or after a forced cancellation, the
+run ends at once.
 
-Nodes that the code gives up are told to stop, and have the grace time to end, before its clean-up begins. What they complete
-within it is in the log. Code without clean-up is replayed then and receives that outcome, before it is cancelled where it
-waits next: it may have a clean-up there, and whoever goes back to that place later finds the work done.
+Nodes that the code abandons are asked to stop, and have the grace time to end before the clean-up begins. Their results
+within that time are in the log. Code without a clean-up is then replayed and receives these outcomes before it is
+cancelled at its next wait: it may have a clean-up there, and a later branch from that point finds the nodes completed.
 """
 
 from __future__ import annotations
@@ -27,12 +28,13 @@ from outlast.lifecycle.state import NodeStatus
 
 
 class Cancelling(Committing):
-    """The part of a driver that cancels."""
+    """Adds cancellation to a driver."""
 
     __slots__ = ()
 
     async def _cancel(self, request: e.CancelRequested) -> None:
-        """Obey a cancellation: by the code's clean-up, or at once if that is under way or not wanted."""
+        """Carry out a cancellation: by the clean-up of the code, or at once if a clean-up is already running or not
+        wanted."""
         code, span = self.code, self.code.workflow._spec.cleanup
         if request.force or code.is_cancelled:
             await self._end_now("stopped" if code.is_cancelled else "none")
@@ -67,14 +69,15 @@ class Cancelling(Committing):
     async def _replay_before_cancelling(
         self, delivered: Sequence[CommandOutcome], abandoned: Sequence[Command]
     ) -> None:
-        """Nodes ended while they were stopped. The code is replayed and receives their outcomes before it is cancelled."""
+        """Nodes ended while they were stopped: replay the code, so that it receives their outcomes before it is
+        cancelled."""
         self._closed += [(command, CANCELLED) for command in abandoned]
         facts, to_begin, after_commit = self._facts, self._to_begin, self._after_commit
         self._facts, self._to_begin, self._after_commit = [], [], []
         await self._discard_and_replay(delivered, facts, to_begin, after_commit)
 
     async def _end_now(self, cleanup: decide.Cleanup) -> None:
-        """End the run as cancelled, whatever its code waits for."""
+        """End the run as cancelled without waiting for its code."""
         self._is_stopping = True
         self._deliver_outcomes()
         self._set_time()
@@ -83,15 +86,15 @@ class Cancelling(Committing):
         await self._commit(ending)
 
     def _cancel_code(self) -> list[Command]:
-        """Cancel the code; returns what it no longer waits for."""
+        """Cancel the code and return the commands that it abandons."""
         code = self.code
-        before, code.close, code.to_close = list(code.to_close.values()), None, {}
+        closing, code.close, code.to_close = list(code.to_close.values()), None, {}
         code.cancel()
-        abandoned, code.close, code.to_close = [*before, *code.to_close.values()], self._close, {}
+        abandoned, code.close, code.to_close = [*closing, *code.to_close.values()], self._close, {}
         return abandoned
 
     def _close_abandoned(self, node_commands: Iterable[Command], reason: e.Failure) -> None:
-        """Write the outcomes of what the code gave up: that of a node which ended meanwhile is its own."""
+        """Append the outcomes of abandoned commands. A node that ended meanwhile keeps its own outcome."""
         ended = {command.key: event for command, event, _ in self._outcomes if isinstance(command, NodeCommand)}
         for command in node_commands:
             if command.key in ended:
@@ -101,16 +104,15 @@ class Cancelling(Committing):
                 self._close(command, reason)
 
     def _has_failed_in_log(self, command: Command) -> bool:
-        """Whether a node that did not go on after a replay has failed in the log: the end of the run had cut it short."""
-        node = (
-            self.writer.state.nodes.get(command.name)
-            if command in self._deferred and isinstance(command, NodeCommand)
-            else None
-        )
+        """Whether the log has a failure of a node that was not resumed after a replay: the end of the run had cut it
+        short."""
+        if not isinstance(command, NodeCommand) or command not in self._deferred:
+            return False
+        node = self.writer.state.nodes.get(command.name)
         return node is not None and node.status is NodeStatus.FAILED
 
     def _resume_deferred(self) -> None:
-        """What was found in the log and is still wanted by code that was cancelled goes on after all."""
+        """Resume the commands that a replay found in the log and that the cancelled code still waits for."""
         deferred, self._deferred = self._deferred, []
         for command in deferred:
             if self.is_waiting_for(command):
@@ -120,12 +122,12 @@ class Cancelling(Committing):
                     self._to_begin.append(command)
 
     def _revoke_pause(self) -> None:
-        """A pause that has begun gives way to the cancellation."""
+        """End a pause that has begun: the cancellation takes precedence."""
         self.is_pausing, self._pause = False, None
         self.is_winding_down = self.worker.is_draining
 
     def _extend_cleanup(self) -> None:
-        """A person had the run go on amid its clean-up, which has the whole time again."""
+        """Give the clean-up its full time again, because the run was resumed during it."""
         first = self.writer.state.outline.cleanup
         assert first is not None
         due = self._time + round(self.code.workflow._spec.cleanup * 1e6)
@@ -133,7 +135,7 @@ class Cancelling(Committing):
         self._after_commit.append(self.watch_cleanup)
 
     def watch_cleanup(self) -> None:
-        """See that the clean-up ends in time."""
+        """Schedule the end of the clean-up at its deadline."""
         cleanup = self.writer.state.outline.cleanup
         if cleanup is not None and not self.is_over:
             self.call_at_time(cleanup.due, self._write_soon)

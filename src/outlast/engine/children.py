@@ -1,4 +1,5 @@
-"""Runs that runs start: created once their parent's log says so, looked after, and asked to stop when nobody wants them."""
+"""Child runs: created once the parent's log has ChildStarted, kept advanced, and cancelled when the parent stops
+waiting."""
 
 from __future__ import annotations
 
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
 
 
 async def start(worker: Worker, parent: OutcomeHandling, command: ChildCommand, *, again: bool) -> None:
-    """See that a child is there, and if it has ended already, that its parent hears of it. `again` after a replay: then it
-    most likely is. Until then it counts as `starting`: the parent is not given back, nor does its end count as settled."""
+    """Create a child run, or, if it has already ended, deliver its end to the parent. `again` is set after a replay,
+    when the child probably exists. Until this returns, the child counts as `starting`: the parent is not released, and
+    its end is not complete."""
     pause = 0.05
     try:
         while parent.is_waiting_for(command):
@@ -46,15 +48,15 @@ async def start(worker: Worker, parent: OutcomeHandling, command: ChildCommand, 
 
 
 async def cancel(worker: Worker, parent: OutcomeHandling, child: RunId) -> None:
-    """Ask a child to stop that its parent no longer waits for; a troubled store is asked again."""
+    """Request the cancellation of a child that its parent stopped waiting for. Retries while the store fails."""
     while True:
-        await parent.children_started()  # it may be one that is not there yet
+        await parent.children_started()  # the child may not exist yet
         try:
-            asked = await completion.cancel(worker.ledger, child, "its parent no longer waits for it")
+            cancelled = await completion.cancel(worker.ledger, child, "its parent stopped waiting for it")
         except StoreError as error:
             await worker.wait_for_store(child, error, 0.5)
         else:
-            worker.advance_run(asked or child)  # whoever it is has to hear of it
+            worker.advance_run(cancelled or child)  # an owner has to act on the request
             return
 
 
@@ -83,18 +85,16 @@ async def _create(worker: Worker, parent: OutcomeHandling, command: ChildCommand
 
 
 async def _refuse(worker: Worker, parent: OutcomeHandling, command: ChildCommand) -> None:
-    """Its id is that of a run which is not a child of this one: the parent receives a failure."""
-    taken = AlreadyExists(
-        f"{shown(command.where)}: there is a run {command.child} already, and it is no child of run {parent.run}"
-    )
-    failure = failure_of(taken)
+    """The id belongs to a run that is not a child of this one: deliver a failure to the parent."""
+    message = f"run {command.child} already exists and is not a child of run {parent.run}: use another id"
+    failure = failure_of(AlreadyExists(f"{shown(command.where)}: {message}"))
     with suppress(RunGone):
         await worker.ledger.deliver(parent.run, [e.ChildEnded(child=command.child, status="failed", error=failure)])
 
 
 async def _ensure_advanced(worker: Worker, child: RunId) -> None:
-    """See that a child is advanced, or whatever it goes on as by now; if that ended while nobody could be told, it is
-    claimed, and its end told."""
+    """Make sure that a child, or its latest successor, is advanced. If it ended before its end could be delivered,
+    claim it and deliver the end."""
     newest = await completion.latest_run_of(worker.store, child)
     worker.advance_run(newest)
     head = await worker.store.head(newest)

@@ -1,4 +1,4 @@
-"""Finds runs that want an owner: new ones, those that heard something, those whose owner is gone."""
+"""Claims runs that need an owner: new runs, runs with new entries from guests, runs whose owner died."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from outlast.store import Claim
 log = logging.getLogger("outlast.services")
 
 POLL_INTERVAL_S = 1.0
-"""Seconds between two looks when nothing was announced: a death is announced by nobody."""
+"""Seconds between two polls without an announcement: the death of a worker is not announced."""
 BATCH = 200
 """Runs claimed in one step."""
 MAX_PROMPT_LENGTH = 120
 MAX_LOGGED_QUESTIONS = 100
-"""Open questions of which each is logged at the start; the others are counted."""
+"""Open questions that are logged one by one at the start; further ones are only counted."""
 MIN_SLEEP_S = 0.01
-"""Seconds between two looks however much is announced."""
+"""Seconds between two polls at least, however many announcements arrive."""
 
 
 class Claimer:
-    """Claims for one worker what its process has code for. With `reports_start` it logs what the first round found."""
+    """Claims runs of the workflows that this process has code for. `reports_start` logs a summary of the first round."""
 
     def __init__(self, worker: Worker, *, reports_start: bool = True) -> None:
         self._worker = worker
@@ -37,7 +37,8 @@ class Claimer:
         self._served = ""
 
     async def run(self) -> None:
-        """Look whenever there may be something. After the first round it is known what others had left behind."""
+        """Poll on every announcement and at an interval. The first round recovers the runs of dead workers, and logs a
+        summary."""
         while await self.look():
             pass
         if self._reports_start:
@@ -51,46 +52,46 @@ class Claimer:
                 await asyncio.sleep(MIN_SLEEP_S)
 
     async def look(self) -> bool:
-        """Claim some; True if there may be more."""
+        """Claim a batch of runs and adopt them. True if there may be more."""
         worker, names = self._worker, tuple(sorted(registry.names()))
-        wanted = min(worker.capacity, BATCH)
-        if not wanted or not names:
+        limit = min(worker.capacity, BATCH)
+        if not limit or not names:
             return False
         await worker.lease.confirm()
         if worker.lease.is_settling:
             return False
         if worker.own is None:
-            claims = await self._claim_fairly(names, wanted)
+            claims = await self._claim_fairly(names, limit)
         else:
-            claims = await self._claim_own(worker.own, wanted)
+            claims = await self._claim_own(worker.own, limit)
         await asyncio.gather(*(worker.takeovers.adopt(claim) for claim in claims))
-        return len(claims) == wanted
+        return len(claims) == limit
 
-    async def _claim_own(self, own: set[RunId], wanted: int) -> list[Claim]:
-        """Of the runs that the worker keeps to: those that nobody advances and that are to go on."""
+    async def _claim_own(self, own: set[RunId], limit: int) -> list[Claim]:
+        """Claim those of the worker's own runs that have no live owner and work to do."""
         runs = [run for run in tuple(own) if not self._worker.has_run(run) and await self._needs_owner(run)]
-        return await self._worker.claim(runs=runs, limit=wanted) if runs else []
+        return await self._worker.claim(runs=runs, limit=limit) if runs else []
 
-    async def _claim_fairly(self, names: tuple[str, ...], wanted: int) -> list[Claim]:
-        """While there are more runs than there is room for, each workflow has its share first, in turn: one with thousands
-        of runs must not keep the others waiting. Otherwise all are asked for at once, which costs one look."""
+    async def _claim_fairly(self, names: tuple[str, ...], limit: int) -> list[Claim]:
+        """While runs exceed the capacity, claim a share for each workflow in turn: a workflow with thousands of runs
+        must not starve the others. Otherwise claim for all workflows in one call."""
         claim = self._worker.claim
         claims: list[Claim] = []
         if self._is_scarce and len(names) > 1:
             after = bisect_right(names, self._served)
-            share = max(1, wanted // len(names))
+            share = max(1, limit // len(names))
             for name in (*names[after:], *names[:after]):
-                if len(claims) < wanted:
-                    some = await claim(workflows=(name,), limit=min(share, wanted - len(claims)))
-                    self._served = name if some else self._served
-                    claims += some
-        if len(claims) < wanted:
-            claims += await claim(workflows=names, limit=wanted - len(claims))
-        self._is_scarce = len(claims) == wanted
+                if len(claims) < limit:
+                    batch = await claim(workflows=(name,), limit=min(share, limit - len(claims)))
+                    self._served = name if batch else self._served
+                    claims += batch
+        if len(claims) < limit:
+            claims += await claim(workflows=names, limit=limit - len(claims))
+        self._is_scarce = len(claims) == limit
         return claims
 
     async def _log_recovered(self) -> str:
-        """What starting up has recovered. Questions need no recovery: they are in the log, and are shown to people."""
+        """A summary of the recovery at the start. Questions need no recovery: they are in the log."""
         recovered, questions, after = self._worker.takeovers.recovered, 0, ""
         while True:
             page, after = await self._worker.store.waits(kind="interaction", after=after, limit=1000)
@@ -104,7 +105,7 @@ class Claimer:
         return f"Recovery complete: {recovered.resumed} resumed, {recovered.held} held, {questions} questions restored."
 
     async def _needs_owner(self, run: RunId) -> bool:
-        """Whether nobody advances a run that is to go on."""
+        """Whether a run has work to do and no live owner."""
         store, own = self._worker.store, self._worker.own
         head, holding = await store.head(run), await store.holding(run)
         if holding is not None:
@@ -112,7 +113,7 @@ class Claimer:
         if head is not None and head.closed and own is not None:
             own.discard(run)
             head = await store.head(run)
-            if head is not None and not head.closed:  # somebody had it go on meanwhile
+            if head is not None and not head.closed:  # it was reopened meanwhile
                 own.add(run)
             return False
         summary = await store.summary(run)

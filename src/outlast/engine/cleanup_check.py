@@ -1,4 +1,5 @@
-"""Whether a run that nobody advances can be cancelled without a worker: a replay that writes nothing cancels its code."""
+"""Decides whether a run without an owner can be cancelled without a worker: a replay that writes nothing cancels its
+code."""
 
 from __future__ import annotations
 
@@ -18,8 +19,9 @@ from outlast.lifecycle.status import RunStatus
 async def without_cleanup(
     writer: RunWriter, created: e.RunCreated, workflow: Workflow[..., object]
 ) -> list[RunId] | None:
-    """The children that have to end before the run does, if its code then ends without asking for anything more. None if it
-    has a clean-up, or does not replay here: then the cancellation is for a worker that has its code."""
+    """The children that have to end before the run does, if its cancelled code ends without issuing another command.
+    None if the code has a clean-up or does not replay here: then a worker that has the code must carry out the
+    cancellation."""
     code = Code(writer.run, workflow)
     replay = Replay(code, created, writer)
     try:
@@ -33,7 +35,7 @@ async def without_cleanup(
 
 
 async def _deliver_news(code: Code, replay: Replay, writer: RunWriter) -> None:
-    """Tell the code what others wrote before, as its driver does in a run that goes on."""
+    """Deliver to the code the entries that guests appended, as its driver would."""
     if writer.state.outline.base in (RunStatus.PAUSED, RunStatus.FAILED):
         return
     for entry in replay.news:

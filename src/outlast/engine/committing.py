@@ -1,8 +1,8 @@
-"""From what there is to say of a run to the log, one append per boundary.
+"""Appends the pending events of a run, one append per boundary.
 
-Nothing that was asked for begins before the append that says so has landed. At most one append of a run is under way; what
-happens meanwhile goes into the next one. Whoever brings an outcome carries it to the log: the task of the attempt that ended
-goes on to append what follows from it, and if that is a node, to work on it.
+A command begins only after the append that records it is durable. At most one append of a run is under way; events that
+arise meanwhile go into the next one. The task of an attempt that ended appends the outcome and the events that follow
+from it, and if the next command is a node, the same task runs that node.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from functools import partial
 
 from outlast.engine.driver_state import CommandOutcome
 from outlast.engine.request_handling import RequestHandling
-from outlast.engine.retry import Backoff, redecide, without_closed
+from outlast.engine.retry import redecide, without_closed
 from outlast.engine.terminal_events import Ending, cancelled, checked_for_unawaited, needs_completion, terminal_event
 from outlast.errors import Fenced, Overtaken, StoreError
 from outlast.functions.commands import ChildCommand, Command, NodeCommand, TimerCommand
@@ -26,12 +25,14 @@ from outlast.lifecycle.state import NodeStatus
 log = logging.getLogger("outlast.engine")
 
 SOON_US = 2_000_000
-"""Microseconds: a run that waits for less than this keeps its place in memory."""
+"""Microseconds: a run that waits for less than this stays in memory."""
+FIRST_PAUSE_S, MAX_PAUSE_S = 0.05, 5.0
+"""Seconds between two attempts of an append that the store does not take."""
 _NO_OUTCOMES: Sequence[CommandOutcome] = ()
 
 
 class Committing(RequestHandling):
-    """The part of a driver that holds the pen."""
+    """Adds the appends to a driver."""
 
     __slots__ = ()
 
@@ -47,12 +48,12 @@ class Committing(RequestHandling):
         return (self.code.is_cancelled and self._cleanup_expired()) or self._has_outlived()
 
     def _has_outlived(self) -> bool:
-        """Whether code that called `continue_as_new` goes on beyond the time it has for that."""
+        """Whether code that called `continue_as_new` has exceeded the time it has to end."""
         due = self.code.continues_by
         return due is not None and not self._is_stopping and self._clock() >= due
 
     def _watch_continuation(self) -> None:
-        """See that code which called `continue_as_new` ends in time."""
+        """Schedule a check that code which called `continue_as_new` ends in time."""
         due = self.code.continues_by
         if due is not None and not self._is_watched:
             self._is_watched = True
@@ -63,8 +64,8 @@ class Committing(RequestHandling):
             self.worker.spawn(self.write())
 
     async def write(self, *, take_next: bool = False) -> NodeCommand | None:
-        """Append what there is to say, and what comes of it, until there is nothing more. One task at a time does. A caller
-        that is `take_next` is given a node that may begin now, if there is one, and begins it."""
+        """Append pending events, and those that follow from them, until none are left. One task at a time writes. A
+        caller with `take_next` receives a node that may begin now, if there is one, and must begin it."""
         if self._is_writing:
             return None
         self._is_writing = True
@@ -72,7 +73,7 @@ class Committing(RequestHandling):
         try:
             while self._has_more():
                 if following is not None:
-                    following.begin()  # it shall not wait for what else there is to say
+                    following.begin()  # it must not wait for the next append
                     following = None
                 if self._hold_ending is not None:
                     await self._hold(self._hold_ending)
@@ -88,7 +89,7 @@ class Committing(RequestHandling):
                     following = await self._commit(take_next=take_next)
         except Fenced:
             self.leave()
-        except asyncio.CancelledError as error:  # a node had its own task cancelled; what was to begin nobody begins
+        except asyncio.CancelledError as error:  # a node cancelled its own task: the commands would never begin
             self.leave()
             self.worker.takeovers.retry_takeover(self.run, error)
             raise
@@ -99,8 +100,8 @@ class Committing(RequestHandling):
         return following
 
     def abandon_run(self, error: Exception) -> None:
-        """Something went wrong that nobody foresaw: what is in memory is not to be trusted, the log is."""
-        log.error("run %s: the driver failed, the run is taken up again from its log", self.run, exc_info=error)
+        """An unexpected error occurred: discard the driver and resume the run from its log."""
+        log.error("run %s: the driver failed; the run is resumed from its log", self.run, exc_info=error)
         self.leave()
         self.worker.takeovers.retry_takeover(self.run, error)
 
@@ -111,19 +112,17 @@ class Committing(RequestHandling):
         take_next: bool = False,
         delivered: Sequence[CommandOutcome] | None = None,
     ) -> NodeCommand | None:
-        """One append, and what follows from its having landed; `delivered` are outcomes that the code was told for it
-        already. If
-        the caller is `take_next`, the first node that follows is not begun but returned."""
+        """Make one append, then begin the commands it records. `delivered` are outcomes that the code has already
+        received for this append. With `take_next`, the first node among the commands is returned instead of begun."""
         if self.in_flight - len(self._outcomes) > len(self._to_begin) and ending is None and delivered is None:
-            await asyncio.sleep(0)  # nodes that run may be about to end: their outcomes can share the append
+            await asyncio.sleep(0)  # other nodes may be about to end: their outcomes can share the append
             if self._has_news or self.writer.arrived:
-                return None  # the code is told of that first
+                return None  # the code receives those entries first
         code = self.code
         if self._outcomes:
             delivered = [*(delivered or _NO_OUTCOMES), *self._deliver_outcomes()]
         if code.new_commands:
             self._schedule_commands()
-        # Code that was stopped is not told what nodes still bring home: it has nothing open, and is not at its end.
         if code.continued is not None:
             self._watch_continuation()
         if ending is None and (not (code.open or self._is_stopping) or code.is_done() or self._has_outlived()):
@@ -135,7 +134,7 @@ class Committing(RequestHandling):
             events, self._facts = facts + events, []
         if self._closed:
             events[:] = without_closed(events, self.writer.state)
-        if not events and ending is None:  # nothing is left: others have ended what the code no longer waits for
+        if not events and ending is None:  # guests have already ended everything that the code abandoned
             self._stop_closed()
             for call in after_commit:
                 call()
@@ -160,7 +159,7 @@ class Committing(RequestHandling):
             await self.worker.finish(self, ending, is_released=release)
         elif release:
             self.leave()
-            if self._has_news:  # it came after this append, and was announced while the run still was ours
+            if self._has_news:  # announced after this append, while this worker still owned the run
                 self.worker.claim_wakeup.set()
         elif not self.is_winding_down:
             take_next = take_next and not (self.adoptable or self._is_stopping)
@@ -177,20 +176,22 @@ class Committing(RequestHandling):
 
     async def _retry_append(
         self,
-        trouble: Exception,
+        error: Exception,
         events: list[e.AnyEvent],
         release: bool,
         time: int,
         delivered: Sequence[CommandOutcome] = _NO_OUTCOMES,
     ) -> bool:
-        """Append after all, as long as the store is troubled: results that are there must not be lost to that. Events that
-        end what others have ended are left out; if none is left, nothing is appended. False if what the code was
-        `delivered` is
-        not in the order of the log any more."""
-        backoff = Backoff(self.writer, partial(self.worker.wait_for_store, self.run))
+        """Retry an append until the store takes it, so that results are not lost. Events that end waits which guests
+        have already ended are left out; if none are left, nothing is appended. False if the log has entries that the
+        code had to receive before the outcomes in `delivered`."""
+        pause = FIRST_PAUSE_S
         while True:
-            if isinstance(trouble, StoreError):
-                await backoff.wait_after(trouble)
+            if isinstance(error, StoreError):
+                if self.writer.head.version == 0:  # the start of the run was not confirmed to its caller yet
+                    raise error
+                await self.worker.wait_for_store(self.run, error, pause)
+                pause = min(pause * 2, MAX_PAUSE_S)
             else:
                 if delivered and self._is_out_of_order(delivered):
                     return False
@@ -200,13 +201,13 @@ class Committing(RequestHandling):
             try:
                 await self.writer.append(events, release=release, time=time, in_place=bool(delivered))
                 return True
-            except (Overtaken, StoreError) as error:
-                trouble = error
+            except (Overtaken, StoreError) as next_error:
+                error = next_error
 
     def _is_out_of_order(self, delivered: Sequence[CommandOutcome]) -> bool:
-        """Whether others have ended, before the outcomes that the code was told, something that it waited for then: an
-        answer, or the end of a child that it gave up because of them or that a timer competes with. The end of another child
-        is told later than it stands in the log, and NewsHeard says when."""
+        """Whether guests ended, before these outcomes, a wait that the code was still waiting for: a question, or a
+        child that the code gave up because of these outcomes or that a timer competes with. The end of any other child
+        may be delivered later than its place in the log: NewsHeard records when."""
         abandoned = {command.key for command, _ in self._closed}
         is_timed = any(isinstance(command, TimerCommand) for command, _, _ in delivered)
         for entry in self.writer.arrived:
@@ -230,9 +231,9 @@ class Committing(RequestHandling):
         to_begin: list[Command],
         after_commit: Sequence[Callable[[], object]],
     ) -> None:
-        """Others wrote before this append what the code should have been told before. Only the facts are appended; then the
-        code is replayed, and told in the order of the log."""
-        log.info("run %s: something ended just before; its code is replayed", self.run)
+        """Guests appended entries that the code had to receive before this append. Append only the facts, then replay
+        the code, which receives everything in the order of the log."""
+        log.info("run %s: another event came first in the log; the code is replayed", self.run)
         if facts:
             try:
                 await self.writer.append(facts, time=self._time)
@@ -250,8 +251,8 @@ class Committing(RequestHandling):
         return node is not None and node.status is NodeStatus.STARTED and node.attempt == command.attempt
 
     async def _hand_over_for_branch(self) -> None:
-        """Someone wants to go back. Write what nodes still brought home, and leave the run to whoever drives it next, which
-        begins with opening the branch."""
+        """A jump was requested: append the outcomes of nodes that have ended, and pass the run to a takeover, which
+        first opens the branch."""
         self._deliver_outcomes()
         events, self._facts, self._pending = self._facts + self._pending, [], []
         if events:
@@ -259,14 +260,14 @@ class Committing(RequestHandling):
                 await self.writer.append(events, time=self._time)
             except (Overtaken, StoreError) as error:
                 await self._retry_append(error, events, False, self._time)
-        await self.children_started()  # one that is not there yet could not be cancelled
+        await self.children_started()  # a child that does not exist yet cannot be cancelled
         self.leave()
         self.worker.spawn(self.worker.takeovers.resume_owned(self.writer))
 
     # --- endings
 
     async def _conclude(self) -> Ending:
-        """The last word, after all that is still open was closed."""
+        """The terminal event, after all open commands have been closed."""
         self._is_stopping = True
         self._set_time()
         if not self.code.is_done():
@@ -281,19 +282,19 @@ class Committing(RequestHandling):
         return checked_for_unawaited(ending, self.code, self.worker.unawaited)
 
     async def hold(self, failure: e.Failure, node: str = "") -> None:
-        """Stop here and let a person decide. Nothing of what there is changes."""
+        """Hold the run until a person decides how it continues."""
         self._is_stopping = True
         self._hold_ending = decide.held(failure, node)
         await self.write()
 
     async def _hold(self, ending: e.RunFailed) -> None:
         self._outcomes, self._facts, self._pending, self._to_begin, self._after_commit = [], [], [], [], []
-        self.code.new_commands.clear()  # what code that diverged asks for is none of the log's business
+        self.code.new_commands.clear()  # the commands of diverged code must not reach the log
         self._set_time()
         await self._commit(ending)
 
     def leave(self, ending: Ending | None = None) -> None:
-        """This process has nothing to do with the run any more."""
+        """Stop driving the run in this process."""
         if self.is_over:
             return
         self.is_over = True
@@ -306,10 +307,10 @@ class Committing(RequestHandling):
             if not waiter.done():
                 waiter.set_result(ending)
 
-    # --- rests
+    # --- idle runs
 
     def _should_release(self, to_begin: list[Command]) -> bool:
-        """Whether the run is to be given back with this append, because it only waits and there is no room to keep it."""
+        """Whether to release the run with this append, because it only waits and memory is crowded."""
         if not self.worker.is_crowded or self._is_watched or any(type(command) is ChildCommand for command in to_begin):
             return False
         return not self._is_due_soon()

@@ -1,4 +1,4 @@
-"""Versions: definitions by what is in them, stored beside the log before an event names them."""
+"""Stores workflow definitions, addressed by the hash of their content, before an event names them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 class Definitions:
-    """The definitions that this process knows to be stored."""
+    """The definitions that this process has already stored."""
 
     def __init__(self, blobs: Blobs) -> None:
         self._blobs = blobs
         self._stored: set[str] = set()
 
     async def keep(self, workflow: Workflow[..., Any]) -> str:
-        """The version of a workflow, whose definition is stored when this returns."""
+        """Store the definition of a workflow, and return its version."""
         version = workflow.version
         if version not in self._stored:
             if not await self._blobs.has(version):
@@ -29,7 +29,7 @@ class Definitions:
 
 
 async def definition_of(blobs: Blobs, version: str) -> bytes:
-    """The stored definition of a version; `NotFound` if it is not there."""
+    """The stored definition of a version; `NotFound` if it is missing."""
     try:
         return b"".join([chunk async for chunk in blobs.open(BlobRef(version, 0))])
     except NotFound:

@@ -1,10 +1,8 @@
-"""Drives one run of a durable function: from what its code asks to the log, and from outcomes back to the code.
+"""Drives one run of a durable function: appends what its code requests, and delivers outcomes to the code.
 
-A driver is made of parts, each over the one before: what is about to be written (`driver_state`), what becomes of
-what was asked for
-(`outcomes`), what others write (`request_handling`), how all of it comes to the log (`committing`), and here how a
-run begins in this
-process, goes on after a replay, and is given back.
+A driver is built from classes, each derived from the one before: the state of the next append (`driver_state`),
+outcomes of commands (`outcomes`), entries of guests (`request_handling`), appends (`committing`), cancellation
+(`cancelling`), and here the start of a run in this process, its resumption after a replay, and its release.
 """
 
 from __future__ import annotations
@@ -33,19 +31,16 @@ log = logging.getLogger("outlast.engine")
 
 NONE_RUNNING: Mapping[str, NodeCommand] = MappingProxyType({})
 CLOSE_TIMEOUT_MS = 2_000
-"""Milliseconds that an engine which closes waits for an append that a troubled store does not take."""
+"""Milliseconds that a closing engine waits for an append that a failing store does not take."""
 
 
 class Driver(Cancelling):
-    """One run in this process. A new one is begun by `start`; one that was taken over goes on by `resume`, after a
-    replay."""
+    """One run in this process. `start` begins a new run; `resume` continues a run after a takeover and a replay."""
 
     __slots__ = ()
 
-    # --- beginnings
-
     async def start(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Begin a new run: its first append makes it. Returns when that has landed."""
+        """Begin a new run with its first append. Returns when that is durable."""
         self._go_live()
         self._set_time()
         self._pending += (self.created, e.RunStarted())
@@ -68,19 +63,16 @@ class Driver(Cancelling):
         kwargs: dict[str, Any],
         running: Mapping[str, NodeCommand] = NONE_RUNNING,
     ) -> None:
-        """After a replay: what the code asked for and the log does not have begins, what was open goes on. Attempts that are
-        `running` here already are those of the nodes that are found open."""
+        """Continue after a replay: begin the commands that the log does not have, and resume those that it has open.
+        `running` are attempts of open nodes that already run in this process."""
         state, code = self.writer.state, self.code
         version = await self.worker.definitions.keep(code.workflow)
         self.adoptable = await result_reuse.adoptable_by(self.writer)
         self._go_live()
         self._set_time()
         if state.outline.version != version:
-            self._pending.append(
-                e.VersionChanged(
-                    version=version, previous=state.outline.version, reason="it replayed without a difference"
-                )
-            )
+            reason = "the code replayed without divergence"
+            self._pending.append(e.VersionChanged(version=version, previous=state.outline.version, reason=reason))
         request = decide.next_request(state)
         ends = isinstance(request, e.CancelRequested) or (code.is_cancelled and self._cleanup_expired())
         if code.main is None and not ends:
@@ -100,8 +92,8 @@ class Driver(Cancelling):
             if isinstance(command, NodeCommand):
                 command.restore(state)
             self._close(command)
-        self._schedule_commands()  # a branch may have been cut between an outcome and what the code asked for then
-        self._has_news = True  # what came between the takeover and now was announced to nobody
+        self._schedule_commands()  # a branch may begin between an outcome and the commands that followed from it
+        self._has_news = True  # entries since the takeover were not announced to this driver
         self.writer.arrived.extendleft(reversed(list(news)))
         if state.outline.extends_cleanup:
             self._extend_cleanup()
@@ -113,7 +105,7 @@ class Driver(Cancelling):
         await self.write()
 
     async def _handle_first_request(self, request: Request) -> None:
-        """Obey in a run that stands still: until it goes on, its code is told of nothing."""
+        """Carry out a request in a paused or failed run, whose code receives nothing until the run continues."""
         self._is_writing = True
         try:
             await self._handle_request(request)
@@ -121,13 +113,13 @@ class Driver(Cancelling):
             self._is_writing = False
 
     def _resume_commands(self, known: Iterable[Command], running: Mapping[str, NodeCommand], *, defer: bool) -> None:
-        """What the code waits for goes on, or is put off."""
+        """Resume the open commands of the code, or defer them."""
         state = self.writer.state
         for command in known:
             command.driver = self
             if isinstance(command, NodeCommand) and command.key in running:
-                self.code.open[command.key] = own = running[command.key]
-                own.adopt_future(command)
+                self.code.open[command.key] = live = running[command.key]
+                live.adopt_future(command)
                 self.in_flight += 1
             elif defer:
                 self._deferred.append(command)
@@ -137,8 +129,8 @@ class Driver(Cancelling):
                 self._to_begin.append(command)
 
     async def _restart_code(self, delivered: Sequence[CommandOutcome]) -> None:
-        """A fresh copy of the code is told what the log holds; attempts go on, and what they brought is told after that.
-        Timers that have fired do so again."""
+        """Replay the log with a fresh copy of the code, without stopping attempts; their outcomes are delivered after
+        the replay. Timers that have fired fire again."""
         old = self.code
         while True:
             code = Code(self.run, old.workflow, self.worker.context)
@@ -153,23 +145,13 @@ class Driver(Cancelling):
             return
         self._outcomes[:0] = [each for each in delivered if isinstance(each[0], NodeCommand)]
         has_ended = {id(command) for command, _, _ in self._outcomes}
-        left = {
-            command.key: command
-            for command in (
-                *(command for command, _, _ in delivered),
-                *(command for command, _ in self._closed),
-                *old.open.values(),
-            )
-        }
-        running = {
-            key: command
-            for key, command in left.items()
-            if isinstance(command, NodeCommand)
-            and (command.task is not None or id(command) in has_ended)
-            and key in code.open
-        }
-        for key, command in left.items():
-            if key not in running:
+        released = [command for command, _, _ in delivered] + [command for command, _ in self._closed]
+        running: dict[str, NodeCommand] = {}
+        for key, command in {command.key: command for command in (*released, *old.open.values())}.items():
+            has_outcome = id(command) in has_ended
+            if isinstance(command, NodeCommand) and key in code.open and (command.task is not None or has_outcome):
+                running[key] = command
+            else:
                 command.release()
         self.code, self.in_flight, self._is_stopping, self._is_watched = code, 0, False, False
         self._pending, self._to_begin, self._closed, self._deferred = [], [], [], []
@@ -177,7 +159,8 @@ class Driver(Cancelling):
         await self.resume(replay.news, replay.args, replay.kwargs, running)
 
     def _unrepeatable_node(self, node_commands: list[Command]) -> str:
-        """The name of a node that somebody began, did not finish, and that must not simply be begun again."""
+        """The name of a node that was started, has no outcome, and must not be repeated automatically; empty if there
+        is none."""
         for command in node_commands:
             node = self.writer.state.nodes.get(command.name) if isinstance(command, NodeCommand) else None
             if node is None or node.status is not NodeStatus.STARTED or node.is_repeatable:
@@ -198,10 +181,11 @@ class Driver(Cancelling):
         worker = self.worker
         worker.loop.call_soon_threadsafe(worker.progress.update, self.run, progress)
 
-    # --- requests, pauses and rests
+    # --- requests, pauses and releases
 
     async def _handle_request(self, request: Request) -> None:
-        """Begin to pause or to cancel the run, or stop its nodes and go back. What nodes complete meanwhile is kept."""
+        """Begin to pause or to cancel the run; for a jump, stop its nodes and hand the run over. Results of nodes that
+        end meanwhile are recorded."""
         if isinstance(request, e.PauseRequested):
             pausing.begin(self, request)
             return
@@ -215,8 +199,8 @@ class Driver(Cancelling):
         await self._hand_over_for_branch()
 
     async def pause(self, request: e.PauseRequested) -> None:
-        """Its nodes have stopped: say so, and leave the run. If one of them must not simply be done again, it is held. A run
-        that was cancelled meanwhile is not paused."""
+        """Append RunPaused once the nodes have stopped, and leave the run. The run is held instead if a stopped node
+        must not be repeated automatically. A run that was cancelled meanwhile is not paused."""
         if not self.is_pausing:
             return
         has_ended = {id(command) for command, _, _ in self._outcomes}
@@ -229,12 +213,12 @@ class Driver(Cancelling):
 
     @property
     def is_idle(self) -> bool:
-        """Whether it only waits for others, or for a time that is not near."""
+        """Whether the run only waits for others, or for a distant time."""
         is_busy = self._is_writing or self._is_watched or self.in_flight or self.starting or self.is_winding_down
         return not (is_busy or self._has_more() or self._is_due_soon())
 
     async def release_if_idle(self) -> None:
-        """Give the run back while it waits, if it still does: whoever saw it idle may have looked at others since."""
+        """Release the run if it is still idle."""
         if self.is_over or not self.is_idle:
             return
         self._is_writing = True
@@ -244,16 +228,16 @@ class Driver(Cancelling):
         except Fenced:
             self.leave()
         except StoreError as error:
-            log.warning("run %s could not be given back: %s", self.run, error)
+            log.warning("run %s could not be released: %s", self.run, error)
         finally:
             self._is_writing = False
         if self._has_more():
             self._write_soon()
 
     async def stop(self) -> None:
-        """Let nothing more begin, and wait until nothing is being written."""
+        """Begin nothing more, and wait until no append is under way."""
         self.wind_down()
-        for _ in range(CLOSE_TIMEOUT_MS):  # once, at the end of an engine: not worth an event at every append
+        for _ in range(CLOSE_TIMEOUT_MS):  # polled: an event at every append would cost more than this rare wait
             if not self._is_writing:
                 break
             await asyncio.sleep(0.001)

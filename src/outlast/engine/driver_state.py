@@ -1,12 +1,13 @@
-"""What is about to be written of one run: what has been said since the last append, and what is to begin once it landed.
+"""State of a driver between two appends: pending events, and the commands that begin once these are durable.
 
-Everything said until the next append has one date, and `now` is that date.
+All events of one append have one date, and `now` in the code is that date.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from outlast.engine.terminal_events import Ending
@@ -21,112 +22,88 @@ from outlast.lifecycle.requests import Request
 
 if TYPE_CHECKING:
     from outlast.engine.worker import Worker
+    from outlast.execution.attempts import Attempts
 
 CommandOutcome: TypeAlias = tuple[Command, e.NodeCompleted | e.NodeFailed | e.TimerFired, Any]
-"""What was asked for, its outcome, and the value of that, if it has one."""
+"""A command, its outcome, and the decoded value of a result."""
 
 NOTHING_ADOPTABLE: dict[str, Adoptable] = {}
-"""Shared by all runs that have no branches: nobody puts anything into it."""
+"""Shared by all runs without branches; never modified."""
 
 
+@dataclass(slots=True, eq=False)
 class DriverState:
-    """The trunk of a driver: what it knows of its run, and what it is about to say."""
+    """The data of a driver, and the methods that its derived classes implement."""
 
-    __slots__ = (
-        "_after_commit",
-        "_clock",
-        "_closed",
-        "_deferred",
-        "_facts",
-        "_has_news",
-        "_hold_ending",
-        "_is_stopping",
-        "_is_watched",
-        "_is_writing",
-        "_outcomes",
-        "_pause",
-        "_pending",
-        "_time",
-        "_to_begin",
-        "_waiters",
-        "adoptable",
-        "attempts",
-        "code",
-        "created",
-        "in_flight",
-        "is_over",
-        "is_pausing",
-        "is_winding_down",
-        "run",
-        "starting",
-        "worker",
-        "writer",
-    )
+    worker: Worker
+    code: Code
+    created: e.RunCreated
+    writer: RunWriter
+    run: RunId = field(init=False)
+    attempts: Attempts = field(init=False)
+    _clock: Callable[[], int] = field(init=False)
+    is_over: bool = False
+    is_pausing: bool = False
+    is_winding_down: bool = False
+    """Whether nothing more begins, though outcomes are still delivered and appended."""
+    adoptable: dict[str, Adoptable] = field(default_factory=lambda: NOTHING_ADOPTABLE)
+    """Results of another branch that nodes of this one may reuse."""
+    in_flight: int = 0
+    """Nodes that have begun and have no outcome."""
+    starting: int = 0
+    """Children that are being created."""
+    _outcomes: list[CommandOutcome] = field(default_factory=list)
+    """Outcomes of nodes and timers that the code has not received, in order of arrival."""
+    _facts: list[e.AnyEvent] = field(default_factory=list)
+    """Events about attempts. They do not depend on the outcomes that the code has received, and precede the pending
+    events."""
+    _pending: list[e.AnyEvent] = field(default_factory=list)
+    """Outcomes that the code received since the last append, and the commands that followed from them."""
+    _to_begin: list[Command] = field(default_factory=list)
+    _after_commit: list[Callable[[], object]] = field(default_factory=list)
+    _waiters: list[asyncio.Future[Ending | None]] = field(default_factory=list)
+    _time: int = 0
+    _is_writing: bool = False
+    _is_stopping: bool = False
+    _is_watched: bool = False
+    """Whether a check is scheduled that code which called `continue_as_new` ends in time."""
+    _has_news: bool = False
+    _closed: list[tuple[Command, e.Failure]] = field(default_factory=list)
+    """Commands that the code abandoned since the last append, and why: stopped once that is durable."""
+    _deferred: list[Command] = field(default_factory=list)
+    """Open commands that a replay found and that are not resumed, because the run is being cancelled."""
+    _hold_ending: e.RunFailed | None = None
+    _pause: e.RunPaused | e.RunFailed | None = None
 
-    def __init__(self, worker: Worker, code: Code, created: e.RunCreated, writer: RunWriter) -> None:
-        self.worker = worker
-        self.attempts = worker.attempts
-        self._clock = worker.ledger.clock
-        self.code = code
-        self.run: RunId = code.run
-        self.created = created
-        self.writer = writer
-        self.is_over = False
-        self.is_pausing = False
-        self.is_winding_down = False
-        """Whether nothing more begins, though outcomes are still told to the code and written."""
-        self.adoptable = NOTHING_ADOPTABLE
-        """What need not be done again on this branch."""
-        self.in_flight = 0
-        """How many nodes are being worked on."""
-        self.starting = 0
-        """How many children are about to be created."""
-        self._outcomes: list[CommandOutcome] = []
-        """Outcomes of nodes and timers that the code has not been given yet, in the order in which they came."""
-        self._facts: list[e.AnyEvent] = []
-        """Events about attempts, which hold whatever the code has been told; they come before what is pending."""
-        self._pending: list[e.AnyEvent] = []
-        """What the code was told since the last append, and what it asked for because of that."""
-        self._to_begin: list[Command] = []
-        self._after_commit: list[Callable[[], object]] = []
-        self._waiters: list[asyncio.Future[Ending | None]] = []
-        self._time = 0
-        self._is_writing = False
-        self._is_stopping = False
-        self._is_watched = False
-        """Whether code that called `continue_as_new` ends in time is watched."""
-        self._has_news = False
-        self._closed: list[tuple[Command, e.Failure]] = []
-        """What the code gave up since the last append, and why: stopped only when that is durable."""
-        self._deferred: list[Command] = []
-        """What a replay found in the log and what does not go on, because the run is to be cancelled."""
-        self._hold_ending: e.RunFailed | None = None
-        self._pause: e.RunPaused | e.RunFailed | None = None
+    def __post_init__(self) -> None:
+        self.run = self.code.run
+        self.attempts = self.worker.attempts
+        self._clock = self.worker.ledger.clock
 
     def _set_time(self) -> None:
-        """Date what is about to be said. Everything said until the next append has this date."""
+        """Date the pending events."""
         code = self.code
         if not self._pending and not self._facts:
             now, then = self._clock(), code.now_us
             self._time = max(now, then)
         code.now_us = self._time
 
-    # --- what the parts above do, for those between
+    # --- implemented by derived classes
 
     async def write(self, *, take_next: bool = False) -> NodeCommand | None:
-        """Append what there is to say, and what comes of it."""
+        """Append pending events, and those that follow from them."""
         raise NotImplementedError
 
     def _write_soon(self) -> None:
-        """The same, in a task of its own."""
+        """Call `write` in a task of its own."""
         raise NotImplementedError
 
     def abandon_run(self, error: Exception) -> None:
-        """Give up over an error of ours; the run is taken up again from its log."""
+        """Discard the driver after an internal error; the run is resumed from its log."""
         raise NotImplementedError
 
     async def _restart_code(self, delivered: Sequence[CommandOutcome]) -> None:
-        """Give the code, in the order of the log, what it was told in another order."""
+        """Replay the code, because it received entries in another order than the log has."""
         raise NotImplementedError
 
     async def _end_now(self, cleanup: Cleanup) -> None:
@@ -134,9 +111,9 @@ class DriverState:
         raise NotImplementedError
 
     async def _handle_request(self, request: Request) -> None:
-        """Do what someone asked for."""
+        """Carry out a request of a guest."""
         raise NotImplementedError
 
     async def hold(self, failure: e.Failure, node: str = "") -> None:
-        """Stop here and let a person decide."""
+        """Hold the run until a person decides how it continues."""
         raise NotImplementedError

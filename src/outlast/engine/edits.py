@@ -1,4 +1,4 @@
-"""What a person gives a node by hand is checked against the node's signature before anything is appended."""
+"""Checks inputs and outputs that a person gives a node against its signature, before anything is appended."""
 
 from __future__ import annotations
 
@@ -14,19 +14,17 @@ from outlast.store import Store
 
 
 async def check_edit(store: Store, run: RunId, workflow: Workflow[..., Any], new_branch: BranchPlan) -> None:
-    """Raise `InvalidInput` if the edited inputs or the edited output of a branch do not fit the node they are for.
+    """Raise `InvalidInput` if the edited inputs or the edited output of a branch do not fit their node.
 
-    The node is found by a replay up to the branch point. If the code does not replay, nothing is refused here: whoever
-    advances the run holds it, and names the difference."""
-    for word in new_branch.then:
-        match word:
+    A replay up to the branch point finds the node. If the code does not replay, the edit is accepted: the owner of the
+    run then holds it and reports the divergence."""
+    for event in new_branch.then:
+        match event:
             case e.NodeScheduled(node=node, inputs=inputs) if inputs is not e.NULL:
-                command = await command_at(store, run, workflow, node, new_branch.cutoff)
-                if command is not None:
+                if (command := await command_at(store, run, workflow, node, new_branch.cutoff)) is not None:
                     command.arguments.check_arguments(inputs)
             case e.NodeCompleted(node=node, output=output):
-                command = await command_at(store, run, workflow, node, new_branch.cutoff)
-                if command is not None:
+                if (command := await command_at(store, run, workflow, node, new_branch.cutoff)) is not None:
                     _check_output(command.arguments.returns.decode, node, output, command.arguments.shown)
             case _:
                 pass

@@ -1,4 +1,4 @@
-"""Sees runs out that only wait: their place in the store is enough."""
+"""Releases runs that only wait, so that they occupy no memory."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from outlast.engine.worker import Worker
 from outlast.history.ids import RunId
 
 INTERVAL_S = 5.0
-"""Seconds between two rounds. A run that was idle in two of them is given back."""
+"""Seconds between two rounds. A run that was idle in two consecutive rounds is released."""
 
 
 class Evictor:
-    """Goes round for one worker."""
+    """Releases the idle runs of one worker."""
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
         self._idle: set[RunId] = set()
 
     async def run(self) -> None:
-        """Go round until cancelled."""
+        """Evict until cancelled."""
         while True:
             await asyncio.sleep(INTERVAL_S)
             await self.evict_idle()

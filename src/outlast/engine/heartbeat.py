@@ -1,4 +1,4 @@
-"""Keeps a worker alive in the eyes of the store, and compares what it holds with what it knows to hold."""
+"""Renews a worker's lease, and compares the runs it holds in the store with those it knows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from outlast.history.ids import RunId
 
 
 class Heartbeat:
-    """Renews one worker three times as often as it would have to."""
+    """Renews the lease of one worker, three times within each lease."""
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
@@ -32,14 +32,15 @@ class Heartbeat:
         await self._claim_unknown()
 
     async def _claim_unknown(self) -> None:
-        """A claim whose answer was lost is ours all the same. What is unknown twice in a row is taken up."""
+        """Take over runs that the store assigned to this worker in a claim whose answer was lost. A run counts after
+        two consecutive rounds."""
         worker = self._worker
         held = {
             each.run
             async for each in worker.holdings()
             if not worker.has_run(each.run) and each.run not in worker.temporarily_owned
         }
-        forgotten, self._unknown = held & self._unknown, held
-        for run in forgotten:
+        unknown_twice, self._unknown = held & self._unknown, held
+        for run in unknown_twice:
             for claim in await worker.claim(runs=[run]):
                 await worker.takeovers.adopt(claim)

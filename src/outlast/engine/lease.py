@@ -1,12 +1,12 @@
 """How long this worker is known to hold its runs.
 
-A claim lasts until its worker's time runs out in the store. A process that was suspended, or whose loop was blocked, may go
-on after that, when other workers own its runs. So the worker remembers until when the last renewal that the store confirmed
-is good, counted from the moment it was sent, by a clock that nobody sets and that includes suspends. Past that time nothing
-begins before the store was asked.
+A claim lasts until the lease of its worker expires in the store. A process that was suspended, or whose loop was
+blocked, may continue after that, when other workers own its runs. So the worker remembers how long the last confirmed
+renewal is valid, counted from the moment the renewal was sent, by a clock that is never set and that includes suspends.
+After that time no node begins until the store has confirmed the lease.
 
-What remains: a process that is suspended after the check and before the node's first effect. The log refuses whatever it
-appends then; what the node did outside cannot be taken back.
+One gap remains: a process that is suspended between this check and the first effect of a node. The log rejects its
+later appends, but effects of the node outside the store cannot be undone.
 """
 
 from __future__ import annotations
@@ -30,18 +30,15 @@ if TYPE_CHECKING:
 log = logging.getLogger("outlast.engine")
 
 RETRY_S = 0.5
-"""Seconds between two tries to confirm a lease with a store that does not answer."""
+"""Seconds between two attempts to confirm a lease with a store that does not answer."""
 
-since_boot: Callable[[], float] = partial(
-    time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", 0))
-)
-if not hasattr(time, "CLOCK_MONOTONIC"):
-    since_boot = time.monotonic
-"""Seconds on a clock that is never set and, where the platform has one, does not stand still while the machine sleeps."""
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
+since_boot: Callable[[], float] = time.monotonic if _CLOCK is None else partial(time.clock_gettime, _CLOCK)
+"""Seconds on a clock that is never set and, where the platform has one, includes the time that the machine sleeps."""
 
 
 class Lease:
-    """The time a worker holds its runs for. `ttl` is in seconds; `clock` tells them, also from other threads."""
+    """The lease of a worker. `ttl` is in seconds, as is `clock`, which any thread may call."""
 
     def __init__(self, worker: Worker, ttl: float, clock: Callable[[], float] = since_boot) -> None:
         self.ttl = ttl
@@ -49,7 +46,7 @@ class Lease:
         self.until = math.inf
         """The lease is confirmed up to this time of the clock."""
         self.settled = -math.inf
-        """From this time on, what others hold is judged by their leases."""
+        """From this time on, the leases of other workers are reliable again."""
         self._worker = worker
         self._confirming: asyncio.Task[None] | None = None
 
@@ -59,12 +56,12 @@ class Lease:
 
     @property
     def is_settling(self) -> bool:
-        """Whether this worker renewed only just now, after its lease had lapsed. Others that were suspended with it have not
-        come to renew theirs yet, and are not dead. They do within a third of their time."""
+        """Whether this worker has just renewed a lapsed lease. Other workers that were suspended with it, such as on
+        the same machine, may be alive and renew within a third of their lease: they must not count as dead yet."""
         return self.clock() < self.settled
 
     def until_renewal(self) -> float:
-        """Seconds until it is to be renewed: three times as often as it would have to."""
+        """Seconds until the next renewal: three renewals fit into one lease."""
         return min(self.ttl / 3, max(0.0, self.until - 2 / 3 * self.ttl - self.clock()))
 
     async def begin(self) -> None:
@@ -74,8 +71,8 @@ class Lease:
         self.until = sent + self.ttl
 
     def renewed(self, worker: WorkerId, sent: float) -> None:
-        """The store has confirmed a renewal sent at that time. One that is confirmed after the lease had lapsed does not
-        count: others may have claimed runs in between."""
+        """The store confirmed a renewal that was sent at that time. A confirmation after the lease had lapsed does not
+        count: other workers may have claimed runs in between."""
         if worker == self._worker.id and self.clock() < self.until:
             self.until = max(self.until, sent + self.ttl)
 
@@ -84,8 +81,8 @@ class Lease:
         self.until = -math.inf
 
     async def confirm(self) -> None:
-        """Return at once if the lease has not lapsed; else when the store has said which runs are still this worker's, and
-        the others are left."""
+        """Return at once if the lease has not lapsed; otherwise after the store has named the runs that this worker
+        still holds, and the drivers of the others have been closed."""
         if not self.is_lapsed:
             return
         if self._confirming is None or self._confirming.done():
@@ -104,27 +101,25 @@ class Lease:
                     await self._leave_lost(drivers)
                     self.until = sent + self.ttl
                 else:
-                    log.error(
-                        "worker %s is no longer known to the store: it leaves its runs and enrols anew", worker.id
-                    )
+                    log.error("the store has dropped worker %s: it stops its runs and enrols under a new id", worker.id)
                     worker.restart_as_new_worker()
                     await self.begin()
                 self.settled = self.clock() + self.ttl / 2
             except StoreError as error:
-                log.warning("worker %s cannot confirm its claims, and begins no node: %s", worker.id, error)
+                log.warning("worker %s cannot confirm its claims and begins no node until it can: %s", worker.id, error)
                 await asyncio.sleep(RETRY_S)
 
     async def _leave_lost(self, drivers: dict[RunId, Driver]) -> None:
-        """Leave those of these runs, which were this worker's before it renewed, that other workers have claimed since."""
+        """Close the drivers of runs that other workers claimed before this worker renewed its lease."""
         worker = self._worker
         held = {each.run async for each in worker.holdings()}
         for run, driver in drivers.items():
             if run not in held and not driver.is_over and await self._is_lost(run, driver.writer.epoch):
-                log.error("run %s is left: another worker claimed it while this one had not renewed its claim", run)
+                log.error("run %s is stopped here: another worker claimed it after the lease had expired", run)
                 driver.leave()
 
     async def _is_lost(self, run: RunId, epoch: int) -> bool:
-        """Whether another worker has the run, or had it; else this worker has released it with an append that has landed."""
+        """Whether another worker holds or held the run. If not, this worker has released it with an append."""
         store = self._worker.store
         holding, head = await store.holding(run), await store.head(run)
         return holding is not None or head is None or head.epoch > epoch

@@ -1,13 +1,14 @@
-"""What becomes of what the code asked for: it is put into words, and its outcome is told to the code.
+"""Schedules the commands of the code, and delivers their outcomes to it.
 
-Outcomes are told one at a time, in the order in which they stand in the log, so that a replay of the log takes the code the
-same way. What nodes and timers bring is kept until the code has been told all that others wrote, and is then told right
-before the append that says so.
+The code receives outcomes one at a time, in the order of the log, so that a replay takes the code along the same path.
+Outcomes of nodes and timers wait until the code has received all entries of guests, and are delivered right before the
+append that records them.
 """
 
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable
 from contextvars import Context
 from typing import Any
@@ -20,20 +21,20 @@ from outlast.functions.commands import CANCELLED, ChildCommand, Command, NodeCom
 from outlast.history import events as e
 from outlast.lifecycle import decide
 
+_chance = random.SystemRandom().random  # independent of a seed that user code sets
+
 MAX_SLEEP_S = 60.0
-"""Seconds after which the clock is looked at again, however far off a time is: it may have been set, or the machine have
-slept, which the loop's own clock does not see."""
+"""Seconds between two reads of the clock, however distant a time is: the clock may be set, or the machine may sleep,
+and the loop's own clock does not notice."""
 
 
 class OutcomeHandling(DriverState):
-    """The part of a driver that asks, and whoever works for it, turn to."""
+    """Adds scheduling and outcomes to a driver. Commands and attempts call it."""
 
     __slots__ = ()
 
-    # --- asking
-
     def _schedule_commands(self) -> None:
-        """Put into words what the code has asked for since."""
+        """Turn the new commands of the code into pending events."""
         fresh, pending = self.code.new_commands, self._pending
         for command in fresh.values():
             command.schedule(pending)
@@ -55,7 +56,7 @@ class OutcomeHandling(DriverState):
         self._closed.append((command, reason))
 
     def _stop_closed(self) -> None:
-        """That it was given up is durable now: until then a replay may still want it."""
+        """Stop abandoned commands. Only now is their end durable: until then a replay might still need them."""
         closed, self._closed = self._closed, []
         for command, reason in closed:
             command.on_close_committed(reason)
@@ -74,7 +75,7 @@ class OutcomeHandling(DriverState):
         return [command for command in self.code.open.values() if isinstance(command, NodeCommand)]
 
     def is_waiting_for(self, command: Command) -> bool:
-        """Whether the code still waits for this, here."""
+        """Whether the code of this driver still waits for a command."""
         return not self.is_over and self.code.open.get(command.key) is command
 
     # --- nodes and timers
@@ -82,24 +83,25 @@ class OutcomeHandling(DriverState):
     def completed(
         self, command: NodeCommand, attempt: int, output: e.Value, value: Any, ms: float, adopted: int = 0
     ) -> None:
-        """An attempt brought a result, or it was found on another branch. What follows is to be written."""
+        """An attempt returned a result, or a result of another branch is reused. The caller must call `write`."""
         if not self.is_over and command.attempt == attempt:
             completed = e.NodeCompleted(node=command.name, attempt=attempt, output=output, ms=ms, adopted=adopted)
             self._outcomes.append((command, completed, value))
 
     def failed(self, command: NodeCommand, attempt: int, failure: e.Failure, ms: float) -> None:
-        """An attempt failed: it is tried again as its policy says, or the code is told. What follows is to be written."""
+        """An attempt failed: its retry policy applies, or the code receives the failure. The caller must call `write`."""
         if not self.is_over and command.attempt == attempt:
             self._outcomes.append(
                 (command, e.NodeFailed(node=command.name, attempt=attempt, error=failure, ms=ms), None)
             )
 
     def _deliver_outcomes(self) -> list[CommandOutcome]:
-        """Tell the code, one by one, what nodes and timers brought, if it still waits for it; returns what it was told."""
+        """Deliver outcomes of nodes and timers, one by one, to code that still waits for them; return those that were
+        delivered."""
         code = self.code
         delivered: list[CommandOutcome] = []
-        brought, self._outcomes = self._outcomes, []
-        for each in brought:
+        outcomes, self._outcomes = self._outcomes, []
+        for each in outcomes:
             command, event, value = each
             if code.open.get(command.key) is not command:
                 continue
@@ -121,31 +123,32 @@ class OutcomeHandling(DriverState):
         return delivered
 
     def _schedule_retry(self, command: Command, failed: e.NodeFailed) -> bool:
-        """Whether the policy of a node that failed has it tried again; then that is to be written."""
+        """Whether the retry policy of a failed node allows another attempt, which is then scheduled."""
         assert isinstance(command, NodeCommand)
         self.in_flight -= 1
-        state, now, chance = self.writer.state, self._time, self.worker.chance()
-        said = decide.fail_node(
+        state, now, chance = self.writer.state, self._time, _chance()
+        events = decide.fail_node(
             state, command.name, failed.error, command.spec.retry, now=now, chance=chance, ms=failed.ms
         )
-        due = next((event.retry_at for event in said if isinstance(event, e.NodeFailed)), None)
+        due = next((event.retry_at for event in events if isinstance(event, e.NodeFailed)), None)
         if due is None:
             return False
-        self._facts += said
+        self._facts += events
         command.is_waiting = True
         self._after_commit.append(lambda: command.wait_for_retry(due) if self.is_waiting_for(command) else None)
         return True
 
     async def crashed(self, command: NodeCommand, attempt: int, what: str) -> None:
-        """The helper process of an attempt died: another attempt, or, after too many, a hold."""
+        """The helper process of an attempt died: begin another attempt, or after too many crashes hold the run."""
         if self.is_over or self.is_winding_down or command.attempt != attempt or command.key not in self.code.open:
             return
         node = self.writer.state.nodes.get(command.name)
-        is_tired = node is not None and node.crashes + 1 >= decide.CRASHES_BEFORE_HOLD
-        if is_tired or not command.spec.repeatable:
-            times = f", {decide.CRASHES_BEFORE_HOLD} times" if is_tired else ", and it is not to be repeated by itself"
-            code = CRASH_LIMIT if is_tired else NODE_INTERRUPTED
-            await self.hold(e.Failure(code, f"node {command.name}: {what}{times}", category="crash"), command.name)
+        is_limit_reached = node is not None and node.crashes + 1 >= decide.CRASHES_BEFORE_HOLD
+        if is_limit_reached or not command.spec.repeatable:
+            why, code = "; the node must not be repeated automatically", NODE_INTERRUPTED
+            if is_limit_reached:
+                why, code = f", {decide.CRASHES_BEFORE_HOLD} times", CRASH_LIMIT
+            await self.hold(e.Failure(code, f"node {command.name}: {what}{why}", category="crash"), command.name)
             return
         self._set_time()
         command.attempt += 1
@@ -160,26 +163,25 @@ class OutcomeHandling(DriverState):
             self._write_soon()
 
     async def record(self, event: e.AnyEvent) -> None:
-        """Say something about a node under way, and return when it is durable. A task of its own writes it: the node may be
-        stopped meanwhile, and what others have to say is in the same append."""
-        landed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        if self.is_over:
-            raise Fenced(f"run {self.run} is no longer driven here")
-        self._set_time()
-        self._facts.append(event)
-        self._after_commit.append(lambda: None if landed.done() else landed.set_result(None))
-        self._write_soon()
-        ended = self.ended()
-        either: list[asyncio.Future[Any]] = [landed, ended]
-        try:
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            self._waiters.remove(ended)
-        if not landed.done():
-            raise Fenced(f"run {self.run} is no longer driven here")
+        """Append an event about a running node, and return when it is durable. A separate task writes, because the node
+        may be stopped meanwhile; the append is shared with other events."""
+        durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if not self.is_over:
+            self._set_time()
+            self._facts.append(event)
+            self._after_commit.append(lambda: None if durable.done() else durable.set_result(None))
+            self._write_soon()
+            ended = self.ended()
+            either: list[asyncio.Future[Any]] = [durable, ended]
+            try:
+                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                self._waiters.remove(ended)
+        if not durable.done():
+            raise Fenced(f"this worker does not drive run {self.run} any more")
 
     def schedule_later(self, events: list[e.AnyEvent], command: Command) -> None:
-        """Say something that no outcome brought about; `command` begins when it has landed."""
+        """Append events that follow from no outcome; `command` begins when they are durable."""
         if self.is_over or self._is_stopping:
             return
         self._set_time()
@@ -190,7 +192,7 @@ class OutcomeHandling(DriverState):
     # --- time and children
 
     def call_at_time(self, due: int, call: Callable[[], None]) -> asyncio.TimerHandle:
-        """Call at a time by the ledger's clock, on the engine's loop."""
+        """Call at a time of the ledger's clock, on the engine's loop."""
         delay = max(0, due - self.worker.ledger.clock()) / 1e6
         return self.worker.loop.call_later(min(delay, MAX_SLEEP_S), self._when_due, due, call, context=Context())
 
@@ -203,12 +205,12 @@ class OutcomeHandling(DriverState):
             call()
 
     def start_child(self, command: ChildCommand, *, again: bool = False) -> None:
-        self.starting += 1  # from now on, not from when that task first runs: until then the run might be given back
+        self.starting += 1  # before the task first runs: the run must not be released until then
         self.worker.spawn(children.start(self.worker, self, command, again=again))
 
     async def children_started(self) -> None:
-        """Wait until no child is about to be created."""
-        while self.starting and not self.worker.is_closing:  # noqa: ASYNC110 - rarely, and never for long
+        """Wait until no child is being created."""
+        while self.starting and not self.worker.is_closing:  # noqa: ASYNC110 - rare and short
             await asyncio.sleep(0.002)
 
     def cancel_child(self, command: ChildCommand) -> None:
@@ -217,12 +219,12 @@ class OutcomeHandling(DriverState):
     # --- the run
 
     def ended(self) -> asyncio.Future[Ending | None]:
-        """How the run ends, once it has, or None if this process lets go of it before."""
+        """A future of the terminal event; None if this process stops driving the run before it ends."""
         waiter: asyncio.Future[Ending | None] = asyncio.get_running_loop().create_future()
         if self.is_over:
             waiter.set_result(None)
         else:
-            while self._waiters and self._waiters[-1].cancelled():  # who waits again and again, each time for a while
+            while self._waiters and self._waiters[-1].cancelled():  # left by a caller that waits repeatedly
                 self._waiters.pop()
             self._waiters.append(waiter)
         return waiter

@@ -1,11 +1,12 @@
-"""Pausing a run, and winding down what a process advances.
+"""Pauses runs, and winds down the runs of a worker that stops.
 
-A run that winds down is still driven: outcomes are told to its code and written, and what the code then asks for goes into
-the log, in its place, but does not begin. So a replay finds the log as it would find any other. Nodes at work have the grace
-time to end, or to reach a checkpoint, where they are ended; what is left then is told to stop, as by a cancellation. What a
-node brings home after it was told to stop no longer counts: it has another attempt when the run goes on.
+A run that winds down is still driven: the code receives outcomes, they are appended, and the commands that follow are
+appended as scheduled but do not begin. So a replay of the log needs no special case. Running nodes have the grace time
+to end or to reach a checkpoint, where they stop; the remaining ones are cancelled. The result of a node that was asked
+to stop does not count: it gets another attempt when the run resumes.
 
-A node that is not to be repeated is not ended at a checkpoint. If the pause had to stop it, the run is held and not paused.
+A node that must not be repeated does not stop at a checkpoint. If the pause has to cancel it, the run is held instead
+of paused.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def begin(driver: Driver, request: e.PauseRequested) -> None:
-    """Begin to pause a run; asked for again, it is the same pause."""
+    """Begin to pause a run. A second request changes nothing."""
     if not driver.is_pausing:
         driver.is_pausing = True
         driver.wind_down()
@@ -37,8 +38,7 @@ async def _pause(driver: Driver, request: e.PauseRequested) -> None:
 
 
 async def drain(worker: Worker) -> None:
-    """Take on no more runs, let nothing more begin in those there are, and see that what is at work ends. They are left to
-    whoever claims them."""
+    """Adopt no more runs, begin no more nodes, and wait for running nodes. Other workers claim the runs afterwards."""
     worker.is_draining = True
     await worker.wait_for_takeovers()
     winding = [driver for driver in worker.drivers.values() if not driver.is_pausing]
@@ -48,12 +48,12 @@ async def drain(worker: Worker) -> None:
 
 
 def top_level_runs(worker: Worker) -> list[Driver]:
-    """The runs it advances that no other of its runs has started."""
+    """The drivers of runs whose parent is not advanced by this worker."""
     return [driver for driver in worker.drivers.values() if driver.created.parent not in worker.drivers]
 
 
 async def wait_for_nodes(drivers: Sequence[Driver]) -> None:
-    """Return when none of the nodes is at work: those that do not end within the grace time are stopped."""
+    """Wait until no node is running. Nodes that do not end within the grace time are stopped."""
     tasks = [command.task for driver in drivers for command in driver.open_node_commands() if command.task is not None]
     if not tasks:
         return
@@ -62,12 +62,12 @@ async def wait_for_nodes(drivers: Sequence[Driver]) -> None:
 
 
 def drop_start(pending: list[e.AnyEvent]) -> None:
-    """Take back that a node has started, if that was the last thing said: it is scheduled, and that is all."""
+    """Remove the last event if it starts a node, which then is only scheduled."""
     if isinstance(pending[-1], e.NodeStarted):
         pending.pop()
 
 
 def without_starts(pending: list[e.AnyEvent], to_begin: Iterable[Command]) -> list[e.AnyEvent]:
-    """The events but for the starts of nodes that have not begun."""
+    """The events without the starts of nodes that have not begun."""
     names = {command.name for command in to_begin}
     return [event for event in pending if not (isinstance(event, e.NodeStarted) and event.node in names)]

@@ -1,4 +1,4 @@
-"""What others write to a run while it is driven: news for its code, and requests that its driver obeys."""
+"""Handles entries that guests append while a run is driven: deliveries to its code, and requests to its driver."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from outlast.lifecycle.requests import Request
 
 
 class RequestHandling(OutcomeHandling):
-    """The part of a driver that others turn to, by way of the log."""
+    """Adds deliveries and requests to a driver."""
 
     __slots__ = ()
 
     def on_news(self) -> None:
-        """Others have written to this run."""
+        """Guests have appended to this run."""
         self._has_news = True
         self._write_soon()
 
     async def _deliver_news(self) -> None:
-        """Tell the code, one by one, what others wrote. In the log NewsHeard stands where the code heard of it."""
+        """Deliver the entries of guests to the code, one by one. NewsHeard records the position at which the code
+        received each."""
         if self._has_news:
             await self._catch_up()
         while self.writer.arrived and not self.is_over:
@@ -30,8 +31,8 @@ class RequestHandling(OutcomeHandling):
             try:
                 delivery = await decode_delivery(self.code, entry.event, self.worker.store.blobs)
             except InvalidInput as error:
-                said = f"the code cannot read what event {entry.seq} tells it: {error}"
-                self._hold_ending = decide.held(e.Failure(RunDiverged.code, said))
+                message = f"the code cannot decode the value of event {entry.seq}: {error}"
+                self._hold_ending = decide.held(e.Failure(RunDiverged.code, message))
                 return
             if delivery is not None and not self._is_stopping:
                 self._set_time()
@@ -48,7 +49,7 @@ class RequestHandling(OutcomeHandling):
             await self.worker.wait_for_store(self.run, error, 0.5)
 
     def _pending_request(self) -> Request | None:
-        """What is to be obeyed and is not being obeyed already."""
+        """The request to carry out next, unless that is already under way."""
         if self._is_stopping or not self.writer.state.outline.requests:
             return None
         request = decide.next_request(self.writer.state)
@@ -62,7 +63,7 @@ class RequestHandling(OutcomeHandling):
         return self._clock() >= outline.cleanup.due
 
     def wind_down(self) -> None:
-        """Let nothing more begin. What was said of attempts that have not begun is taken back; after a resume they do."""
+        """Begin nothing more. Pending starts are removed; those nodes begin when the run resumes."""
         self.is_winding_down = True
         self._facts = pausing.without_starts(self._facts, self._to_begin)
         self._pending = pausing.without_starts(self._pending, self._to_begin)

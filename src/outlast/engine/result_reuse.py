@@ -1,4 +1,4 @@
-"""A node that need not be done again on a new branch, because its result over there still holds."""
+"""Reuses results of an abandoned branch for nodes of a new branch with the same code and inputs."""
 
 from __future__ import annotations
 
@@ -24,36 +24,31 @@ if TYPE_CHECKING:
 log = logging.getLogger("outlast.engine")
 
 BACK = 8
-"""Branches that are looked back over for results nobody has taken over yet, because one turn soon followed the other."""
+"""Branches to search for results that were not reused yet, because several branches began in quick succession."""
 
 
 async def adoptable_by(writer: RunWriter) -> dict[str, Adoptable]:
-    """What the current branch of a run may take over from the one before it, and what that one could have. What does not
-    read as it was written is done again."""
+    """The results that the current branch of a run may reuse from earlier ones. Nodes of a damaged branch run again."""
+    branches: list[tuple[e.BranchOpened, list[Entry]]] = []
+    head: Head | None = writer.head
+    found: dict[str, Adoptable] = {}
     try:
-        return await _adoptable_by(writer)
+        while head is not None and head.branch and len(branches) < BACK:
+            opened, abandoned, head = await previous_branch(writer.store, head, writer.key)
+            branches.append((opened, abandoned))
+            if any(isinstance(entry.event, e.RunCompleted | e.RunContinued) for entry in abandoned):
+                break  # that branch had already reused every result it needed
+        for opened, abandoned in reversed(branches):
+            if found or abandoned:
+                found = adoptable(opened, await writer.state_at(opened.cutoff), abandoned, found)
+        return found
     except (Damaged, Illegal, *STRANGE) as error:
-        log.warning("run %s takes nothing over from the branch it left, which is damaged: %s", writer.run, error)
+        log.warning("run %s reuses no results of its previous branch, which is damaged: %s", writer.run, error)
         return {}
 
 
-async def _adoptable_by(writer: RunWriter) -> dict[str, Adoptable]:
-    turns: list[tuple[e.BranchOpened, list[Entry]]] = []
-    head: Head | None = writer.head
-    while head is not None and head.branch and len(turns) < BACK:
-        opened, left, head = await previous_branch(writer.store, head, writer.key)
-        turns.append((opened, left))
-        if any(isinstance(entry.event, e.RunCompleted | e.RunContinued) for entry in left):
-            break  # that branch had all it wanted
-    found: dict[str, Adoptable] = {}
-    for opened, left in reversed(turns):
-        if found or left:
-            found = adoptable(opened, await writer.state_at(opened.cutoff), left, found)
-    return found
-
-
 def adopt(driver: OutcomeHandling, command: NodeCommand) -> bool:
-    """Take a result over instead of beginning an attempt, if there is one for just this node, code and inputs."""
+    """Reuse a result instead of beginning an attempt, if there is one for this node, code and inputs."""
     found = reusable_result(driver, command, command)
     driver.adoptable.pop(command.name, None)
     if found is None:
@@ -62,10 +57,11 @@ def adopt(driver: OutcomeHandling, command: NodeCommand) -> bool:
     return True
 
 
-def reusable_result(driver: OutcomeHandling, command: NodeCommand, asked: NodeCommand | NodeState) -> Adoptable | None:
-    """The result that this node need not be done again for; none if a person gave it something (`asked` knows)."""
+def reusable_result(driver: OutcomeHandling, command: NodeCommand, node: NodeCommand | NodeState) -> Adoptable | None:
+    """The result that replaces an attempt of this node. None if a person edited its inputs or gave it feedback, which
+    `asked` holds."""
     found = driver.adoptable.get(command.name)
-    if found is None or found.hash != command.hash or found.code != command.spec.code or asked.given is not None:
+    if found is None or found.hash != command.hash or found.code != command.spec.code or node.given is not None:
         return None
     return found
 
@@ -74,7 +70,7 @@ async def _adopt(driver: OutcomeHandling, command: NodeCommand, found: Adoptable
     try:
         value = command.arguments.returns.decode(await fetched(found.output, driver.worker.store.blobs))
     except (InvalidInput, NotFound) as error:
-        log.warning("run %s: the result of node %s cannot be taken over: %s", driver.run, command.name, error)
+        log.warning("run %s: the result of node %s cannot be reused: %s", driver.run, command.name, error)
         driver.attempts.begin(command)
         return
     driver.completed(command, command.attempt, found.output, value, e.NO_TIME, adopted=found.seq)

@@ -1,4 +1,4 @@
-"""Work that is done to its end, though whoever waits for it may be cancelled, and the engine be about to close."""
+"""Tasks that run to completion even if their caller is cancelled or the engine closes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ log = logging.getLogger("outlast.engine")
 
 
 class ShieldedTasks:
-    """What is under way of it."""
+    """The unfinished tasks."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
@@ -21,7 +21,7 @@ class ShieldedTasks:
         return len(self._tasks)
 
     async def shield(self, work: Coroutine[Any, Any, None]) -> None:
-        """Wait for it, if nobody minds."""
+        """Run `work` in a task, and wait for it. Cancelling the caller does not cancel the task."""
         task = asyncio.get_running_loop().create_task(work, context=Context())
         self._tasks.add(task)
         task.add_done_callback(self._on_done)
@@ -29,10 +29,10 @@ class ShieldedTasks:
 
     def _on_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None:  # looked at: perhaps nobody waits for it any more
-            log.debug("what was to be seen through has failed: %s", task.exception())
+        if not task.cancelled() and task.exception() is not None:  # retrieved here: the caller may have been cancelled
+            log.debug("a shielded task failed: %s", task.exception())
 
     async def done(self, timeout: float) -> None:
-        """Wait for all of it, for so many seconds."""
+        """Wait for all tasks, for at most this many seconds."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=timeout)

@@ -1,4 +1,4 @@
-"""Keeps a service going: what fails is logged, and the service starts again."""
+"""Restarts a service that fails, and logs the error."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from outlast.errors import OutlastError
 
 log = logging.getLogger("outlast.services")
 PAUSE_S = 1.0
-"""Seconds before a service that failed is started again."""
+"""Seconds before a failed service is restarted."""
 REPEAT_S = 60.0
 """Seconds after which the same error is logged again."""
 
@@ -24,7 +24,7 @@ async def supervise(name: str, service: Callable[[], Awaitable[None]]) -> None:
         except OutlastError as error:
             if str(error) != logged or loop.time() - since >= REPEAT_S:
                 logged, since = str(error), loop.time()
-                log.warning("the %s failed and tries again every %g s: %s", name, PAUSE_S, error)
+                log.warning("the %s failed and is retried every %g s: %s", name, PAUSE_S, error)
         except Exception:
-            log.exception("the %s failed and is started again", name)
+            log.exception("the %s failed and is restarted", name)
         await asyncio.sleep(PAUSE_S)

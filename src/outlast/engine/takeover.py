@@ -1,14 +1,15 @@
-"""Runs that come to a worker from their log: claimed because their owner died or gave them back, or its own once more after
-something went wrong with them.
+"""Takes over runs from their logs: runs that this worker claimed after the former owner died or released them, and its
+own runs after an error.
 
-What stands in the log decides what becomes of a run that arrives. One that is over is seen out: whoever has to hear of its
-end does. One that stands still, or whose code is not known here, is given back. The others are replayed and driven on.
+The log decides how a run continues. A closed run is completed: its end takes effect on other runs. A paused or held
+run, or one whose code is unknown here, is released. Other runs are replayed and driven.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 from outlast.engine.branch_requests import open_requested_branch
@@ -43,18 +44,18 @@ if TYPE_CHECKING:
 log = logging.getLogger("outlast.engine")
 
 FAILURES_BEFORE_HOLD = 3
-"""How often a driver may fail over one run before a person is asked."""
+"""How often the driver of a run may fail before the run is held."""
 
 
 class Recovered:
-    """How many interrupted runs were taken over, and what became of them."""
+    """Counts interrupted runs that were taken over."""
 
     def __init__(self) -> None:
         self.resumed = 0
         self.held = 0
 
     def count(self, claim: Claim, state: State) -> None:
-        """Log and count an interrupted run that was taken over, as it is now."""
+        """Log and count an interrupted run after its takeover."""
         why = f"worker {claim.previous} {_ENDED[claim.cause]}"
         if state.outline.held:
             self.held += 1
@@ -68,48 +69,48 @@ _ENDED = {"dead": "died", "expired": "did not renew its claim", "claimed": "rele
 
 
 def _is_interrupted(claim: Claim, state: State) -> bool:
-    """Whether somebody worked on the run when its claim ended. One that was released, or that only waited, was not
+    """Whether the run was active when its claim ended. A run that was released, or that only waited, was not
     interrupted."""
     is_running = state.outline.held or state.status in (RunStatus.RUNNING, RunStatus.COMPENSATING)
     return claim.cause != "claimed" and is_running
 
 
 class Takeovers:
-    """The runs that are about to be a worker's. `hold` also holds interrupted ones that would resume."""
+    """The runs that a worker is taking over. `hold` also holds interrupted runs that would otherwise resume."""
 
     def __init__(self, worker: Worker, *, hold: bool) -> None:
         self._worker = worker
         self._hold = hold
         self.recovered = Recovered()
         self._claimed_twice: set[RunId] = set()
-        """Runs that were claimed here once more while they were taken up. Their claim is of a greater epoch than their log:
-        an append does not give it back."""
+        """Runs that were claimed again during their takeover. The epoch of the claim is greater than that of the log,
+        so an append does not release it."""
         self._in_progress: set[RunId] = set()
         self._awaiting_retry: set[RunId] = set()
         self._failure_counts: dict[RunId, int] = {}
         self.shielded = ShieldedTasks()
-        """What the ends of runs owe to others: once a run that is over was given back, nobody looks at that."""
+        """Completions of closed runs: after the release of a closed run no worker repeats them."""
         self._incomplete: set[RunId] = set()
-        """Runs that are over, of which somebody could not be told yet."""
+        """Closed runs whose end has not yet taken effect on all other runs."""
 
     def __len__(self) -> int:
-        """How many there are at this moment."""
+        """The number of takeovers under way."""
         return len(self._in_progress)
 
     def __contains__(self, run: RunId) -> bool:
         return run in self._in_progress
 
     def expects(self, run: RunId) -> bool:
-        """Whether this run is on its way, or will be tried again."""
+        """Whether a takeover of this run is under way or will be retried."""
         return run in self._in_progress or run in self._awaiting_retry
 
     def release_extra_claims(self, run: RunId) -> None:
-        """If nobody here has the run in hand any more, nothing of its claims is to be left."""
+        """Release a second claim of a run that this worker does not have."""
         if run in self._claimed_twice and not self._worker.has_run(run):
             self._claimed_twice.discard(run)
-            self._worker.spawn(self._let_go(run))
+            self._worker.spawn(self._release_claim(run))
 
-    async def _let_go(self, run: RunId) -> None:
+    async def _release_claim(self, run: RunId) -> None:
         worker = self._worker
         while not worker.has_run(run):
             try:
@@ -120,77 +121,61 @@ class Takeovers:
                 await worker.wait_for_store(run, error, 0.5)
 
     def reset_failures(self, run: RunId) -> None:
-        """It came to its last word: what went wrong with it before no longer counts."""
+        """Forget the failures of a run that reached its end."""
         self._failure_counts.pop(run, None)
 
     @property
     def has_unfinished_completions(self) -> bool:
-        """Whether something has to be seen to of runs that are over. Nobody would, if their claims were given back: who lets
-        them run out leaves that to others."""
+        """Whether completions of closed runs are outstanding. If so, the worker must let its claims expire instead of
+        releasing them: the next owner repeats the completions."""
         return bool(self._incomplete or self.shielded)
 
     def retry_completion(self, run: RunId, error: OutlastError) -> None:
-        """The end of this run could not be told to whoever has to know."""
-        log.warning("the end of run %s could not be told yet: %s", run, error)
+        """The end of this run did not take effect on all other runs: try again."""
+        log.warning("run %s ended, but its end could not be delivered to other runs yet: %s", run, error)
         self._incomplete.add(run)
         self.retry_takeover(run, error)
 
-    # --- from others, or once more
-
     async def adopt(self, claim: Claim) -> None:
-        """Take over a claimed run and go on with it."""
+        """Take over a claimed run and continue it."""
         if claim.run in self._in_progress:
             self._claimed_twice.add(claim.run)
-            return
-        self._in_progress.add(claim.run)
-        try:
-            old = self._worker.drivers.get(claim.run)
-            if old is not None and old.writer.epoch > claim.epoch:
-                return  # claimed twice at once, and the later claim was taken up first
-            if old is not None:
-                old.leave()
-            writer = await self._worker.ledger.take_over(claim, hold=self._hold)
-            is_interrupted = _is_interrupted(claim, writer.state)
-            await self._resume_run(writer)
-            if is_interrupted:
-                self.recovered.count(claim, writer.state)
-        except Conflict as error:
-            log.info("run %s is another worker's now: %s", claim.run, error)
-        except Damaged as error:
-            log.error("run %s cannot be taken over: %s", claim.run, error)
-        except StoreError as error:
-            log.warning("run %s could not be taken over now: %s", claim.run, error)
-            self.retry_takeover(claim.run, error)
-        except Exception as error:
-            self._on_unexpected_error(claim.run, error)
-        finally:
-            self._taken_over(claim.run)
+        else:
+            await self._take_over(claim.run, self._adopt(claim))
 
     async def resume_owned(self, writer: RunWriter) -> None:
-        """Go on with a run that is owned already, from its log: what it was going to do has changed."""
-        self._in_progress.add(writer.run)
+        """Continue a run that this worker already owns, from its log."""
+        await self._take_over(writer.run, self._resume_run(writer))
+
+    async def _take_over(self, run: RunId, work: Coroutine[Any, Any, None]) -> None:
+        self._in_progress.add(run)
         try:
-            await self._resume_run(writer)
+            await work
         except Conflict as error:
-            log.info("run %s is another worker's now: %s", writer.run, error)
-        except OutlastError as error:
-            log.warning("run %s could not be taken up now: %s", writer.run, error)
-            self.retry_takeover(writer.run, error)
-        except Exception as error:
-            self._on_unexpected_error(writer.run, error)
+            log.info("run %s belongs to another worker now: %s", run, error)
+        except Damaged as error:
+            log.error("run %s cannot be taken over: %s", run, error)
+        except StoreError as error:
+            log.warning("run %s could not be taken over; trying again: %s", run, error)
+            self.retry_takeover(run, error)
+        except Exception as error:  # this worker holds the claim, so no other worker would continue the run
+            log.error("run %s could not be taken over; trying again", run, exc_info=error)
+            self.retry_takeover(run, error)
         finally:
-            self._taken_over(writer.run)
+            self._in_progress.discard(run)
+            self.release_extra_claims(run)
 
-    def _taken_over(self, run: RunId) -> None:
-        self._in_progress.discard(run)
-        self.release_extra_claims(run)
-
-    def _on_unexpected_error(self, run: RunId, error: Exception) -> None:
-        """Nobody foresaw this. The claim is ours, so nobody else would go on with the run."""
-        log.error("run %s could not be taken up, and is tried again", run, exc_info=error)
-        self.retry_takeover(run, error)
-
-    # --- what becomes of them
+    async def _adopt(self, claim: Claim) -> None:
+        old = self._worker.drivers.get(claim.run)
+        if old is not None:
+            if old.writer.epoch > claim.epoch:
+                return  # two claims at once, and the later one was adopted first
+            old.leave()
+        writer = await self._worker.ledger.take_over(claim, hold=self._hold)
+        is_interrupted = _is_interrupted(claim, writer.state)
+        await self._resume_run(writer)
+        if is_interrupted:
+            self.recovered.count(claim, writer.state)
 
     async def _resume_run(self, writer: RunWriter) -> None:
         await open_requested_branch(writer)
@@ -206,15 +191,15 @@ class Takeovers:
         elif workflow is None or (state.outline.base in ("paused", "failed") and not is_cancelled):
             while not await writer.release(ready=workflow is None):
                 pass
-        elif self._worker.is_draining:  # whatever made it take this one up, nothing more begins here
+        elif self._worker.is_draining:  # nothing more begins on this worker
             while not await writer.release(ready=True):
                 pass
         else:
             await self._replay(writer, workflow, created)
 
     async def _complete(self, writer: RunWriter, created: e.RunCreated, error: e.Failure | None = None) -> None:
-        """Do what the end of a run owes to others; one that is to end is ended first, without its clean-up, which could not
-        start because of the `error`."""
+        """Apply the effects of a run's end. A run with a request that ends it is ended first, without its clean-up,
+        which could not start because of `error`."""
         if writer.state.is_closed:
             ending = await ending_of(self._worker.store, writer.head)
             await complete_run(self._worker.ledger, writer.run, created, ending, writer.state)
@@ -235,16 +220,15 @@ class Takeovers:
         try:
             if failures >= FAILURES_BEFORE_HOLD:
                 self._failure_counts.pop(writer.run, None)
-                await self._hold_or_end(
-                    driver, e.Failure(TAKEOVER_FAILED, f"it could not be driven, {failures} times in a row")
-                )
+                message = f"advancing the run failed {failures} times in a row"
+                await self._hold_or_end(driver, e.Failure(TAKEOVER_FAILED, message))
                 return
             await replay.run()
             await driver.resume(replay.news, replay.args, replay.kwargs)
         except Divergence as difference:
-            log.error("run %s cannot go on, its code has changed: %s", writer.run, difference)
-            said = f"the workflow's code no longer does what its log holds: {difference}"
-            await self._hold_or_end(driver, e.Failure(RunDiverged.code, said))
+            log.error("run %s cannot continue: its code has changed: %s", writer.run, difference)
+            message = f"the workflow's code no longer does what its log holds: {difference}"
+            await self._hold_or_end(driver, e.Failure(RunDiverged.code, message))
         except (NotFound, Damaged) as error:
             await self._hold_or_end(driver, e.Failure(error.code, str(error)))
         except BaseException:
@@ -252,17 +236,15 @@ class Takeovers:
             raise
 
     async def _hold_or_end(self, driver: Driver, failure: e.Failure) -> None:
-        """The code of a run cannot go on: it is held, or if somebody cancelled it, ended without its clean-up."""
+        """The code of a run cannot continue: hold the run, or if a cancellation is open, end it without its clean-up."""
         if isinstance(next_request(driver.writer.state), e.CancelRequested):
             driver.leave()
             await self.shielded.shield(self._complete(driver.writer, driver.created, failure))
         else:
             await driver.hold(failure)
 
-    # --- after something went wrong
-
     def retry_takeover(self, run: RunId, error: BaseException) -> None:
-        """Something went wrong with a run that is still ours: after a while it is claimed anew and replayed."""
+        """Claim and replay a run of this worker again, after a pause."""
         if self._worker.is_closing:
             return
         self._failure_counts[run] = self._failure_counts.get(run, 0) + (not isinstance(error, StoreError | Overtaken))
@@ -279,7 +261,7 @@ class Takeovers:
         except StoreError as error:
             self.retry_takeover(run, error)
             return
-        if not claims:  # it is another's
+        if not claims:  # another worker owns it
             self._incomplete.discard(run)
         for claim in claims:
             await self.adopt(claim)

@@ -1,4 +1,4 @@
-"""The last word of a run, from what its code came to."""
+"""Decides the terminal event of a run from the state of its code."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from outlast.values.failures import run_failure_of
 log = logging.getLogger("outlast.engine")
 
 Ending: TypeAlias = e.RunCompleted | e.RunFailed | e.RunCancelled | e.RunContinued | e.RunPaused
-"""The last word of a driver, for good or for now."""
+"""The last event that a driver appends: the run ended, or is paused."""
 
 
 SHOWN = 10
@@ -31,7 +31,7 @@ SHOWN = 10
 
 
 async def terminal_event(code: Code, blobs: Blobs, ms: float) -> Ended:
-    """What to say of code that is done, `ms` after its run was created."""
+    """The terminal event for code that is done, `ms` after its run was created."""
     if code.continued is not None:
         carried = await stored(code.continued.inputs, blobs)
         return e.RunContinued(successor=successor_of(code.run, code.generation), carried=carried)
@@ -42,8 +42,8 @@ async def terminal_event(code: Code, blobs: Blobs, ms: float) -> Ended:
     except BaseException as error:
         return _failed(code, error)
     if isinstance(value, CallBase):
-        told = f"the workflow returned {value.name_and_place()} and did not await it"
-        return _failed(code, Unawaited(f"{told}: write `return await`, or in a plain function `.wait()`"))
+        message = f"the workflow returned {value.name_and_place()} and did not await it"
+        return _failed(code, Unawaited(f"{message}: write `return await`, or in a plain function `.wait()`"))
     try:
         output = code.workflow._arguments.returns.encode(value, "result")
     except NotStorable as error:
@@ -52,13 +52,13 @@ async def terminal_event(code: Code, blobs: Blobs, ms: float) -> Ended:
 
 
 def has_cleanup(code: Code) -> bool:
-    """Whether code that was cancelled asks for something, or has not ended."""
+    """Whether cancelled code has issued a command or has not ended."""
     return bool(code.new_commands) or not code.is_done()
 
 
 def cancelled(code: Code, state: State, pending: Iterable[e.AnyEvent] = ()) -> e.RunCancelled:
-    """What to say of code that was cancelled and is done. What it returned or continued with is dropped; an error that it
-    raised instead of the cancellation is kept."""
+    """The terminal event for cancelled code that is done. A return value or continuation is dropped; an error that the
+    code raised instead of the cancellation is recorded."""
     has_started = state.outline.cleanup is not None or any(isinstance(event, e.CleanupStarted) for event in pending)
     error = code.fatal_error or (None if code.main is None or code.main.cancelled() else code.main.exception())
     if error is not None and not isinstance(error, Continue | asyncio.CancelledError):
@@ -67,15 +67,15 @@ def cancelled(code: Code, state: State, pending: Iterable[e.AnyEvent] = ()) -> e
 
 
 def checked_for_unawaited(ending: Ended, code: Code, action: str) -> Ended:
-    """The same ending, or if code that raised no error left calls without awaiting them, a failure that names them. With
-    the `action` "warn", or if a successor goes on, they are only logged."""
+    """The same ending, or a failure that names the calls which the code left without awaiting. They are only logged if
+    `action` is "warn" or the run continues as a successor. Code that failed is not checked."""
     has_failed = isinstance(ending, e.RunFailed) or (isinstance(ending, e.RunCancelled) and ending.error is not None)
-    left = [] if has_failed else code.unawaited()
-    if not left:
+    calls = [] if has_failed else code.unawaited()
+    if not calls:
         return ending
-    named = ", ".join(left[:SHOWN]) + (f" and {len(left) - SHOWN} more" if len(left) > SHOWN else "")
+    named = ", ".join(calls[:SHOWN]) + (f" and {len(calls) - SHOWN} more" if len(calls) > SHOWN else "")
     if action == "warn" or isinstance(ending, e.RunContinued):
-        text = "run %s of workflow %s ended with calls that it never awaited, so that they were not executed: %s"
+        text = "run %s of workflow %s ended with calls that it never awaited and that were not executed: %s"
         log.warning(text, code.run, code.workflow.name, named)
         return ending
     error = Unawaited(f"the workflow ended with calls that it never awaited: {named}. Await each of them.")
@@ -85,16 +85,16 @@ def checked_for_unawaited(ending: Ended, code: Code, action: str) -> Ended:
 
 
 def needs_completion(ending: Ending, events: list[e.AnyEvent], state: State, created: e.RunCreated) -> bool:
-    """Whether others have to be told of the end of a run, said with `events`, before it is given back."""
+    """Whether the end of a run, appended with `events`, takes effect on other runs before the run is released."""
     if isinstance(ending, e.RunPaused) or (isinstance(ending, e.RunFailed) and ending.held):
-        return False  # held is not over
+        return False  # a held run has not ended
     has_children = state.count("children") > 0 or e.ChildStarted in map(type, events)
     return has_children or bool(created.parent) or isinstance(ending, e.RunContinued)
 
 
 def reason_of(error: BaseException) -> BaseException:
-    """The error that a run fails of when its code raised this one. What was refused to workflow code is named instead of
-    the groups that libraries put it into."""
+    """The error that the run fails with, for an error that its code raised. A `NotDurable` inside exception groups
+    replaces the groups that libraries wrap it in."""
     if isinstance(error, RuntimeError) and "attached to a different loop" in str(error):
         return NotDurable(f"the workflow awaits something that is not durable ({error}). Do this in a node.")
     return _refusal_in(error) or error

@@ -1,7 +1,8 @@
-"""Starts that were given up before it was known whether they happened.
+"""Starts that were cancelled before their outcome was known.
 
-Whoever starts a run may be cancelled while the append that makes it is on its way: that can no longer be stopped, and lands
-or does not. If it lands the run is ours, and nobody drives it. The ledger announces what lands; then the run is taken up.
+The caller of a start may be cancelled while the first append is under way. The append cannot be stopped: it succeeds or
+fails. If it succeeds, this worker owns a run that has no driver. The ledger announces appends, and the run is then
+taken over.
 """
 
 from __future__ import annotations
@@ -19,19 +20,19 @@ if TYPE_CHECKING:
 log = logging.getLogger("outlast.engine")
 
 OUTCOME_TIMEOUT_S = 60.0
-"""Seconds within which it has landed or will not. Should it be later, the renewer finds it."""
+"""Seconds within which the append has succeeded or failed. After that the heartbeat finds the run."""
 POLL_S = 0.005
 
 
 def has_failed(error: BaseException) -> bool:
-    """Whether a start that ended so is known not to have happened."""
+    """Whether a start that raised this error is known not to have happened."""
     if isinstance(error, StoreError):
         return not isinstance(error, OutcomeUnknown)
     return isinstance(error, AlreadyExists)
 
 
 class UnconfirmedStarts:
-    """Those of one worker."""
+    """The unconfirmed starts of one worker."""
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
@@ -44,17 +45,17 @@ class UnconfirmedStarts:
                 self._expected[run].set()
 
     def expect(self, run: RunId) -> None:
-        """Take this run up once it is there, if it comes to be."""
+        """Take this run over if its first append succeeds."""
         if run not in self._expected:
             self._expected[run] = asyncio.Event()
             self._worker.spawn(self._adopt_when_created(run, self._expected[run]))
 
-    async def _adopt_when_created(self, run: RunId, landed: asyncio.Event) -> None:
+    async def _adopt_when_created(self, run: RunId, created: asyncio.Event) -> None:
         worker = self._worker
         try:
-            if await worker.store.head(run) is None:  # what landed before now was announced to nobody
+            if await worker.store.head(run) is None:  # an earlier append was not announced here
                 async with asyncio.timeout(OUTCOME_TIMEOUT_S):
-                    await landed.wait()
+                    await created.wait()
             await self._wait_for_other_start(run)
             holding = await worker.store.holding(run)
             if holding is not None and holding.worker == worker.id and not worker.has_run(run):
@@ -63,13 +64,13 @@ class UnconfirmedStarts:
         except TimeoutError:
             pass
         except StoreError as error:
-            log.warning("run %s was perhaps started, which cannot be told now: %s", run, error)
+            log.warning("run %s: start outcome unknown; checking again: %s", run, error)
             worker.takeovers.retry_takeover(run, error)
         finally:
             del self._expected[run]
 
     async def _wait_for_other_start(self, run: RunId) -> None:
-        """Wait until whoever else is about to start it here has started it, or has failed to."""
+        """Wait until another start of the same run in this process has succeeded or failed."""
         drivers = self._worker.drivers
-        while run in drivers and not drivers[run].writer.head.version:  # noqa: ASYNC110 - rarely, and never for long
+        while run in drivers and not drivers[run].writer.head.version:  # noqa: ASYNC110 - rare and short
             await asyncio.sleep(POLL_S)

@@ -1,10 +1,10 @@
-"""A thread that watches whether a worker's event loop turns.
+"""A thread that checks whether a worker's event loop is responsive.
 
-Code that blocks the loop (`time.sleep`, a long computation, a request without `await`) keeps everything else of the worker
-from going on, the renewal of its claims included. So a thread checks whether the loop turns. If it does not, the thread
-reports what blocks it and where, and renews the claims in the loop's place, through a connection of its own.
+Code that blocks the loop (`time.sleep`, a long computation, a request without `await`) stops everything else on the
+worker, including the renewal of its lease. While the loop is blocked, this thread reports the blocking code with its
+file and line, and renews the lease through a store connection of its own.
 
-Code that does not let go of the interpreter's lock blocks this thread as well. The claims of such a worker may expire.
+Code that holds the interpreter lock blocks this thread as well. The claims of such a worker may expire.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from outlast.values.source_location import shown, user_place
 log = logging.getLogger("outlast.engine")
 
 LOOK_S = 0.5
-"""Seconds between two looks at the loop."""
+"""Seconds between two checks of the loop."""
 BLOCKED_S = 1.0
-"""Seconds without a turn of the loop after which that is reported, and again whenever they have doubled."""
+"""Seconds without an iteration of the loop before a report; the report is repeated each time they double."""
 LONGEST_S = 60.0
-"""Seconds between two reports at most."""
+"""Maximum number of seconds between two reports."""
 
 
 @contextmanager
 def watched(worker: Worker) -> Iterator[None]:
-    """Watch the running loop, which is the worker's. Where time is not the machine's, there is nothing to watch."""
+    """Watch the running loop, which is the worker's. With a simulated clock there is nothing to watch."""
     if worker.ledger.clock is not system_clock:
         yield
         return
@@ -51,7 +51,7 @@ def watched(worker: Worker) -> Iterator[None]:
 
 
 class Watchdog:
-    """Watches the loop that it is made on."""
+    """Watches the loop that it is created on."""
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
@@ -68,7 +68,7 @@ class Watchdog:
         self._last_turn.set()
         self._thread.join(LOOK_S)  # it may be waiting for a store that does not answer
 
-    # --- in the thread
+    # --- in the watching thread
 
     def _watch(self) -> None:
         while not self._ended.wait(self._look):
@@ -85,20 +85,20 @@ class Watchdog:
                     reported = blocked
                     self._report(blocked)
             self._renew()
-        self._leave()
+        self._close_store()
 
     def _report(self, seconds: float) -> None:
         by = blocked_by(self._watched)
         if by:
             log.warning(
-                "the event loop has been blocked for %.0f s by %s: nothing else of this worker goes on meanwhile; "
-                "do this in a node, and in an async node with await",
+                "the event loop has been blocked for %.0f s by %s: this worker can do nothing else meanwhile; "
+                "move this into a node, and in an async node await it",
                 seconds,
                 by,
             )
 
     def _renew(self) -> None:
-        """Renew if the loop should have done so: it does when two thirds of the time are left."""
+        """Renew the lease if half of it has passed: the loop renews it after a third."""
         lease, id = self._worker.lease, self._worker.id
         if lease.until - lease.clock() > lease.ttl / 2:
             return
@@ -116,7 +116,7 @@ class Watchdog:
         except (OutlastError, OSError) as error:
             log.warning("worker %s could not renew its claims: %s", id, error)
 
-    def _leave(self) -> None:
+    def _close_store(self) -> None:
         if self._loop is None:
             return
         if self._store is not None:
@@ -126,20 +126,21 @@ class Watchdog:
 
 
 def blocked_by(thread: int) -> str:
-    """Who blocks the event loop of that thread, and where, by its frames; empty if the loop waits for something to do."""
+    """The code that blocks the event loop of a thread, with its file and line, from the thread's frames; empty if the
+    loop is idle."""
     innermost = each = sys._current_frames().get(thread)
     if innermost is None or innermost.f_code.co_name == "select":
         return ""
-    who = ""
-    while each is not None and not who:
-        it: Any = each.f_locals.get("self")
-        if isinstance(it, ThreadHandoff):  # the loop waits for the thread of a plain workflow
-            innermost = sys._current_frames().get(it._thread.ident or 0, innermost)
-        elif isinstance(it, WorkflowLoop):
-            code: Any = it._clock
-            who = f"workflow {code.workflow.name} (run {code.run})"
-        elif isinstance(it, Attempts) and "ask" in each.f_locals:
-            command = each.f_locals["ask"]
-            who = f"node {command.name} (run {command.driver.run})"
+    culprit = ""
+    while each is not None and not culprit:
+        owner: Any = each.f_locals.get("self")
+        if isinstance(owner, ThreadHandoff):  # the loop waits for the thread of a plain workflow
+            innermost = sys._current_frames().get(owner._thread.ident or 0, innermost)
+        elif isinstance(owner, WorkflowLoop):
+            code: Any = owner._clock
+            culprit = f"workflow {code.workflow.name} (run {code.run})"
+        elif isinstance(owner, Attempts) and "command" in each.f_locals:
+            command = each.f_locals["command"]
+            culprit = f"node {command.name} (run {command.driver.run})"
         each = each.f_back
-    return f"{who or 'something'} at {shown(user_place(innermost))}"
+    return f"{culprit or 'code'} at {shown(user_place(innermost))}"

@@ -1,15 +1,14 @@
-"""The runs that this process advances.
+"""The worker of a process: it advances runs.
 
-A worker has an incarnation (its id), which lives as long as it is renewed, and a driver for each run it holds. It starts new
-runs, adopts runs it has claimed, and gives back those that only wait when there are many. It holds nothing that the log does
-not hold: whatever is lost with it is found again by whoever claims its runs.
+A worker has an id, which is valid as long as its lease is renewed, and a driver for each run that it holds. It starts
+new runs, adopts claimed runs, and releases idle ones when there are many. All its state is derived from the logs: after
+a crash, the next owner of each run recovers it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import AsyncIterator, Collection, Coroutine, Mapping, Sequence
 from contextvars import Context, copy_context
 from functools import partial
@@ -31,7 +30,6 @@ from outlast.execution.log_writer import LogWriter
 from outlast.execution.processes import ProcessPool
 from outlast.execution.progress import Progress
 from outlast.functions.code import Code
-from outlast.functions.commands import NodeCommand
 from outlast.functions.decorators import Workflow
 from outlast.history import events as e
 from outlast.history.ids import RunId, WorkerId
@@ -46,15 +44,16 @@ log = logging.getLogger("outlast.engine")
 MAX_IDLE_RUNS = 200
 """Runs that may stay in memory while they only wait."""
 HOLDINGS_PAGE = 1000
-"""Runs in a page of what the worker holds."""
+"""Holdings per request to the store."""
 POLL_S = 0.005
-"""Seconds, where something of our own is about to happen."""
+"""Seconds between two checks for an operation of this process that is about to end."""
 
 
 class Worker:
-    """One incarnation of a worker. `hold` also holds interrupted runs that would resume. Without `takes_over_others` it
-    advances only the runs that were started or taken on here, with their children and successors, and keeps those that wait
-    in memory. `clusters` are places to run nodes besides this machine, by the names that nodes give as `run_in`."""
+    """One incarnation of a worker. `hold` also holds interrupted runs that would resume. Without `takes_over_others`
+    the worker advances only the runs that were started or adopted here, with their children and successors, and keeps
+    waiting runs in memory. `clusters` are executors of nodes outside this machine, by the names that nodes pass as
+    `run_in`."""
 
     def __init__(
         self,
@@ -86,21 +85,21 @@ class Worker:
         self.claim_wakeup = asyncio.Event()
         """Set when there may be runs to claim."""
         self.own: set[RunId] | None = None if takes_over_others else set()
-        """The unfinished runs to claim when nobody else advances them, if it does not take over any others."""
+        """The unfinished runs to claim when they have no live owner, if this worker takes over no others."""
         self.unconfirmed_starts = UnconfirmedStarts(self)
         self.unawaited = unawaited
         self.grace = grace
-        """Seconds that nodes have to come to a good place when nothing more is to begin."""
+        """Seconds that running nodes have to end, or to reach a checkpoint, when the worker stops."""
         self.context = copy_context()
-        """What workflow code runs in: that of whoever opened the engine."""
+        """The context of workflow code: a copy of the context in which the engine was opened."""
         self._concurrency = concurrency
         self._stdout = stdout
         self._tasks: set[asyncio.Task[Any]] = set()
         self.temporarily_owned: set[RunId] = set()
-        """Runs that somebody else in this process owns for a moment, in this worker's name."""
+        """Runs that a client of this process owns for a moment under this worker's id."""
         self.is_closing = False
         self.is_draining = False
-        """Whether it takes on no more runs."""
+        """Whether the worker adopts no more runs."""
 
     @property
     def store(self) -> Store:
@@ -108,7 +107,7 @@ class Worker:
 
     @property
     def capacity(self) -> int:
-        """How many more runs it would take."""
+        """How many more runs the worker accepts."""
         if self.is_closing or self.is_draining:
             return 0
         capacity = self._concurrency - len(self.drivers) - len(self.takeovers)
@@ -118,15 +117,11 @@ class Worker:
 
     @property
     def is_crowded(self) -> bool:
-        """Whether runs that only wait should be given back at once."""
+        """Whether runs that only wait are released at once."""
         return self.own is None and len(self.drivers) > MAX_IDLE_RUNS
 
-    def chance(self) -> float:
-        """From 0 to 1, for the pauses between attempts."""
-        return int.from_bytes(os.urandom(6), "big") / (1 << 48)
-
     def listen(self) -> None:
-        """Begin to hear what nodes log."""
+        """Begin to capture the log records of nodes."""
         self.lines.install(stdout=self._stdout)
 
     def advance_run(self, run: RunId) -> None:
@@ -136,14 +131,12 @@ class Worker:
         self.claim_wakeup.set()
 
     def on_runs_changed(self, runs: frozenset[RunId]) -> None:
-        """These runs have news. Those that are driven here hear it themselves; the others may want an owner."""
+        """The logs of these runs have grown. A driver here learns of it from its writer; other runs may need an owner."""
         self.unconfirmed_starts.on_runs_changed(runs)
         if self.own is not None:
             runs &= self.own
         if not self.claim_wakeup.is_set() and not runs <= self.drivers.keys():
             self.claim_wakeup.set()
-
-    # --- new runs
 
     async def start(
         self,
@@ -153,12 +146,12 @@ class Worker:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Driver:
-        """A new run, advanced here. Returns when it is durable; `AlreadyExists` if there is one of that id. Whoever is
-        cancelled meanwhile does not learn whether it has begun; if it has, it goes on."""
+        """Start a new run on this worker. Returns when its first append is durable; raises `AlreadyExists` if the id is
+        used. A caller that is cancelled does not learn whether the run started; if it did, the run continues."""
         while run in self.drivers:
             if self.drivers[run].writer.head.version:
                 raise AlreadyExists(f"there is a run {run} already")
-            await asyncio.sleep(POLL_S)  # somebody else is about to start it, or to fail to
+            await asyncio.sleep(POLL_S)  # another start of this run is under way
         driver = Driver(self, Code(run, workflow, self.context), created, self.ledger.begin(run, self.id))
         self.drivers[run] = driver
         try:
@@ -170,18 +163,16 @@ class Worker:
         return driver
 
     async def wait_for_store(self, run: RunId, error: StoreError, pause: float) -> None:
-        """The store does not take what there is to write: wait, and let people know."""
+        """Log that a run waits for its store, and pause."""
         log.warning("run %s waits for its store, next try in %.2g s: %s", run, pause, error)
         await asyncio.sleep(pause)
 
-    # --- ends
-
     async def finish(self, driver: Committing, ending: Ending, *, is_released: bool) -> None:
-        """The last word of a run has landed. Who has to hear of it hears of it before the run is given back."""
+        """The terminal event of a run is durable. Apply its effects on other runs before the run is released."""
         self.takeovers.reset_failures(driver.run)
         if not is_released and not isinstance(ending, e.RunPaused):
             try:
-                await driver.children_started()  # one that is not there yet could not be told
+                await driver.children_started()  # a child that does not exist yet could not be cancelled
                 await complete_run(self.ledger, driver.run, driver.created, ending, driver.writer.state)
                 while not await driver.writer.release():
                     pass
@@ -190,7 +181,7 @@ class Worker:
         self.progress.forget(driver.run)
         driver.leave(ending)
         if next_request(driver.writer.state) is not None:
-            self.takeovers.retry_takeover(driver.run, Overtaken("something was asked of it while it was being stopped"))
+            self.takeovers.retry_takeover(driver.run, Overtaken("a request arrived while the run was being stopped"))
         if isinstance(ending, e.RunContinued):
             self.advance_run(RunId(ending.successor))
         self.claim_wakeup.set()
@@ -202,14 +193,12 @@ class Worker:
                 self.own.add(driver.run)
             self.takeovers.release_extra_claims(driver.run)
 
-    # --- staying and leaving
-
     def has_run(self, run: RunId) -> bool:
-        """Whether it has this run in hand."""
+        """Whether this worker drives the run or is taking it over."""
         return run in self.drivers or self.takeovers.expects(run)
 
     async def advances(self, run: RunId) -> bool:
-        """Whether it has this run in hand, and goes on having it: one that it is about to leave is waited for."""
+        """The same, after waiting for a run that is about to end or to be released."""
         for _ in range(200):
             if not self._is_leaving(run):
                 break
@@ -223,59 +212,55 @@ class Worker:
         return not driver.writer.head.version or driver.writer.state.outline.base in (*TERMINAL, RunStatus.PAUSED)
 
     async def wait_for_takeovers(self) -> None:
-        """Return when it is not about to take on a run."""
-        while self.takeovers:  # noqa: ASYNC110 - rarely, and never for long
+        """Wait until no takeover is under way."""
+        while self.takeovers:  # noqa: ASYNC110 - rare and short
             await asyncio.sleep(POLL_S)
 
     async def claim(
         self, *, runs: Sequence[RunId] | None = None, workflows: Collection[str] | None = None, limit: int = 1
     ) -> list[Claim]:
-        """Claim runs for this worker, which first makes sure that it is known to live itself."""
+        """Claim runs for this worker, after confirming its lease."""
         await self.lease.confirm()
         return await self.store.claim(self.id, runs=runs, workflows=workflows, limit=limit)
 
     async def holdings(self) -> AsyncIterator[Holding]:
-        """What the store knows this worker to hold."""
+        """The runs that the store has assigned to this worker."""
         after = ""
         while True:
-            page = await self.store.holdings(self.id, after=after)
-            for each in page:
+            batch = await self.store.holdings(self.id, after=after)
+            for each in batch:
                 yield each
-            if len(page) < HOLDINGS_PAGE:
+            if len(batch) < HOLDINGS_PAGE:
                 return
-            after = page[-1].run
+            after = batch[-1].run
 
     def restart_as_new_worker(self) -> None:
-        """Others have taken this worker for dead: leave the runs to them and be another one."""
+        """Other workers may have taken over the runs: stop driving them and continue under a new id."""
         for driver in list(self.drivers.values()):
             driver.leave()
         self.id = self.ledger.new_worker_id()
 
     def spawn(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any] | None:
-        """Do this in the background, in a context of its own. A worker that closes begins nothing more."""
+        """Run a coroutine in the background, in an empty context. A closing worker starts nothing."""
         if self.is_closing:
             coroutine.close()
             return None
-        # Not the running loop: that is the workflow's own, if its code brought this about.
+        # Not the running loop: inside workflow code that is the workflow's own.
         task = self.loop.create_task(coroutine, context=Context())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
     async def close(self) -> None:
-        """Stop all nodes and let others go on with the runs: what is written stays written."""
+        """Stop all nodes and drivers. Other workers continue the runs from their logs."""
         for driver in list(self.drivers.values()):
             await driver.stop()
         self.is_closing = True
-        attempts = [
-            command.task
-            for driver in self.drivers.values()
-            for command in driver.code.open.values()
-            if isinstance(command, NodeCommand)
-        ]
+        commands = [command for driver in self.drivers.values() for command in driver.open_node_commands()]
+        tasks = [command.task for command in commands if command.task is not None]
         for driver in list(self.drivers.values()):
             driver.leave()
-        await self.attempts.close([task for task in attempts if task is not None])
+        await self.attempts.close(tasks)
         await self.takeovers.shielded.done(5)
         for task in list(self._tasks):
             task.cancel()

@@ -1,6 +1,6 @@
-"""Attempts of nodes: on the loop, in threads, in helper processes and on clusters.
+"""Runs attempts of nodes: on the loop, in threads, in helper processes and on clusters.
 
-Owns what a running node can use: its context, checkpoints, progress, log lines and output files.
+Owns the functions that a running node can call: context, checkpoints, progress, log lines and output files.
 
-R8  Whatever a node does becomes an outcome of its attempt. It harms neither the engine nor other runs.
+R8  Every way in which a node ends is an outcome of its attempt. It affects neither the engine nor other runs.
 """

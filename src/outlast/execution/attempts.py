@@ -1,8 +1,7 @@
-"""Tries of nodes: on the loop, in a thread or far away; timed, stopped, and brought home as a result or a failure.
+"""Runs attempts of nodes: on the loop, in a thread, or in another process; with timeouts and cancellation.
 
-A node may raise anything, return anything, ignore being cancelled or die: whatever happens becomes an outcome of its attempt
-and nothing else. No second attempt begins while the one before still runs: one that does not stop when its time is up, or
-when its run is paused, keeps its node waiting, unless it was the last.
+A node may raise anything, return anything, ignore its cancellation or die: the only effect is an outcome of its
+attempt. Attempts of a node do not overlap: an attempt that ignores its timeout or a pause delays the next one.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context, copy_context
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Raw
 
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from outlast.execution.log_writer import LogWriter
 
 GRACE = 5.0
-"""Seconds a node has to end after it was told to stop, before the run goes on without it."""
+"""Seconds that a node has to end after it was asked to stop, before the run continues without it."""
 
 
 class Attempts:
@@ -59,23 +58,23 @@ class Attempts:
         self._stdout = stdout
         self._context = copy_context()
         self._no_upload = EagerUpload(worker.store.blobs)
-        """For what need not begin early."""
+        """For results that need no early upload."""
         self._left_running: dict[tuple[RunId, str], asyncio.Future[Any]] = {}
-        """Attempts that were left behind and may still run, each by its end."""
+        """Attempts that were abandoned and may still run; each future is done when its attempt has ended."""
 
     def begin(self, command: NodeCommand) -> None:
-        """Begin the attempt that the log says has started."""
+        """Begin the attempt that the log records as started."""
         command.task = asyncio.Task(
             self._run_attempts(command), loop=asyncio.get_running_loop(), context=self._context.copy()
         )
 
     async def stop_all(self, node_commands: Sequence[NodeCommand], grace: float = GRACE) -> None:
-        """Tell these to stop and give them some time for it. What they bring home within it counts."""
-        own = asyncio.current_task()
+        """Ask attempts to stop, and wait for at most `grace` seconds. Their outcomes within that time count."""
+        current = asyncio.current_task()
         tasks = [
             command.task
             for command in node_commands
-            if command.task is not None and command.task is not own and not command.task.done()
+            if command.task is not None and command.task is not current and not command.task.done()
         ]
         for command in node_commands:
             command.release()
@@ -86,39 +85,37 @@ class Attempts:
                 self._track_left_running(command, command.task)
 
     async def close(self, tasks: Sequence[asyncio.Task[None]]) -> None:
-        """Wait for attempts that were told to stop; those that do not are left behind."""
+        """Wait for attempts that were asked to stop; those that do not stop are abandoned."""
         if tasks:
             await asyncio.wait(tasks, timeout=GRACE)
         self._threads.close()
         await self._executors.close()
 
-    # --- one attempt after the other
-
     async def _run_attempts(self, command: NodeCommand) -> None:
-        """An attempt, and then what follows from its outcome having been written: if that is a node, its attempt in the
-        same task, and so on. A task for each would be a fifth of what a node costs."""
+        """Run an attempt and append its outcome. If the next command is a node, run its attempt in the same task, and
+        so on: a task for each attempt would cost a fifth of the time of a node."""
         task, driver = command.task, command.driver
         try:
             while True:
-                own = command.node_context = NodeContext(
+                context = command.node_context = NodeContext(
                     self._log_writer, driver.run, command.name, command.attempt, self._stdout, command=command
                 )
-                set_attempt_log(own)
-                found = copy_context()
-                await self._attempt(command, own)
+                set_attempt_log(context)
+                context_before = copy_context()
+                await self._attempt(command, context)
                 following = await driver.write(take_next=True)
                 if following is None:
                     return
-                if not _is_task_clean(task, found):
+                if not _is_task_clean(task, context_before):
                     following.begin()
                     return
                 command = following
                 command.task = task
-        except Exception as error:  # of ours: those of nodes are outcomes
+        except Exception as error:  # an internal error: errors of nodes are outcomes
             driver.abandon_run(error)
 
-    async def _attempt(self, command: NodeCommand, own: NodeContext) -> None:
-        """One try, from the call to its outcome having been told."""
+    async def _attempt(self, command: NodeCommand, context: NodeContext) -> None:
+        """One attempt, from the call to the delivery of its outcome."""
         driver, attempt, spec, lease = command.driver, command.attempt, command.spec, self._worker.lease
         failure: e.Failure | None = None
         crash = ""
@@ -126,47 +123,45 @@ class Attempts:
         try:
             if attempt > 1:
                 await self._wait_for_previous(command)
-                await self._find_checkpoint(own)
+                await self._find_checkpoint(context)
             if lease.clock() >= lease.until:
                 await lease.confirm()
             if spec.run_in == "loop" and spec.timeout is None:
-                if attempt == 1 and command.given is None:  # as `_arguments` says
+                if attempt == 1 and command.given is None:  # inlined `_arguments`
                     value = await spec.fn(*command.packed.args, **command.packed.kwargs)
                 else:
                     args, kwargs = self._arguments(command)
                     value = await spec.fn(*args, **kwargs)
             else:
-                value = await self._run_with_timeout(command, own)
+                value = await self._run_with_timeout(command, context)
             written, value, upload = self._encoded_result(command, value)
             output = Raw(written) if len(written) <= INLINE_LIMIT else await upload.stored(written)
         except ProcessDied as death:
             if not isinstance(death, PoolClosed):
                 crash = str(death)
         except BaseException as error:
-            if not (own.is_stopped or driver.is_over):
+            if not (context.is_stopped or driver.is_over):
                 failure = _failure(command, error)
         else:
-            if own.is_stopped and driver.is_winding_down:
-                return  # what a node returns because it was stopped is not its result
+            if context.is_stopped and driver.is_winding_down:
+                return  # a value that a node returns because it was stopped is not its result
             driver.completed(command, attempt, output, value, _ms(began))
         finally:
-            command.task = command.node_context = (
-                None  # or the task, its context and the ask would be a ring for the collector
-            )
-            if own.partial_line or own.unfinished:
-                own.end()
-        # Not while the error is being handled: what the code raises when it hears of it would have it for its context, and
-        # in a replay would not.
+            command.task = command.node_context = None  # breaks the cycle of task, context and command
+            if context.partial_line or context.unfinished:
+                context.end()
+        # Outside the handler: otherwise errors that the code raises next would have this error as their context, which a
+        # replay does not reproduce.
         if failure is not None:
             driver.failed(command, attempt, failure, _ms(began))
         elif crash:
             await driver.crashed(command, attempt, crash)
 
     async def _wait_for_previous(self, command: NodeCommand) -> None:
-        """Wait until the attempt before has really ended, if it was left behind here."""
+        """Wait until the previous attempt of the node has ended, if it was abandoned in this process."""
         key = command.driver.run, command.name
-        while (before := self._left_running.get(key)) is not None:
-            await asyncio.wait({before})
+        while (previous := self._left_running.get(key)) is not None:
+            await asyncio.wait({previous})
 
     def _track_left_running(self, command: NodeCommand, end: asyncio.Future[Any]) -> None:
         key = command.driver.run, command.name
@@ -174,18 +169,20 @@ class Attempts:
         end.add_done_callback(lambda end: self._left_running.pop(key) if self._left_running.get(key) is end else None)
 
     def _arguments(self, command: NodeCommand) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Those of the call; for a further attempt fresh copies, because the one before may have changed its own."""
+        """The arguments of the call. A further attempt gets fresh copies, because an earlier one may have changed its
+        own."""
         if command.attempt == 1 and command.given is None:
             return command.packed.args, command.packed.kwargs
         return command.arguments.unpack(command.inputs)
 
-    async def _find_checkpoint(self, own: NodeContext) -> None:
-        node = own.command.driver.writer.state.nodes.get(own.command.name)
+    async def _find_checkpoint(self, context: NodeContext) -> None:
+        node = context.command.driver.writer.state.nodes.get(context.command.name)
         if node is not None and node.checkpoint is not None:
-            own.kept = await fetched(node.checkpoint, self._worker.store.blobs)
+            context.checkpoint = await fetched(node.checkpoint, self._worker.store.blobs)
 
     def _encoded_result(self, command: NodeCommand, value: Any) -> tuple[e.Value | bytes, Any, EagerUpload]:
-        """The result as JSON, as the code is to see it, which is what a replay would read, and its way to the store."""
+        """The result as JSON, the value that the code receives, which is the same as in a replay, and the upload of a
+        large result."""
         codec, kind = command.arguments.returns, type(value)
         if kind in codec.unchanged:
             return codec.written(value, "result"), value, self._no_upload
@@ -193,16 +190,16 @@ class Attempts:
             return value.reference or value.raw, codec.decode(value.raw), self._no_upload
         upload = EagerUpload(self._worker.store.blobs)
         try:
-            return *codec.told(value, "result", upload.begin), upload
+            return *codec.encode_and_copy(value, "result", upload.begin), upload
         except BaseException:
             upload.drop()
             raise
 
-    # --- not simply on the loop
+    # --- with a timeout, in a thread or in another process
 
-    async def _run_with_timeout(self, command: NodeCommand, own: NodeContext) -> Any:
-        """Run it where it belongs, for as long as it may."""
-        work = asyncio.ensure_future(self._work(command, own))
+    async def _run_with_timeout(self, command: NodeCommand, context: NodeContext) -> Any:
+        """Run the function of the node in the place that `run_in` names, with its timeout."""
+        work = asyncio.ensure_future(self._work(command, context))
         try:
             done, _ = await asyncio.wait({work}, timeout=command.spec.timeout)
         except asyncio.CancelledError:
@@ -213,29 +210,29 @@ class Attempts:
                     self._track_left_running(command, work)
             raise
         if not done:
-            await self._on_timeout(command, own, work)
+            await self._on_timeout(command, context, work)
         return work.result()
 
-    async def _work(self, command: NodeCommand, own: NodeContext) -> Any:
+    async def _work(self, command: NodeCommand, context: NodeContext) -> Any:
         if command.spec.run_in not in ("loop", "thread"):
-            return await self._run_remotely(command, own)
+            return await self._run_remotely(command, context)
         args, kwargs = self._arguments(command)
         if command.spec.run_in == "loop":
             try:
                 return await command.spec.fn(*args, **kwargs)
-            except (SystemExit, KeyboardInterrupt, GeneratorExit) as order:
-                raise _wrapped_if_stopping(order)  # noqa: B904 - it has its cause already
+            except (SystemExit, KeyboardInterrupt, GeneratorExit) as error:
+                raise _wrapped_if_stopping(error)  # noqa: B904 - the carrier sets the cause
         call: Callable[[], Any] = partial(copy_context().run, command.spec.fn, *args, **kwargs)
-        value, error = await self._in_thread(command, call)
-        while type(error) is _Lapsed:
+        while True:
+            value, raised = await self._in_thread(command, call)
+            if raised is None:
+                return value
+            if type(raised) is not _Lapsed:
+                raise _wrapped_if_stopping(raised)
             await self._worker.lease.confirm()
-            value, error = await self._in_thread(command, call)
-        if error is not None:
-            raise _wrapped_if_stopping(error)
-        return value
 
     async def _in_thread(self, command: NodeCommand, call: Callable[[], Any]) -> tuple[Any, BaseException | None]:
-        """Value or error of a call in a thread, which may be long in coming."""
+        """The value or error of a call in a thread. The call may wait for a free thread."""
         lease = self._worker.lease
 
         def begun() -> Any:
@@ -250,26 +247,24 @@ class Attempts:
             self._track_left_running(command, self._threads.end_of(running))
             raise
 
-    async def _on_timeout(self, command: NodeCommand, own: NodeContext, work: asyncio.Future[Any]) -> None:
-        """Tell it to stop. If there is to be another attempt, this one has to have ended first."""
-        own.is_stopped = True
+    async def _on_timeout(self, command: NodeCommand, context: NodeContext, work: asyncio.Future[Any]) -> None:
+        """Ask the attempt to stop. If the node has attempts left, wait until this one has ended."""
+        context.is_stopped = True
         is_thread = command.spec.run_in == "thread"
         error = TimeoutError(f"it took longer than {command.spec.timeout:g} s")
-        has_more = command.spec.retry.wait_us(failure_of(error), self._failed_attempts(command) + 1, 0.5) is not None
+        node = command.driver.writer.state.nodes.get(command.name)
+        failed = 1 if node is None else node.retries + 1
+        has_more = command.spec.retry.wait_us(failure_of(error), failed, 0.5) is not None
         if not (is_thread and has_more):
             work.cancel()
         if has_more or not is_thread:
             await asyncio.wait({work}, timeout=None if has_more else GRACE)
-        own.is_stopped = False
+        context.is_stopped = False
         if work.done():
-            work.cancelled() or work.exception()  # looked at, so that nobody complains
+            work.cancelled() or work.exception()  # retrieved, so that asyncio logs no warning
         raise error
 
-    def _failed_attempts(self, command: NodeCommand) -> int:
-        node = command.driver.writer.state.nodes.get(command.name)
-        return node.retries if node is not None else 0
-
-    async def _run_remotely(self, command: NodeCommand, own: NodeContext) -> Any:
+    async def _run_remotely(self, command: NodeCommand, context: NodeContext) -> Any:
         spec = command.spec
         retry_on, give_up_on = spec.retry.classes
         info = AttemptInfo(
@@ -277,8 +272,8 @@ class Attempts:
             node=command.name,
             attempt=command.attempt,
             idempotency_key=idempotency_key_of(command),
-            checkpoint=None if own.kept is None else bytes(own.kept),
-            feedback=None if command.given is None else bytes(command.given.feedback),
+            checkpoint=None if context.checkpoint is None else bytes(context.checkpoint),
+            feedback=None if context.feedback is None else bytes(context.feedback),
             transient=tuple(map(kind_of, retry_on)),
             permanent=tuple(map(kind_of, give_up_on)),
         )
@@ -287,7 +282,7 @@ class Attempts:
             main_of_this_process(),
             bytes(command.inputs),
             info,
-            on_message=partial(self._on_message, command, own),
+            on_message=partial(self._on_message, command, context),
             confirm=self._worker.lease.confirm,
         )
         if isinstance(answer, e.Failure):
@@ -296,42 +291,31 @@ class Attempts:
             return _Encoded(await fetched(answer.reference, self._worker.store.blobs), answer.reference)
         return _Encoded(Raw(answer))
 
-    async def _on_message(self, command: NodeCommand, own: NodeContext, kind: str, content: Any) -> bool:
-        """What is said from there while it works. True if it is to end there."""
+    async def _on_message(self, command: NodeCommand, context: NodeContext, kind: str, content: Any) -> bool:
+        """Handle a message of a remote attempt. True if the attempt must end at this checkpoint."""
         if kind == "checkpoint":
-            own.is_stopped = await own.save_checkpoint(Raw(content)) or own.is_stopped
-            return own.is_stopped
+            context.is_stopped = await context.save_checkpoint(Raw(content)) or context.is_stopped
+            return context.is_stopped
         elif kind == "progress":
             self._worker.progress.update(command.driver.run, {"node": command.name, **content})
         elif kind == "output":
-            own.output_changed(content.pop("stage"), OutputFile(**content))
+            context.output_changed(content.pop("stage"), OutputFile(**content))
         elif kind == "line":
-            time = int(content["time"] * 1e6)
-            line = Line(
-                command.driver.run,
-                command.name,
-                own.attempt,
-                time,
-                content["level"],
-                content["logger"],
-                content["text"],
-            )
-            self._log_writer.add(line)
+            time, text = int(content["time"] * 1e6), content["text"]
+            run, node = command.driver.run, command.name
+            self._log_writer.add(Line(run, node, context.attempt, time, content["level"], content["logger"], text))
         return False
 
 
-class _Encoded:
-    """A result that was encoded where it was made, and lies in the blob store already if there is a reference to it."""
+class _Encoded(NamedTuple):
+    """A result that a remote attempt encoded. `reference` is set if the blob store already holds it."""
 
-    __slots__ = ("raw", "reference")
-
-    def __init__(self, raw: Raw, reference: Raw | None = None) -> None:
-        self.raw = raw
-        self.reference = reference
+    raw: Raw
+    reference: Raw | None = None
 
 
 class _RemoteFailure(Exception):
-    """A failure that was made where it happened."""
+    """A failure that a remote attempt created."""
 
     def __init__(self, failure: e.Failure) -> None:
         self.failure = failure
@@ -342,32 +326,33 @@ class _Lapsed(Exception):
 
 
 class _ErrorCarrier(Exception):
-    """Carries what a plain function raised over an await that must not take it for its own."""
+    """Carries an error of a plain function through an await that would otherwise misinterpret it."""
 
 
 def _wrapped_if_stopping(error: BaseException) -> BaseException:
-    """What a thread raised, fit to be raised on the loop: there, some errors would be taken for orders."""
-    orders = asyncio.CancelledError | StopIteration | GeneratorExit | KeyboardInterrupt | SystemExit
-    if issubclass(type(error), orders):
+    """An error from a thread, in a form that can be raised on the loop: some types would stop the loop or cancel the
+    task."""
+    stopping = asyncio.CancelledError | StopIteration | GeneratorExit | KeyboardInterrupt | SystemExit
+    if issubclass(type(error), stopping):
         carrier = _ErrorCarrier()
         carrier.__cause__ = error
         return carrier
     return error
 
 
-def _is_task_clean(task: asyncio.Task[None] | None, found: Context) -> bool:
-    """Whether a node left the task it ran in as it had found it: nobody asked for its cancellation, and its context holds
-    what it held. Otherwise the next node would find what this one left behind."""
+def _is_task_clean(task: asyncio.Task[None] | None, before: Context) -> bool:
+    """Whether a node left its task as it found it: without a pending cancellation, and with the same context variables.
+    Otherwise the next node must not run in this task."""
     if task is None or task.cancelling():
         return False
     try:
-        return copy_context() == found
-    except Exception:  # a value that does not like to be compared was put there
+        return copy_context() == before
+    except Exception:  # the context has a value whose comparison fails
         return False
 
 
 def _failure(command: NodeCommand, error: BaseException) -> e.Failure:
-    kind = type(error)  # and not isinstance: to look at an odd error may raise
+    kind = type(error)  # not isinstance: `__class__` of an unusual error may raise
     if issubclass(kind, _RemoteFailure):
         return error.failure  # type: ignore[attr-defined, no-any-return]
     if issubclass(kind, _ErrorCarrier) and error.__cause__ is not None:
@@ -379,6 +364,6 @@ def _failure(command: NodeCommand, error: BaseException) -> e.Failure:
 
 
 def _ms(began: float) -> float:
-    """Milliseconds, to a tenth: what took less is not worth its bytes in the log."""
+    """Milliseconds since `began`, rounded to a tenth; less is not worth its bytes in the log."""
     ms = (perf_counter() - began) * 1000
-    return int(ms * 10 + 0.5) / 10 if ms > 0.05 else e.NO_TIME  # as `round` does, which takes ten times as long
+    return int(ms * 10 + 0.5) / 10 if ms > 0.05 else e.NO_TIME  # ten times as fast as `round`

@@ -1,14 +1,14 @@
-"""Where nodes run that do not run in the engine's own process, and what such a place has to promise.
+"""Executors run nodes outside the engine's own process: the contract, and the executors of a worker.
 
-A place has a name, which nodes give as `run_in`, and is made when the first node wants it: helper processes here, a cluster
-in `integrations`. What the promises are worth, tests say: those of the processes and those of each cluster.
+An executor has a name, which nodes pass as `run_in`, and is created for the first node that needs it: helper processes
+here, clusters in `integrations`. Tests check the promises for the processes and for each cluster.
 
-X1  `run` answers with what the function brought, as bytes of ours, or with its failure; nothing else counts as an outcome.
+X1  `run` returns the encoded result of the function, or its failure; nothing else is an outcome.
 X2  If the attempt may have begun and there will be no answer, `run` raises `ProcessDied`: the attempt counts as a crash.
-    What has certainly not begun is begun elsewhere, or raises an error that is worth another attempt.
-X3  `run` that is cancelled stops the attempt, or asks it to stop, and ends only when it is certain that it no longer runs.
-X4  After `close` nothing is begun, and whoever still waits gets `PoolClosed`.
-X5  `run` awaits `confirm` right before the attempt begins, after it has waited for a place.
+    An attempt that has certainly not begun is begun elsewhere, or raises an error that permits another attempt.
+X3  A cancelled `run` stops the attempt, or asks it to stop, and ends only when the attempt certainly does not run.
+X4  After `close` nothing begins, and pending calls raise `PoolClosed`.
+X5  `run` awaits `confirm` right before the attempt begins, after it has waited for a free place.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from outlast.history.events import Failure
 
 
 class StoredResult(NamedTuple):
-    """A result that lies in the engine's blob store already; what the log is to hold for it."""
+    """A result that is already in the engine's blob store, with the reference to record in the log."""
 
     reference: Raw
 
 
 class Executor(Protocol):
-    """A place for functions that are named by their entry."""
+    """Runs functions that are named by their entry."""
 
     async def run(
         self,
@@ -43,11 +43,11 @@ class Executor(Protocol):
         on_message: OnMessage | None = None,
         confirm: Confirm = no_confirmation,
     ) -> bytes | StoredResult | Failure:
-        """Run the function that is found as `entry`, in a module or in the script `main`, with these encoded inputs."""
+        """Run the function named `entry`, from a module or from the script `main`, with these encoded inputs."""
         ...
 
     async def close(self) -> None:
-        """Leave nothing behind."""
+        """End all attempts and release all resources."""
         ...
 
 
@@ -55,10 +55,10 @@ ExecutorFactory: TypeAlias = Callable[[], Executor]
 
 
 class Executors:
-    """Those of a worker, each made when it is first wanted."""
+    """The executors of a worker, each created on first use."""
 
-    def __init__(self, makers: Mapping[str, ExecutorFactory]) -> None:
-        self._factories = makers
+    def __init__(self, factories: Mapping[str, ExecutorFactory]) -> None:
+        self._factories = factories
         self._made: dict[str, Executor] = {}
 
     def executor_for(self, place: str) -> Executor:
@@ -69,5 +69,5 @@ class Executors:
         return self._made[place]
 
     async def close(self) -> None:
-        for made in self._made.values():
-            await made.close()
+        for executor in self._made.values():
+            await executor.close()

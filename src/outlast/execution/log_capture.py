@@ -1,15 +1,14 @@
-"""What is heard: the places where a process listens to what is logged and printed in it.
+"""Captures log records and printed text, and attributes them to attempts.
 
-They are put in place by the first who listens and taken away with the last. They ask `capture` whose words they hear, and
-let everything through that belongs to nobody.
+The hooks are installed for the first user and removed with the last. They find the attempt by the current context, and
+pass everything else through.
 
-Logging is heard where a logger hands a record to its handlers (`logging.Logger.callHandlers`), after the levels and filters
-of the program have had their say: they decide what is logged, and so what is kept. A handler on the root logger would be
-the obvious place, but it is not as innocent as it looks: with one there, `logging.basicConfig` does nothing, warnings of a
-program without any handler no longer reach stderr, and loggers that do not propagate are not heard. And no handler or filter
-could silence a replay, which has to hold for the handlers of every logger. So there is one hook, which changes no
-configuration and that no configuration takes away. It is also where secrets are blotted out of what runs and the engine
-log, before any handler sees it (R4).
+Log records are captured where a logger passes a record to its handlers (`logging.Logger.callHandlers`), after the
+levels and filters of the program: these decide which records are captured. A handler on the root logger would have side
+effects: `logging.basicConfig` does nothing while there is one, warnings of a program without handlers do not reach
+stderr, and loggers that do not propagate are missed. And no handler or filter could silence a replay for the handlers
+of every logger. A single hook avoids all this: it changes no configuration, and no configuration removes it. It also
+masks secrets in records of runs and of the engine before any handler receives them (R4).
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ from outlast.values.context import current_attempt_log, is_silent
 from outlast.values.secret_patterns import masked
 
 MIN_LEVEL = logging.INFO
-"""Records below this level are not kept, even if the program logs them."""
+"""Records below this level are not captured, even if the program logs them."""
 
 _formatter = logging.Formatter()
 
 
 class LogHook:
-    """Hears every record on its way to the handlers, or stops it there if it is one of a replay."""
+    """Receives every record before the handlers do, and drops records of a replay."""
 
     def __init__(self) -> None:
         original = self._original = logging.Logger.callHandlers
@@ -43,7 +42,7 @@ class LogHook:
             if self._is_on:
                 if is_silent():
                     return
-                with suppress(Exception):  # whatever is wrong with the record is between the program and its handlers
+                with suppress(Exception):  # a malformed record must reach the handlers unchanged
                     _capture_record(record)
                 if secret_patterns.known:
                     with suppress(Exception):
@@ -55,7 +54,7 @@ class LogHook:
         logging.Logger.callHandlers = call_handlers  # type: ignore[method-assign, assignment]
 
     def remove(self) -> None:
-        self._is_on = False  # somebody may have put a hook over this one: then it stays, and does nothing
+        self._is_on = False  # if another hook wraps this one, it stays installed and does nothing
         if logging.Logger.callHandlers is self._installed:
             logging.Logger.callHandlers = self._original  # type: ignore[method-assign]
 
@@ -68,24 +67,24 @@ def _capture_record(record: logging.LogRecord) -> None:
 
 
 def _mask_secrets(record: logging.LogRecord) -> None:
-    """Blot secrets out of a record, for whoever gets it, if the code of a run or the engine logs it. What else a program
-    logs is its own."""
+    """Mask secrets in a record of a run or of the engine, for all handlers. Other records of the program stay as they
+    are."""
     if not (_is_in_run() or record.name.partition(".")[0] == "outlast"):
         return
-    said = record.getMessage()
-    if (masked_text := masked(said)) != said:
+    message = record.getMessage()
+    if (masked_text := masked(message)) != message:
         record.msg, record.args = masked_text, ()
     if isinstance(record.exc_info, tuple) and record.exc_info[0] is not None:
         trace = _formatter.formatException(record.exc_info)
         if (masked_text := masked(trace)) != trace:
             record.exc_text, record.exc_info = masked_text, None
-    for name, value in list(vars(record).items()):  # the stack, and what the program put there
+    for name, value in list(vars(record).items()):  # the stack, and attributes set by the program
         if isinstance(value, str) and name != "msg" and (masked_text := masked(value)) != value:
             setattr(record, name, masked_text)
 
 
 def _is_in_run() -> bool:
-    """Whether the code that runs here is that of a node or of a workflow."""
+    """Whether the current code belongs to a node or a workflow."""
     return (
         current_attempt_log() is not None
         or secret_patterns.revealed_here.get() is not None
@@ -94,10 +93,10 @@ def _is_in_run() -> bool:
 
 
 def _record_text(record: logging.LogRecord) -> str:
-    """All that a record says. It is formatted here, because a handler's formatter leaves its marks on the record."""
+    """The text of a record. A handler's formatter is not used, because it modifies the record."""
     try:
         parts = [record.getMessage()]
-    except Exception as broken:  # arguments that do not fit, or that cannot be shown
+    except Exception as broken:  # the arguments do not fit the format, or have no text form
         parts = [f"<{type(broken).__qualname__} in a record of {record.pathname}, line {record.lineno}>"]
     if isinstance(record.exc_info, tuple) and record.exc_info[0] is not None:
         parts.append(_formatter.formatException(record.exc_info))
@@ -109,9 +108,9 @@ def _record_text(record: logging.LogRecord) -> str:
 
 
 class CapturedStream:
-    """Stands in for `sys.stdout` or `sys.stderr`. Drops what workflow code prints in a replay, and hears what is written to
-    stdout in a context that wants it heard. A log handler that writes to stdout is heard as well, and its records are then
-    two lines."""
+    """Replaces `sys.stdout` or `sys.stderr`. Drops text that workflow code prints in a replay, and captures stdout of
+    attempts that want it. Records of a log handler that writes to stdout are captured twice: as records and as printed
+    lines."""
 
     def __init__(self, name: Literal["stdout", "stderr"]) -> None:
         self._name = name
@@ -121,7 +120,7 @@ class CapturedStream:
             setattr(sys, name, self)
 
     def remove(self) -> None:
-        self._is_on = False  # whoever kept a reference goes on writing to what is beneath
+        self._is_on = False  # a retained reference then writes straight to the original stream
         if getattr(sys, self._name) is self:
             setattr(sys, self._name, self._original)
 
@@ -131,7 +130,7 @@ class CapturedStream:
         written: int = self._original.write(text)
         attempt_log = current_attempt_log() if self._is_on and self._name == "stdout" else None
         if attempt_log is not None and attempt_log.prints:
-            with suppress(Exception):  # who prints is never told that nobody could take it down
+            with suppress(Exception):  # a failed capture must not affect `print`
                 attempt_log.print(text)
         return written
 
@@ -148,16 +147,16 @@ class _Removable(Protocol):
 
 
 class _SharedHook:
-    """A hook that is there while somebody wants it."""
+    """A hook that is installed while it has users."""
 
-    def __init__(self, put: Callable[[], _Removable]) -> None:
-        self._install = put
+    def __init__(self, install: Callable[[], _Removable]) -> None:
+        self._install = install
         self._hook: _Removable | None = None
         self._users = 0
         self._lock = threading.Lock()
 
     def acquire(self) -> Callable[[], None]:
-        """Put it in place, if it is not; what is returned, called once, gives it back."""
+        """Install the hook, if it is not; the returned function, called once, releases it."""
         with self._lock:
             self._users += 1
             if self._hook is None:
@@ -179,7 +178,8 @@ _listen_to_stderr = _SharedHook(partial(CapturedStream, "stderr")).acquire
 
 @contextmanager
 def replays_silenced() -> Iterator[None]:
-    """Within, what workflow code that is being replayed logs or prints is dropped: it was logged and printed before."""
+    """Within this context, log records and printed text of replayed workflow code are dropped: the first execution
+    emitted them."""
     with ExitStack() as listening:
         for listen in (listen_to_logging, listen_to_stdout, _listen_to_stderr):
             listening.callback(listen())

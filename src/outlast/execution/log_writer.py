@@ -1,16 +1,16 @@
-"""Lines of attempts on their way into the store: gathered, fitted, and handed over a few times a second.
+"""Writes log lines of attempts to the store, in batches, a few times a second.
 
-    keeper = LineKeeper(store, clock)
-    keeper.install()
+    writer = LogWriter(store, clock)
+    writer.install()
     ...
-    with capture(keeper, run, node, attempt):
+    with capture(writer, run, node, attempt):
         logging.getLogger("shop").info("packed %d parcels", 3)
     ...
-    await keeper.close()
+    await writer.close()
 
-Lines are no facts. They may be lost in a crash, and no one ever waits for them or fails because of them: whoever logs hands
-a line over in memory, and one task brings what has gathered to the store. The level of the program's own logging decides
-what is logged at all: Python's default is WARNING, and `logging.basicConfig(level=logging.INFO)` lets INFO through as well.
+Lines are not events. A crash may lose them, and no caller waits for them or fails because of them: `add` puts a line
+into memory, and one task writes the collected lines to the store. The level of the program's own logging decides which
+records exist at all: Python's default is WARNING, and `logging.basicConfig(level=logging.INFO)` includes INFO.
 """
 
 from __future__ import annotations
@@ -31,10 +31,8 @@ from outlast.errors import OutcomeUnknown, StoreError
 from outlast.execution.log_capture import listen_to_logging, listen_to_stdout
 from outlast.history.ids import RunId
 from outlast.store import Line, Lines
-from outlast.values.context import LONGEST_TEXT, ReplaySilencer, capture, is_replaying
+from outlast.values.context import LONGEST_TEXT
 from outlast.values.secret_patterns import masked
-
-__all__ = ["LogWriter", "ReplaySilencer", "capture", "is_replaying"]
 
 log = logging.getLogger("outlast.engine")
 
@@ -43,21 +41,21 @@ FLUSH_INTERVAL_S = 0.25
 MAX_WAITING = 10_000
 """Lines that may wait for the store; beyond that the oldest are dropped."""
 MAX_BATCH = 500
-"""Lines in one transaction at most: an append may have to wait for it, some milliseconds."""
+"""Lines in one transaction at most: an append may have to wait for the transaction, for some milliseconds."""
 
 Dropped: TypeAlias = Counter[tuple[RunId, str, int]]
-"""How many lines of which attempts."""
+"""The number of dropped lines of each attempt."""
 
 
 class LogWriter:
-    """Takes lines from any thread and brings them to the store. `clock` dates them, in microseconds."""
+    """Accepts lines from any thread and writes them to the store. `clock` dates lines, in microseconds."""
 
     def __init__(self, store: Lines, clock: Callable[[], int]) -> None:
         self.clock = clock
         self._store = store
         self._waiting: deque[Line] = deque()
         self._dropped: Dropped = Counter()
-        # Reentrant: a collection of garbage may log in the midst of it.
+        # Reentrant: a garbage collection while the lock is held may log.
         self._lock = threading.RLock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
@@ -69,8 +67,8 @@ class LogWriter:
         self._uninstall: dict[str, Callable[[], None]] = {}
 
     def install(self, *, stdout: bool = False) -> None:
-        """Begin to listen, to what is printed too if `stdout`, and to flush on the loop that runs now. From now on nothing
-        that is logged in a replay gets through either."""
+        """Begin to capture log records, and with `stdout` printed text, and to write lines on the running loop. From
+        then on output of replays is dropped."""
         self._loop = asyncio.get_running_loop()
         if "logging" not in self._uninstall:
             self._uninstall["logging"] = listen_to_logging()
@@ -79,8 +77,8 @@ class LogWriter:
         self._wake()
 
     def add(self, line: Line) -> None:
-        """Take a line, from any thread, at once. Secrets are masked and long text is cut here, wherever it came from. Those
-        that come before `install` wait for it; those that come after `close` are lost."""
+        """Accept a line, from any thread, without waiting. Masks secrets and cuts long text. Lines before `install`
+        wait for it; lines after `close` are lost."""
         line = replace(
             line, text=_storable_text(line.text), logger=_storable_text(line.logger), level=_storable_text(line.level)
         )
@@ -93,7 +91,7 @@ class LogWriter:
             self._wake()
 
     async def close(self) -> None:
-        """Stop listening and bring what waits to the store; what it does not take now is lost."""
+        """Stop capturing and write the waiting lines; those that the store does not take now are lost."""
         while self._uninstall:
             self._uninstall.popitem()[1]()
         with self._lock:
@@ -104,24 +102,22 @@ class LogWriter:
         await self.flush()
 
     async def flush(self) -> None:
-        """Bring what waits to the store now."""
+        """Write the waiting lines now."""
         async with self._flushing:
             await self._flush()
 
-    # --- the task
-
     def _wake(self) -> None:
-        """See that there is a task if there are lines. It runs in a context of its own: not in that of whoever spoke."""
+        """Start the task if there are lines. It runs in an empty context, not in that of the caller."""
         with self._lock:
             if self._loop is None or self._is_awake or self._is_closed or not self._waiting:
                 return
             self._is_awake = True
-        with suppress(RuntimeError):  # the loop is gone, and the process soon will be
+        with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._start, context=Context())
 
     def _start(self) -> None:
         if not self._is_closed and self._loop is not None:
-            self._task = self._loop.create_task(self._flush_loop(), name="outlast-line-keeper")
+            self._task = self._loop.create_task(self._flush_loop(), name="outlast-log-writer")
 
     async def _flush_loop(self) -> None:
         while True:
@@ -140,14 +136,12 @@ class LogWriter:
             try:
                 await self._store.keep([*self._notices(dropped), *lines])
             except Exception as error:
-                # Only what is known not to be there is sent again: to see a line twice is worse than to miss it.
+                # Retry only lines that are known not to be stored: a duplicate line is worse than a missing one.
                 if isinstance(error, StoreError) and not isinstance(error, OutcomeUnknown):
                     self._put_back(dropped, lines)
                 self._log_failure(error, len(lines))
                 return
             self._is_failing = False
-
-    # --- what waits
 
     def _take(self) -> tuple[Dropped, list[Line]]:
         with self._lock:
@@ -167,23 +161,21 @@ class LogWriter:
             self._dropped[line.run, line.node, line.attempt] += 1
 
     def _notices(self, dropped: Dropped) -> list[Line]:
-        """One line for each attempt that others have to be missed of."""
+        """One line for each attempt with dropped lines."""
+        text = "{} lines were dropped: they were logged faster than the store accepts them"
         return [
-            Line(
-                *attempt, self.clock(), "WARNING", "outlast", f"{count} lines came too fast to be kept and were dropped"
-            )
-            for attempt, count in dropped.items()
+            Line(*attempt, self.clock(), "WARNING", "outlast", text.format(count)) for attempt, count in dropped.items()
         ]
 
     def _log_failure(self, error: Exception, count: int) -> None:
         if not self._is_failing:  # once, until it works again
-            log.warning("%d lines of attempts could not be kept for now: %s", count, error)
+            log.warning("%d log lines of attempts could not be stored: %s", count, error)
         self._is_failing = True
 
 
 def _storable_text(text: str) -> str:
-    """Text that can be stored: Unicode, without the value of a secret, and bounded. Of a long one the middle is left out:
-    an error is told by how its message begins and by how its traceback ends."""
+    """Text that can be stored: Unicode, without secrets, and bounded. A long text loses its middle: the beginning of an
+    error message and the end of its traceback matter most."""
     text = masked(text).encode(errors="backslashreplace").decode()
     if len(text) <= LONGEST_TEXT:
         return text

@@ -1,4 +1,4 @@
-"""What a node can do and ask while it runs: keep a checkpoint, tell its progress, know who it is."""
+"""Functions for running nodes: checkpoints, progress, feedback, and the identity of the attempt."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from msgspec import Raw, Struct
 from outlast.errors import InvalidInput, NotDurable
 from outlast.execution import remote
 from outlast.execution.partial_file import FINISHED, INTERRUPTED, OutputFile, Stage
+from outlast.execution.process_wire import AttemptInfo
 from outlast.execution.stopping import Stopped
 from outlast.functions import scope
 from outlast.history import events as e
@@ -28,16 +29,16 @@ if TYPE_CHECKING:
 
 
 MAX_TEXT_LENGTH = 1_000
-"""How many characters of what is told with the progress are kept."""
+"""Characters of a progress text that are kept."""
 
 
 class NodeContext(AttemptLog, eq=False, kw_only=True):
-    """One attempt of a node, seen from inside. `kept` is what an earlier attempt kept by a checkpoint; `unfinished` are the
-    files that it is writing, by their hidden names."""
+    """One attempt of a node. `checkpoint` is the last one, of this attempt or an earlier one; `unfinished` are the
+    files that the attempt is writing, by their hidden names."""
 
     command: NodeCommand
     is_stopped: bool = False
-    kept: e.Value | None = None
+    checkpoint: e.Value | None = None
     unfinished: dict[str, OutputFile] | None = None
 
     @property
@@ -53,24 +54,29 @@ class NodeContext(AttemptLog, eq=False, kw_only=True):
         return idempotency_key_of(self.command)
 
     @property
+    def feedback(self) -> e.Value | None:
+        return None if self.command.given is None else self.command.given.feedback
+
+    @property
     def is_over(self) -> bool:
-        """Whether the attempt has had its outcome. What was left running in a thread is then nobody's."""
+        """Whether the attempt already has its outcome. A thread may still run its function."""
         return self.command.node_context is not self
 
     async def save_checkpoint(self, raw: e.Value) -> bool:
-        """Keep a checkpoint durably. True if the attempt is to end there."""
+        """Store a checkpoint durably. True if the attempt must end there."""
         driver = self.command.driver
         if self.is_over or self.command.key not in driver.code.open:
-            return True  # its outcome is in the log, or about to be: nothing may follow it there
+            return True  # the outcome of the node is in the log or about to be: no event may follow it
         data = await stored(raw, driver.worker.store.blobs)
-        self.kept = raw
+        self.checkpoint = raw
         await driver.record(e.NodeCheckpointed(node=self.command.name, attempt=self.attempt, data=data))
         return driver.is_winding_down and self.command.spec.repeatable
 
     async def save_checkpoint_async(self, raw: e.Value) -> None:
-        """The same for an async node. One that is to end is cancelled as a whole, whichever of its tasks this is."""
+        """The same for an async node. If it must end, the whole node is cancelled, even if one of its tasks made the
+        call."""
         if not await self.save_checkpoint(raw) or self.is_stopped:
-            return  # one that was stopped already may keep what it has while it cleans up
+            return  # a node that is already stopping may store checkpoints during its clean-up
         if self.command.task is None:
             raise asyncio.CancelledError
         self.is_stopped = True
@@ -78,7 +84,7 @@ class NodeContext(AttemptLog, eq=False, kw_only=True):
         await self.loop.create_future()
 
     def output_changed(self, stage: Stage, written: OutputFile) -> None:
-        """It begins to write a file, or has ended that; from any thread."""
+        """Track a file that the node begins or ends to write; from any thread."""
         if self.unfinished is None:
             self.unfinished = {}
         if stage == "begun":
@@ -91,22 +97,22 @@ class NodeContext(AttemptLog, eq=False, kw_only=True):
             self.write_line("WARNING", INTERRUPTED, written.kept)
 
     def end(self) -> None:
-        """The attempt is over. Files whose writer was killed, or goes on where nobody waits for it, are kept as they are."""
+        """End the attempt. Incomplete files are renamed to their interrupted names."""
         if self.unfinished:
             for written in list(self.unfinished.values()):
-                if (kept := written.keep_partial()) is not None:
-                    self.output_changed("interrupted", kept)
+                if (partial := written.keep_partial()) is not None:
+                    self.output_changed("interrupted", partial)
         if self.partial_line:
             super().end()
 
 
 def idempotency_key_of(command: NodeCommand) -> str:
-    """The same for every attempt of a node, until a person goes back and has it done again."""
+    """The same for every attempt of a node, until a branch runs the node anew."""
     return f"{command.driver.run}/{command.name}/{command.driver.writer.state.outline.generation}"
 
 
 class CheckpointSaved(Awaitable[None]):
-    """What `checkpoint` gives: in an async node, await it."""
+    """The result of `checkpoint`: await it in an async node."""
 
     def __init__(self, saving: Any = None) -> None:
         self._saving = saving
@@ -117,13 +123,14 @@ class CheckpointSaved(Awaitable[None]):
 
 
 def checkpoint(value: Any) -> CheckpointSaved:
-    """Keep how far this node has come, durably: after a crash its next attempt finds it by `last_checkpoint`.
+    """Store how far this node has come, durably: after a crash its next attempt reads it with `last_checkpoint`.
 
-    Await it in an async node; in a plain one it returns when the value is kept. If the run is being paused the node ends
-    here: an async one is cancelled, in a plain one `Stopped` is raised, which `except Exception` does not catch."""
+    Await it in an async node; in a plain one it returns when the value is durable. If the run is being paused, the node
+    ends here: an async node is cancelled, and in a plain one `Stopped` is raised, which `except Exception` does not
+    catch."""
     raw = encode(value, where="checkpoint")
-    if (here := remote.current()) is not None:
-        here.checkpoint(bytes(raw))
+    if (remote_attempt := remote.current()) is not None:
+        remote_attempt.checkpoint(bytes(raw))
         return CheckpointSaved()
     attempt = _current_node("checkpoint()")
     if not attempt.is_threaded:
@@ -135,30 +142,31 @@ def checkpoint(value: Any) -> CheckpointSaved:
 
 
 def last_checkpoint(default: Any = None) -> Any:
-    """What this node last kept by `checkpoint`, in this attempt or an earlier one, else `default`."""
-    here = remote.current()
-    kept = here.attempt.checkpoint if here is not None else _current_node("last_checkpoint()").kept
-    return default if kept is None else codec_for(Any).decode(kept)
+    """The last value that this node stored with `checkpoint`, in this attempt or an earlier one, else `default`."""
+    raw = _current("last_checkpoint()").checkpoint
+    return default if raw is None else codec_for(Any).decode(Raw(raw))
 
 
 def progress(done: float, total: float | None = None, text: str = "") -> None:
-    """Show how far this node, or in workflow code this run, is. It is shown while the run is at work and is not recorded in
-    the log: a crash may lose it."""
-    told: dict[str, Any] = {"done": _number(done, "done"), "total": None if total is None else _number(total, "total")}
-    told["text"] = masked(str(text)).encode(errors="backslashreplace").decode()[:MAX_TEXT_LENGTH]
+    """Show how far this node is, or in workflow code this run. Progress is shown while the run is active, and is not
+    recorded in the log: a crash may lose it."""
+    report: dict[str, Any] = {
+        "done": _number(done, "done"),
+        "total": None if total is None else _number(total, "total"),
+        "text": masked(str(text)).encode(errors="backslashreplace").decode()[:MAX_TEXT_LENGTH],
+    }
     if (workflow := scope.current.get(None)) is not None:
-        workflow.code.show_progress({"node": "", **told})
-        return
-    if (here := remote.current()) is not None:
-        here.progress(told)
-        return
-    attempt = _current_node("progress()")
-    told = {"node": attempt.command.name, **told}
-    attempt.loop.call_soon_threadsafe(attempt.command.driver.worker.progress.update, attempt.run, told)
+        workflow.code.show_progress({"node": "", **report})
+    elif (remote_attempt := remote.current()) is not None:
+        remote_attempt.progress(report)
+    else:
+        attempt = _current_node("progress()")
+        report = {"node": attempt.command.name, **report}
+        attempt.loop.call_soon_threadsafe(attempt.command.driver.worker.progress.update, attempt.run, report)
 
 
 def _number(value: Any, where: str) -> float:
-    """A number that can be stored, of whatever class it was."""
+    """A number that can be stored, converted from any numeric class."""
     try:
         number = value if type(value) is int and LEAST <= value <= GREATEST else float(value)
         if isfinite(number):
@@ -171,19 +179,15 @@ def _number(value: Any, where: str) -> float:
 
 
 def feedback(default: Any = None) -> Any:
-    """What a person gave this node along when they had it done again, else `default`."""
-    here = remote.current()
-    if here is not None:
-        raw = here.attempt.feedback
-    else:
-        given = _current_node("feedback()").command.given
-        raw = None if given is None else given.feedback
+    """The feedback that a person gave when this node was run again, else `default`."""
+    raw = _current("feedback()").feedback
     return default if raw is None or bytes(raw) == b"null" else codec_for(Any).decode(Raw(raw))
 
 
 class Context(Struct, frozen=True):
-    """Where code runs. `attempt` counts from 1. `idempotency_key` is the same for every attempt of a node: give it to
-    services that detect repeated requests. In workflow code `node` is empty, `attempt` is 0 and the key is the run id."""
+    """Identifies running code. `attempt` counts from 1. `idempotency_key` is the same for every attempt of a node: pass
+    it to services that detect repeated requests. In workflow code `node` is empty, `attempt` is 0 and the key is the
+    run id."""
 
     run: RunId
     node: str
@@ -192,30 +196,33 @@ class Context(Struct, frozen=True):
 
 
 def context() -> Context:
-    """The run, node and attempt that this code belongs to, and the idempotency key of the node."""
+    """The run, node and attempt of the calling code, and the idempotency key of the node."""
     if (workflow := scope.current.get(None)) is not None:
-        return Context(workflow.code.run, "", 0, workflow.code.run)
-    here = remote.current()
-    found = here.attempt if here is not None else _current_node("context()")
+        return Context(workflow.code.recorded_in, "", 0, workflow.code.recorded_in)
+    found = _current("context()")
     return Context(RunId(found.run), found.node, found.attempt, found.idempotency_key)
 
 
 def idempotency_key() -> str:
-    """A text that is the same for every attempt of this node: give it to services that detect repeated requests."""
-    here = remote.current()
-    return (here.attempt if here is not None else _current_node("idempotency_key()")).idempotency_key
+    """A text that is the same for every attempt of this node: pass it to services that detect repeated requests."""
+    return _current("idempotency_key()").idempotency_key
 
 
 def is_stopping() -> bool:
-    """Whether nobody waits for this attempt any more: a plain node that works in a loop should look, and return."""
-    if (here := remote.current()) is not None:
-        return here.is_stopping
+    """Whether this attempt was abandoned or asked to stop: a plain node with a loop should check this, and return."""
+    if (remote_attempt := remote.current()) is not None:
+        return remote_attempt.is_stopping
     attempt = _current_node("is_stopping()")
     return attempt.is_stopped or attempt.is_over
 
 
-def _current_node(what: str) -> NodeContext:
+def _current(function: str) -> NodeContext | AttemptInfo:
+    remote_attempt = remote.current()
+    return _current_node(function) if remote_attempt is None else remote_attempt.attempt
+
+
+def _current_node(function: str) -> NodeContext:
     found = current_attempt_log()
     if not isinstance(found, NodeContext):
-        raise NotDurable(f"{shown(user_place())}: {what} is called outside a node: call it in the code of a node")
+        raise NotDurable(f"{shown(user_place())}: {function} is called outside a node: call it in the code of a node")
     return found

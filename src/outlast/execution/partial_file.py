@@ -1,4 +1,4 @@
-"""One file on its way to its place: published when it is complete, kept aside when it is not."""
+"""A file that is being written: published when it is complete, kept under another name when it is not."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from outlast.errors import InvalidInput
 Stage: TypeAlias = Literal["begun", "finished", "interrupted"]
 
 FINISHED, INTERRUPTED = "outlast.output", "outlast.output.interrupted"
-"""The loggers of the lines that name files; the text of such a line is the path."""
+"""The logger names of lines about files; the text of such a line is the path."""
 
 
 MAX_NAME = 255
@@ -21,7 +21,8 @@ MAX_NAME = 255
 
 
 class OutputFile(NamedTuple):
-    """Where it is written, where it belongs, what its writer calls that, and under which name it was kept if incomplete."""
+    """The hidden path of a file, its final path, the path that the user gave, and the path of the incomplete file, if
+    it was kept."""
 
     hidden: str
     final: str
@@ -29,9 +30,9 @@ class OutputFile(NamedTuple):
     kept: str = ""
 
     def publish(self) -> None:
-        """Flush it and give it its name, in one step for everybody who looks; then the name is durable, too."""
+        """Flush the file and rename it to its final path in one atomic step, durably."""
         if os.path.isdir(self.hidden):
-            raise InvalidInput(f"output_path({self.given!r}) writes one file, and what was made is a folder")
+            raise InvalidInput(f"output_path({self.given!r}) writes one file, but a folder was created at the path")
         if not os.path.exists(self.hidden):
             raise InvalidInput(
                 f"nothing was written for output_path({self.given!r}): write to the path that the `with` block gives"
@@ -39,10 +40,10 @@ class OutputFile(NamedTuple):
         publish(self.hidden, self.final)
 
     def keep_partial(self) -> OutputFile | None:
-        """Rename the hidden file to the first free name that says it is incomplete; None if there is no hidden file.
+        """Rename the hidden file to the first free name that marks it as interrupted; None if there is no hidden file.
 
-        The name is reserved by creating it, which fails if it is taken: no file of anybody else is replaced, whatever
-        happens between the two steps. A process that dies between them leaves an empty file and the hidden one."""
+        Creating the name exclusively reserves it, so that no other file is replaced. A process that dies between the
+        two steps leaves an empty file and the hidden one."""
         is_folder = os.path.isdir(self.hidden) and not os.path.islink(self.hidden)
         with suppress(OSError):
             if os.path.lexists(self.hidden):
@@ -76,7 +77,7 @@ def split(name: str) -> tuple[str, str]:
 
 
 def partial_of(path: str, number: int = 1) -> str:
-    """Where an incomplete file is kept: `report_interrupted.csv` for `report.csv`, then `report_interrupted-2.csv`, …"""
+    """The path of an incomplete file: `report_interrupted.csv` for `report.csv`, then `report_interrupted-2.csv`, …"""
     folder, name = os.path.split(path)
     stem, extension = split(name)
     ending = f"_interrupted{f'-{number}' if number > 1 else ''}{extension}"
@@ -84,6 +85,6 @@ def partial_of(path: str, number: int = 1) -> str:
 
 
 def cut(name: str, size: int) -> str:
-    """The beginning of a name, of at most so many bytes."""
+    """The beginning of a name, of at most `size` bytes."""
     raw = os.fsencode(name)
     return name if len(raw) <= size else raw[:size].decode(errors="ignore")

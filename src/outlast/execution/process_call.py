@@ -1,4 +1,4 @@
-"""One call in a helper process: from the name of a function and its inputs to a result or a failure, whatever happens."""
+"""One call in a helper process: from the name of a function and its inputs to a result or a failure."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ from outlast.values.failures import failure_of
 
 
 def outcome(call: Call, inputs: bytes, lines: AbstractContextManager[None]) -> tuple[Literal["done", "failed"], bytes]:
-    """How the call went, and the encoded result or failure. Nothing is raised, not even what ends a process elsewhere.
+    """The outcome of a call: the encoded result or failure. Never raises, not even for errors that would end the
+    process.
 
-    A name that leads nowhere, inputs that do not fit and a result that cannot be stored are failures like the others, and
-    permanent: the next attempt would meet them too. `lines` is around the function alone."""
+    An unknown name, inputs that do not fit and a result that cannot be stored are permanent failures: another attempt
+    would fail in the same way. `lines` is entered around the function alone."""
     is_running = False
     try:
         function = function_named(call.entry, call.main)
         arguments = Arguments(function)
         args, kwargs = arguments.unpack(msgspec.Raw(inputs))
         is_running = True
-        # Not while modules are loaded: with a handler in place, their own `logging.basicConfig` would do nothing.
+        # Not while modules are loaded: with a handler installed, their own `logging.basicConfig` would do nothing.
         with lines:
             result = function(*args, **kwargs)
         is_running = False

@@ -1,12 +1,12 @@
-"""The helper process: runs one function after another and tells the pool how each went.
+"""The helper process: runs one function after another and sends each outcome to the pool.
 
-Three threads share the work. The main thread runs the user's code, as it would in a script. One listens, so that the end of
-the parent is heard while the code is busy; one speaks, so that nothing which strikes the user's code (a signal, a stack that
-is too deep, a finaliser that logs) leaves half a message behind. Whoever says something waits until it is out, so that what
-was logged before a crash is known after it.
+It has three threads. The main thread runs the user's code, as in a script. One thread receives, so that the process
+notices the end of its parent while the code is busy. One thread sends, so that no event in the user's code (a signal, a
+stack overflow, a finaliser that logs) leaves half a message behind. A sender waits until its message is sent, so that
+lines before a crash arrive.
 
-What the code prints goes to standard error. What it leaves behind (threads, the working directory, modules) is there in the
-next call of the same helper; a thread that outlives its call and logs, logs in the name of the next.
+Printed text goes to standard error. Threads, the working directory and modules of a finished call are present in
+the next call of the same helper; log lines of a thread that outlives its call belong to the next call.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from outlast.execution.process_call import outcome
 from outlast.execution.process_wire import GRACE, PREFIX, Ack, Call, Kind, Note, opening, read_order
 
 PARENT_CHECK_S = 2.0
-"""Seconds after which a helper asks whether its parent is still there, should a fork of the parent hold the channel open."""
+"""Seconds between two checks that the parent still exists, in case a fork of the parent keeps the channel open."""
 
 _helper: Helper | None = None
 
 
 def main() -> None:
-    """Serve calls that come in on standard input, until it ends."""
+    """Serve calls from standard input until it ends."""
     global _helper
     _helper = Helper(_take_channel())
     os.register_at_fork(after_in_child=_detach_fork)
@@ -47,10 +47,10 @@ def main() -> None:
 
 
 class Helper:
-    """The life of this process."""
+    """The state of this process."""
 
     is_stopping = False
-    """Who no longer waits for a call kills its process."""
+    """Always false: an abandoned call is ended by killing the process."""
 
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
@@ -68,25 +68,25 @@ class Helper:
         for work in (self._listen, self._send_notes):
             threading.Thread(target=work, name=f"outlast{work.__name__}", daemon=True).start()
         try:
-            while (asked := self._calls.get()) is not None:
-                self._answer(*asked)
+            while (call := self._calls.get()) is not None:
+                self._answer(*call)
         except BaseException:
-            # At once: the end of an interpreter waits for threads, and the pool would wait for an answer meanwhile.
+            # Without a regular exit, which would wait for threads while the pool waits for an answer.
             traceback.print_exc()
             _exit_now()
 
     def send_note(self, kind: Kind, body: bytes, serial: int = 0) -> None:
-        """Send a note about the present call, and wait until it is sent."""
+        """Send a note about the current call, and wait until it is sent."""
         sent = threading.Event()
         self._outbox.put((Note(kind, self._number, serial), body, sent))
         sent.wait()
 
     def save(self, data: bytes) -> bool:
-        """Send a checkpoint, and wait until it is acknowledged. True if the call is to end there."""
-        serial, kept = next(self._serials), queue.SimpleQueue[bool]()
-        self._unacknowledged[serial] = kept
+        """Send a checkpoint, and wait until it is acknowledged. True if the call must end there."""
+        serial, acknowledged = next(self._serials), queue.SimpleQueue[bool]()
+        self._unacknowledged[serial] = acknowledged
         self.send_note("checkpoint", data, serial)
-        return kept.get()
+        return acknowledged.get()
 
     def close(self) -> None:
         self._channel.close()
@@ -98,12 +98,10 @@ class Helper:
         for stream in (sys.stdout, sys.stderr):
             with suppress(Exception):  # the user may have closed it
                 stream.flush()
-        if os.getpid() != self._pid:  # the function forked, and this is the fork: only one of the two may answer
+        if os.getpid() != self._pid:  # the function forked and returned in the fork as well: only the parent answers
             os._exit(0)
-        self._is_busy = False  # before the answer, which the next call may follow at once
+        self._is_busy = False  # before the answer: the next call may follow it at once
         self.send_note(kind, body)
-
-    # --- the two other threads
 
     def _listen(self) -> None:
         poll = select.poll()
@@ -111,11 +109,11 @@ class Helper:
         try:
             while True:
                 self._handle_messages(poll)
-        except Exception:  # the end of the channel, for the most part
+        except Exception:  # usually the channel is closed
             if self._is_busy:
                 _exit_now()
         self._calls.put(None)
-        time.sleep(GRACE)  # the rest of the process ends meanwhile, and this thread with it
+        time.sleep(GRACE)  # the process normally ends meanwhile
         _exit_now()
 
     def _handle_messages(self, poll: select.poll) -> None:
@@ -147,32 +145,30 @@ class Helper:
             try:
                 self._channel.sendall(opening(note, body))
                 self._channel.sendall(body)
-            except Exception:  # nobody is there to hear it
+            except Exception:  # the parent has closed the channel
                 _exit_now()
             sent.set()
 
 
-# --- the process -------------------------------------------------------------------------------------------------------
-
-
 def _take_channel() -> socket.socket:
-    """The channel, moved away from standard input, where the user's code finds nothing; its prints go to standard error."""
-    import fcntl  # not on every system, and there this module can at least be imported
+    """Move the channel away from standard input, which then is empty for the user's code; printed text goes to standard
+    error."""
+    import fcntl  # imported here, so that the module can be imported on systems without it
 
-    # Not below 3: if the parent has closed its standard output, a print must not find the channel there.
+    # At least 3: if the parent has closed its standard output, a print must not write to the channel.
     channel = socket.socket(fileno=fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 3))
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
     if nothing > 2:
         os.close(nothing)
-    with suppress(OSError, AttributeError):  # there may be no standard error
+    with suppress(OSError, AttributeError):  # standard error may be closed
         os.dup2(2, 1)
         sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     return channel
 
 
 def _detach_fork() -> None:
-    """In a fork that the user's code made: it is not the helper, and must not speak for it or hold its channel open."""
+    """Detach a fork that the user's code made: it must neither answer for the helper nor keep its channel open."""
     global _helper
     if _helper is not None:
         logging.getLogger().removeHandler(_helper.lines)
@@ -181,7 +177,7 @@ def _detach_fork() -> None:
 
 
 def _exit_now() -> NoReturn:
-    """End now, with everything this process has started."""
+    """Exit at once, with all processes that this one has started."""
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os._exit(1)

@@ -1,7 +1,7 @@
-"""How a function is found by its name in another process.
+"""Finds a function by its name in another process.
 
-A function is named "module:qualname". The module may be `__main__`: then the script that was run is loaded here under the
-name `__mp_main__`, as multiprocessing does it, so that what is under `if __name__ == "__main__"` does not run again.
+A function is named "module:qualname". The module may be `__main__`: then the script is loaded here under the name
+`__mp_main__`, as multiprocessing does, so that the block under `if __name__ == "__main__"` does not run again.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ from typing import Any
 from outlast.errors import InvalidInput
 
 is_loading = False
-"""Whether a script is being loaded. What a script starts while it is loaded, each of its helpers would start as well."""
+"""Whether a script is being loaded. Work that a script starts at import time would be started in each of its helpers.
+"""
 
 _MAIN = ("__main__", "__mp_main__")
 _loaded: dict[str, ModuleType] = {}
 _lock = threading.RLock()
-"""A worker of a cluster may have several threads that want the same script."""
+"""A worker of a cluster may have several threads that need the same script."""
 
 
 def main_of_this_process() -> str:
-    """What another process is to load for this one's `__main__`: the path of the script, or the name of the module that
+    """The name under which another process loads this one's `__main__`: the path of the script, or the module that
     `python -m` ran; empty in an interactive session."""
     main = sys.modules["__main__"]
     spec = getattr(main, "__spec__", None)
@@ -35,25 +36,25 @@ def main_of_this_process() -> str:
 
 
 def function_named(entry: str, main: str) -> Callable[..., Any]:
-    """The function, or the one that the object of that name holds as `fn`. `InvalidInput` if the name does not lead to one;
-    what the module raises when it is imported is raised here."""
-    thing = _thing_named(entry, main)
-    function = getattr(thing, "fn", thing)
+    """The function with this name, or the `fn` of the object with this name. `InvalidInput` if there is none; errors of
+    the module's import are raised unchanged."""
+    value = _thing_named(entry, main)
+    function = getattr(value, "fn", value)
     if not callable(function):
         raise InvalidInput(f"{entry} is not a function and holds none")
     return function  # type: ignore[no-any-return]
 
 
 def classes_named(names: Iterable[str], main: str) -> tuple[type[BaseException], ...]:
-    """The classes of errors; names that lead nowhere are passed over, for no error here can be of such a class."""
+    """The error classes with these names. Unknown names are skipped: no error in this process can be of such a class."""
     found = []
     for name in names:
         try:
-            thing = _thing_named(name, main)
-        except (Exception, SystemExit):  # a module that is imported may do anything
+            value = _thing_named(name, main)
+        except (Exception, SystemExit):  # importing a module may raise anything
             continue
-        if isinstance(thing, type) and issubclass(thing, BaseException):
-            found.append(thing)
+        if isinstance(value, type) and issubclass(value, BaseException):
+            found.append(value)
     return tuple(found)
 
 
@@ -61,17 +62,17 @@ def _thing_named(entry: str, main: str) -> Any:
     name, _, path = entry.partition(":")
     if name in _MAIN:
         with _lock:
-            found: Any = _main_loaded(main)
+            value: Any = _main_loaded(main)
     else:
-        found = _imported(name)
+        value = _imported(name)
     for step in path.split("."):
         try:
-            found = getattr(found, step)
+            value = getattr(value, step)
         except AttributeError:
             raise InvalidInput(
                 f"{entry} cannot be found by its name in another process; define it at the top level of its module"
             ) from None
-    return found
+    return value
 
 
 def _imported(name: str) -> ModuleType:
@@ -84,20 +85,20 @@ def _imported(name: str) -> ModuleType:
 
 
 def _main_loaded(main: str) -> ModuleType:
-    """The script or module, loaded once. One that fails leaves nothing behind, and is loaded anew when it is asked for."""
+    """The script or module, loaded once. A failed load is undone, so that the next call loads it again."""
     global is_loading
     if main in _loaded:
         return _loaded[main]
     code, module = _main_compiled(main)
-    before = {name: sys.modules.get(name) for name in _MAIN}
-    # Before its code runs: a dataclass, say, looks its module up by name.
+    previous = {name: sys.modules.get(name) for name in _MAIN}
+    # Before its code runs: dataclasses, for example, look up their module by name.
     sys.modules.update(dict.fromkeys(_MAIN, module))
     is_loading = True
     try:
         exec(code, vars(module))
     except BaseException:
         del sys.modules["__mp_main__"]
-        sys.modules.update({name: old for name, old in before.items() if old is not None})
+        sys.modules.update({name: old for name, old in previous.items() if old is not None})
         raise
     finally:
         is_loading = False
@@ -117,8 +118,8 @@ def _main_compiled(main: str) -> tuple[CodeType, ModuleType]:
     code = get_code(main) if get_code else None
     if spec is None or code is None:
         raise InvalidInput(
-            f"the script {main!r} that was run is not there; a function of an interactive session, or of a script that was "
-            "moved, cannot run in another process: put it into a module"
+            f"the script {main!r} does not exist: a function of an interactive session, or of a script that was moved, "
+            "cannot run in another process; move the function into a module"
         )
     module.__spec__, module.__package__, module.__file__ = spec, spec.parent, spec.origin
     return code, module

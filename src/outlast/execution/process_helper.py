@@ -1,4 +1,4 @@
-"""One helper process, as the pool sees it: started, called, killed and reaped."""
+"""The parent's side of one helper process: starts, calls, kills and reaps it."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from outlast.history.events import Failure
 from outlast.values.codec import decode
 
 OnMessage: TypeAlias = Callable[[str, Any], object]
-"""Is told ("checkpoint", bytes), ("progress", dict), ("line", dict) and ("output", dict); what it returns is awaited if
-it can be. True, for a checkpoint, ends the call there."""
+"""Receives ("checkpoint", bytes), ("progress", dict), ("line", dict) and ("output", dict). An awaitable result is
+awaited. True, for a checkpoint, ends the call there."""
 Confirm: TypeAlias = Callable[[], Awaitable[None]]
 """Returns when the attempt may begin."""
 
 _PATH = "OUTLAST_HELPER_PATH"
-# Not `-m`: where the interpreter finds this package may be known to the path of this process only.
+# Not `-m`: only this process may have the path at which the interpreter finds this package.
 _START = (
     f"import os, sys; sys.path[:] = os.environ.pop({_PATH!r}).split('\\n'); del sys.argv[0]; "
     "from outlast.execution.process_child import main; main()"
@@ -36,15 +36,15 @@ _read_failure = msgspec.json.Decoder(Failure).decode
 
 
 async def no_confirmation() -> None:
-    """Nothing has to be confirmed."""
+    """Permit every attempt."""
 
 
 class ProcessDied(Exception):
-    """The helper process ended while it ran the call, or could not be started; the message says how it ended."""
+    """The helper process ended during the call, or could not be started; the message names the exit code or signal."""
 
 
 class HelperProcess:
-    """One helper, as seen from here."""
+    """One helper process."""
 
     def __init__(self, process: asyncio.subprocess.Process, channel: socket.socket) -> None:
         self._process = process
@@ -52,14 +52,14 @@ class HelperProcess:
         self._loop = asyncio.get_running_loop()
         self._number = 0
         self.end = asyncio.create_task(self._reap())
-        """Done when the process is gone; its exit code."""
+        """Done when the process has ended; its exit code."""
 
     @classmethod
     async def start(cls) -> HelperProcess:
         if process_entry.is_loading:
             raise ProcessDied(
-                "a script that is loaded into a helper process would start more of them, without end; "
-                'put what it does under: if __name__ == "__main__"'
+                "a helper process loads the script, and the script starts more helper processes: "
+                'put the code that starts work under: if __name__ == "__main__"'
             )
         near, far = socket.socketpair()
         near.setblocking(False)
@@ -68,16 +68,15 @@ class HelperProcess:
                 process = await asyncio.create_subprocess_exec(
                     *_command(), stdin=far.fileno(), env=_environment(), start_new_session=True
                 )
-        except OSError as error:
+        except BaseException as error:
             near.close()
-            raise ProcessDied(f"a helper process could not be started: {error}") from error
-        except BaseException:
-            near.close()
+            if isinstance(error, OSError):
+                raise ProcessDied(f"a helper process could not be started: {error}") from error
             raise
         return cls(process, near)
 
     def is_alive(self) -> bool:
-        """Whether an idle helper can be used: it may have been killed while nobody looked."""
+        """Whether an idle helper can be used: it may have been killed meanwhile."""
         try:
             return self._process.returncode is None and bool(self._channel.recv(1, socket.MSG_PEEK))
         except BlockingIOError:
@@ -103,32 +102,32 @@ class HelperProcess:
             raise ProcessDied(f"the helper process ended while it ran {entry}: {_exit_text(code)}") from None
 
     def kill(self) -> None:
-        """End the process, and what it has started, now."""
+        """End the process, and the processes it has started, now."""
         if self._process.returncode is None:
             self._kill_group()
 
     async def terminate(self) -> int:
-        """Kill the process if it still runs, and wait until it is gone; its exit code. No call may be under way."""
+        """Kill the process if it still runs, wait until it has ended, and return its exit code. No call may be under
+        way."""
         self.kill()
         self._channel.close()
         return await asyncio.shield(self.end)
 
     async def shut_down(self) -> None:
-        """Let an idle helper leave in good order, if it does so soon."""
+        """Let an idle helper exit by itself; kill it after a short time."""
         self._channel.close()
         await asyncio.wait([self.end], timeout=GRACE)
         await self.terminate()
 
     async def _forward(self, note: Note, body: bytes, on_message: OnMessage | None) -> None:
-        # A thread that outlived an earlier call may still speak of that.
-        heard: object = None
-        if on_message is not None and note.call == self._number:
-            heard = on_message(note.kind, body if note.kind == "checkpoint" else decode(body))
-            if inspect.isawaitable(heard):
-                heard = await heard
+        answer: object = None
+        if on_message is not None and note.call == self._number:  # a thread may have outlived an earlier call
+            answer = on_message(note.kind, body if note.kind == "checkpoint" else decode(body))
+            if inspect.isawaitable(answer):
+                answer = await answer
         if note.kind == "checkpoint":
-            await self._send(Ack(note.serial, heard is True), b"")
-        # What is there already is received without a pause, and a talkative helper must not keep others from their turn.
+            await self._send(Ack(note.serial, answer is True), b"")
+        # Buffered notes are received without yielding: let other tasks run in between.
         await asyncio.sleep(0)
 
     async def _send(self, head: Call | Ack, body: bytes) -> None:
@@ -158,7 +157,7 @@ class HelperProcess:
 
     async def _reap(self) -> int:
         code = await self._process.wait()
-        self._kill_group()  # what it started must neither outlive it nor hold its channel open
+        self._kill_group()  # its child processes must neither outlive it nor keep its channel open
         return code
 
     def _kill_group(self) -> None:
@@ -167,7 +166,7 @@ class HelperProcess:
 
 
 class _ChannelClosed(Exception):
-    """The other end of the channel is closed."""
+    """The helper has closed its end of the channel."""
 
 
 def _command() -> list[str]:

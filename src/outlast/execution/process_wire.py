@@ -1,8 +1,8 @@
-"""What the pool and its helper processes say to each other.
+"""The protocol between the pool and its helper processes.
 
-A message is a head, which is JSON, and a body, which is passed on as it is: what is in it is encoded already, and may be
-large. Before them stand their lengths. Nothing is pickled (R3). To the helper go calls and acknowledgements of checkpoints;
-from it come notes, the last of which is the answer.
+A message is a head, which is JSON, and a body, which is passed on unchanged: it is already encoded, and may be large.
+Their lengths precede them. Nothing is pickled (R3). The helper receives calls and acknowledgements of checkpoints; it
+sends notes, and the last note of a call is its outcome.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ Kind: TypeAlias = Literal["done", "failed", "checkpoint", "progress", "line", "o
 PREFIX = struct.Struct(">IQ")
 """The lengths of head and body."""
 GRACE = 2.0
-"""Seconds that an idle helper has for leaving in good order, before it is killed."""
+"""Seconds that an idle helper has to exit by itself, before it is killed."""
 
 _encode = msgspec.json.Encoder().encode
 
 
 class AttemptInfo(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a function may know about the attempt that runs it. `transient` and `permanent` are the classes that a retry
-    policy names, as "module:Class"; a name that leads nowhere is passed over."""
+    """The data of an attempt that its function can read. `transient` and `permanent` are the classes that a retry
+    policy names, as "module:Class"; unknown names are skipped."""
 
     run: str
     node: str
@@ -37,7 +37,7 @@ class AttemptInfo(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Call(msgspec.Struct, frozen=True, tag="call"):
-    """Run this function; the body holds its inputs. `number` comes back in every note about it."""
+    """Run this function; the body holds its inputs. Every note about the call repeats `number`."""
 
     number: int
     entry: str
@@ -46,15 +46,14 @@ class Call(msgspec.Struct, frozen=True, tag="call"):
 
 
 class Ack(msgspec.Struct, frozen=True, tag="ack"):
-    """The checkpoint with this serial number is kept. If `ends`, the call is to end there."""
+    """The checkpoint with this serial number is durable. If `ends`, the call must end there."""
 
     serial: int
     ends: bool = False
 
 
 class Note(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a helper says about a call. The body is the result, the failure, the checkpoint, the progress, the line or
-    what there is to know of a file that is written."""
+    """A message about a call. The body is the result, failure, checkpoint, progress, log line or output file."""
 
     kind: Kind
     call: int
@@ -66,6 +65,6 @@ read_note = msgspec.json.Decoder(Note).decode
 
 
 def opening(head: Call | Ack | Note, body: bytes) -> bytes:
-    """All of a message but its body, which may be too large to be copied for nothing."""
-    told = _encode(head)
-    return PREFIX.pack(len(told), len(body)) + told
+    """A message without its body, which may be too large to copy."""
+    encoded = _encode(head)
+    return PREFIX.pack(len(encoded), len(body)) + encoded

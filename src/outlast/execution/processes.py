@@ -1,9 +1,9 @@
-"""A pool of helper processes for functions that are busy with the CPU, and that can be stopped in the middle of it.
+"""A pool of helper processes for CPU-bound functions, which can be killed at any moment.
 
-A helper is a fresh interpreter with the path, the arguments, the environment and the working directory that this process
-has when it starts it; it is used for one call after the other. It leads a session of its own: a Ctrl-C at the terminal does
-not reach it, and when it is killed, so is whatever it has started. It ends when this process does, however that ends (a
-helper in C code that does not let go of the interpreter ends as soon as it does).
+A helper is a new interpreter with the path, arguments, environment and working directory that this process has at that
+moment; it runs one call after another. It leads a session of its own: a Ctrl-C at the terminal does not reach it, and a
+kill includes the processes it has started. It ends when this process ends, for any reason (a helper in C code that
+holds the interpreter lock ends once the lock is released).
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ __all__ = ["AttemptInfo", "OnMessage", "PoolClosed", "ProcessDied", "ProcessPool
 
 
 class PoolClosed(ProcessDied):
-    """The pool was closed before the call had its answer."""
+    """The pool was closed before the call had an outcome."""
 
 
 class ProcessPool:
-    """At most `size` helper processes, started when they are first needed. Use it on one event loop, and close it."""
+    """At most `size` helper processes, started on demand. Use it on one event loop, and close it."""
 
     def __init__(self, size: int | None = None) -> None:
         self._size = os.cpu_count() or 1 if size is None else size
         if self._size < 1:
-            raise InvalidInput(f"a pool of {size} processes cannot run anything")
+            raise InvalidInput(f"processes={size} is invalid: a pool needs at least one process")
         self._slots = asyncio.Semaphore(self._size)
         self._starting = asyncio.Lock()
         self._idle: list[HelperProcess] = []
@@ -46,9 +46,10 @@ class ProcessPool:
         on_message: OnMessage | None = None,
         confirm: Confirm = no_confirmation,
     ) -> bytes | Failure:
-        """The encoded result of the function, or its failure. It may wait until a helper is free.
+        """The encoded result of the function, or its failure. Waits for a free helper.
 
-        If the caller is cancelled, or `on_message` raises, the helper is killed at once, and is gone when this ends."""
+        If the caller is cancelled, or `on_message` raises, the helper is killed at once, and has ended when this
+        returns."""
         async with self._slots:
             helper = await self._free_helper()
             try:
@@ -66,7 +67,7 @@ class ProcessPool:
             return answer
 
     async def close(self) -> None:
-        """End all helpers. Those at work are killed, and their calls raise `PoolClosed`, as do calls that come later."""
+        """End all helpers. Busy ones are killed; their calls raise `PoolClosed`, as do later calls."""
         self._is_closed = True
         async with self._starting:
             idle, self._idle = self._idle, []

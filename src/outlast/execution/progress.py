@@ -1,4 +1,4 @@
-"""How far nodes say they are: the newest word of each run, brought to the store twice a second at most. It is no fact."""
+"""Writes the latest progress of each run to the store, at most twice a second. Progress is not an event."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ INTERVAL_S = 0.5
 
 
 class Progress:
-    """Collects and writes. Use it on the engine's loop."""
+    """Collects and writes progress. Use it on the engine's loop."""
 
     def __init__(self, store: Catalog) -> None:
         self._store = store
@@ -28,9 +28,9 @@ class Progress:
         self._changed: set[RunId] = set()
         self._task: asyncio.Task[None] | None = None
 
-    def update(self, run: RunId, told: dict[str, Any]) -> None:
-        """A node of this run says how far it is."""
-        self._latest.setdefault(run, {})[told["node"]] = told
+    def update(self, run: RunId, progress: dict[str, Any]) -> None:
+        """Record the progress of a node."""
+        self._latest.setdefault(run, {})[progress["node"]] = progress
         self._changed.add(run)
         if self._task is None:
             loop = asyncio.get_running_loop()

@@ -1,8 +1,7 @@
-"""Attempts that run far from their engine, in a helper process or on a cluster, as the code there sees them.
+"""Attempts in another process than their engine, in a helper process or on a cluster, as their code sees them.
 
-Whoever runs one says which it is: a helper process for all of its threads (`process_attempt`), a thread of a
-cluster's worker for
-itself (`attempt_entered`). The engine hears what is said through the channel that the attempt came with.
+A helper process sets `process_attempt` for all of its threads; a thread of a cluster's worker uses `attempt_entered`
+for itself. Messages reach the engine through the channel of the attempt.
 """
 
 from __future__ import annotations
@@ -23,24 +22,24 @@ from outlast.values.secret_patterns import masked
 
 
 class Channel(Protocol):
-    """The way to the engine."""
+    """The connection to the engine."""
 
     @property
     def is_stopping(self) -> bool:
-        """Whether the engine no longer waits for the attempt."""
+        """Whether the engine has abandoned the attempt."""
         ...
 
     def send_note(self, kind: Kind, body: bytes) -> None:
-        """Send a note, and wait until it is on its way."""
+        """Send a note, and wait until it is sent."""
         ...
 
     def save(self, data: bytes) -> bool:
-        """Send a checkpoint, and wait until it is kept. True if the attempt is to end there."""
+        """Send a checkpoint, and wait until it is durable. True if the attempt must end there."""
         ...
 
 
 class RemoteAttempt:
-    """One attempt, where it runs."""
+    """One attempt, in the process that runs it."""
 
     def __init__(self, attempt: AttemptInfo, channel: Channel) -> None:
         self.attempt = attempt
@@ -51,41 +50,42 @@ class RemoteAttempt:
         return self._channel.is_stopping
 
     def checkpoint(self, data: bytes) -> None:
-        """Have the data kept; returns when it is, or raises `Stopped`."""
+        """Store a checkpoint; returns when it is durable, or raises `Stopped`."""
         if self._channel.save(memoryview(data).tobytes()):
             raise Stopped("it ends at its checkpoint")
 
     def progress(self, progress: dict[str, Any]) -> None:
-        """Tell how far the work is; `NotStorable` as for any other value."""
+        """Send the progress of the node; raises `NotStorable` like any other value."""
         self._channel.send_note("progress", bytes(encode(progress, where="progress")))
 
-    def output(self, told: dict[str, str]) -> None:
-        """Tell of a file that is being written."""
-        self._channel.send_note("output", msgspec.json.encode(told))
+    def output(self, state: dict[str, str]) -> None:
+        """Send the state of a file that the node writes."""
+        self._channel.send_note("output", msgspec.json.encode(state))
 
 
 process_attempt: RemoteAttempt | None = None
-"""The attempt that this whole process runs: it is a helper process."""
+"""The attempt that this whole process runs, if it is a helper process."""
 _entered: ContextVar[RemoteAttempt | None] = ContextVar("outlast_far", default=None)
 
 
 def current() -> RemoteAttempt | None:
-    """The attempt that runs here; None where there is none, or its engine is in this very process."""
+    """The remote attempt that the calling code belongs to; None if there is none, or if its engine is in this process."""
     return _entered.get() or process_attempt
 
 
 @contextmanager
 def attempt_entered(remote_attempt: RemoteAttempt) -> Iterator[None]:
-    """This context, and those copied from it, run the attempt."""
-    before = _entered.set(remote_attempt)
+    """Run the attempt in this context, and in its copies."""
+    token = _entered.set(remote_attempt)
     try:
         yield
     finally:
-        _entered.reset(before)
+        _entered.reset(token)
 
 
 class LogForwarder(logging.Handler):
-    """Sends what is logged to the engine, while it is entered; of several attempts in one process, each its own."""
+    """Sends log records to the engine while it is entered. With several attempts in one process, each forwards its own
+    records."""
 
     def __init__(self, channel: Channel) -> None:
         super().__init__(logging.INFO)

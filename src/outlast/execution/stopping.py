@@ -1,8 +1,9 @@
-"""How a plain node is told to end where it stands."""
+"""The exception that ends a plain node at a checkpoint."""
 
 
 class Stopped(BaseException):
-    """Raised at a checkpoint in a plain node that is to end there: its run is being paused, or nobody waits for it any more.
+    """Raised by `checkpoint` in a plain node that must end there: its run is being paused, or the attempt was
+    abandoned.
 
-    What it kept is durable, and its next attempt finds it. It is no `Exception`, so that `except Exception` lets it pass;
-    `finally` and `with` do their work as always."""
+    The checkpoint is durable, and the next attempt reads it. It derives from `BaseException`, so that `except
+    Exception` does not catch it; `finally` and `with` blocks run as usual."""

@@ -1,7 +1,7 @@
 """Threads for nodes that are plain functions.
 
-They are daemons and are never waited for at exit: a node that hangs for ever must not keep the process from ending. There
-are as many as are busy at once, up to a limit; beyond it calls wait in the order they came.
+They are daemon threads and are never joined at exit: a node that hangs must not keep the process alive. There are as
+many threads as concurrent calls, up to a limit; further calls wait in order.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _Job: TypeAlias = tuple[Callable[[], Any], asyncio.Future[Outcome], asyncio.Abst
 
 
 class Threads:
-    """A pool of daemon threads. A call that nobody waits for any more, and that does not end, no longer counts."""
+    """A pool of daemon threads. An abandoned call that does not end does not count against the limit."""
 
     def __init__(self, limit: int = 32) -> None:
         self._limit = limit
@@ -29,7 +29,7 @@ class Threads:
         self._ends: dict[asyncio.Future[Outcome], asyncio.Future[None]] = {}
 
     def run(self, call: Callable[[], Any]) -> asyncio.Future[Outcome]:
-        """Value or error of the call, made in a thread. An error is handed over, not raised: any kind may come."""
+        """The value or error of a call in a thread. An error is returned, not raised, because it may be of any type."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Outcome] = loop.create_future()
         future.add_done_callback(self._on_abandoned)
@@ -40,15 +40,15 @@ class Threads:
 
     @property
     def busy(self) -> int:
-        """Calls that somebody waits for."""
+        """The number of calls with a caller that waits."""
         return self._wanted - self._lost
 
     def end_of(self, call: asyncio.Future[Outcome]) -> asyncio.Future[None]:
-        """When a call that nobody waits for any more has really ended."""
+        """A future that is done when an abandoned call has ended."""
         return self._ends.setdefault(call, call.get_loop().create_future())
 
     def close(self) -> None:
-        """Let idle threads end; busy ones end after their call."""
+        """End idle threads now, and busy ones after their call."""
         for _ in range(self._threads):
             self._jobs.put(None)
         self._threads = 0
@@ -63,11 +63,11 @@ class Threads:
             call, future, loop = job
             outcome: Outcome = (None, None)
             try:
-                if not future.cancelled():  # while it waited for a thread
+                if not future.cancelled():  # it may have been cancelled in the queue
                     outcome = (call(), None)
             except BaseException as error:
                 outcome = (None, error)
-            with suppress(RuntimeError):  # the loop is closed: nobody is interested any more
+            with suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(self._done, future, outcome)
             del job, call, future, outcome
 
@@ -82,7 +82,7 @@ class Threads:
             future.set_result(outcome)
 
     def _on_abandoned(self, future: asyncio.Future[Outcome]) -> None:
-        """Nobody waits for it, but it still runs, or will find that it need not."""
+        """Count a cancelled call, which still runs or is still queued."""
         if future.cancelled():
             self._lost += 1
             self._start_threads()

@@ -1,7 +1,7 @@
-"""What a call inside a workflow gives: something to await, or to wait for.
+"""Calls: the objects that workflow code awaits, or waits for in a plain workflow.
 
-Nothing begins when a call is made: it has its name from then on, and begins when it is awaited, gathered, raced or made a
-task. It counts as a coroutine, so that `asyncio.create_task`, `TaskGroup`, `gather` and `wait_for` take it.
+Making a call starts nothing. The call has its name from then on, and starts when it is awaited, gathered, raced or made a
+task. A call is a coroutine, so that `asyncio.create_task`, `TaskGroup`, `gather` and `wait_for` accept it.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ R = TypeVar("R")
 
 
 class CallBase:
-    """What workflow code made and has to await. Until it begins its `Code` lists it; to use it as if it were its result is
-    refused."""
+    """An object that workflow code made and has to await. Until it starts, `Code.made` lists it. Using it in place of its
+    result raises `Unawaited`."""
 
     __slots__ = ()
     scope: Scope
     where: Where | None
 
     def describe(self) -> str:
-        """For people, in a message: what was called."""
+        """The name of the call, for a message."""
         raise NotImplementedError
 
     def name_and_place(self) -> str:
-        """For people: what was called, and where."""
+        """The name of the call and its place in the user's code, for a message."""
         return f"the call of {self.describe()} ({shown(self.where)})"
 
     def close(self) -> None:
-        """It is given up on purpose."""
+        """Discard the call on purpose."""
         self.scope.code.made.pop(id(self), None)
 
 
@@ -68,34 +68,34 @@ _USES = {
 for (
     _use,
     _names,
-) in _USES.items():  # type checkers are not to know them: they find the mistake because these are missing
+) in _USES.items():  # set at run time, so that type checkers report the use as an error
     for _name in _names.split():
         setattr(CallBase, f"__{_name}__", _refusal(_use))
 CallBase.__hash__ = object.__hash__  # type: ignore[method-assign]
 
 
 class WorkflowCall(CallBase, Coroutine[Any, Any, R], Generic[R]):
-    """What calls have in common."""
+    """The common part of calls."""
 
     __slots__ = ("_hash_value", "_steps", "scope")
     _hash_value: int
     _steps: Generator[Any, Any, R] | None
 
     def ensure_started(self) -> asyncio.Future[R]:
-        """Its outcome to come, under way from now on."""
+        """Start the call if it has not started. Returns the future of its outcome."""
         raise NotImplementedError
 
     def wait(self) -> R:
-        """In a workflow that is a plain function: the outcome, once it is there."""
+        """In a workflow that is a plain function: wait for the outcome and return it."""
         return wait_in_thread(self)
 
     def __hash__(self) -> int:
-        """Its place among what is put into sets; counted when it first is, for hardly any call ever is."""
+        """A number that is the same in a replay. It is taken at first use, because few calls are ever hashed."""
         if not self._hash_value:
             self._hash_value = self.scope.code.next_hash()
         return self._hash_value
 
-    # --- what makes it a coroutine to asyncio
+    # --- the coroutine protocol
 
     def send(self, value: Any, /) -> Any:
         if self._steps is None:
@@ -104,7 +104,7 @@ class WorkflowCall(CallBase, Coroutine[Any, Any, R], Generic[R]):
 
     def throw(self, *error: Any) -> Any:
         if self._steps is None:
-            self.close()  # as a task that is cancelled before it began: nothing is asked for
+            self.close()  # a task that is cancelled before it starts requests nothing
             return _nothing().throw(*error)
         return self._steps.throw(*error)
 
@@ -120,7 +120,7 @@ def _nothing() -> Generator[Any, Any, Any]:
 
 
 class Call(WorkflowCall[R]):
-    """One durable thing that workflow code asks for: a node, a child run, a timer, a question."""
+    """One durable operation that workflow code requests: a node, a child run, a timer or a question."""
 
     __slots__ = ("_command", "_future")
 
@@ -135,7 +135,7 @@ class Call(WorkflowCall[R]):
 
     @property
     def name(self) -> str:
-        """The id it has in the log."""
+        """Its id in the log."""
         return self._command.name
 
     @property
@@ -161,7 +161,7 @@ class Call(WorkflowCall[R]):
 
 
 class CombinedCall(WorkflowCall[R]):
-    """Several calls as one: what a gather, a race or a map of them comes to."""
+    """Several calls as one: a gather, a race or `first`."""
 
     __slots__ = ("_calls", "_coroutine", "_future", "_name", "where")
 
@@ -196,7 +196,7 @@ class CombinedCall(WorkflowCall[R]):
     def close(self) -> None:
         is_new = id(self) in self.scope.code.made
         super().close()
-        if is_new:  # else it is under way: what others wait for goes on
+        if is_new:  # a call that has started continues: others may wait for it
             self._coroutine.close()
             for each in self._calls:
                 if isinstance(each, CallBase):
@@ -204,7 +204,7 @@ class CombinedCall(WorkflowCall[R]):
 
 
 def ensure_started(awaitables: Iterable[Any]) -> list[asyncio.Future[Any]]:
-    """Begin all of them, in order. A helper's coroutine becomes a task with a scope of its own."""
+    """Start all of them, in order. A helper's coroutine becomes a task with its own scope."""
     require_scope("gather, race and map")
     loop = asyncio.get_running_loop()
     futures: list[asyncio.Future[Any]] = []
@@ -216,5 +216,8 @@ def ensure_started(awaitables: Iterable[Any]) -> list[asyncio.Future[Any]]:
         elif asyncio.iscoroutine(each):
             futures.append(loop.create_task(each))
         else:
-            raise NotDurable(f"{type(each).__qualname__} cannot be awaited here: give calls of nodes, or coroutines")
+            kind = type(each).__qualname__
+            raise NotDurable(
+                f"{shown(user_place())}: {kind} cannot be awaited here: pass calls of nodes, or coroutines"
+            )
     return futures

@@ -1,9 +1,8 @@
-"""The code of one run: a workflow's function on its deterministic loop, and what it waits for.
+"""The code of one run: a workflow function on its deterministic loop, and the commands it waits for.
 
-It does not know whether it lives or is being replayed. It asks; it is told outcomes, one at a time; after each it runs until
-it is quiet. What it asked for since is `new_commands`, what it waits for is `open`. Whoever drives it (`driver` live,
-`replay` from
-the log) says what becomes of that.
+The code behaves the same live and in replay. It issues commands and receives outcomes one at a time; after each outcome it
+runs until it is blocked. `new_commands` holds what it issued since, `open` what it waits for. Its user (the driver live,
+`Replay` from the log) decides what becomes of both.
 """
 
 from __future__ import annotations
@@ -32,12 +31,12 @@ if TYPE_CHECKING:
     from outlast.functions.decorators import Workflow
 
 REMEMBERED_FAILURES = 100
-"""How many of the newest failures are known by the node they came from."""
+"""How many of the newest failures are kept with the node they came from."""
 
 
 class Pending(StableFuture):
-    """An outcome that workflow code waits for. To cancel it withdraws what was asked. A child run that was started is asked
-    to end: whoever waits for it waits for its end, as for that of a task."""
+    """The future of an outcome that workflow code waits for. Cancelling it withdraws the command. A child run that has
+    started is asked to end instead: the waiting code waits for that end, as for the end of a task."""
 
     __slots__ = ("code", "command")
 
@@ -56,21 +55,23 @@ class Pending(StableFuture):
         return True
 
     def settled(self) -> Pending:
-        """Itself, no longer tied to what it was the outcome of: thousands of rings of objects would be left to collect."""
+        """Unlink it from its command, and return it. Otherwise thousands of reference cycles would be left to the garbage
+        collector."""
         del self.command.future, self.command, self.code
         return self
 
 
 class Continue(BaseException):
-    """Raised through workflow code that wants its successor to go on."""
+    """Raised through workflow code that calls `continue_as_new`."""
 
     def __init__(self, inputs: e.Value) -> None:
         self.inputs = inputs
 
 
 class Code:
-    """The code of one run. `close` is called with what it no longer waits for; without it, that gathers in `to_close`.
-    It runs in a copy of `context`, whoever starts or replays it: what they have set is not the same another time."""
+    """The code of one run. `close` is called with each command that the code no longer waits for; without it, `to_close`
+    collects them. The code runs in a copy of `context`, so that it does not depend on the context of the process that
+    starts or replays it."""
 
     __slots__ = (
         "_context",
@@ -94,6 +95,7 @@ class Code:
         "on_progress",
         "open",
         "progress",
+        "recorded_in",
         "run",
         "silencer",
         "to_close",
@@ -101,7 +103,8 @@ class Code:
     )
 
     def __init__(self, run: RunId, workflow: Workflow[..., Any], context: Context | None = None) -> None:
-        self.run = run
+        self.run = self.recorded_in = run
+        """`recorded_in` differs in the copied part of a fork: there it is the run in which the code first ran."""
         self.workflow = workflow
         self._context = context
         self.open: dict[str, Command] = {}
@@ -110,45 +113,45 @@ class Code:
         self.child_ids: set[str] = set()
         """The ids that the code gave to child runs."""
         self.made: dict[int, CallBase] = {}
-        """Calls that were made and have not begun, by their `id()`."""
+        """Calls that were made and have not started, by their `id()`."""
         self.close: Callable[[Command], None] | None = None
         self.main: asyncio.Task[Any] | None = None
         self.fatal_error: NotDurable | None = None
-        """Why it cannot go on, if it loops without waiting or waits for nothing."""
+        """The reason the code cannot continue: it loops without waiting, or waits for something that cannot happen."""
         self.continued: Continue | None = None
-        """That it called `continue_as_new`: its outcome, whatever it does afterwards."""
+        """Set when the code calls `continue_as_new`: the outcome of the run, whatever the code does afterwards."""
         self.continued_us = 0
         """When it did, by the time in the log, which is the same in a replay."""
         self.on_progress: Callable[[dict[str, Any]], None] | None = None
         self.progress: dict[str, Any] | None = None
-        """How far the code said that it is."""
+        """The last progress that the code reported."""
         self.now_us = 0
         self.generation = 0
-        """The newest branch that a person opened: what is asked for on it is not what was asked for before."""
+        """The newest branch that a person opened. Commands that are issued on it get new ids."""
         self.silencer = ReplaySilencer(on=True)
         self._loop = WorkflowLoop(self)  # type: ignore[abstract]  # see its last lines
         self.next_hash = self._loop.next_hash
-        """The place in a set of what is made next."""
+        """The stable hash of the next object that is made."""
         self._failures: dict[int, tuple[BaseException, str]] = {}
         self._is_dismissed = False
         self.is_cancelled = False
-        """Whether CancelledError was delivered to it, because somebody cancelled the run."""
+        """Whether CancelledError was delivered to the code because the run was cancelled."""
         self._tasks_are_cancelled = False
         self._unawaited_at_cancel: frozenset[int] = frozenset()
-        """Calls that were made and not awaited when it was cancelled, by their `id()`."""
+        """Calls that were made and not awaited when the code was cancelled, by their `id()`."""
 
     @property
     def continues_by(self) -> int | None:
-        """When its successor goes on although it has not ended: once it called `continue_as_new`, it has the time of a
-        clean-up. In microseconds. None if it did not, or was cancelled, which has a time of its own."""
+        """When the successor starts even if the code has not ended, in microseconds: after `continue_as_new` the code has
+        the time of a clean-up. None if it did not call it, or was cancelled, which has its own time limit."""
         if self.continued is None or self.is_cancelled:
             return None
         return self.continued_us + round(self.workflow._spec.cleanup * 1e6)
 
-    # --- its life
+    # --- lifecycle
 
     def begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Set it going, up to where it first waits."""
+        """Start the code and run it until it first waits."""
         context = copy_context() if self._context is None else self._context.copy()
         context.run(current.set, Scope(self))
         context.run(is_replaying.set, self.silencer)
@@ -162,19 +165,19 @@ class Code:
         self.advance()
 
     def advance(self) -> None:
-        """Let it run until it is quiet."""
+        """Run the code until it is blocked."""
         while True:
             try:
                 self._loop.run_until_blocked()
             except NotDurable as error:
                 self.fatal_error = error
             except (SystemExit, KeyboardInterrupt):
-                continue  # a task has it as its outcome; asyncio raises it through the loop besides
+                continue  # it is the outcome of a task; asyncio also raises it through the loop
             if not (self.is_cancelled and self._cancel_tasks_once()):
                 return
 
     def cancel(self) -> None:
-        """Somebody cancelled the run: deliver CancelledError to the code where it waits. Once its function has ended, its
+        """The run was cancelled: deliver CancelledError to the code where it waits. When its function has ended, its
         other tasks are cancelled, as by `asyncio.run`."""
         assert self.main is not None
         self.is_cancelled, self._unawaited_at_cancel = True, frozenset(self.made)
@@ -182,14 +185,14 @@ class Code:
         self.advance()
 
     def _cancel_tasks_once(self) -> bool:
-        """Whether the function has ended just now, and tasks of it were under way."""
+        """Whether the function has just ended and some of its tasks were still running."""
         if self._tasks_are_cancelled or self.main is None or not self.main.done():
             return False
         self._tasks_are_cancelled = True
         return self._loop.cancel_tasks()
 
     def is_done(self) -> bool:
-        """Whether it has returned or raised, or cannot go on. Code that was cancelled ends with the last task."""
+        """Whether the code has returned or raised, or cannot continue. Code that was cancelled ends with its last task."""
         if self.fatal_error is not None:
             return True
         if self.main is None or not self.main.done():
@@ -198,12 +201,12 @@ class Code:
 
     @property
     def is_dismissed(self) -> bool:
-        """Whether nobody drives it any more."""
+        """Whether this process has stopped driving the code."""
         return self._is_dismissed
 
     def dismiss(self) -> None:
-        """Nobody drives it any more. What it waits for is cancelled and whatever it asks is refused, so that it ends and
-        nothing of it is left for the collector of garbage. What it says while it ends is not heard."""
+        """Stop driving the code. Its waits are cancelled and its commands are refused, so that it ends and leaves nothing
+        to the garbage collector. What it logs while it ends is dropped."""
         self._is_dismissed = self.silencer.on = True
         with replays_silenced():
             self._end()
@@ -220,15 +223,15 @@ class Code:
         self._failures.clear()
 
     def deadlock(self) -> NotDurable:
-        """That it waits and nothing is under way that could end that."""
+        """The error for code that waits when nothing is in progress that could end the wait."""
         return NotDurable(
             f"the workflow waits{self._loop.wait_places()} for something that nothing will set: no node, timer, question or "
             "child run is under way, and a workflow cannot wait for anything else. Do this in a node."
         )
 
     def unawaited(self) -> list[str]:
-        """What code that has ended made and never awaited, with its file and line. What a task did not come to await because
-        it was cancelled, failed or is under way is no mistake; nor is, if the run was cancelled, what was made before."""
+        """What code that has ended made and never awaited, with file and line. Calls of a task that was cancelled, has
+        failed or is still running are not reported, nor, if the run was cancelled, calls made before that."""
         tasks = (
             []
             if self.is_cancelled
@@ -241,24 +244,24 @@ class Code:
         ]
         return calls + [f"task of {_named(task.get_coro())} ({shown(task.made)})" for task in tasks]
 
-    # --- what it asks
+    # --- commands of the code
 
     def issue(self, command: Command) -> asyncio.Future[Any]:
-        """Take note of what it asks for; the outcome will be told to what this returns."""
+        """Record a command of the code. Returns the future of its outcome."""
         if self._is_dismissed:
             raise _dismissed()
         if type(command) is not NodeCommand:
             command.assign_id(self.run, self.generation)
         key = command.key
         if key in self.open:
-            raise NotDurable(f"{command.describe()} is asked for twice at once")
+            raise NotDurable(f"{command.describe()} is already open: a workflow cannot issue it twice at the same time")
         self.open[key] = self.new_commands[key] = command
         command.future = future = Pending(loop=self._loop)
         future.command, future.code, future.hash_value = command, self, self.next_hash()
         return future
 
     def begin_generation(self, generation: int) -> None:
-        """A person went back to here. What is asked for and not in the log yet is asked for anew."""
+        """A person went back to this event. Commands that are not in the log yet are issued again with new ids."""
         self.generation = generation
         for key, command in list(self.new_commands.items()):
             if isinstance(command, ChildCommand | QuestionCommand):
@@ -267,13 +270,13 @@ class Code:
                 self.new_commands[command.key] = self.open[command.key] = command
 
     def note(self, note: Note) -> None:
-        """Take note of what it states."""
+        """Record a statement of the code."""
         if self._is_dismissed:
             raise _dismissed()
         self.new_commands[note.key] = note
 
     def show_progress(self, progress: dict[str, Any]) -> None:
-        """Keep how far it is, and show it unless this is a replay."""
+        """Keep the progress, and show it unless this is a replay."""
         self.progress = progress
         if self.on_progress is not None and not self.silencer.on:
             self.on_progress(progress)
@@ -288,18 +291,18 @@ class Code:
         alarm.cancel_timer = lambda: self.withdraw(command)
 
     def withdraw(self, command: Command) -> None:
-        """It no longer waits for this."""
+        """The code no longer waits for this command."""
         if self.open.pop(command.key, None) is None or self._is_dismissed:
             return
         if self.new_commands.pop(command.key, None) is not None:
-            return  # nobody has heard of it yet
+            return  # it was never logged
         if self.close is not None:
             self.close(command)
         else:
             self.to_close[command.key] = command
 
     def request_child_end(self, command: ChildCommand) -> bool:
-        """It no longer wants this child, which is asked to end; its end is the outcome. False if it was not started."""
+        """The code cancelled this child. Request its end, and wait for it. False if the child has not started."""
         if self._is_dismissed or command.key in self.new_commands or command.key not in self.open:
             return False
         if not command.is_cancel_requested:
@@ -310,33 +313,33 @@ class Code:
                 self.to_close[command.key] = command
         return True
 
-    # --- what it is told
+    # --- deliveries to the code
 
     def resolve_cancelled(self, command: ChildCommand) -> None:
-        """The end of a child that it no longer wanted, which it hears at once."""
+        """Deliver the end of a child that the code had cancelled."""
         command.future.settled().cancel()
         self.advance()
 
     def resolve(self, command: Command, value: Any) -> None:
-        """An outcome, which it hears at once."""
+        """Deliver an outcome and run the code."""
         future = command.future
         del command.future, future.command, future.code  # as `settled` does, for the outcome that nearly every node has
         future.set_result(value)
         self.advance()
 
     def resolve_failure(self, command: Command, failure: e.Failure) -> None:
-        """A failure, which it hears at once."""
+        """Deliver a failure and run the code."""
         error = error_from(failure, self.workflow.fn.__module__)
         self._failures[id(error)] = (error, command.name)
         if len(self._failures) > REMEMBERED_FAILURES:
             del self._failures[next(iter(self._failures))]
         future = command.future.settled()
         future.set_exception(error)
-        future.exception()  # nobody has to look at it
+        future.exception()  # mark it as retrieved: the code need not look at it
         self.advance()
 
     def resolve_timer(self, command: TimerCommand) -> None:
-        """That a time has come, which it hears at once."""
+        """Deliver a timer and run the code."""
         if command.alarm is not None:
             command.future.settled()
             self._loop.ring(command.alarm)
@@ -345,7 +348,7 @@ class Code:
             self.resolve(command, None)
 
     def node_of_error(self, error: BaseException | None) -> str:
-        """The node whose failure an error is, or came from."""
+        """The node whose failure this error is, or was caused by; empty if there is none."""
         seen: set[int] = set()
         while error is not None and id(error) not in seen:
             seen.add(id(error))
@@ -366,7 +369,7 @@ def _named(coroutine: Any) -> str:
 
 
 def _dismissed() -> Dismissed:
-    return Dismissed("this process no longer drives the workflow")
+    return Dismissed("this process has stopped driving the workflow")
 
 
 async def _in_thread(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -1,8 +1,8 @@
-"""What workflow code can ask for, and what the driver does about it.
+"""Commands: what workflow code can request, and what the driver does about each.
 
-Every ask has a name that the code gives it, is said in the log once (`schedule`), has an effect after that has landed
-(`begin`),
-goes on after a replay that found it in the log (`resume`), and is closed if the code or the run is done with it (`close`).
+A command has a name that the code gives it. `schedule` writes it to the log once; `begin` gives it its effect after that
+append has landed; `resume` continues it after a replay that found it in the log; `close` ends it when the code or the run no
+longer needs it.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
     from outlast.functions.decorators import Workflow
 
 SHOWN_INPUTS = 2_000
-"""Inputs up to this size stand in the log for people to read; of larger ones there is the hash."""
+"""Inputs up to this size are stored in the log in full; of larger ones only the hash is stored."""
 
 LATEST = 253_402_300_799_000_000
-"""Microseconds: the last second of the year 9999. What is due later than that will not come either."""
+"""Microseconds: the last second of the year 9999, the latest due time of a timer."""
 
 CANCELLED = e.Failure(NODE_ABANDONED, "the workflow no longer waits for it", category="cancelled")
 
 
 class Command:
-    """The trunk. `key` is unique among what is open; `future` is what the code waits for."""
+    """The base class. `key` is unique among open commands; `future` is what the code waits for."""
 
     __slots__ = ("driver", "future", "key", "name", "where")
 
@@ -51,44 +51,45 @@ class Command:
         self.name = name
         self.key = key
         self.where: Where | None = None
-        """Where in the user's code it is asked for."""
+        """The place in the user's code that issued it."""
 
     def schedule(self, pending: list[e.AnyEvent]) -> None:
-        """Put into words that this is asked for."""
+        """Append the events that record the command."""
         raise NotImplementedError
 
     def assign_id(self, run: RunId, generation: int) -> None:
-        """Take the id it has in this run, and after a person went back, in this generation of it."""
+        """Derive the id for this run and, after a person went back, for this generation of it."""
 
     def begin(self) -> None:
-        """That it was asked for is durable now."""
+        """The command is durable: give it its effect."""
 
     def resume(self, state: State, pending: list[e.AnyEvent]) -> bool:
-        """A replay found it asked for and not settled. True if `begin` is to follow what is pending."""
+        """Continue a command that a replay found in the log without an outcome. True if `begin` has to follow the pending
+        events."""
         return False
 
     def close(self, pending: list[e.AnyEvent], reason: e.Failure) -> None:
-        """Nobody waits for it any more."""
+        """Append the events that record that the code no longer waits for it."""
 
     def on_close_committed(self, reason: e.Failure) -> None:
-        """That nobody waits for it any more is durable."""
+        """The close is durable."""
         self.release()
 
     def release(self) -> None:
-        """This process no longer drives the run; somebody else may."""
+        """Release what this process holds for it: the run may continue in another process."""
 
     def describe(self) -> str:
-        """For people, in a message about what code asked for."""
+        """Its kind, name and place, for a message."""
         return f"{self.key.partition(':')[0]} {self.name!r}{self.location}"
 
     @property
     def location(self) -> str:
-        """Where it is asked for, for a message."""
+        """The place in the user's code, for a message."""
         return f" ({shown(self.where)})" if self.where is not None else ""
 
 
 class NodeCommand(Command):
-    """A node with its arguments. `attempt` is the one under way or the last one."""
+    """A node with its arguments. `attempt` is the current attempt or the last one."""
 
     __slots__ = (
         "alarm",
@@ -123,25 +124,25 @@ class NodeCommand(Command):
         self.task: asyncio.Task[None] | None = None
         self.node_context: NodeContext | None = None
         self.is_scheduled = False
-        """Whether it stands in the log, or is about to."""
+        """Whether it is in the log, or about to be."""
         self.is_waiting = False
         """Whether an attempt failed and the next one is not due yet."""
         self.alarm: asyncio.TimerHandle | None = None
         self.given: e.NodeScheduled | None = None
-        """What a person gave it: feedback, or other inputs than the code's."""
+        """What a person gave the node: feedback, or inputs that replace those of the code."""
 
     @property
     def hash(self) -> str:
-        """That of what the code calls it with. Hardly anybody asks."""
+        """The hash of the inputs that the code passes. It is rarely needed, so it is computed on request."""
         return input_hash(self.packed.inputs)
 
     @property
     def inputs(self) -> e.Value:
-        """What it is called with: what the code says, unless a person said otherwise of some of it."""
-        said, given = self.packed.inputs, self.given
+        """The inputs of the node: those of the code, with those that a person replaced."""
+        inputs, given = self.packed.inputs, self.given
         if given is None or given.inputs is e.NULL:
-            return said
-        parts = [msgspec.json.decode(each, type=dict[str, msgspec.Raw] | None) or {} for each in (said, given.inputs)]
+            return inputs
+        parts = [msgspec.json.decode(each, type=dict[str, msgspec.Raw] | None) or {} for each in (inputs, given.inputs)]
         return msgspec.Raw(msgspec.json.encode({**parts[0], **parts[1]}))
 
     def schedule(self, pending: list[e.AnyEvent]) -> None:
@@ -175,12 +176,12 @@ class NodeCommand(Command):
             wait = state.waits.get(f"timer:retry:{self.name}")
             self.wait_for_retry(wait.due if wait is not None and wait.due is not None else 0)
             return False
-        if node.status is NodeStatus.STARTED:  # its owner let go of the run without being interrupted
+        if node.status is NodeStatus.STARTED:  # its owner released the run without being interrupted
             self.attempt += 1
             pending.append(e.NodeScheduled(node=self.name, attempt=self.attempt, cause="pause"))
         elif (
             node.status is NodeStatus.FAILED
-        ):  # the end of the run had cut it short, and a branch goes on before that end
+        ):  # the end of the run interrupted it, and a branch continues before that end
             self.attempt += 1
             pending.append(e.NodeScheduled(node=self.name, attempt=self.attempt, cause="reset"))
         pending.append(self.started())
@@ -192,7 +193,7 @@ class NodeCommand(Command):
 
     def _try_again(self) -> None:
         if self.driver.is_winding_down or not self.driver.is_waiting_for(self):
-            return  # whoever goes on with the run finds the time in the log
+            return  # the next owner of the run finds the time in the log
         self.alarm, self.is_waiting = None, False
         self.attempt += 1
         again = e.NodeScheduled(node=self.name, attempt=self.attempt, cause="retry")
@@ -208,12 +209,12 @@ class NodeCommand(Command):
         pending.append(e.NodeFailed(node=self.name, attempt=self.attempt, error=reason))
 
     def adopt_future(self, other: NodeCommand) -> None:
-        """Its attempt goes on: what `other`, the same of a later replay, waits for is its outcome."""
+        """Keep the attempt: its outcome goes to the future of `other`, the same command of a later replay."""
         self.future = other.future
         self.future.command = self
 
     def restore(self, state: State) -> None:
-        """A replay found it, and it does not go on: the code gave it up, or is about to. It is where the log has it."""
+        """Set it to the state in the log. It does not continue: the code has closed it, or is about to."""
         node = state.nodes.get(self.name)
         if node is None:
             return
@@ -235,7 +236,7 @@ class NodeCommand(Command):
 
 
 class TimerCommand(Command):
-    """A moment in time. With an `alarm` of the workflow's loop, that rings instead of a future being resolved."""
+    """A point in time. If it has an `alarm` of the workflow's loop, the alarm is called instead of a future."""
 
     __slots__ = ("alarm", "due", "handle")
 
@@ -252,7 +253,7 @@ class TimerCommand(Command):
         self.handle = self.driver.call_at_time(self.due, lambda: self.driver.fired(self))
 
     def resume(self, state: State, pending: list[e.AnyEvent]) -> bool:
-        if state.waits.get(self.key) is None:  # the run had ended, and was taken up again
+        if state.waits.get(self.key) is None:  # the run had ended, and was resumed
             self.schedule(pending)
             return True
         self.begin()
@@ -267,7 +268,8 @@ class TimerCommand(Command):
 
 
 class QuestionCommand(Command):
-    """A question to a person. `interaction` is its id; asked anew, after it was withdrawn, it has another one."""
+    """A question to a person. `interaction` is its id; a question that is asked again after it was withdrawn gets another
+    one."""
 
     __slots__ = ("codec", "hash", "interaction", "is_stale", "kind", "prompt", "schema")
 
@@ -298,11 +300,13 @@ class QuestionCommand(Command):
     def resume(self, state: State, pending: list[e.AnyEvent]) -> bool:
         is_open = state.waits.get(f"interaction:{self.interaction}") is not None
         known = state.interactions.get(self.interaction)
-        is_answered = known is not None and known.answer is not None  # the code will hear of it presently
+        is_answered = known is not None and known.answer is not None  # it is about to be delivered
         if (is_open or is_answered) and not self.is_stale:
             return False
         if is_open:
-            pending.append(e.InteractionWithdrawn(interaction=self.interaction, reason="it is asked differently now"))
+            pending.append(
+                e.InteractionWithdrawn(interaction=self.interaction, reason="the code now asks another question")
+            )
         self.interaction = _next_interaction_id(self.interaction)
         self.schedule(pending)
         return True
@@ -312,8 +316,8 @@ class QuestionCommand(Command):
 
 
 class ChildCommand(Command):
-    """A run of another workflow, started for this one. Its id is the one `given` to it, or follows from this run's and the
-    name it is called by; after a person went back, what is called anew is another run."""
+    """A run of another workflow, started for this one. Its id is `given`, or follows from the id of this run and the name
+    of the call. After a person went back, a new call is another run."""
 
     __slots__ = ("child", "given", "hash", "is_cancel_requested", "node", "packed", "workflow")
 
@@ -345,11 +349,11 @@ class ChildCommand(Command):
         self.driver.start_child(self)
 
     def resume(self, state: State, pending: list[e.AnyEvent]) -> bool:
-        self.driver.start_child(self, again=True)  # it may not have been created, or have ended without anybody telling
+        self.driver.start_child(self, again=True)  # it may not exist yet, or its end may not have been delivered
         return False
 
     def on_close_committed(self, reason: e.Failure) -> None:
-        if reason.kind != RUN_ENDED:  # the end of a run sees to its children by itself
+        if reason.kind != RUN_ENDED:  # the end of a run ends its children itself
             self.driver.cancel_child(self)
 
     def describe(self) -> str:
@@ -357,7 +361,7 @@ class ChildCommand(Command):
 
 
 class Note(Command):
-    """Something the code merely states: a step begins or ends, a race was won, nodes are retired."""
+    """A statement of the code: a step begins or ends, a race has a winner, nodes are retired."""
 
     __slots__ = ("event",)
 
@@ -370,8 +374,7 @@ class Note(Command):
 
 
 def _next_interaction_id(interaction: str) -> str:
-    """`command~2` after `command`, `command~b3.2` after `command~b3`, which is how the question is called after a
-    person went back."""
+    """`command~2` after `command`; `command~b3.2` after `command~b3`, the id of the question after a person went back."""
     base = question_of(interaction)
     suffix = interaction[len(base) + 1 :]
     branch, _, number = suffix.partition(".") if suffix.startswith("b") else ("", "", suffix)

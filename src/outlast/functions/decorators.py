@@ -1,4 +1,4 @@
-"""`@node` and `@workflow`: functions that the engine runs, and what can be done with them in code."""
+"""`@node` and `@workflow`: functions that the engine executes, and how code uses them."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ R = TypeVar("R")
 
 
 class Starter(Protocol):
-    """What starts runs: an engine."""
+    """Starts runs: an engine."""
 
     def start(self, workflow: Workflow[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Awaitable[RunHandle[R]]: ...
 
 
 open_engine: ContextVar[Starter | None] = ContextVar("outlast_engine", default=None)
-"""The engine that was opened in this context by `async with`."""
+"""The engine that `async with` opened in this context."""
 
 
 class Node(Generic[P, R]):
-    """A unit of work. Called inside a workflow it gives a `Call`; `fn` is the bare function."""
+    """A unit of work. Calling it in a workflow returns a `Call`; `fn` is the undecorated function."""
 
     def __init__(self, spec: NodeSpec, *, id: str | None = None) -> None:
         functools.update_wrapper(self, spec.fn)
@@ -72,18 +72,18 @@ class Node(Generic[P, R]):
         return Arguments(self.fn)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
-        """Call this node with these arguments. It begins when the call is awaited."""
+        """Call this node with these arguments. It starts when the call is awaited."""
         scope = current.get(None)
         if scope is None:
             raise _called_elsewhere("node", self._spec.name, "call it in a function decorated with @workflow")
         name = scope.node(self._spec.name, self._id)
-        ask = NodeCommand(name, self._spec, self._arguments, args, kwargs, scope.step)
+        command = NodeCommand(name, self._spec, self._arguments, args, kwargs, scope.step)
         if scope.made is not None:
-            scope.made.append(ask)
-        return Call(scope, ask, sys._getframe(1))
+            scope.made.append(command)
+        return Call(scope, command, sys._getframe(1))
 
     def _command_named(self, name: str, step: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NodeCommand:
-        """What a call asks for, under a name that is already given."""
+        """The command of a call whose name is already known."""
         return NodeCommand(name, self._spec, self._arguments, args, kwargs, step)
 
     def options(
@@ -94,8 +94,8 @@ class Node(Generic[P, R]):
         timeout: Seconds | None = None,
         repeatable: bool | None = None,
     ) -> Node[P, R]:
-        """The same node with other options for the calls made through the result. Options not given stay. `id` names
-        one call among many, for instance by what it works on, so that the order of calls may change."""
+        """The same node with other options for the calls made through the result. Options that are not given are kept.
+        `id` names one call among many, for example by the item it works on, so that the order of the calls may change."""
         policy = None if retry is None else _checked_retry(retry)
         changes: dict[str, Any] = {"retry": policy, "timeout": _checked_timeout(timeout), "repeatable": repeatable}
         spec = replace(self._spec, **{name: value for name, value in changes.items() if value is not None})
@@ -108,7 +108,7 @@ class Node(Generic[P, R]):
 
 
 class StartOptions(dict[str, Any]):
-    """What a run is started with besides its parameters."""
+    """Options for starting a run, besides its parameters."""
 
 
 class Workflow(Generic[P, R]):
@@ -136,7 +136,7 @@ class Workflow(Generic[P, R]):
 
     @property
     def version(self) -> str:
-        """The name of its definition: another text is another version."""
+        """The version of its definition: the hash of its source."""
         return version_of(self._spec)
 
     @property
@@ -145,7 +145,7 @@ class Workflow(Generic[P, R]):
         return document(self._spec)
 
     def _exclusive_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-        """The key of what a run with these parameters must have for itself; empty if there is none."""
+        """The exclusive key for a run with these parameters; empty if the workflow has none."""
         pattern: str = self._start_options.get("exclusive") or self._spec.exclusive
         if not pattern:
             return ""
@@ -155,12 +155,12 @@ class Workflow(Generic[P, R]):
             return pattern.format(**bound.arguments)
         except (LookupError, ValueError, AttributeError) as error:
             raise InvalidInput(
-                f"exclusive={pattern!r} of workflow {self._spec.name} names what is no parameter: {error}"
+                f"exclusive={pattern!r} of workflow {self._spec.name} has a field that is not a parameter: {error}"
             ) from error
 
     def start(self, *args: P.args, **kwargs: P.kwargs) -> Awaitable[RunHandle[R]]:
-        """Start a run on the engine that `async with outlast.open()` opened here: `handle = await flow.start(...)`. It is
-        `engine.start(flow, ...)` on that engine."""
+        """Start a run on the engine that `async with outlast.open()` opened here: `handle = await flow.start(...)`. The
+        same as `engine.start(flow, ...)` on that engine."""
         if current.get(None) is not None:
             raise no_start_in_a_workflow(self.name)
         engine = open_engine.get()
@@ -172,14 +172,14 @@ class Workflow(Generic[P, R]):
         return engine.start(self, *args, **kwargs)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
-        """Inside a workflow: a child run with these parameters, and its result."""
+        """In a workflow: start a child run with these parameters. The call returns its result."""
         scope = current.get(None)
         name = self.name
         if scope is None:
             raise _called_elsewhere("workflow", name, f"use outlast.run({name}, ...) or {name}.start(...)")
         self._check_as_child(scope.code.child_ids)
-        ask = ChildCommand(scope.node(name, self._start_options.get("idempotency_key")), self, args, kwargs)
-        return Call(scope, ask, sys._getframe(1))
+        command = ChildCommand(scope.node(name, self._start_options.get("idempotency_key")), self, args, kwargs)
+        return Call(scope, command, sys._getframe(1))
 
     def _check_as_child(self, ids: set[str]) -> None:
         if self._start_options.get("exclusive") or self._spec.exclusive:
@@ -205,9 +205,9 @@ class Workflow(Generic[P, R]):
         tags: Sequence[str] = (),
         exclusive: str = "",
     ) -> Workflow[P, R]:
-        """The same workflow with options for its start; what is not given stays. Starting it twice with one `id`, the id of
-        the run, or with one `idempotency_key` starts one run. Of the runs with the same `exclusive` text only one is live at
-        a time."""
+        """The same workflow with options for its start. Options that are not given are kept. Starting it twice with one
+        `id` (the id of the run) or with one `idempotency_key` starts one run. Only one of the runs with the same
+        `exclusive` text is live at a time."""
         key = _checked_id("idempotency_key", idempotency_key)
         named = {"id": None if id is None else checked_run(words("id", id)), "idempotency_key": key}
         texts = {"title": words("title", title), "exclusive": words("exclusive", exclusive)}
@@ -222,7 +222,7 @@ class Workflow(Generic[P, R]):
 
 
 class _NodeMaker:
-    """What `@node(...)` gives: a decorator for async and for plain functions."""
+    """The result of `@node(...)`: a decorator for async and for plain functions."""
 
     def __init__(self, options: dict[str, Any]) -> None:
         self._start_options = options
@@ -236,7 +236,7 @@ class _NodeMaker:
 
 
 class _WorkflowMaker:
-    """What `@workflow(...)` gives: a decorator for async and for plain functions."""
+    """The result of `@workflow(...)`: a decorator for async and for plain functions."""
 
     def __init__(self, options: dict[str, Any]) -> None:
         self._start_options = options
@@ -263,12 +263,12 @@ def node(
     repeatable: bool = True,
 ) -> _NodeMaker: ...
 def node(fn: Any = None, /, **options: Any) -> Any:
-    """Make a function a node: a unit of work whose result is kept, so that it is never done again once it is done.
+    """Make a function a node: a unit of work whose result is recorded, so that a completed node is never executed again.
 
     `retry` is a `Retry` or a number of attempts. `timeout` is per attempt, in seconds or as `timedelta`. `run_in` is where a
-    plain function runs: in a thread; with "process" in a separate process, for work that keeps the processor busy or must be
-    killable; with "dask" on the cluster that the setting `dask` names. `repeatable=False` holds the run for a person's
-    decision if it is interrupted inside this node."""
+    plain function runs: in a thread by default; with "process" in a separate process, for work that uses the processor
+    heavily or must be killable; with "dask" on the cluster that the setting `dask` names. `repeatable=False` holds the run
+    for a person's decision if the node is interrupted."""
     return _NodeMaker(options) if fn is None else _node(fn, **options)
 
 
@@ -308,11 +308,11 @@ def workflow(
     cleanup: float | timedelta = CLEANUP,
 ) -> _WorkflowMaker: ...
 def workflow(fn: Any = None, /, **options: Any) -> Any:
-    """Make a function a workflow: plain Python that goes on after a crash from what its log holds.
+    """Make a function a workflow: plain Python that continues from its log after a crash.
 
-    What it does that must not be done twice belongs in nodes. `on_restart="hold"` lets a person decide after a crash.
-    Of its runs with the same `exclusive` key, such as `"folder:{path}"` with a parameter `path`, one is live at a time.
-    A cancelled run has `cleanup` seconds (or a timedelta) for the `finally` and `except CancelledError` of its code."""
+    Put every effect that must not happen twice into a node. `on_restart="hold"` lets a person decide after a crash. Of the
+    runs with the same `exclusive` key, such as `"folder:{path}"` with a parameter `path`, one is live at a time. When a run
+    is cancelled, its `finally` and `except CancelledError` blocks have `cleanup` seconds (or a `timedelta`)."""
     return _WorkflowMaker(options) if fn is None else _workflow(fn, **options)
 
 
@@ -326,9 +326,11 @@ def _workflow(
 ) -> Workflow[..., Any]:
     _require_function(fn, "workflow")
     if on_restart not in ("resume", "hold"):
-        raise InvalidInput(f'on_restart={on_restart!r} is not known; there are "resume" and "hold"')
+        raise InvalidInput(f'on_restart={on_restart!r} is not valid: use "resume" or "hold"')
     if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
-        raise InvalidInput(f"{fn.__qualname__} is a generator: a workflow returns one result")
+        raise InvalidInput(
+            f"{shown((fn.__code__, 0))}: {fn.__qualname__} is a generator; a workflow returns one result: use `return`"
+        )
     called = checked_name(name or fn.__name__, "workflow")
     key, seconds = words("exclusive", exclusive), _checked_cleanup(cleanup)
     spec = WorkflowSpec(fn, called, fingerprint(fn), entry_of(fn), on_restart, key, seconds)
@@ -338,7 +340,7 @@ def _workflow(
 
 
 def no_start_in_a_workflow(name: str) -> NotDurable:
-    """Why workflow code cannot start a run of this workflow."""
+    """The error for workflow code that starts a run of this workflow."""
     return NotDurable(
         f"{shown(user_place())}: a workflow cannot start {name}: after a crash it would start another run. Call it as a "
         "child run, or start it in a node."
@@ -358,14 +360,16 @@ def _called_elsewhere(what: str, name: str, advice: str) -> NotDurable:
 
 def _require_function(fn: Any, what: str) -> None:
     if isinstance(fn, Node | Workflow):
-        raise InvalidInput(f"{fn!r} is decorated already; one function is either a node or a workflow")
+        raise InvalidInput(f"{fn!r} is already decorated: a function is either a node or a workflow, not both")
     if not inspect.isfunction(fn):
-        raise InvalidInput(f"only a function can be a {what}, not {type(fn).__name__}")
+        raise InvalidInput(
+            f"@{what} takes a function, not {type(fn).__name__}: put the decorator above `def` or `async def`"
+        )
     owner, first = fn.__qualname__.rpartition(".")[0], next(iter(inspect.signature(fn).parameters), "")
     if owner and not owner.endswith("<locals>") and first in ("self", "cls"):
         raise InvalidInput(
-            f"{shown((fn.__code__, 0))}: {fn.__qualname__} is a method, and a {what} is a function without `self`: the "
-            "object would not be there after a crash. Make it a function, and give it what it needs as parameters"
+            f"{shown((fn.__code__, 0))}: {fn.__qualname__} is a method; a {what} is a function without `self`, "
+            "because the object would be lost in a crash. Make it a function, and pass the data as parameters"
         )
 
 
@@ -373,14 +377,14 @@ def _checked_retry(retry: Any) -> Retry:
     if isinstance(retry, int) and not isinstance(retry, bool):
         return Retry(max_attempts=retry)
     if not isinstance(retry, Retry):
-        raise InvalidInput(f"retry is a number of attempts or a Retry, not {retry!r}")
+        raise InvalidInput(f"retry must be a number of attempts or a Retry, not {retry!r}")
     return retry
 
 
 def _checked_timeout(timeout: Seconds | None) -> float | None:
     found = seconds_or_none(timeout, "timeout")
     if found is not None and not found > 0:
-        raise InvalidInput(f"a timeout is a positive number of seconds, not {timeout!r}")
+        raise InvalidInput(f"timeout must be a positive number of seconds, not {timeout!r}")
     return found
 
 
@@ -388,20 +392,20 @@ def _checked_cleanup(cleanup: float | timedelta) -> float:
     seconds = cleanup.total_seconds() if isinstance(cleanup, timedelta) else cleanup
     if type(seconds) not in (int, float) or not 0 <= seconds <= LONGEST_CLEANUP:
         raise InvalidInput(
-            f"cleanup is a number of seconds from 0 to {LONGEST_CLEANUP:,}, or a timedelta, not {cleanup!r}"
+            f"cleanup must be a number of seconds from 0 to {LONGEST_CLEANUP:,}, or a timedelta, not {cleanup!r}"
         )
     return float(seconds)
 
 
 def _checked_id(option: str, given: Any) -> str | None:
     if given is not None and (not isinstance(given, str) or not 0 < len(given) <= 200 or not given.isprintable()):
-        raise InvalidInput(f"{option} is a text of 1 to 200 printable characters, not {given!r}")
+        raise InvalidInput(f"{option} must be a text of 1 to 200 printable characters, not {given!r}")
     return None if given is None else words(option, given)
 
 
 def _checked_tags(tags: Any) -> tuple[str, ...]:
     if isinstance(tags, str):
-        raise InvalidInput(f"tags are several texts, not one: write tags=({tags!r},)")
+        raise InvalidInput(f"tags must be a sequence of texts, not one text: write tags=({tags!r},)")
     if not isinstance(tags, Iterable):
-        raise InvalidInput(f"tags are several texts, not {tags!r}")
+        raise InvalidInput(f"tags must be a sequence of texts, not {tags!r}")
     return checked_texts("tags", tags)

@@ -1,4 +1,4 @@
-"""What guests write, as the code of a run hears it: answers, the ends of children, timers that others fired."""
+"""Decode events that guests append into deliveries to workflow code: answers, ends of children, timers that others fired."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Delivery: TypeAlias = Callable[[], None]
 
 
 async def decode_delivery(code: Code, event: e.AnyEvent, blobs: Blobs) -> Delivery | None:
-    """What is to be done to tell the code; None if it does not wait for this. To tell is one step, without a pause."""
+    """A function that delivers the event to the code, in one step without a pause. None if the code does not wait for it."""
     match event:
         case e.InteractionAnswered():
             question = code.open.get(f"interaction:{question_of(event.interaction)}")

@@ -1,7 +1,8 @@
-"""Rehearsal: a recorded run told to today's code, without writing anything and without running any node.
+"""Dry replay: run a recorded log through today's code, without writing events and without executing nodes.
 
-It is the replay that a worker would make, up to the end of a lineage, and one look further: where the run had ended, the
-code has to end there too, in the same way. Where code and log part, the rehearsal says how far a branch may keep the log.
+It is the replay that a worker would make, up to the end of a lineage, and one check more: where the run ended, the code has
+to end too, in the same way. If code and log differ, the dry replay finds the last event up to which a branch may keep the
+log.
 """
 
 from __future__ import annotations
@@ -33,17 +34,17 @@ from outlast.values.failures import kind_of
 
 _ENDINGS = (e.RunCompleted, e.RunFailed, e.RunCancelled, e.RunContinued)
 _WITH_OUTCOME = (*_ENDINGS, e.NodeFailed, e.NodeScheduled, e.InteractionRequested, e.InteractionAnswered)
-"""Events that are looked at again after a divergence, or at the end."""
+"""Events that are examined again after a divergence, or at the end."""
 MAX_SHOWN = 200
 """How many characters of a value a message shows."""
 
 
 class DryRun(Struct, frozen=True):
-    """What became of a rehearsal of `run` with `workflow`, on a lineage of so many `events`.
+    """The result of a dry replay of `run` with `workflow`, on a lineage of `events` events.
 
     Code and log agree up to event `upto`: the last one after which a branch may be cut so that it replays. It is the end of
-    the lineage if they agree at all, and 0 if they never do. Otherwise `divergence` says what the log has and what the code
-    asked for, and `seq` where that shows."""
+    the lineage if they agree throughout, and 0 if they agree nowhere. Otherwise `divergence` says what the log holds and
+    what the code requested, and `seq` is the event."""
 
     run: RunId
     workflow: str
@@ -66,11 +67,11 @@ async def dry_run(
     branch: int | None = None,
     apps: Iterable[str] = (),
 ) -> DryRun:
-    """Would this code replay that run? The run's current branch is meant, or the one named; the workflow of its name, or the
-    one given. Nothing is written and no node runs; `NotFound` if a value that lies in a blob is not there."""
+    """Check whether this code would replay that run, on its current branch or on `branch`, with `workflow` or the
+    workflow of that name. Writes no events and executes no nodes. Raises `NotFound` if the blob of a value is missing."""
     created = await created_of(store, run)
     if created.kind != "function":
-        raise NotAllowed(f"run {run} is a {created.kind}: only runs of workflow functions are replayed")
+        raise NotAllowed(f"run {run} is a {created.kind}: only runs of workflow functions can be replayed")
     workflow = workflow or find_workflow(created, apps)
     log = await _Log.of(store, run, branch)
     first = difference = await _difference(log, workflow, created)
@@ -79,14 +80,14 @@ async def dry_run(
         upto = log.last_before(difference.seq)
         log = await log.cut(upto)
         difference = await _difference(log, workflow, created) if upto else None
-    said = (None, None) if first is None else (str(first), first.seq)
-    return DryRun(run, workflow.name, whole.head.branch, whole.events, upto, *said)
+    found = (None, None) if first is None else (str(first), first.seq)
+    return DryRun(run, workflow.name, whole.head.branch, whole.events, upto, *found)
 
 
 async def command_at(
     store: Store, run: RunId, workflow: Workflow[..., Any], node: str, upto: int
 ) -> NodeCommand | None:
-    """The call of a node that the code waits for at event `upto`. None if there is none, or if code and log differ."""
+    """The node call that the code waits for at event `upto`. None if there is none, or if code and log differ."""
     log = await (await _Log.of(store, run, None)).cut(upto)
     code = Code(run, workflow)
     try:
@@ -100,7 +101,7 @@ async def command_at(
 
 
 class _Log:
-    """A run up to some event of a branch; what a `Replay` wants to know of it."""
+    """A run up to an event of a branch; implements `Recorded` for a `Replay`."""
 
     def __init__(self, store: Store, head: Head, branches: dict[int, Branch]) -> None:
         self.store = store
@@ -122,7 +123,7 @@ class _Log:
 
     @classmethod
     async def of(cls, store: Store, run: RunId, branch: int | None) -> _Log:
-        """All of the lineage of a branch, the current one if none is named."""
+        """The whole lineage of a branch; of the current one if `branch` is None."""
         head = await head_of(store, run)
         branches = await branches_of(store, head)
         if branch is not None and branch not in branches:
@@ -131,7 +132,7 @@ class _Log:
         return await cls._upto(store, run, branches, following.first - 1 if following else head.version)
 
     async def cut(self, last: int) -> _Log:
-        """The same, as it was when `last` was its last event."""
+        """The same log with `last` as its last event."""
         return await self._upto(self.store, self.run, self._branches, last)
 
     @classmethod
@@ -152,8 +153,9 @@ class _Log:
     def last_before(self, seq: int) -> int:
         """The last event after which this log, diverging at `seq`, may be cut for another try.
 
-        Usually that is the event before. But what a replay makes of an event can depend on a later one: an answer makes it
-        matter how the question was put, a reset makes a failure count no more. Before such a one the log may still agree."""
+        Usually that is the event before. But replay may treat an event differently because of a later one: an answer makes
+        the text of the question matter, a reset makes a failure irrelevant. Before such a later event the log may still
+        agree."""
         known: set[str] = set()
         for place, event in self._records:
             match event:
@@ -174,17 +176,13 @@ class _Log:
         return max((min(last, seq - 1) for first, last in self._intervals if first < seq), default=0)
 
     def ending(self) -> tuple[int, e.AnyEvent] | None:
-        """The last word of a run that is over."""
-        found = (
-            [read_events for read_events in self._records if isinstance(read_events[1], _ENDINGS)]
-            if self.state.is_closed
-            else []
-        )
-        return found[-1] if found else None
+        """The event that ended a closed run."""
+        endings = (entry for entry in reversed(self._records) if isinstance(entry[1], _ENDINGS))
+        return next(endings, None) if self.state.is_closed else None
 
 
 async def _difference(log: _Log, workflow: Workflow[..., Any], created: e.RunCreated) -> Divergence | None:
-    """Where code and log part first."""
+    """The first place where code and log differ."""
     code = Code(log.run, workflow)
     try:
         await Replay(code, created, log).run()
@@ -202,20 +200,20 @@ async def _difference(log: _Log, workflow: Workflow[..., Any], created: e.RunCre
 
 
 async def _check_end(code: Code, seq: int, ending: e.AnyEvent, blobs: Blobs) -> None:
-    """The code has ended as the log says, with nothing asked for that is not in it."""
+    """Check that the code has ended as the log says, with every command in the log."""
     if isinstance(ending, e.RunCancelled):
-        return  # that was somebody else's doing
+        return  # the code did not decide that
     had = _ending_text(ending)
     if isinstance(ending, e.RunFailed) and not code.is_done() and not code.open:
-        return  # it waited for something that is not durable, and still does
+        return  # it waited for something that is not durable, and it still waits
     waiting = [
         *code.new_commands.values(),
         *(command for key, command in code.open.items() if key not in code.new_commands),
     ]
-    goes_on = not code.is_done() and not (isinstance(ending, e.RunContinued) and code.continued is not None)
-    if code.new_commands or goes_on:
-        asked = ", ".join(command.describe() for command in waiting[:NAMED]) or "nothing"
-        raise Divergence(f"at event {seq} the log has {had}; the code goes on, and asked for {asked}", seq)
+    continues = not code.is_done() and not (isinstance(ending, e.RunContinued) and code.continued is not None)
+    if code.new_commands or continues:
+        requested = ", ".join(command.describe() for command in waiting[:NAMED]) or "nothing"
+        raise Divergence(f"at event {seq} the log has {had}; the code continues, and asked for {requested}", seq)
     if isinstance(ending, e.RunFailed) and ending.error.kind == kind_of(Unawaited) and code.unawaited():
         return
     has = _outcome(code)
@@ -224,11 +222,11 @@ async def _check_end(code: Code, seq: int, ending: e.AnyEvent, blobs: Blobs) -> 
 
 
 def _outcome(code: Code) -> e.Value | BaseException:
-    """What it returned, as it would be stored, or raised."""
+    """What the code returned, as it would be stored, or raised."""
     if code.continued is not None:
         return code.continued
     if code.fatal_error is not None or code.main is None:
-        return code.fatal_error or RuntimeError("it never began")
+        return code.fatal_error or RuntimeError("the code never started")
     try:
         value = code.main.result()
     except BaseException as error:
@@ -252,7 +250,7 @@ async def _is_same(ending: e.AnyEvent, has: e.Value | BaseException, blobs: Blob
 
 
 def _class_name(error: BaseException) -> str:
-    """Without its module: a script has another one when it is imported."""
+    """Without its module: a script has another module name when it is imported."""
     kind = error.kind if isinstance(error, NodeFailure) else kind_of(type(error))
     return kind.rpartition(":")[2]
 

@@ -1,13 +1,12 @@
-"""The deterministic loop a workflow function runs on.
+"""The deterministic loop that executes a workflow function.
 
-Workflow code is deterministic because it cannot be otherwise: its tasks live on this loop, which knows no sockets, no
-threads and no clock of its own. What it waits for are durable things; a driver resolves them in the order of the log, live
-and in replay, and lets the code run until it is quiet before it resolves the next. Ready callbacks run first in, first out.
+Tasks of workflow code live on this loop, which has no sockets, no threads and no clock of its own, so the code is
+deterministic. It waits for durable operations. A driver resolves them in the order of the log, live and in replay, and lets
+the code run until it is blocked before it resolves the next one. Ready callbacks run first in, first out.
 
-`asyncio.gather`, `TaskGroup`, `wait`, `timeout` and `sleep` work here, because the time they ask for is asked of the driver,
-who makes it a durable timer, and because what they put into sets has its place there (`wait_places`). Everything else
-of an event
-loop is refused with "do this in a node".
+`asyncio.gather`, `TaskGroup`, `wait`, `timeout` and `sleep` work here: the driver turns their delays into durable timers,
+and their sets iterate in a stable order (`stable_hash`). Every other method of an event loop is refused with "do this in a
+node".
 """
 
 from __future__ import annotations
@@ -33,13 +32,13 @@ from outlast.values.source_location import Where, place_in, shown, user_call
 _get_loop, _set_loop = running._get_running_loop, running._set_running_loop
 _get_hooks, _set_hooks = sys.get_asyncgen_hooks, sys.set_asyncgen_hooks
 FEW = 20
-"""Tasks of a run that may be over and still be known to its loop; and turns in which its last word has to be said."""
+"""How many finished tasks a loop may keep, and how many turns code has to end when its run is dismissed."""
 _QUIET_AFTER = 1_000_000
-"""Turns without a durable wait after which workflow code counts as running in circles."""
+"""Turns without a durable wait after which the code counts as an endless loop."""
 
 
 class Ready(Struct, eq=False):
-    """A callback in the queue; the part of `asyncio.Handle` that asyncio itself uses."""
+    """A callback in the queue; implements the part of `asyncio.Handle` that asyncio uses."""
 
     callback: Callable[..., object]
     arguments: tuple[Any, ...]
@@ -70,38 +69,38 @@ class Alarm(Ready, eq=False, kw_only=True):
 
 
 class LoopClock(Protocol):
-    """What the loop asks of the driver."""
+    """What the loop needs from the code of its run."""
 
     def now(self) -> float:
-        """Seconds; the time of what was delivered last."""
+        """The time of the last delivery, in seconds."""
         ...
 
     def set_alarm(self, alarm: Alarm) -> None:
-        """Make the alarm a durable timer; ring it by `WorkflowLoop.ring`."""
+        """Make the alarm a durable timer that calls `WorkflowLoop.ring`."""
         ...
 
 
 class WorkflowLoop(asyncio.AbstractEventLoop):
-    """An event loop that turns only when it is told to."""
+    """An event loop that advances only in `run_until_blocked`."""
 
     def __init__(self, clock: LoopClock) -> None:
         self._clock = clock
         self._ready: deque[Ready] = deque()
         self._outer: Any = ...
         self._hooks: Any = ()
-        """The loop around this one, and what it does about async generators."""
+        """The loop around this one, and its hooks for async generators."""
         self.next_hash = count(1).__next__
-        """The place of what is made next."""
+        """The stable hash of the next object that is made."""
         self._tasks: list[StableTask] = []
-        """Those that are under way or that nobody awaits, and some that are over."""
+        """Tasks that are running or that no code awaits, and some that are done."""
         self._enough = FEW
 
     def run_until_blocked(self) -> None:
-        """Run what is ready, and what that makes ready, until everything waits."""
+        """Run the ready callbacks, and those that they add, until everything waits."""
         ready = self._ready
         if not ready:
             return
-        if self._outer is ...:  # it turns within one other loop all its life, and to ask for that takes a while
+        if self._outer is ...:  # the outer loop never changes, and looking it up is slow
             self._outer, self._hooks = _get_loop(), _get_hooks()
         _set_loop(self)
         _set_hooks(None, self._finalize)
@@ -120,15 +119,15 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
             _set_loop(self._outer)
 
     def _finalize(self, generator: Any) -> None:
-        """An async generator that was left half-way ends on this loop, and not on the one around it, in the name of the code
-        that left it. One that the collector of garbage found at another time has no name to ask for anything."""
+        """End an abandoned async generator on this loop, and not on the loop around it, as part of the code that
+        abandoned it. A generator that the garbage collector finds at another time may not issue commands."""
         context = copy_context() if _get_loop() is self else Context()
-        # without a scope and a place of its own: others must not be called otherwise if the collector finds it here or there
+        # Without a scope and a stable hash of its own: when the collector finds it must not change other names.
         self.call_soon(partial(asyncio.Task, generator.aclose(), loop=self), context=context)
 
     def end(self) -> None:
-        """Turn for the last time. What still waits is cancelled, and closed if it does not heed that: the collector of
-        garbage would end it amid the code of another run, in whose name its `finally` would ask for something."""
+        """Run for the last time. Waiting tasks are cancelled, and closed if they ignore that. Otherwise the garbage
+        collector would end them inside the code of another run, and a `finally` block would issue commands in that run."""
         for ending in (asyncio.Task.cancel, _close):
             self._drain_ready()
             for task in list(self._tasks):
@@ -140,7 +139,8 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         del self._clock
 
     def _drain_ready(self) -> None:
-        """Run what is ready, whatever it raises: it may do anything in its `finally`, and nobody listens."""
+        """Run the ready callbacks and ignore what they raise: a `finally` block may do anything, and nothing waits for
+        its outcome."""
         turns = 0
         while self._ready and (turns := turns + 1) < FEW:
             with suppress(BaseException):
@@ -154,27 +154,27 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         return f" at {named}" if named else ""
 
     def unawaited(self) -> list[StableTask]:
-        """The tasks that nobody awaits, cancels or is called back by."""
+        """The tasks that no code awaits or cancels, and that have no callbacks."""
         return [task for task in self._tasks if not task.is_used]
 
     def has_tasks(self) -> bool:
-        """Whether a task is under way."""
+        """Whether a task is running."""
         return any(not task.done() for task in self._tasks)
 
     def cancel_tasks(self) -> bool:
-        """Cancel the tasks that are under way, in the order in which they were made; whether there were any."""
+        """Cancel the running tasks, in the order in which they were made. Returns whether there were any."""
         tasks = [task for task in self._tasks if not task.done()]
         for task in tasks:
             task.cancel()
         return bool(tasks)
 
     def ring(self, alarm: Alarm) -> None:
-        """The time of an alarm has come."""
+        """The time of an alarm has come: make its callback ready."""
         alarm.cancel_timer = None
         if not alarm.is_cancelled:
             self._ready.append(alarm)
 
-    # --- what asyncio asks of a loop
+    # --- the event loop protocol of asyncio
 
     def call_soon(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Ready:  # type: ignore[override]
         ready = Ready(callback, args, copy_context() if context is None else context)
@@ -182,8 +182,8 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         return ready
 
     def call_soon_threadsafe(self, *_: object, **__: object) -> None:  # type: ignore[override]
-        """A thread calls nothing: what it found out would not be known in a replay. Code that waits for it waits in vain,
-        which is reported with its line."""
+        """Ignore calls from threads: their results would not be known in a replay. Code that waits for one never
+        continues, which is reported with its line."""
         if asyncio._get_running_loop() is self:
             _refusal("call_soon_threadsafe")()
 
@@ -208,7 +208,7 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         return future
 
     def create_task(self, coro: Any, *, name: str | None = None, context: Context | None = None) -> asyncio.Task[Any]:
-        """A task with a scope of its own, so that what it calls is named apart from what others call."""
+        """Make a task with its own scope, so that its calls are named apart from other calls."""
         refuse_unplaced(coro)
         scope = current.get(None) if context is None else context.get(current)
         if scope is not None:
@@ -223,7 +223,7 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         return task
 
     def task(self, coro: Any, context: Context | None, name: str | None = None) -> StableTask:
-        """A task in this context as it is, which its maker looks after."""
+        """Make a task in this context, without a new scope. The caller keeps it."""
         task = StableTask(coro, loop=self, name=name, context=context)
         task.hash_value = self.next_hash()
         task.is_kept, task.joins, task.made, task.using = True, (), None, ""
@@ -238,10 +238,10 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         return False
 
     def get_task_factory(self) -> None:
-        """None: tasks are made by `create_task`."""
+        """None: `create_task` makes the tasks."""
 
     def get_exception_handler(self) -> None:
-        """None: nothing but `call_exception_handler` is called."""
+        """None: only `call_exception_handler` is called."""
 
     def is_running(self) -> bool:
         return True
@@ -250,11 +250,12 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         return False
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Errors nobody awaited: code that moved on without them made no mistake."""
+        """Ignore errors that no code awaited: continuing without them is no mistake."""
 
 
 def _user_call() -> tuple[Where | None, str]:
-    """What the user's code calls and where. A task that a library made does what is called where it was made."""
+    """What the user's code calls, and where. For a task that a library made: the call at the place where the task was
+    made."""
     place, using = user_call()
     task = asyncio.current_task() if place is None else None
     return (task.made, task.using or using) if isinstance(task, StableTask) else (place, using)
@@ -272,7 +273,7 @@ def _refusal(name: str) -> Callable[..., NoReturn]:
         at = f"{shown(place)}: " if place is not None else ""
         what = f"{using} (loop.{name})" if using else f"loop.{name}"
         raise NotDurable(
-            f"{at}a workflow cannot use {what}: it would not happen again in the same way after a crash. Do this in a node."
+            f"{at}a workflow cannot use {what}, because a replay after a crash cannot repeat it. Do this in a node."
         )
 
     refuse.__name__ = name

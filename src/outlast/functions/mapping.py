@@ -1,7 +1,7 @@
-"""`map`: one function over many items, some of them at a time.
+"""`map`: one function over many items, with bounded concurrency.
 
-Items are read when there is room, results are handed on in the order of the items, and what was handed on is forgotten: a
-map over a million items costs the memory of those in flight. In the log the nodes of items that are over are retired.
+Items are read when a slot is free. Results are returned in the order of the items and then forgotten: a map over a million
+items needs memory only for those in flight. In the log, the nodes of finished items are retired.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ A = TypeVar("A")
 R = TypeVar("R")
 
 AHEAD = 4
-"""Results that may wait for one that is not there yet, in multiples of `concurrency`."""
+"""Results that may wait for a slower one before them, in multiples of `concurrency`."""
 RETIRED_AT_ONCE = 200
-"""So many nodes are retired by one event."""
+"""How many nodes one event retires."""
 
 
 class Mapped(CallBase, Generic[R]):
-    """Results to come. `async for` them; or await them all as a list. In a plain workflow, `for` and `.wait()`."""
+    """The results of a map. Iterate over them with `async for`, or await them all as a list. In a plain workflow, use
+    `for` and `.wait()`."""
 
     def __init__(
         self,
@@ -136,10 +137,10 @@ class Mapped(CallBase, Generic[R]):
             self._wake.set_result(None)
 
     def _retire(self, made: list[NodeCommand]) -> None:
-        """Forget the nodes of an item that is over, some at a time; one that still runs is kept in mind by its run, and one
-        that was called and never awaited is not known to it."""
+        """Retire the nodes of a finished item, many in one event. A node that still runs stays in the state of the run; a
+        node that was called and never awaited is not in it."""
         open_now = self.scope.code.open
-        self._retiring += [ask.name for ask in made if ask.is_scheduled and ask.key not in open_now]
+        self._retiring += [command.name for command in made if command.is_scheduled and command.key not in open_now]
         if len(self._retiring) >= RETIRED_AT_ONCE:
             names, self._retiring = tuple(self._retiring), []
             self.scope.code.note(Note(f"retired:{names[0]}", e.NodesRetired(nodes=names)))
@@ -166,17 +167,17 @@ def map(
     fn: Callable[[A], Coroutine[Any, Any, R]], items: Iterable[A], *, concurrency: int = ..., return_exceptions: bool
 ) -> Mapped[R | BaseException]: ...
 def map(fn: Any, items: Iterable[Any], *, concurrency: int = 20, return_exceptions: bool = False) -> Mapped[Any]:
-    """Call a node, or an async function that calls nodes, for each item, at most `concurrency` at a time. The first failure
-    is raised and cancels the rest, unless `return_exceptions` puts failures among the results."""
+    """Call a node, or an async function that calls nodes, for each item, at most `concurrency` at a time. The first
+    failure is raised and cancels the rest, unless `return_exceptions` puts failures among the results."""
     scope = require_scope("map()")
     if concurrency < 1:
-        raise InvalidInput(f"concurrency is at least 1, not {concurrency}")
+        raise InvalidInput(f"{shown(user_place())}: concurrency must be at least 1, not {concurrency}")
     if not callable(fn):
-        raise InvalidInput(f"a map needs a node or an async function, not {type(fn).__name__}")
+        raise InvalidInput(f"{shown(user_place())}: map() takes a node or an async function, not {type(fn).__name__}")
     if isinstance(fn, Node) and fn._id is not None:
         raise InvalidInput(
-            f"{shown(user_place())}: id={fn._id!r} names one call, and a map makes many, which are named by their places. "
-            "To name them, map an async function that calls the node with an id for each item."
+            f"{shown(user_place())}: id={fn._id!r} names one call, but a map makes one call per item. "
+            "Map an async function that calls the node with an id for each item."
         )
     return Mapped(scope, fn, items, concurrency, return_exceptions, sys._getframe(1))
 
@@ -185,7 +186,10 @@ def _begun(given: Any) -> asyncio.Future[Any]:
     if isinstance(given, WorkflowCall):
         return given.ensure_started()
     if not asyncio.iscoroutine(given):
-        raise InvalidInput("map() needs a node or an async function: what it was given returned no coroutine")
+        raise InvalidInput(
+            f"{shown(user_place())}: map() takes a node or an async function, and this function returned no coroutine: "
+            "define it with `async def`"
+        )
     loop: Any = asyncio.get_running_loop()
     future: asyncio.Task[Any] = loop.task(given, None)
     current.get().task = future  # in the scope of the item
@@ -206,7 +210,7 @@ def _error_of(future: asyncio.Future[Any]) -> Any:
 
 
 class _NoMore(Exception):
-    """The end of the results, over an await that would not let StopAsyncIteration through."""
+    """The end of the results, for an await through which StopAsyncIteration cannot pass."""
 
 
 async def _next(results: Mapped[R]) -> R:

@@ -1,4 +1,4 @@
-"""The workflows this process knows, by name: what a worker may claim, and how a run finds its code."""
+"""The workflows that this process knows, by name: a worker claims their runs, and a run finds its code here."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ _workflows: dict[str, Workflow[..., Any]] = {}
 
 
 def register(name: str, workflow: Workflow[..., Any]) -> None:
-    """Make the workflow known. Two of one name are an error; one that is defined again, by a reload, replaces itself."""
+    """Register the workflow. Two workflows of one name are an error; a workflow that is defined again, by a reload, is
+    replaced."""
     known = _workflows.get(name)
     if known is not None and not _is_same(known, workflow):
         raise InvalidInput(
-            f"there are two workflows called {name}: {known._spec.entry} and {workflow._spec.entry}; "
-            f'give one of them another name: @workflow(name="…")'
+            f"two workflows are named {name}: {known._spec.entry} and {workflow._spec.entry}; "
+            f'rename one of them with @workflow(name="…")'
         )
     _workflows[name] = workflow
 
 
 def _is_same(one: Workflow[..., Any], other: Workflow[..., Any]) -> bool:
-    """By where they are written: a script is `__main__` when it is run and has its own name when it is imported."""
+    """Compare where they are defined: a script is `__main__` when it is run and has its own name when it is imported."""
     if one._spec.entry == other._spec.entry:
         return True
     return one.fn.__code__.co_filename == other.fn.__code__.co_filename and one.fn.__qualname__ == other.fn.__qualname__

@@ -1,9 +1,9 @@
-"""Replay: the log of a run told again to its code.
+"""Replay: run the code of a run through its log.
 
-Events are gone through in the order of the log. What is an outcome is told to the code, which runs until it is quiet; what
-the code had asked for must be found among its asks, under the same name and with the same inputs. News of guests are told
-where NewsHeard stands, which is where the code heard of them. If code and log do not agree, nothing is guessed: `Divergence`
-says what the log has and what the code asked for, and the run is held.
+Events are processed in the order of the log. Outcomes are delivered to the code, which runs until it is blocked. Every
+command in the log must be among those that the code issued, with the same name and the same inputs. What guests appended is
+delivered at NewsHeard, where the live code received it. If code and log disagree, nothing is guessed: `Divergence` says what
+the log holds and what the code requested, and the run is held.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from outlast.values.codec import fetched, is_elsewhere
 
 _GUESTS = (Kind.GUEST, Kind.CONTROL)
 MAX_SHOWN = 5
-"""How many asks a message about a divergence names."""
+"""How many commands a message about a divergence names."""
 
 
 class Divergence(Exception):
-    """The code does not ask for what the log holds. `seq` is the event at which it shows."""
+    """The code does not request what the log holds. `seq` is the event at which that shows."""
 
     def __init__(self, message: str, seq: int) -> None:
         super().__init__(message)
@@ -40,7 +40,7 @@ class Divergence(Exception):
 
 
 class Recorded(Protocol):
-    """The log of a run as far as it is told: up to `head`, where it amounts to `state`. A pen has it."""
+    """The log of a run up to `head`, where its state is `state`. A `RunWriter` implements it."""
 
     head: Head
     state: State
@@ -54,7 +54,7 @@ class Recorded(Protocol):
 
 
 class Replay:
-    """Takes the code of a run through its log, up to the pen's head."""
+    """Runs the code of a run through its log, up to the head of the writer."""
 
     def __init__(self, code: Code, created: e.RunCreated, writer: Recorded) -> None:
         self._code = code
@@ -62,63 +62,67 @@ class Replay:
         self._writer = writer
         self._blobs = writer.store.blobs
         self.news: deque[Entry] = deque()
-        """What guests wrote and the code has not heard of."""
+        """Events of guests that are not delivered yet."""
         self._given: set[str] = set()
-        """Nodes to which a person gave other inputs than the code's: the log shows those, and the hash of the code's."""
+        """Nodes with inputs that a person replaced: the log holds those inputs, and the hash of the code's."""
         self.args: tuple[Any, ...] = ()
         self.kwargs: dict[str, Any] = {}
 
     async def run(self) -> None:
-        """Raises `Divergence`; afterwards the driver can go on live."""
+        """Replay the log; `Divergence` if the code does not match. Afterwards the driver can continue live."""
         with replays_silenced():
             await self._run()
 
     async def _run(self) -> None:
-        self._writer.arrived.clear()  # it is all in the log, up to the head
+        self._writer.arrived.clear()  # up to the head, everything is in the log
         await self._find_arguments()
         store, writer = self._writer.store, self._writer
         remembered, writer.remembered = writer.remembered, []
-        async for page in read_entries(store, writer.run, await lineage_of(store, writer.head), remembered):
-            for record, events, first, last in page:
+        async for batch in read_entries(store, writer.run, await lineage_of(store, writer.head), remembered):
+            for record, events, first, last in batch:
                 if record.kind in _GUESTS:
                     self._keep_news(record, first, last)
                 else:
                     await self._replay_record(record, events, first, last)
 
     async def _replay_record(self, record: Record, events: list[e.AnyEvent], first: int, last: int) -> None:
-        """What an owner wrote, as far as it lies between `first` and `last`."""
+        """Replay the events of an owner's append that lie between `first` and `last`."""
         time, seq = record.time, record.first
         is_whole = first <= seq and seq + record.count <= last + 1
+        code = self._code
         for event in events:
-            answer = _HANDLERS.get(type(event))
-            if answer is None:
+            handler = _HANDLERS.get(type(event))
+            if handler is None:
                 if type(event) is e.Recalled:
-                    time = event.time
+                    time, code.recorded_in = event.time, RunId(event.run or code.run)
             elif is_whole or first <= seq <= last:
                 try:
-                    pending = answer(self, event, seq, time)
+                    pending = handler(self, event, seq, time)
                     if pending is not None:
                         await pending
                 except InvalidInput as error:
                     raise _unreadable(event, seq, error) from error
             seq += 1
+        code.recorded_in = code.run
 
     async def _find_arguments(self) -> None:
         params = await fetched(self._created.params, self._blobs)
         try:
             self.args, self.kwargs = self._code.workflow._arguments.unpack(params)
         except InvalidInput as error:
-            raise Divergence(f"the parameters the run was started with do not fit the code: {error}", 1) from error
+            raise Divergence(
+                f"the code does not accept the parameters that the run was started with: {error}", 1
+            ) from error
 
     def _keep_news(self, record: Record, first: int, last: int) -> None:
         for seq, event in enumerate(record.events(), record.first):
             if first <= seq <= last and not isinstance(event, (e.RunCreated, *CONTROL)):
                 self.news.append(Entry(seq, record.branch, record.time, event))
 
-    # --- outcomes, which the code is told
+    # --- outcomes, which are delivered to the code
 
     def started(self, event: e.RunStarted, seq: int, time: int) -> None:
-        if self._code.main is None:  # a run that was paused before it started, starts by being resumed
+        if self._code.main is None:  # a run that was paused before it started is started by a resume
             self._code.now_us = time
             self._code.begin(self.args, self.kwargs)
 
@@ -139,7 +143,7 @@ class Replay:
             return
         node = self._writer.state.nodes.get(event.node)
         if node is not None and node.reset > seq:
-            return  # a person had it done again: this outcome no longer counts
+            return  # a person had the node executed again: this outcome has no effect
         if self._code.to_close.pop(event.node, None) is not None or event.error.category == "cancelled":
             return
         command = self._outcome_of(event.node, "failure", seq, time)
@@ -156,15 +160,15 @@ class Replay:
     async def heard(self, event: e.NewsHeard, seq: int, time: int) -> None:
         while self.news and self.news[0].seq <= event.upto:
             entry = self.news.popleft()
-            telling = await decode_delivery(self._code, entry.event, self._blobs)
-            if telling is None:
+            deliver = await decode_delivery(self._code, entry.event, self._blobs)
+            if deliver is None:
                 continue
-            self._check_logged(f"news of event {entry.seq}", seq)
+            self._check_logged(f"the delivery of event {entry.seq}", seq)
             self._code.now_us = time
-            telling()
+            deliver()
 
     def keep(self, event: e.AnyEvent, seq: int, time: int) -> None:
-        """News that an owner wrote: taken over from a branch that was left, or from the run this one was forked from."""
+        """An event of a guest that an owner copied from a branch that was left, or from the run this one was forked from."""
         self.news.append(Entry(seq, 0, time, event))
 
     def cancelled(self, event: e.CleanupStarted, seq: int, time: int) -> None:
@@ -189,18 +193,18 @@ class Replay:
         return command
 
     def _check_logged(self, what: str, seq: int) -> None:
-        """Before an outcome is told, everything the code has asked for so far stands in the log."""
+        """Before an outcome is delivered, every command that the code has issued must be in the log."""
         fresh = self._code.new_commands
         if fresh:
-            asked = ", ".join(command.describe() for command in list(fresh.values())[:MAX_SHOWN])
+            requested = ", ".join(command.describe() for command in list(fresh.values())[:MAX_SHOWN])
             raise Divergence(
-                f"at event {seq} the log has {what}; before that the code asked for {asked}, which the log does not have",
+                f"at event {seq} the log has {what}; before that the code asked for {requested}, which is not in the log",
                 seq,
             )
         if self._code.main is None:
             raise Divergence(f"at event {seq} the log has {what}, before the run started", seq)
 
-    # --- asks, which the code must have made
+    # --- commands, which the code must have issued
 
     def scheduled(self, event: e.NodeScheduled, seq: int, time: int) -> None:
         if event.cause == "first":
@@ -222,7 +226,7 @@ class Replay:
         if (event.hash or input_hash(event.inputs)) != command.hash:
             inputs = f" ({_shown(event.inputs)})" if len(event.inputs) > 4 else ""
             raise Divergence(
-                f"at event {seq} the log has node {event.node!r} with other inputs{inputs} than the code asks it with "
+                f"at event {seq} the log has node {event.node!r} with other inputs{inputs} than the code passes "
                 f"now{command.location} ({_shown(command.packed.inputs)})",
                 seq,
             )
@@ -245,7 +249,7 @@ class Replay:
         if command.is_stale and known is not None and known.answer is not None:
             raise Divergence(
                 f"at event {seq} the log has the question {event.prompt!r}, which was answered; "
-                f"the code asks {command.prompt!r} there{command.location}, or wants another kind of answer",
+                f"the code asks {command.prompt!r} there{command.location}, or expects another type of answer",
                 seq,
             )
 
@@ -255,13 +259,13 @@ class Replay:
             raise self._divergence(f"child run {event.node!r}", seq)
         if event.hash and event.hash != command.hash:
             raise Divergence(
-                f"at event {seq} the log has child run {event.node!r} with other parameters than the code gives it "
+                f"at event {seq} the log has child run {event.node!r} with other parameters than the code passes "
                 f"now{command.location} ({_shown(command.packed.inputs)})",
                 seq,
             )
 
     def _with_forked_id(self, event: e.ChildStarted) -> Command | None:
-        """The call of a child with an id of the code's choice, in a fork: there its run has another id."""
+        """The call of a child with an id that the code chose, in a fork: there its run has another id."""
         code = self._code
         for key, command in list(code.new_commands.items()):
             if isinstance(command, ChildCommand) and command.given and command.node == event.node:
@@ -281,13 +285,13 @@ class Replay:
             raise self._divergence(f"decision {event.key!r}", seq)
         if note.event.value != event.value:
             raise Divergence(
-                f"at event {seq} the log has decision {event.key!r} for {_shown(event.value)}; "
-                f"the code decides for {_shown(note.event.value)}",
+                f"at event {seq} the log has decision {event.key!r} with {_shown(event.value)}; "
+                f"the code decides {_shown(note.event.value)}",
                 seq,
             )
 
     def closed(self, key: str) -> None:
-        """The code closed it, or the end of the run did; then it is open again for code that goes on."""
+        """The code closed it, or the end of the run did; in the second case it is open again for code that continues."""
         self._code.to_close.pop(key, None)
 
     def _divergence(self, what: str, seq: int) -> Divergence:
@@ -298,9 +302,9 @@ class Replay:
         ]
         if code.is_done():
             return Divergence(f"at event {seq} the log has {what}; the code has ended before that", seq)
-        asked = ", ".join(command.describe() for command in waiting[:MAX_SHOWN]) or "nothing"
+        requested = ", ".join(command.describe() for command in waiting[:MAX_SHOWN]) or "nothing"
         more = f" and {len(waiting) - MAX_SHOWN} more" if len(waiting) > MAX_SHOWN else ""
-        return Divergence(f"at event {seq} the log has {what}; the code asked for {asked}{more}", seq)
+        return Divergence(f"at event {seq} the log has {what}; the code asked for {requested}{more}", seq)
 
 
 Handler: TypeAlias = Callable[[Replay, Any, int, int], Any]
@@ -331,13 +335,13 @@ _HANDLERS: dict[type[e.Event], Handler] = {
     ),
     e.DecisionRecorded: Replay.decided,
 }
-"""What each event of an owner means to a replay; those that are not here mean nothing."""
+"""How a replay handles each event of an owner. Events that are missing here have no effect."""
 
 
 def _unreadable(event: e.AnyEvent, seq: int, error: InvalidInput) -> Divergence:
     of = getattr(event, "node", "") or getattr(event, "interaction", "")
-    whose = f" of {of!r}" if of else ""
-    return Divergence(f"at event {seq} the log has a value{whose} that the code can no longer read: {error}", seq)
+    owner = f" of {of!r}" if of else ""
+    return Divergence(f"at event {seq} the log has a value{owner} that the code cannot read now: {error}", seq)
 
 
 def _shown(raw: e.Value) -> str:

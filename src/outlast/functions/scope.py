@@ -1,8 +1,8 @@
-"""Names for what workflow code asks for: the same code asks under the same names, in replay as live.
+"""Names of calls: the same code uses the same names, live and in replay.
 
-A name is given when something is called, counted per base name within a scope. Every task that workflow code starts (a
-helper in a gather, a side of a race) has a scope of its own, numbered within the scope that started it, and so has every
-step: what one helper calls does not rename what another calls.
+A call gets its name when it is made, counted per base name within a scope. Every task that workflow code starts (a helper in
+a gather, a branch of a race) has its own scope, numbered within the scope that started it, and so has every step: calls in
+one helper do not change the names in another.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 class Scope:
-    """One line of workflow code. `step` is the step it is in; `made` lists the calls of nodes made here and below, if
-    anybody wants to know."""
+    """One sequence of workflow code. `step` is the step it is in; `made`, if it is given, collects the node calls made in
+    this scope and in scopes below it."""
 
     __slots__ = ("_counts", "_tasks", "code", "made", "path", "step", "task")
 
@@ -41,7 +41,7 @@ class Scope:
         self.step = step
         self.made = made
         self.task = task
-        """The task that executes this code; None for that of the workflow function."""
+        """The task that executes this code; None for the task of the workflow function."""
         self._counts: dict[str, int] = {}
         self._tasks = 0
 
@@ -52,24 +52,26 @@ class Scope:
         return f"{self.path}{base}" if count == 1 else f"{self.path}{base}#{count}"
 
     def keyed_name(self, base: str, key: object) -> str:
-        """`fetch[key]`: a name of the caller's own choice; used twice it is a mistake."""
+        """`fetch[key]`: a name that the caller chose. Using it twice in a scope raises `NotDurable`."""
         name = f"{base}[{words('key', key if isinstance(key, str) else str(key))}]"
         if name in self._counts:
-            raise NotDurable(f"{self.path}{name} is used twice: ids and keys must be unique within a scope")
+            raise NotDurable(
+                f"{shown(user_place())}: {self.path}{name} is used twice: ids and keys must be unique within a scope"
+            )
         self._counts[name] = 1
         return f"{self.path}{name}"
 
     def node(self, base: str, key: str | None) -> str:
-        """The name of a node that is called here."""
+        """The name of a node call in this scope."""
         if key is not None:
             name = self.keyed_name(base, key)
-        else:  # as `unique_name` says
+        else:  # the same as `unique_name`
             self._counts[base] = count = self._counts.get(base, 0) + 1
             name = f"{self.path}{base}" if count == 1 else f"{self.path}{base}#{count}"
         return name
 
     def count(self) -> int:
-        """1, 2, 3 …: for what has no name."""
+        """1, 2, 3 …: for calls without a name."""
         count = self._counts.get("", 0) + 1
         self._counts[""] = count
         return count
@@ -80,11 +82,11 @@ class Scope:
         return Scope(self.code, f"{self.path}{self._tasks}/", self.step, self.made)
 
     def for_step(self, step: str) -> Scope:
-        """The scope inside a step, whose name is whole."""
+        """The scope inside a step."""
         return Scope(self.code, f"{step}/", step, self.made, self.task)
 
     def for_item(self, name: str, made: list[NodeCommand]) -> Scope:
-        """The scope of one item of a map, whose nodes are listed in `made`."""
+        """The scope of one item of a map. `made` collects its nodes."""
         return Scope(self.code, f"{name}/", self.step, made, self.task)
 
 
@@ -93,13 +95,13 @@ current: ContextVar[Scope] = ContextVar("outlast_scope")
 
 def current_node() -> str:
     """The name of the node whose code is running; empty elsewhere."""
-    if (speaking := current_attempt_log()) is not None:
-        return speaking.node
+    if (attempt_log := current_attempt_log()) is not None:
+        return attempt_log.node
     return attempt.attempt.node if (attempt := remote.current()) is not None else ""
 
 
 def require_scope(what: str) -> Scope:
-    """The scope of the workflow code that is running, or a refusal that says where `what` belongs."""
+    """The scope of the workflow code that is running. Elsewhere it raises `NotDurable`, which says where `what` belongs."""
     scope = current.get(None)
     if scope is None:
         node = current_node()

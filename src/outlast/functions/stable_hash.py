@@ -1,8 +1,8 @@
-"""What workflow code waits for has a place of its own, by which it comes out of a set.
+"""Stable hashes: tasks and futures of workflow code come out of sets in the same order in every process.
 
-asyncio keeps tasks and futures in sets (`TaskGroup`, `wait`, `as_completed`), and so does the code of users. A set is in the
-order of its hashes and of what was done to it. An object's own hash is its address, which differs from process to process;
-a place is counted on the loop that the object belongs to, and is the same in a replay.
+asyncio keeps tasks and futures in sets (`TaskGroup`, `wait`, `as_completed`), and user code does too. The order of a set
+depends on the hashes of its members. The default hash of an object is its address, which differs from process to process;
+the loop numbers its objects instead, which is the same in a replay.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from types import CellType, FrameType
 from typing import TYPE_CHECKING, Any
 
 from outlast.errors import NotDurable
-from outlast.values.source_location import Where
+from outlast.values.source_location import Where, shown, user_place
 
 _OF_ASYNCIO = vars(asyncio.tasks)
 if TYPE_CHECKING:
@@ -25,13 +25,13 @@ else:
 
 
 class StableHash:
-    """Whoever makes one gives it its place."""
+    """The maker of the object sets `hash_value`."""
 
     __slots__ = ()
     hash_value: int
 
     def __hash__(self) -> int:
-        # asyncio lists a task while it is being made, with those of all loops: there, places would be the same many times
+        # asyncio registers a task of any loop while it is being made; the numbers of several loops would collide there
         return getattr(self, "hash_value", 0) or object.__hash__(self)
 
 
@@ -42,8 +42,8 @@ class StableFuture(StableHash, asyncio.Future[Any]):
 
 
 class Watched(_Future):
-    """Knows whether anybody uses it. `is_kept`: somebody awaits it, cancels it, asks for its outcome or is called back at
-    its end. `joins` are the futures of the `asyncio.gather` and `shield` that contain it: they use it if they are used."""
+    """Records whether any code uses the future. `is_kept`: code awaits it, cancels it, reads its outcome or adds a
+    callback. `joins` are the futures of the `asyncio.gather` and `shield` that contain it: they use it if they are used."""
 
     __slots__ = ()
     is_kept: bool
@@ -104,7 +104,7 @@ def _name_in_asyncio(callback: Any) -> str:
 
 
 class WatchedFuture(Watched, StableFuture):
-    """A future that the loop was asked for, such as that of `asyncio.shield`."""
+    """A future that the loop created, such as that of `asyncio.shield`."""
 
     __slots__ = ("is_kept", "joins")
 
@@ -114,7 +114,7 @@ class WatchedGather(Watched, asyncio.tasks._GatheringFuture):  # type: ignore[na
 
 
 def _watch(join: CellType) -> None:
-    """Watch the future of a gather, which asyncio has made. Who awaits it by now has a callback."""
+    """Watch the future of a gather, which asyncio has made. Code that awaits it already has a callback."""
     outer: Any = join.cell_contents
     if type(outer) is asyncio.tasks._GatheringFuture:  # type: ignore[attr-defined]
         outer.__class__, outer.is_kept, outer.joins = WatchedGather, False, ()
@@ -123,7 +123,8 @@ def _watch(join: CellType) -> None:
 
 
 class StableTask(StableHash, Watched, asyncio.Task[Any]):
-    """A task of workflow code. `made` is the line of the user's code that created it, `using` what was called there."""
+    """A task of workflow code. `made` is the line of the user's code that created it, `using` the function that was
+    called there."""
 
     __slots__ = ("hash_value", "is_kept", "joins", "made", "using")
     made: Where | None
@@ -131,15 +132,16 @@ class StableTask(StableHash, Watched, asyncio.Task[Any]):
 
 
 def refuse_unplaced(coroutine: Any) -> None:
-    """Refuse what `asyncio.as_completed` makes a task of after it was in a set without a place: in no order of anybody's."""
+    """Refuse a coroutine that `asyncio.as_completed` makes a task of: it was in a set without a stable hash, so the order
+    of the tasks would be random."""
     hashed_by: Any = type(coroutine).__hash__
     if hashed_by is not object.__hash__:
-        return  # a call: its place is its hash
+        return  # a call, which has a stable hash
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and frame.f_globals is _OF_ASYNCIO:
         if frame.f_code.co_qualname.startswith(("as_completed", "_AsCompletedIterator")):
             raise NotDurable(
-                "a workflow cannot use asyncio.as_completed over coroutines: they would not begin in the same order after "
-                "a crash. Give it calls of nodes, or tasks: asyncio.create_task makes them."
+                f"{shown(user_place())}: a workflow cannot use asyncio.as_completed with coroutines: they would start in "
+                "another order after a crash. Pass calls of nodes, or tasks from asyncio.create_task."
             )
         frame = frame.f_back

@@ -1,7 +1,7 @@
-"""Workflows that are plain functions: each has a thread, and it runs only while the deterministic loop waits for it.
+"""Workflows that are plain functions: each has a thread, which runs only while the deterministic loop waits for it.
 
-So there is still one line of code at a time, in the same order live and in replay. `.wait()` hands the turn back together
-with what is waited for; the loop awaits it like any other workflow code and hands the turn over again with the outcome.
+So only one sequence of code runs at a time, in the same order live and in replay. `.wait()` passes the call to the loop and
+blocks the thread; the loop awaits the call like other workflow code, then passes the outcome to the thread and waits for it.
 """
 
 from __future__ import annotations
@@ -13,24 +13,26 @@ from typing import Any, TypeVar
 
 from outlast.errors import NotDurable
 from outlast.functions.scope import Scope, current, require_scope
+from outlast.values.source_location import shown, user_place
 
 R = TypeVar("R")
 _END_TIMEOUT_S = 0.1
-"""Seconds to wait for a thread that is told to end: its code may be catching everything there is, and the loop waits."""
+"""Seconds to wait for a dismissed thread to end. The loop is blocked meanwhile, and the code may catch every exception."""
 
 
 class Dismissed(BaseException):
-    """Thrown into the thread of a workflow that this process no longer drives."""
+    """Raised in the thread of a workflow that this process has stopped driving."""
 
 
 class ThreadHandoff:
-    """Whose turn it is, the loop's or the thread's, and what is handed over."""
+    """Passes control between the loop and the thread."""
 
     def __init__(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self._turn_of_thread = threading.Semaphore(0)
         self._turn_of_loop = threading.Semaphore(0)
         self._wanted: tuple[Awaitable[Any], Scope] | None = None
-        """What is waited for, and where in the code: a helper that begins meanwhile is named as one that began there."""
+        """The call that the thread waits for, and its scope: a helper that starts meanwhile is named as one that started
+        there."""
         self._outcome: tuple[Any, BaseException | None] = (None, None)
         self._ended: tuple[Any, BaseException | None] | None = None
         context = copy_context()
@@ -40,7 +42,7 @@ class ThreadHandoff:
         )
 
     async def run(self) -> Any:
-        """On the loop: let the thread run from wait to wait until it is over."""
+        """On the loop: run the thread from wait to wait until it ends."""
         self._thread.start()
         self._turn_of_loop.acquire()
         try:
@@ -52,7 +54,7 @@ class ThreadHandoff:
                     self._outcome = (await wanted, None)
                 except BaseException as error:
                     if isinstance(error, GeneratorExit) or scope.code.is_dismissed:
-                        raise  # nobody is to go on, rather than that something went wrong
+                        raise  # the code is dismissed: this is no error of the call
                     self._outcome = (None, error)
                 current.reset(entered)
                 self._switch_to_thread()
@@ -69,14 +71,14 @@ class ThreadHandoff:
         self._turn_of_loop.acquire()
 
     def _dismiss(self) -> None:
-        self._outcome = (None, Dismissed("this process no longer drives the workflow"))
+        self._outcome = (None, Dismissed("this process has stopped driving the workflow"))
         self._turn_of_thread.release()
         self._thread.join(_END_TIMEOUT_S)
 
     # --- in the thread
 
     def wait(self, wanted: Awaitable[R], scope: Scope) -> R:
-        """Hand over what is waited for; come back with its outcome."""
+        """In the thread: pass the call to the loop, and return its outcome."""
         self._wanted = wanted, scope
         self._turn_of_loop.release()
         self._turn_of_thread.acquire()
@@ -93,18 +95,20 @@ class ThreadHandoff:
         self._turn_of_loop.release()
 
 
-_handoff: ContextVar[ThreadHandoff] = ContextVar("outlast_baton")
+_handoff: ContextVar[ThreadHandoff] = ContextVar("outlast_handoff")
 
 
 def wait_in_thread(call: Awaitable[R]) -> R:
     """The outcome of a call, in a plain workflow."""
     scope = require_scope(".wait()")
-    baton = _handoff.get(None)
-    if baton is None:
-        raise NotDurable(".wait() is for workflows that are plain functions; in an async one, await the call")
-    return baton.wait(call, scope)
+    handoff = _handoff.get(None)
+    if handoff is None:
+        raise NotDurable(
+            f"{shown(user_place())}: .wait() is for workflows that are plain functions: in an async workflow, await the call"
+        )
+    return handoff.wait(call, scope)
 
 
 def is_threaded() -> bool:
-    """Whether the code that asks runs in the thread of a plain workflow."""
+    """Whether the caller runs in the thread of a plain workflow."""
     return _handoff.get(None) is not None

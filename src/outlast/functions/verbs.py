@@ -1,4 +1,4 @@
-"""What workflow code says besides calling nodes: together, first of, one after another, later, ask, now."""
+"""The verbs of workflow code: gather, race, first, sleep, now, random, uuid, step, ask, approve, continue_as_new."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def gather(*calls: Many[R]) -> WorkflowCall[list[R]]: ...
 @overload
 def gather(*calls: Many[Any], return_exceptions: bool) -> WorkflowCall[list[Any]]: ...
 def gather(*calls: Any, return_exceptions: bool = False) -> Any:
-    """All of these at once; their results in the order given. The first failure is raised while the others go on, unless
-    `return_exceptions` puts failures among the results."""
+    """Run all of these calls at once. Returns their results in the order given. The first failure is raised while the
+    others continue, unless `return_exceptions` puts failures among the results."""
     scope = require_scope("gather()")
     return CombinedCall(scope, _gathered(calls, return_exceptions), calls, "gather", sys._getframe(1))
 
@@ -65,7 +65,7 @@ async def _gathered(calls: tuple[Any, ...], return_exceptions: bool) -> list[Any
 
 
 class RaceResult(msgspec.Struct, Generic[R], frozen=True):
-    """Which call ended first, and its result. `index` counts from 0; `name` is the keyword that it was given by."""
+    """The call that ended first, and its result. `index` counts from 0; `name` is the keyword of the call."""
 
     index: int
     value: R
@@ -83,8 +83,8 @@ def race(*calls: Many[R]) -> WorkflowCall[RaceResult[R]]: ...
 @overload
 def race(**calls: Many[Any]) -> WorkflowCall[RaceResult[Any]]: ...
 def race(*calls: Any, **named: Any) -> Any:
-    """The first of these calls to end: its result, or the error that it raised. The others are cancelled. The winner is
-    recorded. `race(paid=…, late=…)` gives the winner's `name`."""
+    """Wait for the first of these calls to end. Returns its result or raises its error. The others are cancelled. The
+    winner is recorded. `race(paid=…, late=…)` sets `name` in the result."""
     return _first_of("race", calls, named, sys._getframe(1))
 
 
@@ -97,7 +97,7 @@ def first(*calls: Many[R]) -> WorkflowCall[RaceResult[R]]: ...
 @overload
 def first(**calls: Many[Any]) -> WorkflowCall[RaceResult[Any]]: ...
 def first(*calls: Any, **named: Any) -> Any:
-    """The same as `race`, but the other calls continue. Keep them in variables: await them later, or give them to `first`
+    """The same as `race`, but the other calls continue. Keep them in variables: await them later, or pass them to `first`
     again."""
     return _first_of("first", calls, named, sys._getframe(1))
 
@@ -143,11 +143,13 @@ def sleep(
     days: float = 0,
     until: datetime | None = None,
 ) -> Call[None]:
-    """Go on after this time, or at `until`; the process need not be there meanwhile."""
+    """Wait for this time, or until `until`. The process may stop meanwhile."""
     scope = require_scope("sleep()")
     if until is not None:
         if until.tzinfo is None:
-            raise InvalidInput("until needs a time zone: without one nobody knows when it is")
+            raise InvalidInput(
+                f"{shown(user_place())}: until={until.isoformat()} has no time zone: write datetime(…, tzinfo=UTC)"
+            )
         due = round(until.timestamp() * 1e6)
     else:
         span = seconds if isinstance(seconds, timedelta) else timedelta(seconds=seconds)
@@ -157,22 +159,22 @@ def sleep(
 
 
 def now() -> datetime:
-    """The time of what this workflow was told last; the same in a replay."""
+    """The time of the last delivery to this workflow; the same in a replay."""
     return datetime.fromtimestamp(require_scope("now()").code.now(), UTC)
 
 
 def random() -> float:
-    """A number from 0 up to 1, the same in a replay."""
+    """A number from 0 up to 1; the same in a replay."""
     return chances.Random(_seed(require_scope("random()"), "random")).random()
 
 
 def uuid() -> uuids.UUID:
-    """A UUID that no other call gives, the same in a replay."""
+    """A UUID that no other call returns; the same in a replay."""
     return uuids.UUID(bytes=_seed(require_scope("uuid()"), "uuid"), version=4)
 
 
 def _seed(scope: Scope, what: str) -> bytes:
-    text = f"{scope.code.run}\0{scope.path}\0{what}\0{scope.count()}"
+    text = f"{scope.code.recorded_in}\0{scope.path}\0{what}\0{scope.count()}"
     return blake2b(text.encode(), digest_size=16).digest()
 
 
@@ -186,7 +188,8 @@ class step:
         name = words("step", name)
         if not name or not name.isprintable() or name.isdigit() or set("/#[]:") & set(name) or len(name) > 100:
             raise InvalidInput(
-                f"{name!r} cannot be the name of a step: it is a short text, not a number, without / # [ ] :"
+                f"{shown(user_place())}: {name!r} is not a valid step name: use 1 to 100 printable characters without "
+                "/ # [ ] : that are not only digits"
             )
         self._base = name
 
@@ -209,7 +212,7 @@ class step:
             self._code.note(Note(f"step end:{self._name}", e.StepCompleted(step=self._name)))
 
 
-# --- people ------------------------------------------------------------------------------------------------------------
+# --- questions -----------------------------------------------------------------------------------------------------------
 
 
 @overload
@@ -219,7 +222,7 @@ def ask(prompt: str, type: type[R], *, key: str | None = None) -> Call[R]: ...
 @overload
 def ask(prompt: str, type: Any = ..., *, key: str | None = None) -> Call[Any]: ...
 def ask(prompt: str, type: Any = str, *, key: str | None = None) -> Call[Any]:
-    """Put a question to a person and wait for the answer, which is of the type given: a text unless said otherwise."""
+    """Ask a person a question and wait for the answer, which has the type given (a text by default)."""
     scope = require_scope("ask()")
     name = scope.unique_name("ask") if key is None else scope.keyed_name("ask", key)
     question = QuestionCommand(name, "ask", _checked_prompt(prompt), schema_of(type), codec_for(type))
@@ -227,7 +230,7 @@ def ask(prompt: str, type: Any = str, *, key: str | None = None) -> Call[Any]:
 
 
 def approve(prompt: str, *, key: str | None = None) -> Call[bool]:
-    """Ask a person for a yes or a no."""
+    """Ask a person to approve. Returns True or False."""
     scope = require_scope("approve()")
     name = scope.unique_name("approve") if key is None else scope.keyed_name("approve", key)
     question = QuestionCommand(name, "approve", _checked_prompt(prompt), schema_of(bool), codec_for(bool))
@@ -236,25 +239,25 @@ def approve(prompt: str, *, key: str | None = None) -> Call[bool]:
 
 def _checked_prompt(prompt: Any) -> str:
     if not isinstance(prompt, str) or not prompt.strip():
-        raise InvalidInput("a question needs a text that people can read")
+        raise InvalidInput(f"{shown(user_place())}: the prompt of a question must be a text that is not empty")
     return words("prompt", prompt)
 
 
-# --- going on as another run -------------------------------------------------------------------------------------------
+# --- continuing as a new run -------------------------------------------------------------------------------------------
 
 
 def continue_as_new(*args: Any, **params: Any) -> WorkflowCall[NoReturn]:
-    """End this run; its successor, a new run of the same workflow with these parameters, goes on with a log of its own.
+    """End this run. Its successor, a new run of the same workflow with these parameters, continues with a log of its own.
 
-    `await` it, or in a plain workflow `.wait()` for it, as for any call. Unlike others it does not depend on that. It raises
-    an exception that unwinds the workflow. From then on the successor is the outcome of this run, also if the code catches
-    that exception, returns in a `finally` block, raises another error or calls this again. Code that has not ended after the
-    time for its clean-up (`@workflow(cleanup=30)`) is stopped."""
+    `await` it like any call; in a plain workflow, `.wait()` for it. It takes effect when it is called: it raises an
+    exception that unwinds the workflow. From then on the successor is the outcome of this run, even if the code catches the
+    exception, returns in a `finally` block, raises another error or calls this again. Code that has not ended after the time
+    for its clean-up (`@workflow(cleanup=30)`) is stopped."""
     scope = require_scope("continue_as_new()")
     try:
         packed = scope.code.workflow._arguments.pack(args, params)
     except TypeError as error:
-        raise InvalidInput(f"{scope.code.workflow.name} cannot go on with these parameters: {error}") from error
+        raise InvalidInput(f"{scope.code.workflow.name} cannot continue with these parameters: {error}") from error
     wanted = Continue(packed.inputs)
     if scope.code.continued is None:
         scope.code.continued, scope.code.continued_us = wanted, scope.code.now_us

@@ -1,7 +1,7 @@
-"""Where the code of a run is found: in the apps that are named, or where its start was recorded.
+"""Find the code of a run: in the apps that are configured, or at the place recorded at its start.
 
-A run records its code as `module:name`, with the folder to import the module from if that is not on the path of other
-processes, or as a path and a name, if the code was named by its file or run as a script.
+A run records its code as `module:name`, with the folder to import the module from if that folder is not on the path of other
+processes. If the code was named by its file or run as a script, the run records the path and the name.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from outlast.values.source_location import kind_of_file
 _files: set[str] = set()
 """Modules that were named by their files."""
 _folders: set[str] = set()
-"""Folders in which modules are found here, and nowhere else by themselves."""
+"""Folders in which only this process finds modules."""
 
 
 @cache
 def import_entry(spec: WorkflowSpec) -> tuple[str, str]:
-    """Where code is found again, and the folder to import it from, if other processes do not look there."""
+    """The entry of a workflow, and the folder to import it from if other processes do not search it."""
     module, _, name = spec.entry.partition(":")
     if module == "__main__":
         module = _module_of_program()
@@ -61,18 +61,20 @@ def _folder_of(module: str, file: str) -> str:
 
 
 def mark_local_only(folder: str) -> None:
-    """Modules in this folder are found by this process and perhaps by no other: runs record the folder."""
+    """This process finds modules in this folder and other processes may not: runs record the folder."""
     _folders.add(folder)
 
 
 def add_script_folder(root: str) -> None:
-    """What lies beside the script that is being run, or in the folder of the package whose module `python -m` runs, is found
-    by this process alone, unless that is the project's folder."""
+    """Mark the folder of the running script, or of the package whose module `python -m` runs, as one that only this
+    process searches, unless it is the project's folder."""
     file = getattr(sys.modules.get("__main__"), "__file__", None)
     if not file:
         return
     module, path = _module_of_program(), Path(file).resolve()
-    if module and kind_of_file(file) != "user":  # a program such as pytest: other programs find what is beside it
+    if (
+        module and kind_of_file(file) != "user"
+    ):  # a program such as pytest: other processes find the modules in its folder
         return
     folder = _folder_of(module, str(path)) if module else str(path.parent)
     if folder and folder != root:
@@ -80,7 +82,7 @@ def add_script_folder(root: str) -> None:
 
 
 def load_apps(apps: Iterable[str], root: str = "") -> None:
-    """Import these modules or files, whose workflows are known from then on. Modules are found from `root` too."""
+    """Import these modules or files and register their workflows. `root` is added to the module path."""
     if root and root not in sys.path:
         sys.path.insert(0, root)
     for app in apps:
@@ -88,22 +90,20 @@ def load_apps(apps: Iterable[str], root: str = "") -> None:
 
 
 def load(place: str) -> ModuleType:
-    """A module by its name, or a file by its path; `NotImportable` says why it could not be."""
+    """Import a module by its name, or a file by its path. `NotImportable` says why that failed."""
     try:
         return _load_file(place) if place.endswith(".py") else importlib.import_module(place)
-    except NotImportable:
-        raise
-    except InvalidInput:
+    except (NotImportable, InvalidInput):
         raise
     except ModuleNotFoundError as error:
         if error.name and (place == error.name or place.startswith(f"{error.name}.")):
-            raise NotImportable(f"there is no module {place} here; looked in: {', '.join(sys.path[:3])} …") from error
+            raise NotImportable(f"no module named {place}; searched: {', '.join(sys.path[:3])} …") from error
         raise NotImportable(f"{place} could not be imported: it needs {error.name}, which is not installed") from error
     except Exception as error:
         if isinstance(error, ImportError) and "relative import" in str(error):
             raise NotImportable(
-                f"{place} belongs to a package: name it as a module, package.module, and put the folder of the package into "
-                "PYTHONPATH, or call the command there"
+                f"{place} belongs to a package: name it as package.module, and add the parent folder of the package to "
+                "PYTHONPATH or run the command there"
             ) from error
         raise NotImportable(f"{place} could not be imported: {type(error).__name__}: {error}") from error
 
@@ -111,7 +111,7 @@ def load(place: str) -> ModuleType:
 def _load_file(place: str) -> ModuleType:
     path = Path(place).resolve()
     if not path.is_file():
-        raise NotImportable(f"there is no file {path}")
+        raise NotImportable(f"no such file: {path}")
     main = sys.modules.get("__main__")
     if getattr(main, "__file__", None) and Path(str(main.__file__)).resolve() == path:  # type: ignore[union-attr]
         return main  # type: ignore[return-value]
@@ -131,17 +131,19 @@ def _load_file(place: str) -> ModuleType:
 
 
 def _load_from(folder: str, name: str) -> None:
-    """Import a module from this folder, and from no other."""
+    """Import a module from this folder only."""
     mark_local_only(folder)
     if folder not in sys.path:
         sys.path.insert(0, folder)
     file = getattr(load(name), "__file__", None) or ""
     if Path(_folder_of(name, file)).resolve() != Path(folder).resolve():
-        raise NotImportable(f"the run needs module {name} from {folder}, but {file} is imported as {name}")
+        raise NotImportable(
+            f"the run needs module {name} from {folder}, but {name} is already imported from {file}: use another process"
+        )
 
 
 def find_workflow(created: e.RunCreated, apps: Iterable[str] = ()) -> Workflow[..., Any]:
-    """The workflow of a run, from what is known, then the apps, then the recorded entry. The run is not touched."""
+    """The workflow of a run: from the registered ones, then the apps, then the recorded entry. The run is not changed."""
     found = registry.known(created.workflow)
     if found is None:
         load_apps(apps)
@@ -150,8 +152,8 @@ def find_workflow(created: e.RunCreated, apps: Iterable[str] = ()) -> Workflow[.
         found = _from_entry(created)
     if found is None:
         raise NotImportable(
-            f"workflow {created.workflow} is not known here: name the module or file that defines it with --app, "
-            "in the setting `apps`, or import it first"
+            f"workflow {created.workflow} is not known here: name the module or file that defines it with --app or in the "
+            "setting `apps`, or import it first"
         )
     return found
 
@@ -168,18 +170,18 @@ def _from_entry(created: e.RunCreated) -> Workflow[..., Any] | None:
     except NotImportable as error:
         if place.endswith(".py"):
             raise
-        raise NotImportable(f"{error}. If the module is elsewhere, go there and give --app {place}") from error
+        raise NotImportable(f"{error}. If the module is elsewhere, run the command there with --app {place}") from error
     return registry.known(created.workflow)
 
 
 def _relocated(path: str, root: str) -> str:
-    """The file or folder, or, if its project is not there (it was moved, or the machine is another), the same of the project
-    that is here. In a project that is there, nothing else stands for what is gone."""
+    """The file or folder. If its project does not exist here (it was moved, or this is another machine), the same file of
+    the project that is here. If the project exists, a missing file has no replacement."""
     before = Path(root).resolve()
     if not root or before.is_dir() or not Path(path).is_relative_to(before):
         return path
     within = Path(path).relative_to(before)
-    return next((str(require_scope) for folder in sys.path if (require_scope := Path(folder) / within).exists()), path)
+    return next((str(moved) for folder in sys.path if (moved := Path(folder) / within).exists()), path)
 
 
 def named(entry: str) -> Workflow[..., Any]:
@@ -193,8 +195,8 @@ def named(entry: str) -> Workflow[..., Any]:
         raise InvalidInput(f"{place} defines no workflow")
     known = ", ".join(sorted(workflows))
     if not colon:
-        raise InvalidInput(f"say which workflow of {place} is meant, as {place}:name; there are: {known}")
+        raise InvalidInput(f"{place} defines several workflows: write {place}:name with one of {known}")
     for key, value in workflows.items():
         if name in (key, value.name):
             return value
-    raise InvalidInput(f"{place} has no workflow {name!r}; there are: {known}")
+    raise InvalidInput(f"{place} has no workflow {name!r}: use one of {known}")

@@ -1,8 +1,8 @@
-"""Events to bytes and back.
+"""The encoding of events as JSON.
 
-The body of an append is a JSON array of events. A field this version does not know is kept in `Event.more` and written
-again beside the others; an event type it does not know is an `UnknownEvent` that names it. The quick path knows every
-field; only when it refuses does the slow path look at each event by itself.
+The body of an append is a JSON array of events. A field that this version does not know stays in `Event.more` and is written
+again beside the others; an unknown event type raises `UnknownEvent`. The fast path decodes a body in which every field is
+known; otherwise the slow path decodes the events one by one.
 """
 
 from __future__ import annotations
@@ -28,33 +28,33 @@ _known: dict[str, frozenset[str]] = {
 _known_of_failure = frozenset(Failure.__struct_encode_fields__) - {"+"}
 _FAILING = frozenset(name for name, kind in EVENT_TYPES.items() if "error" in kind.__struct_fields__)
 _LONG = 500
-"""From how many bytes an event on it is quicker to ask the events than to search what was written."""
+"""From this many bytes per event, checking the events is faster than searching the body."""
 _PLUS = ord("+")
-"""Bytes are looked through for one of them much faster than for several."""
+"""Searching bytes for one byte is much faster than for several."""
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What bytes that are no events end in: not JSON, not the right fields, not text, or nested without end."""
+"""The errors of decoding bytes that are not events: no JSON, wrong fields, no text, or too deeply nested."""
 
 
 @cache
 def _decoder() -> msgspec.json.Decoder[list[AnyEvent]]:
-    """Made by whoever reads first: to look at all types of events takes a while, and many a process only writes."""
+    """Created on the first read: it inspects all event types, which takes time, and many processes only write."""
     return msgspec.json.Decoder(list[AnyEvent])
 
 
 def encode(events: Sequence[AnyEvent]) -> bytes:
-    """The body of an append that says `events`, in order; `InvalidInput` for a number that JSON cannot say."""
+    """The body of an append of these events, in order; `InvalidInput` for a number that JSON cannot represent."""
     body = _encoder.encode(events)
     is_long = len(body) > _LONG * len(events)
-    # Fields of a newer version, or in short bodies a user's value with such a key: then it is only the longer way.
+    # Fields of a newer version; in a short body a user's value may have such a key, and the slow way is correct too.
     if any(map(_has_more, events)) if is_long else _PLUS in body and b'"+":' in body:
         body = _encoder.encode([_with_more(event) for event in events])
     if is_long or body.find(b'"ms":null') >= 0:
-        _must_be_numbers(events)
+        _check_durations(events)
     return body
 
 
 def decode(body: bytes, *, run: str = "", first: int = 1) -> list[AnyEvent]:
-    """The events of a body. `run` and `first` only say where, in an error."""
+    """The events of a body. `run` and `first` are for error messages only."""
     try:
         return _decoder().decode(body)
     except _UNREADABLE:
@@ -66,11 +66,11 @@ def _has_more(event: AnyEvent) -> bool:
     return event.more is not None or (error is not None and error.more is not None)
 
 
-def _must_be_numbers(events: Sequence[AnyEvent]) -> None:
+def _check_durations(events: Sequence[AnyEvent]) -> None:
     for event in events:
         ms = getattr(event, "ms", 0.0)
         if not isfinite(ms):
-            raise InvalidInput(f"{type(event).__name__} cannot say that it took {ms} ms")
+            raise InvalidInput(f"the duration of {type(event).__name__} must be finite, not {ms} ms")
 
 
 def _parts(body: bytes, run: str, first: int) -> list[Parts]:
@@ -91,13 +91,13 @@ def _decode_one(parts: Parts, run: str, seq: int) -> AnyEvent:
             known["error"] = msgspec.Raw(_encoder.encode(error))
         return _decoder().decode(_encoder.encode([known]))[0]
     except KeyError:
-        raise Damaged("an event without a type", run=run, seq=seq) from None
+        raise Damaged("the event has no type", run=run, seq=seq) from None
     except _UNREADABLE as error:
-        raise Damaged(f"the event does not read: {error}", run=run, seq=seq) from error
+        raise Damaged(f"the event cannot be decoded: {error}", run=run, seq=seq) from error
 
 
 def _set_apart(parts: Parts, known: frozenset[str]) -> Parts:
-    """The known parts, and all others under the name of the field that keeps them."""
+    """The known parts, with all others under the key of `Event.more`."""
     more = {key: part for key, part in parts.items() if key not in known}
     kept = {key: part for key, part in parts.items() if key in known}
     return {**kept, "+": msgspec.Raw(_encoder.encode(more))} if more else kept

@@ -1,11 +1,11 @@
-"""Every kind of fact a log can hold.
+"""The event types of a log.
 
-Events are past tense, immutable and small. Fields at their defaults are not written, so a trivial node costs few bytes.
-Values of users (parameters, outputs, answers) are kept as the JSON they were given in: the kernel never looks inside.
+Events are immutable, small, and named in the past tense. Fields with default values are not written, so a trivial node costs
+few bytes. Users' values (parameters, outputs, answers) stay in the JSON they arrived in; this package never decodes them.
 Times are microseconds since 1970, UTC.
 
-Adding a field with a default, or a type at the end of its group, is an ordinary change; renaming or retyping one is not:
-old logs must decode for ever (`tests/histories/` holds some to prove it).
+Adding a field with a default, or a type at the end of its group, is an ordinary change. Renaming or retyping one is not: old
+logs must always decode (`tests/histories/` has examples).
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ Value: TypeAlias = Raw
 """JSON, in its exact bytes."""
 
 Cursor: TypeAlias = int | str
-"""How far a trigger's source has been read; numbers compare as numbers, texts as texts."""
+"""The read position in the source of a trigger; numbers compare as numbers, texts as texts."""
 
 NULL = Raw(b"null")
 NO_TIME = 0.0
-"""Less than is worth telling. What is at its default is not written, and for numbers that means this very object."""
+"""The default of durations. msgspec omits a float only if it is this very object."""
 
 
 class Event(
@@ -35,7 +35,7 @@ class Event(
     gc=False,
     kw_only=True,
 ):
-    """The trunk. `more` keeps the fields a newer version wrote, so that an event written again loses nothing."""
+    """The base of all events. `more` holds the fields of a newer version, so that rewriting an event loses no field."""
 
     more: dict[str, Raw] | None = field(default=None, name="+")
 
@@ -46,8 +46,8 @@ Category: TypeAlias = Literal[
 
 
 class Failure(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
-    """An error as a fact: its kind, what it said, where it came from, how it is to be treated, and what it carried. The kind
-    is a code of `errors.CODES`, or "module:Name" for any other class."""
+    """A recorded error: its kind, message, traceback, category and data. The kind is a code of `errors.CODES`, or
+    "module:Name" for any other class."""
 
     kind: str
     message: str = ""
@@ -72,15 +72,15 @@ class RunCreated(Event, frozen=True, kw_only=True):
     parent: str = ""
     parent_node: str = ""
     as_child: str = ""
-    """The id under which the parent waits for it, if that does not follow from `parent` and `parent_node`."""
+    """The id under which the parent waits for it, if it cannot be derived from `parent` and `parent_node`."""
     forked_from: str = ""
     forked_at: int = 0
     on_restart: Literal["resume", "hold"] = "resume"
     exclusive: str = ""
     entry: str = ""
-    """Where the code is: `module:name`, or the path of a file and the name."""
+    """The location of the code: `module:name`, or the path of a file and the name."""
     folder: str = ""
-    """The folder to import the module from, if other processes may not find it by themselves."""
+    """The folder to import the module from, if other processes may not find the module without it."""
     root: str = ""
 
 
@@ -111,7 +111,7 @@ class PauseRequested(Event, frozen=True, kw_only=True):
 
 
 class CancelRequested(Event, frozen=True, kw_only=True):
-    """With `force` the run ends at once, without or amid its clean-up."""
+    """With `force` the run ends at once, without its clean-up or in the middle of it."""
 
     by: str = ""
     reason: str = ""
@@ -119,8 +119,8 @@ class CancelRequested(Event, frozen=True, kw_only=True):
 
 
 class RequestRefused(Event, frozen=True, kw_only=True):
-    """The request at event `request` is not obeyed. `code` says why: the run `ended` first, another request `superseded` it,
-    it `cannot` be met, or the run stood `still` already."""
+    """The request at event `request` is refused. `code` is the reason: the run `ended` first, another request `superseded`
+    it, it `cannot` be met, or the run was `still` (paused or held) already."""
 
     request: int
     code: Literal["ended", "superseded", "cannot", "still"]
@@ -140,8 +140,8 @@ class RunFailed(Event, frozen=True, kw_only=True):
 
 
 class CleanupStarted(Event, frozen=True, kw_only=True):
-    """Here the code of a cancelled run received CancelledError. Its clean-up ends at `due` at the latest. Said again with
-    `extended`, that it has until then because a person had it go on."""
+    """The code of a cancelled run received CancelledError. Its clean-up ends at `due` at the latest. A second event with
+    `extended` moves `due` because a user resumed the run."""
 
     due: int
     extended: bool = False
@@ -150,8 +150,8 @@ class CleanupStarted(Event, frozen=True, kw_only=True):
 
 
 class RunCancelled(Event, frozen=True, kw_only=True):
-    """`cleanup` says what became of the clean-up: there was `none`, it `completed`, it `failed` with `error`, its time
-    `expired`, or somebody `stopped` it by a second cancellation."""
+    """`cleanup` is the outcome of the clean-up: there was `none`, it `completed`, it `failed` with `error`, its time
+    `expired`, or a second cancellation `stopped` it."""
 
     by: str = ""
     reason: str = ""
@@ -184,16 +184,16 @@ class VersionChanged(Event, frozen=True, kw_only=True):
 
 BranchCause: TypeAlias = Literal["jump", "retry", "recovery", "activate", "migrate", "replan"]
 Children: TypeAlias = Literal["cancel", "keep"]
-"""What becomes of the children that were started in the part that a branch leaves."""
+"""Whether a branch cancels the children that were started after its cutoff."""
 
 
 class BranchOpened(Event, frozen=True, kw_only=True):
-    """The first event of its branch. `parent_first` and `previous_first` are where its parent and the branch numbered
-    before it opened: a lineage, or the list of all branches, is read by walking back and nothing else is touched.
+    """The first event of its branch. `parent_first` and `previous_first` are the first events of its parent and of the
+    branch numbered before it: a reader finds a lineage, or all branches, by walking back from one BranchOpened to another.
 
-    `withdrawn` are the questions that belong to the part that is left, `cancelled` its children that are cancelled, and
-    `detached` those that go on although the run no longer waits for them. `redo` are the nodes for whose sake it opened:
-    their results over there do not count here. `request` is the JumpRequested that it obeys."""
+    The events after the cutoff are left: `withdrawn` are their open questions, `cancelled` their children that the branch
+    cancels, and `detached` those that continue although the run stops waiting for them. `redo` are the nodes to repeat: the
+    branch does not adopt their results. `request` is the JumpRequested that it obeys."""
 
     branch: int
     parent: int
@@ -211,9 +211,8 @@ class BranchOpened(Event, frozen=True, kw_only=True):
 
 
 class JumpRequested(Event, frozen=True, kw_only=True):
-    """Someone wants to go back to event `target` and on from there as a new branch. It says all that the branch needs, so
-    that whoever owns the run, now or after a crash, can open it: `redo` are the nodes to be done again, `then` the events
-    that are said first on the new branch."""
+    """A request to continue from event `target` on a new branch. It has all fields of the branch, so that the owner of the
+    run, now or after a crash, can open it: `redo` are the nodes to repeat, `then` the first events of the new branch."""
 
     target: int
     branch: int
@@ -226,10 +225,12 @@ class JumpRequested(Event, frozen=True, kw_only=True):
 
 
 class Recalled(Event, frozen=True, kw_only=True):
-    """In a fork: what follows was copied from event `at` of the run it was forked from, and dates from `time`."""
+    """In a fork: the following events are copies from event `at` of the original run, where they were recorded at `time`.
+    `run` is the id that the workflow code had when it received them; empty: the code has the id of the fork."""
 
     at: int
     time: int
+    run: str = ""
 
 
 # --- steps and nodes ---------------------------------------------------------------------------------------------------
@@ -244,7 +245,7 @@ class StepCompleted(Event, frozen=True, kw_only=True):
 
 
 class NodeScheduled(Event, frozen=True, kw_only=True):
-    """`feedback` is what a person gives the node; `inputs`, if there are any, replace those the code calls it with."""
+    """`feedback` is for the node, from a user; `inputs`, if present, replace the inputs of the call."""
 
     node: str
     attempt: int = 1
@@ -255,8 +256,8 @@ class NodeScheduled(Event, frozen=True, kw_only=True):
 
 
 class NodeStarted(Event, frozen=True, kw_only=True):
-    """`hash` is of the inputs that the code asked with, where `inputs` does not show just those: they are too large, or a
-    person gave the node others."""
+    """`hash` is the hash of the inputs of the call, if `inputs` differs from them because they are too large or a user
+    replaced them."""
 
     node: str
     attempt: int = 1
@@ -273,8 +274,8 @@ class NodeCheckpointed(Event, frozen=True, kw_only=True):
 
 
 class NodeCompleted(Event, frozen=True, kw_only=True):
-    """`adopted` is the place of the completion on a branch that was left, which a new branch takes over; `by` is the person
-    who gave the output in the node's stead."""
+    """`adopted` is the seq of the completion on an earlier branch that this branch adopts; `by` is the user who supplied the
+    output instead of the node."""
 
     node: str
     attempt: int = 1
@@ -295,8 +296,8 @@ class NodeFailed(Event, frozen=True, kw_only=True):
 
 
 class NodesRetired(Event, frozen=True, kw_only=True):
-    """These nodes are over and nothing will ask for them again: the state forgets them, so that a run over a million items
-    does not carry all of them along."""
+    """These nodes are over and the code will not call them again. The state drops them, so that a run over a million items
+    does not hold all of them in memory."""
 
     nodes: tuple[str, ...]
 
@@ -354,7 +355,7 @@ class InteractionWithdrawn(Event, frozen=True, kw_only=True):
 
 
 class SignalAwaited(Event, frozen=True, kw_only=True):
-    """The run waits for a signal of this name; without it a waiting run could not say for what."""
+    """The run waits for a signal of this name."""
 
     wait: str
     name: str
@@ -388,8 +389,8 @@ class TimerCancelled(Event, frozen=True, kw_only=True):
 
 
 class NewsHeard(Event, frozen=True, kw_only=True):
-    """The owner has heard what guests wrote up to this event. Guests write at any time, also in front of what an owner wrote
-    without knowing of it: this says in which order the run came to know of things, and replay keeps to it."""
+    """The owner has read the events of guests up to this event. Guests append at any time, also before an append that the
+    owner made without having read them. This event records the order in which the run received events, for replay."""
 
     upto: int
 
@@ -429,7 +430,7 @@ class OutboxEnqueued(Event, frozen=True, kw_only=True):
 
 
 class OutboxSent(Event, frozen=True, kw_only=True):
-    """`adopted` is the place of the receipt on a branch that was left, which a new branch takes over."""
+    """`adopted` is the seq of the receipt on an earlier branch that this branch adopts."""
 
     message: str
     receipt: str = ""

@@ -1,4 +1,4 @@
-"""Names of things: typed, time-ordered where they are new, derived where they must be found again."""
+"""Ids of runs, workers and appends: new ids are ordered by time, derived ids are the same for the same arguments."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from msgspec import Raw
 from outlast.errors import InvalidInput
 
 RunId = NewType("RunId", str)
-"""One execution. A UUIDv7 unless the caller chose it."""
+"""The id of a run. A UUIDv7 unless the caller chose it."""
 
 WorkerId = NewType("WorkerId", str)
-"""One incarnation of a worker: a process that dies and comes back is another one."""
+"""The id of one worker process. A restarted worker has another id."""
 
 AppendId = NewType("AppendId", bytes)
-"""Sixteen bytes that are never used for a second append, so that a repeated one is recognised."""
+"""Sixteen bytes that are unique to an append, so that a repeated append is recognised."""
 
 _VARIANT = dict(zip("0123456789abcdef", "89ab" * 4, strict=True))
-"""The digit that says by which rules a UUID is made, from the random one in its place."""
+"""The variant digit of a UUID, from the random digit in its position."""
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 _ALLOWED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@=+-]{0,199}")
 
@@ -37,28 +37,28 @@ def derived_run(source: str, *names: str) -> RunId:
     hasher = hashlib.blake2b(digest_size=16)
     for name in (source, *names):
         text = name.encode()
-        hasher.update(len(text).to_bytes(8, "big") + text)  # with the length, so that no two lists of names are alike
+        hasher.update(len(text).to_bytes(8, "big") + text)  # with the length, so that different lists never collide
     digits = hasher.hexdigest()
     return RunId(f"{digits[:8]}-{digits[8:12]}-8{digits[13:16]}-{_VARIANT[digits[16]]}{digits[17:20]}-{digits[20:]}")
 
 
 def content_hash(content: bytes) -> str:
-    """The name of a blob, and of a version: what is in it."""
+    """The hash that names a blob or a version."""
     return hashlib.blake2b(content, digest_size=32).hexdigest()
 
 
-_ANEW = re.compile(r"~(?:b[0-9]+(?:\.[0-9]+)?|[0-9]+)$")
+_REPETITION = re.compile(r"~(?:b[0-9]+(?:\.[0-9]+)?|[0-9]+)$")
 
 
 def question_of(interaction: str) -> str:
-    """The name of a question, however often it was asked anew: `ask` of `ask~2`, `ask~b3` and `ask~b3.2`."""
-    return _ANEW.sub("", interaction)
+    """The name of a question without its repetition: `ask` for `ask~2`, `ask~b3` and `ask~b3.2`."""
+    return _REPETITION.sub("", interaction)
 
 
 def input_hash(inputs: bytes | Raw) -> str:
-    """Six characters that stay the same, in every process, as long as the encoded inputs do."""
-    told = len(inputs).to_bytes(8, "big") + bytes(inputs)
-    return b2a_base64(hashlib.blake2b(told, digest_size=4).digest())[:6].translate(_URL_SAFE).decode()
+    """Six characters that are the same in every process for the same encoded inputs."""
+    content = len(inputs).to_bytes(8, "big") + bytes(inputs)
+    return b2a_base64(hashlib.blake2b(content, digest_size=4).digest())[:6].translate(_URL_SAFE).decode()
 
 
 def checked_run(name: str) -> RunId:

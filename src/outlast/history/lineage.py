@@ -1,9 +1,9 @@
-"""Which events a branch sees.
+"""Lineages: the events that a branch sees.
 
 A branch shares its parent's lineage up to its cutoff and then has its own events. Branches are numbered as they open, and
-a dead branch never receives another event, so each one is a single interval of seq and a lineage is a short list of
-intervals. RunCreated belongs to the run and not to a branch: every lineage begins with it. A cutoff of `BEFORE_FIRST`
-therefore shares nothing else.
+only the newest branch receives events, so each branch is a single interval of seq and a lineage is a short list of
+intervals. RunCreated belongs to the run, not to a branch: every lineage begins with it. A cutoff of `BEFORE_FIRST` therefore
+shares only RunCreated.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from outlast.errors import Illegal, NotFound
 from outlast.history.events import BranchOpened
 
 BEFORE_FIRST = 0
-"""The cutoff before every event: a value of its own, never confused with "everything"."""
+"""The cutoff before every event. It differs from any seq and from "everything"."""
 
 Interval = tuple[int, int]
 """First and last seq, both included."""
@@ -35,7 +35,7 @@ ROOT = Branch(0, 1)
 
 
 def opened(event: BranchOpened, seq: int) -> Branch:
-    """The branch that this event, at this place, opens."""
+    """The branch that the event at `seq` opens."""
     return Branch(event.branch, seq, event.parent, event.cutoff)
 
 
@@ -60,9 +60,9 @@ def lineage(branches: Mapping[int, Branch], branch: int, last: int) -> list[Inte
         if here.parent is None:
             break
         if here.cutoff >= here.first:
-            raise Illegal("V8", f"branch {branch} is cut at event {here.cutoff}, after it opened at {here.first}")
+            raise Illegal("V8", f"branch {branch} is cut at event {here.cutoff}, but it opened at {here.first}")
         if here.parent >= branch:
-            raise Illegal("V8", f"branch {branch} cannot descend from branch {here.parent}, which opened no earlier")
+            raise Illegal("V8", f"branch {branch} cannot descend from branch {here.parent}: its number is not smaller")
         branch, last = here.parent, here.cutoff
     intervals.reverse()
     return intervals if intervals and intervals[0][0] == 1 else [(1, 1), *intervals]

@@ -1,10 +1,10 @@
 """The append record: the unit of storage, and the chain of digests over it.
 
-One append is one record: a row, or an object. Its events are numbered from `first`; nothing inside the body repeats the
-number, so a record that lost a race is renumbered and chained anew without touching its bytes.
+One append is one record: a row, or an object. Its events are numbered from `first`; the body does not contain the number, so
+a record that lost a race gets new numbers and a new digest without a change of its bytes.
 
-The digest proves damage. With a key (a keyed BLAKE2b) it also proves tampering to whoever holds the key; without one, a
-person who can write to the store can write a new chain.
+The digest proves damage. With a key (a keyed BLAKE2b) it also proves tampering to the holder of the key; without a key, an
+attacker who can write to the store can write a new chain.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ _HEADER = Layout(">QIIQBq16s")
 
 
 class Kind(IntEnum):
-    """Who wrote an append, and what it makes the owner do."""
+    """The kind of writer of an append, and its effect on the owner."""
 
     GUEST = 0
-    """Data for the run, from someone who does not own it: taken in by the owner, who goes on."""
+    """Data from a writer that does not own the run: the owner reads it and continues."""
     OWNER = 1
-    """The run's own story, under the epoch of its claim."""
+    """An append of the owner, under the epoch of its claim."""
     TAKEOVER = 2
-    """The first append of a new owner: from here on the older epochs are fenced off."""
+    """The first append of a new owner: it fences off all older epochs."""
     CONTROL = 3
-    """A request by someone who does not own the run: it makes the owner decide again."""
+    """A request from a writer that does not own the run: the owner decides again."""
 
 
 class Record(Struct, frozen=True, gc=False):
-    """One append as it is stored. `epoch` is 0 for guests; `time` is for people, `first` is the order."""
+    """One stored append. `epoch` is 0 for guests. `first` gives the order; `time` is for display."""
 
     run: RunId
     first: int
@@ -57,12 +57,12 @@ class Record(Struct, frozen=True, gc=False):
         return self.first + self.count - 1
 
     def events(self) -> list[AnyEvent]:
-        """What it says, in order from seq `first`."""
+        """Its events, in order from seq `first`."""
         return decode(self.body, run=self.run, first=self.first)
 
 
 class Entry(Struct, frozen=True, gc=False):
-    """One event at its place in the log."""
+    """One event with its seq."""
 
     seq: int
     branch: int
@@ -71,12 +71,12 @@ class Entry(Struct, frozen=True, gc=False):
 
 
 def entries(record: Record) -> list[Entry]:
-    """The events of a record, each with its place."""
+    """The events of a record, each with its seq."""
     return [Entry(seq, record.branch, record.time, event) for seq, event in enumerate(record.events(), record.first)]
 
 
 def genesis(run: RunId, key: bytes = b"") -> bytes:
-    """What the first append of a run is chained to: a record moved to another run does not fit there."""
+    """The digest before the first append of a run. It depends on the run, so a record cannot be moved to another one."""
     return hashlib.blake2b(b"outlast:" + run.encode(), digest_size=DIGEST_SIZE, key=key).digest()
 
 
@@ -92,13 +92,13 @@ def chained(
     body: bytes,
     key: bytes = b"",
 ) -> bytes:
-    """The digest of an append that follows the one whose digest is `previous`."""
+    """The digest of an append that follows the digest `previous`."""
     header = _HEADER.pack(first, count, branch, epoch, kind, time, id)
     return hashlib.blake2b(previous + header + body, digest_size=DIGEST_SIZE, key=key).digest()
 
 
 def follows(record: Record, previous: bytes, key: bytes = b"") -> bool:
-    """Whether the record's digest is the one its bytes and `previous` give. Numbers that no record can have do not."""
+    """Whether the digest of a record matches its bytes and `previous`; False for numbers that no record can have."""
     id = record.id
     if len(id) != ID_SIZE:
         return False

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from msgspec.structs import asdict
+
 from outlast.client import Engine
 from outlast.errors import OutlastError
 from outlast.functions.decorators import Workflow
@@ -16,6 +18,7 @@ from outlast.http.permissions import Role
 from outlast.lifecycle.explanation import Explanation
 from outlast.lifecycle.state import Wait
 from outlast.lifecycle.status import RunStatus
+from outlast.lifecycle.timeline.phrases import plain_numbers
 from outlast.store import Due, Page, Store
 from outlast.values.arguments import Arguments
 from outlast.values.schemas import schema_of
@@ -28,14 +31,14 @@ from outlast.views.build import (
     error_view,
     event_view,
     line_view,
-    plain_numbers,
     sweep_view,
     verification_view,
     version_view,
+    wait_view,
     worker_view,
 )
 from outlast.views.files import files_of
-from outlast.views.run_view import tally_of
+from outlast.views.run_view import NO_WORK, tally_of
 from outlast.views.types import (
     AnswerView,
     BranchTreeView,
@@ -311,22 +314,26 @@ async def list_view(store: Store, page: Page, next: str) -> RunListView:
 async def detail_view(engine: Engine, store: Store, run: RunId) -> RunDetailView:
     tally = await tally_of(engine, run)
     summary, holding = await engine.get(run), await store.holding(run)
+    scratch = await engine.diagnostics.scratch(run, summary.created) if summary.status in AT_WORK else b""
+    listed = build.run_view(summary, scratch=scratch, holding=holding)
     files, actions = await files_of(engine, run), await actions_of(engine, run, tally.state)
-    return build.detail_view(summary, tally, files=files, actions=actions, holding=holding)
+    return build.detail_view(listed, tally, files=files, actions=actions)
 
 
 async def node_list(engine: Engine, run: RunId) -> NodeListView:
     tally = await tally_of(engine, run)
-    nodes = tuple(build.node_view(name, node, tally.work.get(name)) for name, node in tally.state.nodes.items())
+    nodes = tuple(
+        build.node_view(name, node, tally.work.get(name, NO_WORK)) for name, node in tally.state.nodes.items()
+    )
     return NodeListView(run=run, nodes=nodes, retired=tally.retired)
 
 
 def question_view(wait: Wait) -> QuestionView:
-    return QuestionView(**build._wait_fields(wait), schema=wait.detail)
+    return QuestionView(**asdict(wait_view(wait)), schema=wait.detail)
 
 
 def inbox_item(due: Due) -> InboxItemView:
-    return InboxItemView(run=due.run, **build._wait_fields(due.wait), schema=due.wait.detail)
+    return InboxItemView(run=due.run, **asdict(wait_view(due.wait)), schema=due.wait.detail)
 
 
 async def examined(engine: Engine, run: RunId, *, fix: bool) -> ExaminationView:

@@ -1,1 +1,1 @@
-"""DOORS TO OTHER HOUSES: each behind an extra of its own, and imported when it is wanted, never before."""
+"""Integrations with other systems: each needs an extra of its own, and is imported only when it is used."""

@@ -1,23 +1,23 @@
-"""THE ONE PEN: the only writer of facts.
+"""The ledger: the only writer of events.
 
-This room owns every append: it numbers events, checks them against the state before a byte is written, chains their digest,
-shares flushes between runs (`group`), settles what a failing store left open, takes in what guests wrote, and announces what
-landed. It refuses to decide what is true (that is `lifecycle`, asked by the drivers) and to know where bytes are kept.
+This package owns every append: it numbers events, checks them against the state before a byte is written, chains the
+digests, shares flushes between runs (`group_commit`), settles unknown outcomes of a failing store, reads the events of
+guests, and announces durable appends. The caller decides which events to append (with `lifecycle`), and the store keeps the
+bytes.
 
-Two kinds of writers:
+There are two kinds of writers:
 
-- An *owner* holds the run's claim and writes through a `RunWriter`, under its epoch, whatever the transition table
-allows. The
-  state it holds is always a fold of durable facts; what is being appended is drafted over it.
-- A *guest* (`Ledger.deliver`) holds nothing. It reads the head and the wait it wants to end, never folds, and leaves the run
-  ready. An owner that collides with a guest's data takes it in, renumbers its own append and goes on; a guest's request
-  (pause, cancel, jump) makes it decide again.
+- An *owner* holds the run's claim and appends through a `RunWriter`, under its epoch, whatever the transition table allows.
+  Its state is always a fold of durable events; the events of a pending append are only in a draft over that state.
+- A *guest* (`Ledger.deliver`) holds no claim. It reads the head and the wait that it wants to end, never folds, and leaves
+  the run ready. An owner that collides with a guest's data folds it, renumbers its own append and continues; after a guest's
+  request (pause, cancel, jump) the owner decides again.
 
-What holds here:
+Promises:
 
-W1  Nothing is acknowledged before it is durable; nothing unacknowledged is repeated without asking whether it landed.
-W2  An owner that was taken over gets `Fenced` and its log is not touched.
-W3  An illegal event is refused before it is written, so a log that this room wrote has no violations.
+W1  An append is acknowledged only after it is durable. An append of unknown outcome is repeated only if it did not land.
+W2  An owner whose run was taken over gets `Fenced`, and its append changes nothing.
+W3  An illegal event is refused before it is written, so a log written by this package has no violations.
 """
 
 from outlast.ledger.ledger import Ledger

@@ -1,4 +1,4 @@
-"""Where an owner stands in the log of its run, and how it follows what others wrote there."""
+"""The position of an owner in the log of its run, and the reading of other writers' events."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class LogCursor:
-    """The trunk of a pen. `state` is the fold of what is durable, `head` its place."""
+    """The reading part of a run writer. `state` is the fold of the durable log, `head` its end."""
 
     def __init__(self, ledger: Ledger, worker: WorkerId, epoch: int, head: Head, state: State) -> None:
         self.run: RunId = head.run
@@ -32,9 +32,9 @@ class LogCursor:
         self.news: Callable[[], None] | None = None
         """Called when a guest of this process has written to the run."""
         self.arrived: deque[Entry] = deque()
-        """What guests wrote and the owner has not looked at yet, in the order of the log; whoever looks takes it out."""
+        """Events of guests that the owner has not processed yet, in the order of the log; the owner removes them."""
         self.remembered: list[RecordEntries] = []
-        """What was read to take the run over, for whoever goes through it again; whoever has done so lets go of it."""
+        """The records that the takeover read, for one more pass over the log; the reader of that pass clears the list."""
         self._ledger = ledger
         self._draft = Draft(state)
         self._busy = False
@@ -45,18 +45,18 @@ class LogCursor:
 
     @property
     def store(self) -> Store:
-        """For reading; what is written goes through the pen."""
+        """The store, for reading only."""
         return self._ledger.store
 
     @property
     def key(self) -> bytes:
-        """What the digests of its log are made with."""
+        """The key of the digests of the log."""
         return self._ledger.key
 
     # --- branches
 
     async def branches(self, cutoff: int | None = None) -> dict[int, Branch]:
-        """All branches of the run; those that matter to a branch cut there, if that can be told from fewer."""
+        """All branches of the run; only the ancestors of the current branch, if the cutoff lies on its lineage."""
         if cutoff is not None:
             ancestors = await branches_of(self.store, self.head, ancestors_only=True)
             if _is_within(cutoff, lineage(ancestors, self.head.branch, self.head.version)):
@@ -64,17 +64,17 @@ class LogCursor:
         return await branches_of(self.store, self.head)
 
     async def state_at(self, cutoff: int) -> State:
-        """What the lineage that ends at `cutoff` amounts to, on whichever branch that event lies."""
+        """The state of the lineage that ends at `cutoff`, on any branch."""
         return await self._state_at(cutoff, await self.branches(cutoff))
 
     async def _state_at(self, cutoff: int, branches: dict[int, Branch]) -> State:
         holding = holder(branches.values(), cutoff)
         return await state_of(self.store, self.run, lineage(branches, holding.id, cutoff))
 
-    # --- what others wrote
+    # --- events of other writers
 
     async def catch_up(self) -> list[Entry]:
-        """Take in what guests wrote since; returns it. Raises `Fenced` if the run has a newer owner."""
+        """Read and fold the new events of guests; returns them. Raises `Fenced` if the run has a newer owner."""
         return await self._take_in([record async for record in self._newer()], Kind.OWNER)
 
     def _newer(self) -> AsyncIterator[Record]:
@@ -85,16 +85,16 @@ class LogCursor:
         for record in newer:
             self._check_not_fenced(record, kind)
             if record.first != self.head.version + 1 or not follows(record, self.head.digest, self._ledger.key):
-                raise Damaged("the record does not follow the one before it", run=self.run, seq=record.first)
-            told = entries(record)
-            if told and isinstance(told[0].event, e.BranchOpened):
-                await self._follow_branch(record, told[0].event)
+                raise Damaged("the record does not follow the previous one", run=self.run, seq=record.first)
+            found = entries(record)
+            if found and isinstance(found[0].event, e.BranchOpened):
+                await self._follow_branch(record, found[0].event)
             else:
                 fold_within(self.state, record, record.first, record.last)
             self.head = self._head_at(record)
-            taken += told
+            taken += found
             if record.epoch == 0:
-                self.arrived += told
+                self.arrived += found
         if taken:
             self._ledger.measures.taken_in += len(taken)
             self._draft.drop()
@@ -102,7 +102,7 @@ class LogCursor:
         return taken
 
     def _check_not_fenced(self, record: Record, kind: Kind) -> None:
-        """A guest's record is, and so is one of ours whose answer was lost; another owner's only before our takeover."""
+        """Accept records of guests, and our own whose answer was lost. Accept another owner's only before our takeover."""
         if record.kind in (Kind.GUEST, Kind.CONTROL):
             return
         if record.id in self._unconfirmed:
@@ -113,7 +113,7 @@ class LogCursor:
             raise self._fenced(f"epoch {record.epoch} wrote event {record.first}")
 
     async def _follow_branch(self, record: Record, event: e.BranchOpened) -> None:
-        """A branch opened beneath us: by the owner before our takeover, or by our own append whose answer was lost."""
+        """Follow a branch that the previous owner opened before our takeover, or our own append whose answer was lost."""
         branches = await branches_of(self.store, self._head_at(record))
         self.state = await state_of(self.store, self.run, lineage(branches, event.branch, record.last))
         self._draft = Draft(self.state)
@@ -135,7 +135,7 @@ class LogCursor:
 
     def _fenced(self, why: str) -> Fenced:
         self._ledger.forget_fenced(self)
-        return Fenced(f"run {self.run} has a newer owner than epoch {self.epoch}: {why}")
+        return Fenced(f"epoch {self.epoch} of run {self.run} has ended, because the run has a newer owner: {why}")
 
 
 def _is_within(seq: int, intervals: Sequence[Interval]) -> bool:

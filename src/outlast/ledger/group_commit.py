@@ -1,8 +1,8 @@
-"""Group commit: appends that arrive while a flush is under way share the next one.
+"""Group commit: appends that arrive during a flush share the next one.
 
-Here too is the one place where a store's answer is made certain. A store that fails in mid-write leaves the outcome open; an
-append whose answer got lost is found by its id at its own place in the log. Only what is known not to have landed is sent
-again.
+This module also makes the outcome of an append certain. A store that fails during a write leaves the outcome unknown; an
+append whose answer was lost is found by its id at its position in the log. Only appends that are known not to have landed
+are sent again.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from outlast.store import LANDED, Append, Journal, Lost, Outcome
 log = logging.getLogger("outlast.ledger")
 
 MAX_BATCH = 500
-"""More than that waits for the next flush: while a server writes, those whose flush has ended go on."""
+"""Appends per flush; further ones wait for the next. While a server writes, the writers of the last flush continue."""
 TURN_S = 0.002
-"""Seconds for which a run that writes alone need not let the loop turn before it writes."""
+"""Seconds during which a run that writes alone need not yield to the event loop before it writes."""
 TRIES = 3
-"""How often an append of unknown outcome is sent before the caller is told."""
+"""How often an append of unknown outcome is sent before `OutcomeUnknown` is raised."""
 
 
 class Measures(Struct):
-    """What the ledger counted since it was made; read it whenever you like."""
+    """Counters of a ledger since its creation."""
 
     appends: int = 0
     events: int = 0
@@ -62,13 +62,13 @@ class GroupCommit:
         self._waiting: list[tuple[Append, asyncio.Future[Outcome]]] = []
         self._flushing: asyncio.Task[Any] | None = None
         self._loop: asyncio.AbstractEventLoop
-        """That of whoever wrote last while nobody else did."""
+        """The loop of the last writer that wrote alone."""
         self._alone: RunId | None = None
         self._alone_until = 0.0
         self.measures = Measures()
 
     def submit(self, append: Append) -> Awaitable[Outcome]:
-        """The outcome, once it is certain. Await it at once: a lone append begins only then."""
+        """The outcome, once it is certain. Await it at once: the append of a single writer begins only then."""
         if self._flushing is None:
             if self._alone == append.record.run and self._pulse() < self._alone_until:
                 return self._commit_alone(append)
@@ -83,15 +83,15 @@ class GroupCommit:
         task.add_done_callback(self._on_flush_done)
 
     def _on_flush_done(self, task: asyncio.Task[Any]) -> None:
-        """A flush that was cancelled before it began has told nobody."""
+        """A flush that was cancelled before it began has not failed its appends."""
         if self._flushing is task:
             self._flushing = None
             waiting, self._waiting = self._waiting, []
             _fail(waiting, OutcomeUnknown("the flush was cancelled"))
 
     async def _commit_alone(self, append: Append) -> Outcome:
-        """The run that wrote last writes again and nobody else waits: no need to let the loop turn before the flush, as
-        long as it has turned a moment ago."""
+        """The run that wrote last writes again and no other append waits: the flush need not yield to the event loop, which
+        has run a moment ago."""
         self._flushing = asyncio.current_task()
         try:
             return (await self._commit([append]))[0]
@@ -101,7 +101,7 @@ class GroupCommit:
                 self._flush_soon()
 
     async def drain(self) -> None:
-        """Wait until nothing is under way."""
+        """Wait until no flush is running."""
         while self._flushing is not None:
             await asyncio.wait([self._flushing])
 
@@ -117,7 +117,7 @@ class GroupCommit:
                     outcomes = await self._commit([append for append, _ in batch])
                 except BaseException as error:
                     if len(batch) > 1 and not isinstance(error, StoreError) and isinstance(error, Exception):
-                        # One of them cannot be written, which is no fault of the others: they are written one by one.
+                        # One append cannot be written; the others must not fail with it, so each is written alone.
                         suspects, self._waiting = len(batch), batch + self._waiting
                         continue
                     _fail(batch, error)
@@ -138,11 +138,11 @@ class GroupCommit:
             outcomes = await self._store.append(batch)
         except OutcomeUnknown as error:
             self.measures.unknown += len(batch)
-            log.warning("a flush of %d appends failed in mid-write, asking what landed: %s", len(batch), error)
+            log.warning("flush of %d appends failed with unknown outcome, sending it again: %s", len(batch), error)
             outcomes = await self._send_again(batch, error)
         except StoreError as error:
             self.measures.failed += len(batch)
-            log.error("a flush of %d appends failed, nothing was written: %s", len(batch), error)
+            log.error("flush of %d appends failed, nothing was written: %s", len(batch), error)
             raise
         self._alone = batch[0].record.run if len(batch) == 1 else None
         landed = batch
@@ -155,14 +155,14 @@ class GroupCommit:
         return outcomes
 
     async def _send_again(self, batch: list[Append], cause: OutcomeUnknown) -> list[Outcome]:
-        """Send again what is known not to have landed. The store refuses a second copy: it has the version it expects."""
+        """Send the batch again. The store refuses a second copy, because the append names the version that it follows."""
         for _ in range(TRIES):
             try:
                 return await self._store.append(batch)
             except OutcomeUnknown as error:
                 cause = error
             except StoreError:
-                continue  # this try wrote nothing, which says nothing about the one in doubt
+                continue  # this try wrote nothing; the outcome of the first one stays unknown
         raise cause
 
     def _measure(self, landed: list[Append], tried: int, seconds: float) -> None:
@@ -182,7 +182,7 @@ class GroupCommit:
 
 
 def _confirmed_outcome(append: Append, outcome: Outcome) -> Outcome:
-    """Landed, if what it lost to is itself: an earlier delivery whose answer did not reach us."""
+    """Landed, if the append lost to itself: to an earlier try whose answer was lost."""
     if isinstance(outcome, Lost) and outcome.tail and _is_same(append.record, outcome.tail[0]):
         return LANDED
     return outcome
@@ -196,4 +196,4 @@ def _fail(waiting: Sequence[tuple[Append, asyncio.Future[Outcome]]], error: Base
     for _, answer in waiting:
         if not answer.done():
             answer.set_exception(error if isinstance(error, Exception) else OutcomeUnknown(f"interrupted: {error!r}"))
-            answer.exception()  # whoever still waits gets it; whoever left shall not make the loop complain
+            answer.exception()  # waiters receive it; without one, the loop must not log it as never retrieved

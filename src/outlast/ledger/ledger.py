@@ -1,4 +1,4 @@
-"""The ledger: creates runs, hands out pens, delivers for guests, announces what landed."""
+"""The ledger: creates runs, makes run writers, appends for guests, and announces durable appends."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
 
-from outlast.errors import AlreadyExists, Damaged, Illegal, InvalidInput, NotAllowed, NotFound, RunGone, StoreError
+from outlast.errors import Damaged, Illegal, InvalidInput, NotAllowed, NotFound, RunGone, StoreError
 from outlast.history import events as e
 from outlast.history.codec import encode
 from outlast.history.ids import AppendId, RunId, WorkerId, checked_run, uuid7
 from outlast.history.record import Kind, Record, chained, genesis
 from outlast.ledger.cursor import LogCursor
 from outlast.ledger.group_commit import GroupCommit, Measures
-from outlast.ledger.reading import RecordEntries, head_of, lineage_of, sound_head, state_of
+from outlast.ledger.reading import RecordEntries, head_of, lineage_of, lost_end, sound_head, state_of
 from outlast.ledger.verification import STRANGE
-from outlast.ledger.writer import RunWriter
+from outlast.ledger.writer import RunWriter, already_exists
 from outlast.lifecycle import decide
 from outlast.lifecycle.fold import apply
 from outlast.lifecycle.state import State
@@ -36,26 +36,21 @@ def system_clock() -> int:
     return time_ns() // 1000
 
 
-def _constant_clock() -> float:
-    """For those who have a clock of their own: what happens must not depend on how fast the machine is."""
-    return 0.0
-
-
 class Ledger:
-    """The one writer of a process. `key` makes the digests prove tampering; `clock` only dates events for people."""
+    """The only writer of a process. With a `key`, the digests prove tampering; `clock` dates the events."""
 
     def __init__(self, store: Store, *, key: bytes = b"", clock: Callable[[], int] = system_clock) -> None:
         self.store = store
         self.key = key
         self.clock = clock
-        self._group = GroupCommit(
-            store, self._announce, pulse=perf_counter if clock is system_clock else _constant_clock
-        )
+        # With a given clock, behaviour must not depend on the speed of the machine.
+        pulse = perf_counter if clock is system_clock else lambda: 0.0
+        self._group = GroupCommit(store, self._announce, pulse=pulse)
         self.commit: Callable[[Append], Awaitable[Outcome]] = self._group.submit
-        """Hand one append to the group, to be awaited at once; its outcome is certain when it comes."""
+        """Submit one append to the group. Await it at once; the outcome is certain."""
         self._writers: dict[RunId, RunWriter] = {}
         self._write_locks: WeakValueDictionary[RunId, asyncio.Lock] = WeakValueDictionary()
-        """Runs that guests of this process write to at the moment."""
+        """Locks of the runs that guests of this process are writing to."""
         self._listeners: list[Notify] = []
         self._end_news: Callable[[], None] | None = None
         self._nonce = os.urandom(8)
@@ -70,24 +65,24 @@ class Ledger:
         return WorkerId(uuid7(self.clock() // 1000, os.urandom(10)))
 
     def new_append_id(self) -> AppendId:
-        """Eight random bytes of this ledger and a counter: never used twice, and cheap."""
+        """Eight random bytes of this ledger and a counter: unique and cheap."""
         self._appends = number = self._appends + 1
         return self._nonce + number.to_bytes(8, "big")  # type: ignore[return-value]
 
     # --- owners
 
     def begin(self, run: RunId, worker: WorkerId) -> RunWriter:
-        """A pen for a run that does not exist yet; its first append, which begins with RunCreated, makes it."""
+        """A writer for a new run; its first append, which begins with RunCreated, creates the run."""
         return RunWriter(self, worker, 1, Head(checked_run(run), 0, genesis(run, self.key), 1), State())
 
     async def create(self, run: RunId, events: Sequence[e.AnyEvent], worker: WorkerId) -> RunWriter:
-        """A new run, owned by `worker` from its first append on. The first event is RunCreated."""
+        """Create a run that `worker` owns from the first append on. The first event must be RunCreated."""
         writer = self.begin(run, worker)
         await writer.append(events)
         return writer
 
     def remember(self, writer: RunWriter) -> None:
-        """The pen owns its run: news of it go to this pen."""
+        """Register the writer as the owner of its run: it receives the news of the run."""
         self._writers[writer.run] = writer
 
     async def take_over(
@@ -98,11 +93,11 @@ class Ledger:
         upto: int | None = None,
         check: Callable[[State], object] = lambda _: None,
     ) -> RunWriter:
-        """Become the owner of a claimed run: ownership begins when the takeover is in the log. A log that is damaged reads
-        only `upto` an event: then the one thing to do with it is to open a branch there.
+        """Become the owner of a claimed run: ownership begins when the takeover is in the log. A damaged log can only be
+        read `upto` an event; the caller may then only open a branch there.
 
-        Raises `Damaged` if the log does not read, its head differs from its end (G3) or its summary is ahead of it (G5).
-        Then nothing was appended, and the claim is released. So it is if `check` raises `NotAllowed`."""
+        Raises `Damaged` if the log cannot be read, its head differs from its end (G3) or its summary is ahead of it (G5).
+        Then no event was appended, and the claim is released; the same holds if `check` raises `NotAllowed`."""
 
         def decided(known: State) -> Sequence[e.AnyEvent]:
             check(known)
@@ -120,26 +115,26 @@ class Ledger:
             await self._release(claim)
             if isinstance(error, Damaged):
                 raise
-            raise Damaged(f"it does not read: {error!r}", run=claim.run) from error
+            raise Damaged(f"the log cannot be read: {error!r}", run=claim.run) from error
         self.remember(writer)
         return writer
 
     async def _open(self, claim: Claim, upto: int | None) -> RunWriter:
-        """A pen for a run whose log, head and summary agree."""
+        """A writer for a run whose log, head and summary agree."""
         run, read_events = claim.run, list[RecordEntries]()
         stored = await self.store.derived(run)
-        head = stored.head or await head_of(self.store, run)  # says why there is none
+        head = stored.head or await head_of(self.store, run)  # raises NotFound if there is none
         at = stored.summary.at if stored.summary is not None else 0
         intervals = await lineage_of(self.store, head)
         if upto is None:
             state = await state_of(self.store, run, intervals, read_events, key=self.key, head=head)
-            # an owner that was taken for dead may have appended after the head was read
+            # an owner that counted as dead may have appended after the head was read
             if at > head.version and at > (version := (await head_of(self.store, run)).version):
-                raise Damaged(f"the log ends at event {version}, its summary is of event {at}", run=run, seq=version)
+                raise Damaged(lost_end(version, at), run=run, seq=version)
         else:
             intervals = [(first, min(last, upto)) for first, last in intervals if first <= upto]
             state = await state_of(self.store, run, intervals, read_events, key=self.key)
-            # the place may lie on an earlier branch; what is said now is said on this one
+            # the event may lie on an earlier branch; new events belong to the current one
             state.outline.branch, state.outline.branch_first = head.branch, head.branch_first
             for record in await self.store.read(run, head.version, head.version, 1):
                 head = replace(head, digest=record.digest)
@@ -148,14 +143,14 @@ class Ledger:
         return writer
 
     async def _release(self, claim: Claim, *, as_found: bool = False) -> None:
-        """Release a run that nobody can advance: not ready, so that no worker claims it again by itself; or `as_found`."""
+        """Release a run that cannot be advanced: not ready, so that no worker claims it again; or `as_found`."""
         with suppress(StoreError, Damaged):
             while (head := await self.store.head(claim.run)) is not None:
                 if await self.store.release(claim.run, claim.worker, head.version, ready=as_found and head.ready):
                     return
 
     def forget(self, writer: LogCursor) -> None:
-        """The pen no longer owns its run."""
+        """Unregister a writer that does not own its run any more."""
         if self._writers.get(writer.run) is writer:
             del self._writers[writer.run]
 
@@ -169,7 +164,7 @@ class Ledger:
     # --- guests
 
     async def create_ready(self, run: RunId, created: e.RunCreated) -> None:
-        """A new run that nobody owns yet: whichever worker comes first will start it."""
+        """Create a run without an owner; the first worker that claims it starts it."""
         checked_run(run)
         state, now = State(), self.clock()
         apply(state, created, 1, now)
@@ -177,23 +172,17 @@ class Ledger:
         append = self._guest_append(birth, [created], Kind.GUEST, self.new_append_id(), now)
         outcome = await self.commit(Append(append.record, append.head, summarise(run, state)))
         if outcome is not LANDED:
-            raise AlreadyExists(f"there is a run {run} already")
+            raise already_exists(run)
 
-    async def deliver(
-        self,
-        run: RunId,
-        events: Sequence[e.AnyEvent],
-        *,
-        branch: int | None = None,
-    ) -> int:
-        """Append a guest's data or requests; returns the seq of the first event. What ends a wait must find it open.
+    async def deliver(self, run: RunId, events: Sequence[e.AnyEvent], *, branch: int | None = None) -> int:
+        """Append a guest's data or requests; returns the seq of the first event. An event that ends a wait needs it open.
 
-        Guests of one run come one after the other: of a thousand that wrote at once, all but one would lose, again and
+        Guests of one run write one after the other: if a thousand wrote at once, all but one would lose, again and
         again."""
-        turn = self._write_locks.get(run)
-        if turn is None:
-            turn = self._write_locks[run] = asyncio.Lock()
-        async with turn:
+        lock = self._write_locks.get(run)
+        if lock is None:
+            lock = self._write_locks[run] = asyncio.Lock()
+        async with lock:
             return await self._deliver(run, events, branch)
 
     async def _deliver(self, run: RunId, events: Sequence[e.AnyEvent], branch: int | None) -> int:
@@ -210,7 +199,7 @@ class Ledger:
             assert isinstance(outcome, Lost)
             if outcome.why == "wait":
                 raise RunGone(
-                    f"run {run} does not wait for {' or '.join(needs)} (any more): answered, withdrawn or never asked"
+                    f"run {run} does not wait for {' or '.join(needs)}: it was answered, withdrawn or never opened"
                 )
             if outcome.head is None:
                 raise NotFound(f"there is no run {run}")
@@ -231,21 +220,14 @@ class Ledger:
         digest = chained(head.digest, first, count, head.branch, 0, kind, now, id, body, self.key)
         record = Record(head.run, first, count, head.branch, 0, kind, id, now, body, digest)
         after = Head(
-            head.run,
-            record.last,
-            digest,
-            head.epoch,
-            head.branch,
-            head.branch_first,
-            head.closed,
-            not head.closed,
+            head.run, record.last, digest, head.epoch, head.branch, head.branch_first, head.closed, not head.closed
         )
         return Append(record, after, None, (), closes, needs)
 
     # --- committing and announcing
 
     async def close(self) -> None:
-        """Finish what is under way. The store stays open: whoever opened it closes it."""
+        """Finish pending appends. The store stays open; its opener closes it."""
         await self._group.drain()
         if self._end_news is not None:
             self._end_news()
@@ -258,7 +240,7 @@ class Ledger:
         return self._group.measures
 
     def listen(self, notify: Notify) -> Callable[[], None]:
-        """Call `notify` with the runs whose logs grew, here or in another process, soon and at least once."""
+        """Call `notify` with the runs whose logs grew, in this process or another one, soon and at least once."""
         if self._end_news is None:
             self._end_news = self.store.subscribe(self._on_changes)
         self._listeners.append(notify)
@@ -269,20 +251,21 @@ class Ledger:
 
         return end
 
+    def _notify_writer(self, run: RunId) -> None:
+        writer = self._writers.get(run)
+        if writer is not None and writer.news is not None:
+            writer.news()
+
     def _on_changes(self, runs: frozenset[RunId]) -> None:
         for run in runs:
-            writer = self._writers.get(run)
-            if writer is not None and writer.news is not None:
-                writer.news()
+            self._notify_writer(run)
         for notify in list(self._listeners):
             notify(runs)
 
     def _announce(self, landed: Sequence[Append]) -> None:
         for append in landed:
             if not append.record.epoch:
-                writer = self._writers.get(append.record.run)
-                if writer is not None and writer.news is not None:
-                    writer.news()
+                self._notify_writer(append.record.run)
         if self._listeners:
             runs = frozenset([append.record.run for append in landed])
             for notify in list(self._listeners):
@@ -291,19 +274,19 @@ class Ledger:
 
 def _guest_kind(events: Sequence[e.AnyEvent]) -> Kind:
     if not events:
-        raise InvalidInput("there is nothing to deliver")
+        raise InvalidInput("the list of events to deliver is empty")
     if all(isinstance(event, CONTROL) for event in events):
         return Kind.CONTROL
     for event in events:
         if not isinstance(event, GUEST_DATA):
-            raise InvalidInput(f"{type(event).__name__} is not for a guest to say: claim the run first")
+            raise InvalidInput(f"a guest may not append {type(event).__name__}: claim the run first")
         if isinstance(event, e.TriggerInputReceived) and event.cursor is not None:
-            raise InvalidInput("a guest's input carries no cursor: only the owner of the trigger's log moves it")
+            raise InvalidInput("a guest's input may not have a cursor: only the owner of the run moves the cursor")
     return Kind.GUEST
 
 
 def _ends(events: Sequence[e.AnyEvent]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The waits these events need to find, and those among them that they end."""
+    """The waits that these events need open, and those among them that they close."""
     needs: list[str] = []
     closes: list[str] = []
     for event in events:
@@ -327,8 +310,6 @@ def _ends(events: Sequence[e.AnyEvent]) -> tuple[tuple[str, ...], tuple[str, ...
 
 def _check_accepts(head: Head, events: Sequence[e.AnyEvent], branch: int | None) -> None:
     if branch is not None and head.branch != branch:
-        raise RunGone(
-            f"branch {branch} of run {head.run} is no longer current: the run goes on as branch {head.branch}"
-        )
+        raise RunGone(f"branch {branch} of run {head.run} is not current: the run continues on branch {head.branch}")
     if head.closed and not all(isinstance(event, RECEIPTS) for event in events):
-        raise RunGone(f"run {head.run} is over: it takes no more answers, signals, inputs or requests")
+        raise RunGone(f"run {head.run} is over: it accepts no answers, signals, inputs or requests")

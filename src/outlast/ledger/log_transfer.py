@@ -1,7 +1,7 @@
-"""A log said again in another store, byte for byte: the digests prove it, so nothing has to be believed.
+"""Copying a log to another store, byte for byte; the digests prove the copy.
 
-A log arrives record by record and can be left half-way: what is there is a beginning of it, and whoever comes next goes on.
-Until the last record is there, no list shows the run and no worker takes it.
+The records are copied one by one. An interrupted copy leaves a prefix of the log, and the next call continues from there.
+Until the last record is copied, no list shows the run and no worker claims it.
 """
 
 from __future__ import annotations
@@ -10,30 +10,31 @@ from outlast.errors import AlreadyExists, Conflict, Damaged
 from outlast.history.ids import RunId
 from outlast.history.record import Record, follows, genesis
 from outlast.ledger.reading import head_of, lineage_of, records, state_of
+from outlast.lifecycle.invariants import WRONG_DIGEST
 from outlast.lifecycle.summary import summarise
 from outlast.store import LANDED, Append, Head, Store
 
 
 async def copy_log(source: Store, target: Store, run: RunId, key: bytes = b"") -> int:
-    """Bring the log of a run to another store, up to where it ends now; returns how many events were missing there."""
+    """Copy the log of a run to another store, up to its current end; returns the number of copied events."""
     head = await head_of(source, run)
     there = await target.head(run)
     done = there.version if there is not None else 0
-    if there is not None and not await _is_same(source, target, there, head):
+    if there is not None and not await _same_record(source, target, run, min(done, head.version)):
         raise AlreadyExists(
-            f"run {run} has gone on in both stores since it was copied"
-            if await _begins_alike(source, target, run)
-            else f"there is another run {run} in the store it is copied to"
+            f"run {run} continued in both stores after it was copied"
+            if await _same_record(source, target, run, 1)
+            else f"the target store already has another run {run}"
         )
     if done >= head.version:
-        return 0  # it is there already, and may have gone on
+        return 0  # the copy is complete, and may have continued
     previous, epoch, first = genesis(run, key), 0, 1
     if there is not None:
         previous, epoch, first = there.digest, there.epoch, there.branch_first
     branch = there.branch if there is not None else 0
     async for record in records(source, run, done + 1, head.version):
         if not follows(record, previous, key):
-            raise Damaged("the digest is not that of the stored bytes and the one before", run=run, seq=record.first)
+            raise Damaged(WRONG_DIGEST, run=run, seq=record.first)
         first = record.first if record.branch != branch else first
         previous, epoch, branch = record.digest, max(epoch, record.epoch), record.branch
         arrived = Head(run, record.last, record.digest, epoch, branch, first)
@@ -43,20 +44,14 @@ async def copy_log(source: Store, target: Store, run: RunId, key: bytes = b"") -
     return head.version - done
 
 
-async def _is_same(source: Store, target: Store, there: Head, head: Head) -> bool:
-    """Whether one of the two logs is a beginning of the other."""
-    upto = min(there.version, head.version)
-    ours, theirs = await source.read(head.run, upto, upto, 1), await target.read(head.run, upto, upto, 1)
+async def _same_record(source: Store, target: Store, run: RunId, seq: int) -> bool:
+    """Whether both logs have the same record at `seq`; then they are equal up to there, because the digests chain."""
+    ours, theirs = await source.read(run, seq, seq, 1), await target.read(run, seq, seq, 1)
     return bool(ours) and [each.digest for each in ours] == [each.digest for each in theirs]
 
 
-async def _begins_alike(source: Store, target: Store, run: RunId) -> bool:
-    ours, theirs = await source.read(run, 1, 1, 1), await target.read(run, 1, 1, 1)
-    return [each.digest for each in ours] == [each.digest for each in theirs]
-
-
 async def _last(source: Store, record: Record, head: Head) -> Append:
-    """The last record brings what lists show and what the run waits for."""
+    """The append of the last record, with the summary and the waits of the run."""
     state = await state_of(source, head.run, await lineage_of(source, head))
     arrived = Head(head.run, head.version, head.digest, head.epoch, head.branch, head.branch_first, head.closed)
     opens = (*state.waits.values(), *state.loose.values())
@@ -68,4 +63,4 @@ async def _append(target: Store, append: Append) -> None:
     if outcome is not LANDED:
         there = await target.head(append.record.run)
         if there is None or there.version < append.record.last:
-            raise Conflict(f"run {append.record.run} is being written to where it is copied to")
+            raise Conflict(f"run {append.record.run} is being written to in the target store")

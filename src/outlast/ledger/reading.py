@@ -1,4 +1,4 @@
-"""Reading logs back: a lineage without the dead branches beside it, and the state it amounts to."""
+"""Reading logs: records, the lineage of a branch, and the state of a lineage."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ from outlast.history.ids import RunId
 from outlast.history.lineage import ROOT, Branch, Interval, lineage, opened
 from outlast.history.record import Entry, Record, entries, follows, genesis
 from outlast.lifecycle.fold import apply_all
+from outlast.lifecycle.invariants import WRONG_DIGEST
 from outlast.lifecycle.state import State
 from outlast.lifecycle.status import UNFINISHED
 from outlast.store import Head, Journal, RunFilter, Store
 
 PAGE_SIZE = 1000
+MISSING_EVENT = "the event is missing from the log"
+WRONG_HEAD = "the head of the run differs from the end of its log"
 
 
 async def head_of(store: Journal, run: RunId) -> Head:
@@ -37,7 +40,7 @@ async def sound_head(store: Store, run: RunId) -> Head:
         again = await head_of(store, run)
         if again == head:
             raise Damaged(doubt, run=run, seq=head.version)
-        head = again  # it was appended to meanwhile
+        head = again  # a concurrent append moved the head
     return head
 
 
@@ -45,17 +48,21 @@ async def _doubt(store: Store, head: Head) -> str:
     version = head.version
     found = [(each.last, each.digest, each.branch) for each in await store.read(head.run, version, version + 1, 2)]
     if found != [(version, head.digest, head.branch)]:
-        return "the head of the run differs from the end of its log"
+        return WRONG_HEAD
     summary = None
-    with suppress(Damaged):  # a summary that does not read is written again from the log
+    with suppress(Damaged):  # a summary that cannot be read is written again from the log
         summary = await store.summary(head.run)
     if summary is not None and summary.at > version:
-        return f"the log ends at event {version}, its summary is of event {summary.at}"
+        return lost_end(version, summary.at)
     return ""
 
 
+def lost_end(version: int, at: int) -> str:
+    return f"the log ends at event {version}, but its summary is of event {at}"
+
+
 async def runs_of(store: Store, *, unfinished: bool = False) -> AsyncIterator[RunId]:
-    """Every run; with `unfinished`, those that are not over by their head or by their summary: one of them may be wrong."""
+    """Every run; with `unfinished`, those that are not over according to their head or their summary: one may be wrong."""
     seen: set[RunId] = set()
     query = RunFilter(limit=PAGE_SIZE, statuses=tuple(sorted(UNFINISHED)) if unfinished else ())
     while True:
@@ -77,38 +84,39 @@ async def runs_of(store: Store, *, unfinished: bool = False) -> AsyncIterator[Ru
 
 
 async def pages(store: Journal, run: RunId, first: int = 1, last: int | None = None) -> AsyncIterator[list[Record]]:
-    """All records that hold events `first` to `last`, many at a time. A gap is `Damaged`, after what lies before it: nobody
-    goes on over one (G3)."""
+    """All records that hold events `first` to `last`, many at a time. A gap raises `Damaged`, after the records before it
+    (G3)."""
     while last is None or first <= last:
         page = await store.read(run, first, last, PAGE_SIZE)
         for place, record in enumerate(page):
             begin = record.first
             if not begin <= first < begin + record.count:
                 yield page[:place]
-                raise Damaged("the event is missing from the log", run=run, seq=first)
+                raise Damaged(MISSING_EVENT, run=run, seq=first)
             first = begin + record.count
         yield page
         if len(page) < PAGE_SIZE:
             break
     if last is not None and first <= last:
-        raise Damaged("the event is missing from the log", run=run, seq=first)
+        raise Damaged(MISSING_EVENT, run=run, seq=first)
 
 
 async def records(store: Journal, run: RunId, first: int = 1, last: int | None = None) -> AsyncIterator[Record]:
-    """The same, one by one."""
+    """The records of `pages`, one by one."""
     async for page in pages(store, run, first, last):
         for record in page:
             yield record
 
 
 async def branches_of(store: Journal, head: Head, *, ancestors_only: bool = False) -> dict[int, Branch]:
-    """The branches of a run, or only those the current one descends from: a walk back from BranchOpened to BranchOpened."""
+    """The branches of a run, or only those that the current one descends from, found by walking back from BranchOpened to
+    BranchOpened."""
     found = {0: ROOT}
     number, first = head.branch, head.branch_first
     while number:
         event = await _branch_opened(store, head.run, first)
         if event.branch != number or not 0 <= event.parent < number:
-            raise Damaged(f"branch {number} should open here, from an earlier one", run=head.run, seq=first)
+            raise Damaged(f"the event does not open branch {number} from an earlier one", run=head.run, seq=first)
         found[number] = opened(event, first)
         if ancestors_only:
             number, first = event.parent, event.parent_first
@@ -122,18 +130,18 @@ async def _branch_opened(store: Journal, run: RunId, seq: int) -> e.BranchOpened
         for entry in entries(record):
             if entry.seq == seq and isinstance(entry.event, e.BranchOpened):
                 return entry.event
-    raise Damaged("a branch should open here", run=run, seq=seq)
+    raise Damaged("the event does not open a branch", run=run, seq=seq)
 
 
 async def lineage_of(store: Journal, head: Head) -> list[Interval]:
-    """The intervals the current branch sees; costs one small read per branch it descends from."""
+    """The intervals that the current branch sees. Costs one small read per branch it descends from."""
     branches = await branches_of(store, head, ancestors_only=True)
     return lineage(branches, head.branch, head.version)
 
 
 async def previous_branch(store: Journal, head: Head, key: bytes) -> tuple[e.BranchOpened, list[Entry], Head]:
-    """How the current branch opened, what the branch that was current before has after the cut, proven, and how that one
-    stood."""
+    """The event that opened the current branch; the verified events after the cutoff on the previous branch; and the head of
+    that branch."""
     opening = await _branch_opened(store, head.run, head.branch_first)
     before = Head(head.run, head.branch_first - 1, b"", 0, opening.branch - 1, opening.previous_first)
     intervals = [
@@ -147,7 +155,7 @@ async def previous_branch(store: Journal, head: Head, key: bytes) -> tuple[e.Bra
 async def read_events(
     store: Journal, run: RunId, intervals: list[Interval], *, key: bytes | None = None
 ) -> AsyncIterator[Entry]:
-    """The events of these intervals, in order. With a `key`, which may be empty, their records are proven."""
+    """The events of these intervals, in order. With a `key`, which may be empty, the records are verified."""
     for first, last in intervals:
         async for page in _read(store, run, first, last, key):
             for record in page:
@@ -159,7 +167,7 @@ async def read_events(
 RecordEntries: TypeAlias = tuple[Record, list[e.AnyEvent], int, int]
 """A record, its events, and the interval of the lineage that it was read for."""
 MAX_REMEMBERED = 20_000
-"""Records that are kept in memory for whoever goes through a lineage a second time."""
+"""Records that stay in memory for a second pass over a lineage."""
 
 
 def _read(store: Journal, run: RunId, first: int, last: int, key: bytes | None) -> AsyncIterator[list[Record]]:
@@ -167,7 +175,7 @@ def _read(store: Journal, run: RunId, first: int, last: int, key: bytes | None) 
 
 
 async def verified_pages(store: Journal, run: RunId, first: int, last: int, key: bytes) -> AsyncIterator[list[Record]]:
-    """The same pages, each record held against its digest: nobody builds upon bytes that are not what was written (G3)."""
+    """The pages of `pages`, with the digest of each record verified, so that no caller uses changed bytes (G3)."""
     previous: bytes | None = None
     async for page in pages(store, run, first, last):
         if previous is None and page:
@@ -176,11 +184,7 @@ async def verified_pages(store: Journal, run: RunId, first: int, last: int, key:
             assert previous is not None
             if not follows(record, previous, key):
                 yield page[:place]
-                raise Damaged(
-                    "the digest is not that of the stored bytes and the one before",
-                    run=run,
-                    seq=max(first, record.first),
-                )
+                raise Damaged(WRONG_DIGEST, run=run, seq=max(first, record.first))
             previous = record.digest
         yield page
 
@@ -190,7 +194,7 @@ async def _digest_before(store: Journal, record: Record, key: bytes) -> bytes:
         return genesis(record.run, key)
     before = await store.read(record.run, record.first - 1, record.first - 1, 1)
     if not before:
-        raise Damaged("the event is missing from the log", run=record.run, seq=record.first - 1)
+        raise Damaged(MISSING_EVENT, run=record.run, seq=record.first - 1)
     return before[0].digest
 
 
@@ -203,8 +207,8 @@ async def state_of(
     key: bytes | None = None,
     head: Head | None = None,
 ) -> State:
-    """What these intervals amount to. `remembered` receives what was read, up to a limit. With a `key`, which may be empty,
-    the records are proven. With a `head`, the intervals are its lineage and it has to agree with them."""
+    """The state of these intervals. `remembered` receives the records, up to a limit. With a `key`, which may be empty, the
+    records are verified. With a `head`, the intervals are its lineage, and the head must agree with them."""
     state, record, epoch = State(), None, 0
     for first, last in intervals:
         async for page in _read(store, run, first, last, key):
@@ -219,16 +223,16 @@ async def state_of(
 
 
 def _check_head(head: Head, state: State, last: Record | None, epoch: int) -> None:
-    """Refuse a head that differs from the end of its log: an append that builds on it would damage the log (G3)."""
+    """Refuse a head that differs from the end of its log: an append after it would damage the log (G3)."""
     outline = state.outline
     stored = (head.version, head.digest, head.epoch, head.branch, head.branch_first)
     found = (last.last, last.digest, epoch, outline.branch, outline.branch_first) if last is not None else ()
     if stored != found:
-        raise Damaged("the head of the run differs from the end of its log", run=head.run, seq=head.version)
+        raise Damaged(WRONG_HEAD, run=head.run, seq=head.version)
 
 
 def fold_within(state: State, record: Record, first: int, last: int) -> list[e.AnyEvent]:
-    """Fold the events of a record that lie between `first` and `last`: a cutoff may lie inside an append."""
+    """Fold the events of a record from `first` to `last`: a cutoff may lie inside an append."""
     begin, events = record.first, record.events()
     if first <= begin and begin + record.count <= last + 1:
         apply_all(state, events, begin, record.time)
@@ -241,7 +245,7 @@ def fold_within(state: State, record: Record, first: int, last: int) -> list[e.A
 async def read_entries(
     store: Journal, run: RunId, intervals: list[Interval], remembered: list[RecordEntries]
 ) -> AsyncIterator[list[RecordEntries]]:
-    """The records of these intervals with their events, many at a time; what was read before is not read again."""
+    """The records of these intervals with their events, many at a time. Records in `remembered` are not read again."""
     after = remembered[-1][0].last if remembered else 0
     yield remembered
     for first, last in intervals:

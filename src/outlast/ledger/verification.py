@@ -1,8 +1,7 @@
-"""Proving a stored log: all invariants, its head, its summary, whatever state its rows are in.
+"""Verification of a stored log: all invariants, its head and its summary, also if rows are damaged.
 
-Where the rest of the house stops at damage, this goes on: what a store cannot read is named with its place, and everything
-else is judged all the same. What is being written meanwhile is no violation: the log is judged as it was when the head was
-looked at.
+Other code stops at damage; verification continues. It reports each row that the store cannot read with its position, and
+checks the rest. It checks the log up to the head that it read first, so concurrent appends are not violations.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ from outlast.lifecycle.summary import RunSummary
 from outlast.store import Derived, Head, Store
 
 STRANGE = (ValueError, LookupError, TypeError, AttributeError, OverflowError, struct.error)
-"""What reading a damaged row ends in where nobody has called it damage yet."""
+"""Errors that a damaged row may raise in code that does not check for damage."""
 
 
 class Verification(Struct, frozen=True):
-    """What `verify` found out about one run; `digest` is that of its head, `status` the one its summary claims."""
+    """The result of `verify` for one run; `digest` is from its head, `status` from its summary."""
 
     run: RunId
     events: int
@@ -46,7 +45,7 @@ class Verification(Struct, frozen=True):
 
 
 async def verify(store: Store, run: RunId, key: bytes = b"") -> Verification:
-    """Judge V1 to V12 over the whole log, its head and its summary; damage is reported, not raised."""
+    """Check V1 to V12 over the whole log, its head and its summary; damage is reported, not raised."""
     try:
         return await _verify(store, run, key)
     except (Damaged, *STRANGE) as error:
@@ -60,15 +59,13 @@ async def _verify(store: Store, run: RunId, key: bytes) -> Verification:
     if head is None:
         if summary is None and not found:
             raise NotFound(f"there is no run {run}")
-        return _lost(
-            run, *(stored.faults or ["lists show the run, but its head is gone and its log cannot be reached"])
-        )
+        return _lost(run, *(stored.faults or ["the run has a summary but no head: its log cannot be reached"]))
     if summary is None and not found:
         found.append(Violation(0, "V10", "the run has no summary"))
     log, unread = await _log(store, run, head.version)
     found += [*unread, *_against_head(head, log), *await _after_head(store, head)]
     found += await asyncio.to_thread(_violations, run, log, summary, key)
-    if not found:  # else there is no state to compare with
+    if not found:  # otherwise there is no state to compare with
         intervals = await lineage_of(store, head)
         found += await asyncio.to_thread(_derived_rows, stored, head, log, intervals)
     return Verification(
@@ -87,7 +84,7 @@ def _lost(run: RunId, *why: str) -> Verification:
 
 
 async def _log(store: Store, run: RunId, last: int) -> tuple[list[Record], list[Violation]]:
-    """All records up to `last`; if one cannot be read, it is named and the rest is still there to be judged."""
+    """All readable records up to `last`, and violations for the others."""
     try:
         return [record async for record in records(store, run, 1, last)], []
     except (Damaged, *STRANGE):
@@ -107,7 +104,7 @@ async def _log(store: Store, run: RunId, last: int) -> tuple[list[Record], list[
 
 
 async def _after_head(store: Store, head: Head) -> list[Violation]:
-    """Records after the head's version that did not come with a newer head."""
+    """Records after the head's version, unless the head has moved meanwhile."""
     place = head.version + 1
     try:
         further = await store.read(head.run, place, None, 1)
@@ -116,42 +113,43 @@ async def _after_head(store: Store, head: Head) -> list[Violation]:
     again = await store.head(head.run) if further else None
     if not further or (again is not None and again.version >= further[-1].last):
         return []
-    return [Violation(place, "V1", f"the log goes on after event {head.version}, where its head ends")]
+    return [Violation(place, "V1", f"the head ends at event {head.version}, but the log has later events")]
 
 
 def _against_head(head: Head, log: Sequence[Record]) -> list[Violation]:
-    """Where the head says something else than the last record. If it is of another version, the rest is of no use."""
+    """The differences between the head and the last record; only the version if that differs."""
     if not log or log[-1].last != head.version:
         end = log[-1].last if log else 0
-        return [Violation(end + 1, "V1", f"the head says that the log ends at event {head.version}, it ends at {end}")]
+        return [Violation(end + 1, "V1", f"the head ends at event {head.version}, but the log ends at event {end}")]
     last = log[-1]
     opened = next(record.first for record in log if record.branch == last.branch)
-    told_and_true = (
+    compared = (
         ("V1", "digest", head.digest.hex(), last.digest.hex()),
         ("V11", "epoch", head.epoch, max(record.epoch for record in log)),
         ("V8", "branch", head.branch, last.branch),
         ("V8", "first event of the branch", head.branch_first, opened),
     )
     return [
-        Violation(last.last, invariant, f"the head says {name} {said}, the log {true}")
-        for invariant, name, said, true in told_and_true
-        if said != true
+        Violation(last.last, invariant, f"the head has {name} {stored}, the log {true}")
+        for invariant, name, stored, true in compared
+        if stored != true
     ]
 
 
 def _derived_rows(stored: Derived, head: Head, log: Sequence[Record], intervals: Sequence[Interval]) -> list[Violation]:
-    """Where the head's flag and the waits are not those of the fold."""
+    """The differences between the head's flag and the stored waits, and the fold."""
     state = State()
     for first, last in intervals:
         for record in log:
             if record.first <= last and record.last >= first:
                 fold_within(state, record, first, last)
-    told = differences(state, is_closed=head.closed, waits=stored.waits)
-    return [Violation(head.version, "V10", each) for each in told]
+    return [
+        Violation(head.version, "V10", each) for each in differences(state, is_closed=head.closed, waits=stored.waits)
+    ]
 
 
 def _violations(run: RunId, log: Sequence[Record], summary: RunSummary | None, key: bytes) -> list[Violation]:
-    """The violations; a record that is damaged beyond judging is named and left out."""
+    """The violations; a record that cannot be checked at all is reported and left out."""
     try:
         return violations(run, log, summary, key=key)
     except STRANGE:
@@ -161,7 +159,7 @@ def _violations(run: RunId, log: Sequence[Record], summary: RunSummary | None, k
             follows(record, record.digest, key)
             record.events()
         except Damaged:
-            legible.append(record)  # as damage that is understood, it is judged
+            legible.append(record)  # `violations` reports this damage itself
         except STRANGE as error:
             found.append(Violation(record.first, "V1", f"cannot be read: {error!r}"))
         else:

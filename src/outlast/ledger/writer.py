@@ -1,4 +1,4 @@
-"""An owner's hand on one run: what it writes, the branches it opens, and how it lets go."""
+"""The writer of one run: the appends of its owner, new branches, and the release of the claim."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 from outlast.errors import AlreadyExists, Illegal, InvalidInput, NotAllowed, OutcomeUnknown, Overtaken, StoreError
 from outlast.history import events as e
 from outlast.history.codec import encode
-from outlast.history.ids import AppendId
+from outlast.history.ids import AppendId, RunId
 from outlast.history.record import Entry, Kind, Record, chained
 from outlast.ledger.cursor import LogCursor
 from outlast.lifecycle import decide
 from outlast.lifecycle.branch_plan import BranchPlan, check_continues
 from outlast.lifecycle.draft import Draft
 from outlast.lifecycle.fold import apply_all
-from outlast.lifecycle.invariants import branch_violations
+from outlast.lifecycle.invariants import RUN_TAKEN_OVER_PLACE, branch_violations
 from outlast.lifecycle.requests import newest, request_violations
 from outlast.lifecycle.state import State, Wait
 from outlast.lifecycle.status import TERMINAL
@@ -24,32 +24,31 @@ from outlast.store import LANDED, Append, Head, Lost
 
 _OWNER = Kind.OWNER
 _BEGINS: dict[type[e.Event], Kind] = {e.BranchOpened: Kind.OWNER, e.RunTakenOver: Kind.TAKEOVER}
-"""Events that only begin an append, and of which kind."""
+"""Events that may only begin an append, and the kind of that append."""
 _BEGINNINGS = frozenset(_BEGINS)
 
 
 class RunWriter(LogCursor):
-    """Writes one run's story under one epoch. Made by `Ledger.create` and `Ledger.take_over`; used by one task at a time.
-    After any exception but `Fenced` it may be used again."""
+    """Writes the events of one run under one epoch. `Ledger.create` and `Ledger.take_over` make it; one task at a time may
+    use it. It may be used again after any exception except `Fenced`."""
 
     # --- writing
 
     def append(
         self, events: Sequence[e.AnyEvent], *, release: bool = False, time: int | None = None, in_place: bool = False
     ) -> Coroutine[Any, Any, int]:
-        """Make these events the next of the run, durably; returns the seq of the first one. `time` is what the record is
-        dated with, now if it is not given.
+        """Append these events durably; returns the seq of the first one. `time` is the time of the record (default: now).
 
-        After `OutcomeUnknown` the very same list may be given again: it is written only if it is not in the log.
+        After `OutcomeUnknown` the caller may pass the same list object again: it is written only if it is not in the log.
 
-        Raises `Illegal` if they may not follow, `Overtaken` if something arrived that they did not know of (the state then
-        holds it: decide again), `Fenced` if the run has a newer owner. With `release` the claim is given up with them. With
-        `in_place` the events are not renumbered: guests' data before them is `Overtaken`, too."""
+        Raises `Illegal` if the events may not follow, `Overtaken` if other events arrived first (the state then includes
+        them: decide again), `Fenced` if the run has a newer owner. With `release` the append also releases the claim. With
+        `in_place` the events are not renumbered: data of guests before them also raises `Overtaken`."""
         return self._write(events, None, _OWNER, release, time, in_place)
 
     def take_over(self, decision: Callable[[State], Sequence[e.AnyEvent]]) -> Coroutine[Any, Any, int]:
-        """The first append of a new epoch. What others still wrote before it is taken in, and `decision` asked again. The
-        summary is written with it: guests may have told more since it was made."""
+        """The first append of a new epoch. If other events arrive before it, they are folded and `decision` is called again.
+        The append includes the summary: guests may have appended since it was made."""
         self._summary_behind = True
         return self._write((), decision, Kind.TAKEOVER, False, None)
 
@@ -62,17 +61,19 @@ class RunWriter(LogCursor):
         time: int | None,
         in_place: bool = False,
     ) -> int:
-        """Draft, commit, absorb; while the append loses to data, take the data in and try again. One coroutine on the hot
-        path: every layer more is paid at every wake."""
+        """Draft, commit, absorb; while the append loses to data, fold the data and try again. This is the hot path, in one
+        coroutine: every further layer would cost time at every wake-up."""
         if self._busy:
-            raise RuntimeError(f"two tasks write run {self.run} with one pen")
+            raise RuntimeError(f"two tasks use the writer of run {self.run} at the same time")
         self._busy = True
         asked: AppendId | None = None
         try:
             if self._unconfirmed:
                 taken = await self.catch_up()
-                if self._unconfirmed_events is events and self._confirmed_at:
-                    return self._confirmed(release)
+                if self._unconfirmed_events is events and self._confirmed_at:  # the log shows that they had landed
+                    if release:
+                        self._ledger.forget(self)
+                    return self._confirmed_at
                 if in_place and taken:
                     raise _out_of_place(taken)
             self._unconfirmed_events, self._confirmed_at = events, 0
@@ -82,7 +83,7 @@ class RunWriter(LogCursor):
                 if decision is not None:
                     events = decision(self.state)
                 if not events:
-                    raise InvalidInput("there is nothing to append")
+                    raise InvalidInput("the list of events to append is empty")
                 draft = await self._branch_draft(events) if type(events[0]) is e.BranchOpened else self._draft
                 append = self._compose(draft, events, id, kind, release, time, overtaken)
                 asked = id
@@ -98,9 +99,7 @@ class RunWriter(LogCursor):
                     raise _out_of_place(taken)
                 overtaken += len(taken)
                 if type(events[0]) is e.BranchOpened:
-                    raise Overtaken(
-                        f"{overtaken} events arrived while a branch opened: what it cuts off is not what it was"
-                    )
+                    raise Overtaken(f"{overtaken} events arrived before the branch could open: decide again")
         except BaseException as error:
             self._draft.drop()
             if asked is not None and (isinstance(error, OutcomeUnknown) or not isinstance(error, StoreError)):
@@ -119,7 +118,7 @@ class RunWriter(LogCursor):
         time: int | None,
         overtaken: int,
     ) -> Append:
-        """Check the events by folding them into the draft, and put together what the store is asked."""
+        """Check the events by folding them into the draft, and compose the append."""
         view, old, epoch = draft.view, self.head, self.epoch
         if time is None:
             time = max(self._ledger.clock(), self.state.outline.time)
@@ -139,7 +138,7 @@ class RunWriter(LogCursor):
         body = encode(events)
         digest = chained(old.digest, first, count, branch, epoch, kind, time, id, body, self._ledger.key)
         record = Record(run, first, count, branch, epoch, kind, id, time, body, digest)
-        # Whoever gives the run back has not looked at what arrived just before: another owner should.
+        # An owner that releases the run has not processed the events that arrived just before: the next owner must.
         ready = release and not is_closed and (overtaken > 0 or decide.next_request(view) is not None)
         head = Head(run, last, digest, epoch, branch, outline.branch_first, is_closed, ready)
         if draft is not self._draft:
@@ -155,27 +154,21 @@ class RunWriter(LogCursor):
         draft.absorb()
         self._unconfirmed_events = ()
         if self._unconfirmed:
-            self._unconfirmed.clear()  # they were to follow the version that this one follows
+            self._unconfirmed.clear()  # they expected the version that this append now follows
         if self.head.version == 0:
             self._ledger.remember(self)
         self.head = append.head
         self._summary_behind = False
         if draft is not self._draft:
             self.state, self._draft = draft.state, draft
-            self.remembered = []  # it was read from the branch that is left
+            self.remembered = []  # the records belong to the branch that was left
         if append.release:
             self._ledger.forget(self)
-
-    def _confirmed(self, release: bool) -> int:
-        """What was in doubt had landed, as the log now told."""
-        if release:
-            self._ledger.forget(self)
-        return self._confirmed_at
 
     # --- branches
 
     async def open_branch(self, plan: BranchPlan) -> int:
-        """Leave what follows the cutoff on its branch and go on beside it; nothing is deleted."""
+        """Open a branch at the cutoff of the plan. Events after the cutoff stay on their branch."""
         if not 0 <= plan.cutoff <= self.head.version:
             raise NotAllowed(
                 f"event {plan.cutoff} is not in the log of run {self.run}, which ends at {self.head.version}"
@@ -190,10 +183,10 @@ class RunWriter(LogCursor):
                 request = newest(self.state.outline.requests, e.JumpRequested)
                 is_elsewhere = request is not None and request.seq != plan.request
                 if is_elsewhere or isinstance(decide.next_request(self.state), e.CancelRequested):
-                    raise  # somebody wants the run to end, or to go back elsewhere: the caller decides again
+                    raise  # a cancellation or another jump was requested: the caller decides again
 
     async def _branch_draft(self, events: Sequence[e.AnyEvent]) -> Draft:
-        """A draft over the state at the cutoff of a branch that is about to open."""
+        """A draft over the state at the cutoff of a new branch."""
         event = events[0]
         assert isinstance(event, e.BranchOpened)
         seq, branches = self.head.version + 1, await self.branches(event.cutoff)
@@ -206,9 +199,9 @@ class RunWriter(LogCursor):
         return Draft(await self._state_at(event.cutoff, branches))
 
     async def _absorb_lost_race(self, lost: Lost, kind: Kind) -> list[Entry]:
-        """Take in what the append lost to; only data lets the same decision stand."""
+        """Fold the events that the append lost to. A request among them invalidates the decision."""
         if self.head.version == 0:
-            raise AlreadyExists(f"there is a run {self.run} already")
+            raise already_exists(self.run)
         if lost.why != "version" or lost.head is None:
             raise self._fenced(f"epoch {lost.head.epoch if lost.head else 0} is in the log")
         newer = list(lost.tail)
@@ -216,14 +209,14 @@ class RunWriter(LogCursor):
             newer = [record async for record in self._newer()]
         taken = await self._take_in(newer, kind)
         if kind is Kind.OWNER and any(record.kind is Kind.CONTROL for record in newer):
-            raise Overtaken(f"someone made a request to run {self.run}: decide again")
+            raise Overtaken(f"a request to run {self.run} arrived first: decide again")
         return taken
 
-    # --- letting go
+    # --- release
 
     async def release(self, *, ready: bool = False) -> bool:
-        """Give the claim back; False if something arrived meanwhile, which is then taken in: look at the state again. With
-        something to obey it is ready for the next owner, whatever this one says."""
+        """Release the claim; False if events arrived meanwhile, which are then folded: check the state again. A run with an
+        open request is released as ready."""
         if self._summary_behind:
             await self._rewrite_summary()
         ready = ready or (not self.state.is_closed and decide.next_request(self.state) is not None)
@@ -234,15 +227,19 @@ class RunWriter(LogCursor):
         return False
 
     async def _rewrite_summary(self) -> None:
-        """What guests told has been folded, and nothing of our own was appended since: the catalogue is brought up."""
+        """Write the summary after events of guests were folded without an append of our own."""
         stored = await self.store.summary(self.run)
-        seen = stored.at if stored else 0
-        if seen > self.head.version or await self.store.correct(summarise(self.run, self.state), seen):
+        at = stored.at if stored else 0
+        if at > self.head.version or await self.store.correct(summarise(self.run, self.state), at):
             self._summary_behind = False
 
 
+def already_exists(run: RunId) -> AlreadyExists:
+    return AlreadyExists(f"run {run} already exists")
+
+
 def _out_of_place(taken: Sequence[Entry]) -> Overtaken:
-    return Overtaken(f"{len(taken)} events arrived first: these were to follow event {taken[0].seq - 1}")
+    return Overtaken(f"{len(taken)} events arrived first: the append must follow event {taken[0].seq - 1} directly")
 
 
 def _check_first(events: Sequence[e.AnyEvent], first: int, kind: Kind) -> None:
@@ -253,12 +250,12 @@ def _check_first(events: Sequence[e.AnyEvent], first: int, kind: Kind) -> None:
 
 def _not_first(event: e.AnyEvent, seq: int) -> Illegal:
     if isinstance(event, e.BranchOpened):
-        return Illegal("V8", "a branch opens with the first event of an owner's append", seq=seq)
-    return Illegal("V11", "RunTakenOver is the first word of a takeover and of nothing else", seq=seq)
+        return Illegal("V8", "BranchOpened must be the first event of an owner's append", seq=seq)
+    return Illegal("V11", RUN_TAKEN_OVER_PLACE, seq=seq)
 
 
 def _wait_changes(old: State, new: State) -> tuple[tuple[Wait, ...], tuple[str, ...]]:
-    """What a change of branch opens and closes among waits and loose ends."""
+    """The waits and loose ends that a change of branch opens, and the names of those it closes."""
     before = dict([*old.waits.items(), *old.loose.items()])
     after = dict([*new.waits.items(), *new.loose.items()])
     opens = tuple(wait for name, wait in after.items() if before.get(name) != wait)

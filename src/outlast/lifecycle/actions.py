@@ -1,7 +1,7 @@
-"""Which actions a person may take on a run: one decision for the control verbs, `explain` and everything that offers them.
+"""The actions that are allowed on a run: one decision for the control verbs, `explain` and every list of actions.
 
-A verb asks before it claims the run and again in the takeover, so that a refused verb appends nothing. What depends on more
-than the state of the run (an event that does not exist, code that is not importable) is refused by the verb itself.
+A verb checks before it claims the run and again in the takeover, so that a refused verb appends nothing. The verb itself
+refuses anything that depends on more than the state of the run (an event that does not exist, code that cannot be imported).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ VERBS: tuple[Verb, ...] = get_args(Verb)
 
 
 class Refusal(Struct, frozen=True):
-    """Why a verb is refused. `code` is for programs; `reason` continues a sentence that begins with the run."""
+    """Why a verb is refused. `code` is for programs; `reason` is a predicate whose subject is the run."""
 
     code: Literal[
         "over",
@@ -40,30 +40,30 @@ class Refusal(Struct, frozen=True):
 
 
 def inside(state: State) -> str:
-    """The node that a held run was stopped inside of, so that a person has to say whether it was done."""
+    """The node that a held run stopped inside, so that a user must find out whether it took effect; "" if there is none."""
     name = state.outline.failed_node
     node = state.nodes.get(name) if state.outline.held else None
     return name if node is not None and node.status is NodeStatus.STARTED else ""
 
 
 def has_diverged(state: State) -> bool:
-    """Whether a run is held because its code does not ask for what its log holds."""
+    """Whether a run is held because its code and its log disagree."""
     error = state.outline.error
     return state.outline.held and error is not None and error.kind == RunDiverged.code
 
 
 def refusal(state: State, verb: Verb, *, force: bool = False) -> Refusal | None:
     """Why this verb is refused in this state, or None if it is allowed. With `force`, a run that was copied to another store
-    goes on in both."""
+    may continue in both."""
     if state.outline.is_cleaning and verb not in ("answer", "cancel"):
         return Refusal(
-            "cleaning", "is being cancelled and cleans up: wait for its end, or cancel it again to end it at once"
+            "cleaning", "is being cancelled and cleans up: wait until it ends, or cancel it again to end it at once"
         )
     copied_to = state.outline.copied_to if state.status is RunStatus.PAUSED else ""
     if copied_to and verb not in ("answer", "pause", "cancel") and not force:
         return Refusal(
             "copied",
-            f"was copied to {copied_to} and continues there. To let it continue here, too, resume it with --force "
+            f"was copied to {copied_to} and continues there. To continue it in this store as well, resume it with --force "
             "(force=True)",
         )
     return _RULES[verb](state)
@@ -76,9 +76,9 @@ def allowed(state: State) -> list[Verb]:
 
 def _answer(state: State) -> Refusal | None:
     if state.is_closed:
-        return Refusal("over", "is over: it takes no more answers")
+        return Refusal("over", "is over: it accepts no answers")
     is_asking = any(wait.kind == "interaction" for wait in state.waits.values())
-    return None if is_asking else Refusal("not-asked", "asks nothing now")
+    return None if is_asking else Refusal("not-asked", "has no open question")
 
 
 def _resume(state: State) -> Refusal | None:
@@ -86,9 +86,9 @@ def _resume(state: State) -> Refusal | None:
     if status in (RunStatus.COMPLETED, RunStatus.CANCELLED):
         return Refusal("over", f"is {status}: there is nothing to resume")
     if status is RunStatus.FAILED and not outline.recoverable:
-        return Refusal("final", "failed for good: retry a node of it, or jump back to an earlier event")
+        return Refusal("final", "failed for good: retry one of its nodes, or jump back to an earlier event")
     if status is RunStatus.CREATED:
-        return Refusal("created", "was created and has not started: there is nothing to resume; a worker starts it")
+        return Refusal("created", "has not started: there is nothing to resume; a worker starts it")
     if status is RunStatus.WAITING:
         names = ", ".join(wait.text or wait.id for wait in list(state.waits.values())[:3])
         return Refusal("waiting", f"is waiting ({names}): there is nothing to resume")
@@ -99,8 +99,8 @@ def _pause(state: State) -> Refusal | None:
     if state.is_closed:
         return Refusal("over", "is over and cannot be paused")
     if state.outline.held:
-        return Refusal("held", "is held and cannot be paused: a person has to decide; resume it, or cancel it")
-    return Refusal("paused", "is paused already") if state.status is RunStatus.PAUSED else None
+        return Refusal("held", "is held and cannot be paused: resume it, or cancel it")
+    return Refusal("paused", "is already paused") if state.status is RunStatus.PAUSED else None
 
 
 def _cancel(state: State) -> Refusal | None:
@@ -108,16 +108,16 @@ def _cancel(state: State) -> Refusal | None:
 
 
 def _rewind(state: State) -> Refusal | None:
-    return None if state.outline.done_nodes else Refusal("nothing-done", "has completed no node: it cannot be rewound")
+    return None if state.outline.done_nodes else Refusal("nothing-done", "cannot be rewound: it has completed no node")
 
 
 def _activate(state: State) -> Refusal | None:
-    return None if state.outline.branch else Refusal("one-branch", "has one branch only")
+    return None if state.outline.branch else Refusal("one-branch", "has only one branch")
 
 
 def _migrate(state: State) -> Refusal | None:
     if state.is_closed and state.status is not RunStatus.FAILED:
-        return Refusal("over", "is over: there is nothing to migrate. A fork of it goes on with today's code.")
+        return Refusal("over", "is over: there is nothing to migrate. Fork it to continue with the current code.")
     return None
 
 

@@ -1,9 +1,9 @@
-"""What a new branch takes over from the one it left: the results of nodes that have nothing to do with why it opened.
+"""The results that a new branch adopts from the branch it left: those of nodes that do not depend on why it opened.
 
-A node outside the redone part that is asked for under the same name, with the same inputs and the same code, is not done
-again: its completion over there is adopted. Outside is what was asked for before the cut, because that cannot depend on what
-came after it; and what helpers did that were under way then, beside the redone part and not after it. A branch that only
-repairs or that moves a run to new code redoes nothing for its own sake, so there everything may be adopted.
+A node outside the redone part that is called under the same name, with the same inputs and the same code, does not run
+again: the new branch adopts its completion. Two kinds of nodes are outside: those called before the cutoff, because they
+cannot depend on later events; and those of tasks that were running at the cutoff beside the redone part, not after it. A
+branch that repairs a run or moves it to new code redoes no node for its own sake, so it may adopt every result.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ADOPT_EVERYTHING = ("recovery", "migrate")
 
 
 class Adoptable(Struct, frozen=True):
-    """A completion on a branch that was left: its place, what the node was asked with, and what it returned."""
+    """A completion on a branch that was left: its seq, the hash of the inputs, the version of the code, and the output."""
 
     seq: int
     hash: str
@@ -32,8 +32,8 @@ class Adoptable(Struct, frozen=True):
 def adoptable(
     opened: e.BranchOpened, then: State, left: Iterable[Entry], earlier: Mapping[str, Adoptable] | None = None
 ) -> dict[str, Adoptable]:
-    """What may be adopted, by node; `then` is the state at the cut, `left` are the events that were cut off. What the branch
-    that is left could have adopted `earlier` and did not is passed on."""
+    """The adoptable completions by node; `then` is the state at the cutoff, `left` are the events after it. Results that the
+    left branch could have adopted `earlier` and did not are included."""
     found = {**(earlier or {}), **_completions(then, left)}
     for node in opened.redo:
         found.pop(node, None)
@@ -76,13 +76,13 @@ def _is_under_way(then: State, node: str) -> bool:
 
 
 def _scopes_begun(then: State) -> set[str]:
-    """The scopes in which something had been asked for at the cut."""
+    """The scopes in which a node had been called at the cutoff."""
     return {name[:place] for name, _ in then.nodes.items() for place, sign in enumerate(name) if sign == "/"}
 
 
 def _is_beside(node: str, other: str, then: State, begun: set[str]) -> bool:
-    """Whether a node belongs to another item of the same map as `other`, or to a task beside its task that had begun before
-    the cut. Both are numbered; steps, which follow one another, are not."""
+    """Whether a node belongs to another item of the same map as `other`, or to another task that had begun before the
+    cutoff. Maps and tasks are numbered; steps, which follow one another, are not."""
     mine, theirs = node.split("/"), other.split("/")
     for place, (here, there) in enumerate(zip(mine, theirs, strict=False)):
         if here != there:

@@ -1,12 +1,12 @@
-"""Going back: from the place a person names to the branch that goes on from there. Pure; nothing is appended here.
+"""Plans for new branches: from a target that a user names to the cutoff and first events of the branch. Pure.
 
-A turn cuts as little as it can. What was asked for before a result was known cannot depend on it, so to do a completed node
-again the lineage is cut just before its completion; a place that a person names is taken as it is.
+A branch cuts as little as possible. Calls made before a result was known cannot depend on it, so repeating a completed node
+cuts the lineage just before its completion. A target that names an event is used unchanged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -21,12 +21,12 @@ from outlast.lifecycle.requests import newest
 from outlast.lifecycle.state import State
 
 START = "start"
-"""The place before everything that the run did."""
+"""The target before everything that the run did."""
 
 
 class BranchPlan(Struct, frozen=True, kw_only=True):
-    """What a branch needs to be opened: where it is cut, what is to be done again (`redo`), what is said first (`then`).
-    If it repairs something, `code` names the state in the catalogue and `evidence` the events that show it."""
+    """A branch to open: its `cutoff`, the nodes to repeat (`redo`) and its first events (`then`). If it repairs the run,
+    `code` names the finding and `evidence` the events that prove it."""
 
     cutoff: int
     cause: e.BranchCause = "jump"
@@ -37,13 +37,13 @@ class BranchPlan(Struct, frozen=True, kw_only=True):
     code: str = ""
     evidence: tuple[int, ...] = ()
     request: int = 0
-    """The place of the JumpRequested that asks for it, if one does."""
+    """The seq of the JumpRequested that asks for it, or 0."""
     children: e.Children = "cancel"
-    """What becomes of the children of the part that is left. A recovery cancels none."""
+    """Whether children started after the cutoff are cancelled. A recovery cancels none."""
 
 
 def to_place(log: Sequence[Entry], place: str, *, by: str = "", reason: str = "") -> BranchPlan:
-    """A jump to an event by its number, to before a node, a child or a question by its name, or to the `start`."""
+    """A jump to an event by its number; to just before a node, a child or a question by its name; or to the `start`."""
     if place == START:
         return BranchPlan(cutoff=BEFORE_FIRST, by=by, reason=reason)
     if place.isascii() and place.isdigit():
@@ -58,13 +58,13 @@ def to_place(log: Sequence[Entry], place: str, *, by: str = "", reason: str = ""
     if asked is not None:
         return BranchPlan(cutoff=asked.seq - 1, by=by, reason=reason)
     raise NotAllowed(
-        f"there is no node and no question {place!r} on this branch{_similar(log, place)}; "
-        "an event is named by its number, and `start` is before all of them"
+        f"this branch has no node or question {place!r}{_similar(log, place)}; "
+        "use the name of a node or a question, the number of an event, or `start`"
     )
 
 
 def _within(log: Sequence[Entry], place: str) -> int:
-    """The number of an event that there is, on whichever branch: the newest one ends the current lineage."""
+    """The number of an existing event on any branch: the newest event ends the current lineage."""
     last = log[-1].seq if log else 0
     if len(place) > len(str(last)) + 10 or int(place) > last:
         raise NotAllowed(
@@ -76,24 +76,24 @@ def _within(log: Sequence[Entry], place: str) -> int:
 def _similar(log: Sequence[Entry], place: str) -> str:
     names = {entry.event.node for entry in log if isinstance(entry.event, e.NodeScheduled)}
     near = sorted(name for name in names if place.casefold() in name.casefold())[:5]
-    return f" (there is {', '.join(near)})" if near else ""
+    return f" (similar: {', '.join(near)})" if near else ""
 
 
 def back(log: Sequence[Entry], nodes: int, *, by: str = "", reason: str = "") -> BranchPlan:
     """A jump back over the last completed nodes."""
     if nodes < 1:
-        raise InvalidInput(f"a run is rewound by at least one node, not by {nodes}")
+        raise InvalidInput(f"the number of nodes to rewind must be at least 1, not {nodes}")
     done = list({entry.event.node: entry for entry in log if isinstance(entry.event, e.NodeCompleted)}.values())
     done.sort(key=lambda entry: entry.seq)
     if nodes > len(done):
-        raise NotAllowed(f"the run has completed {len(done)} nodes on this branch, it cannot be rewound by {nodes}")
+        raise NotAllowed(f"cannot rewind by {nodes} nodes: the run has completed {len(done)} on this branch")
     cutoff = done[-nodes].seq - 1
     redo = tuple(entry.event.node for entry in done[-nodes:] if isinstance(entry.event, e.NodeCompleted))
     return BranchPlan(cutoff=cutoff, by=by, reason=reason, redo=redo, then=reset(log, redo, cutoff))
 
 
 def reset(log: Sequence[Entry], nodes: tuple[str, ...], cutoff: int) -> tuple[e.AnyEvent, ...]:
-    """Of these nodes, those that are under way at the cut are begun anew by the word of a person, whatever they are."""
+    """New attempts for those of the nodes that have started at the cutoff, even if they are not repeatable: a user asked."""
     started: dict[str, int] = {}
     for entry in log:
         if entry.seq <= cutoff and isinstance(entry.event, e.NodeStarted) and entry.event.node in nodes:
@@ -115,40 +115,33 @@ def again(
     by: str = "",
     reason: str = "",
 ) -> BranchPlan:
-    """Do a node again that has an outcome, perhaps with feedback or with other inputs."""
+    """Repeat a node that has an outcome, optionally with feedback or with other inputs."""
     outcome = outcome_of(log, node)
     attempt = _attempt(outcome.event)
     started = _last(log, e.NodeStarted, lambda event: event.node == node and event.attempt == attempt)
-    again: Literal["first", "reset"]
-    if started is None:  # it took its result over: there is no attempt to count on from
+    schedule: Literal["first", "reset"]
+    if started is None:  # its result was adopted: there is no attempt to count from
         begun = _last(log, e.NodeScheduled, lambda event: event.node == node and event.attempt == 1)
-        cutoff, attempt, again = (begun or outcome).seq - 1, 0, "first"
+        cutoff, attempt, schedule = (begun or outcome).seq - 1, 0, "first"
     else:
-        cutoff, again = outcome.seq - 1, "reset"
-    word = e.NodeScheduled(
-        node=node,
-        attempt=attempt + 1,
-        cause=again,
-        feedback=feedback,
-        inputs=inputs,
-    )
-    return BranchPlan(cutoff=cutoff, cause=cause, by=by, reason=reason, redo=(node,), then=(word,))
+        cutoff, schedule = outcome.seq - 1, "reset"
+    scheduled = e.NodeScheduled(node=node, attempt=attempt + 1, cause=schedule, feedback=feedback, inputs=inputs)
+    return BranchPlan(cutoff=cutoff, cause=cause, by=by, reason=reason, redo=(node,), then=(scheduled,))
 
 
 def instead(log: Sequence[Entry], node: str, output: e.Value, *, by: str = "", reason: str = "") -> BranchPlan:
-    """Go on as if a node had returned something else. A run that stopped inside the node goes on as if it had returned."""
+    """Continue as if a node had returned `output`: one that has an outcome, or one that the run stopped inside."""
     stopped = stopped_inside(log, node)
-    if stopped is not None:
-        place, attempt = stopped
-        word = e.NodeCompleted(node=node, attempt=attempt, output=output, by=by or "someone")
-        return BranchPlan(cutoff=place - 1, by=by, reason=reason, redo=(node,), then=(word,))
-    outcome = outcome_of(log, node)
-    word = e.NodeCompleted(node=node, attempt=_attempt(outcome.event), output=output, by=by or "someone")
-    return BranchPlan(cutoff=outcome.seq - 1, by=by, reason=reason, redo=(node,), then=(word,))
+    if stopped is None:
+        outcome = outcome_of(log, node)
+        stopped = outcome.seq, _attempt(outcome.event)
+    place, attempt = stopped
+    completed = e.NodeCompleted(node=node, attempt=attempt, output=output, by=by or "someone")
+    return BranchPlan(cutoff=place - 1, by=by, reason=reason, redo=(node,), then=(completed,))
 
 
 def stopped_inside(log: Sequence[Entry], node: str) -> tuple[int, int] | None:
-    """Where a run was held or paused inside a node that had started, and which attempt that was."""
+    """The seq at which a run was held or paused inside a started node, and the attempt of the node."""
     place = 0
     for entry in reversed(log):
         match entry.event:
@@ -166,14 +159,14 @@ def stopped_inside(log: Sequence[Entry], node: str) -> tuple[int, int] | None:
 
 
 def outcome_of(log: Sequence[Entry], node: str) -> Entry:
-    """The place where the newest outcome of a node stands."""
+    """The entry of the newest outcome of a node."""
     for entry in reversed(log):
         event = entry.event
         if isinstance(event, e.NodeScheduled | e.NodeStarted) and event.node == node:
-            raise NotAllowed(f"node {node} is under way: it has no outcome yet")
+            raise NotAllowed(f"node {node} is still running: wait for its outcome")
         if isinstance(event, e.NodeCompleted | e.NodeFailed) and event.node == node:
             return entry
-    raise NotAllowed(f"there is no node {node!r} on this branch{_similar(log, node)}")
+    raise NotAllowed(f"this branch has no node {node!r}{_similar(log, node)}")
 
 
 _DONE = (e.NodeCompleted, e.StepCompleted, e.InteractionAnswered)
@@ -186,36 +179,36 @@ _WRITTEN_AGAIN = (
     e.TimerSet,
     e.SignalAwaited,
 )
-"""Events that the run's code or its next owner appends again, whatever is cut off before them."""
+"""Events that the run's code or its next owner always appends again."""
 
 
 def recovery_cutoff(log: Sequence[Entry]) -> int:
-    """Where every recovery cuts: after the last event that a re-execution does not write again by itself.
+    """The cutoff of every recovery: after the last event that a re-execution does not append again by itself.
 
-    Kept are results, accepted answers and other guest data, what a person asked for (a branch, an edit, feedback, a pause),
-    children, decisions, checkpoints, failures, and the start of a node that must not be repeated."""
+    A recovery keeps results, accepted answers and other guest data, what a user asked for (a branch, an edit, feedback, a
+    pause), children, decisions, checkpoints, failures, and the start of a node that is not repeatable."""
     return next((entry.seq for entry in reversed(log) if not _is_written_again(entry.event)), BEFORE_FIRST)
 
 
 def _is_written_again(event: e.AnyEvent) -> bool:
     if isinstance(event, e.NodeScheduled):
-        return not _is_given(event)
+        return not _is_reset(event)
     if isinstance(event, e.NodeStarted):
         return event.repeatable
     return isinstance(event, _WRITTEN_AGAIN)
 
 
-def _is_given(event: e.AnyEvent) -> bool:
-    """Whether a person had a node done again, perhaps with feedback or other inputs."""
+def _is_reset(event: e.AnyEvent) -> bool:
+    """Whether a user had a node repeated."""
     return isinstance(event, e.NodeScheduled) and event.cause == "reset"
 
 
 def last_place(log: Sequence[Entry]) -> int:
-    """Where a run can be gone on from: its end, or if it is over, the last thing it did."""
+    """The last event that a run can continue from: its end, or the last result of a run that is over."""
     endings = (e.RunCompleted, e.RunFailed, e.RunCancelled, e.RunContinued)
     for place in range(len(log) - 1, -1, -1):
         event = log[place].event
-        if isinstance(event, endings):  # what a cancelled run did in its clean-up is no place to go on from
+        if isinstance(event, endings):  # a cancelled run cannot continue from an event of its clean-up
             place = next((at for at in range(place) if isinstance(log[at].event, e.CleanupStarted)), place)
             return next((entry.seq for entry in reversed(log[:place]) if _is_done(entry.event)), BEFORE_FIRST)
         if isinstance(event, e.RunStarted):
@@ -225,20 +218,20 @@ def last_place(log: Sequence[Entry]) -> int:
 
 def _is_done(event: e.AnyEvent) -> bool:
     is_result = isinstance(event, _DONE) or (isinstance(event, e.ChildEnded) and event.status == "completed")
-    return is_result or _is_given(event)
+    return is_result or _is_reset(event)
 
 
 def check_continues(plan: BranchPlan, then: State) -> None:
-    """Refuse to go back to where there is nothing to go on from."""
+    """Refuse a cutoff at which the run is over."""
     if then.is_closed and plan.cause not in ("activate", "recovery"):
         raise NotAllowed(
-            f"event {plan.cutoff} is where the run was over: name an earlier event, a node or a question, "
-            "or activate that branch to have its outcome again"
+            f"the run is over at event {plan.cutoff}: name an earlier event, a node or a question, "
+            "or activate that branch to restore its outcome"
         )
 
 
 def request_of(plan: BranchPlan, branch: int) -> e.JumpRequested:
-    """The turn as a request to whoever owns the run."""
+    """The plan as a request to the owner of the run."""
     then = e.Value(encode(plan.then)) if plan.then else e.NULL
     return e.JumpRequested(
         target=plan.cutoff,
@@ -253,7 +246,7 @@ def request_of(plan: BranchPlan, branch: int) -> e.JumpRequested:
 
 
 def plan_of_request(request: e.JumpRequested, seq: int) -> BranchPlan:
-    """The turn that a request at `seq` asks for."""
+    """The plan that the request at `seq` asks for."""
     then = tuple(decode(bytes(request.then))) if bytes(request.then) != b"null" else ()
     return BranchPlan(
         cutoff=request.target,
@@ -268,7 +261,7 @@ def plan_of_request(request: e.JumpRequested, seq: int) -> BranchPlan:
 
 
 def unmet_request_plan(state: State, why: str) -> BranchPlan:
-    """The branch that begins just before a request to go back that cannot be met (D2): the person may ask again."""
+    """The branch that begins just before a jump request that cannot be met (D2); the user may send another request."""
     request = newest(state.outline.requests, e.JumpRequested)
     assert request is not None
     place = request.seq
@@ -280,9 +273,5 @@ def _attempt(event: e.AnyEvent) -> int:
     return event.attempt
 
 
-def _last(log: Iterable[Entry], kind: type[e.Event], is_meant: Callable[[Any], bool]) -> Entry | None:
-    found = None
-    for entry in log:
-        if isinstance(entry.event, kind) and is_meant(entry.event):
-            found = entry
-    return found
+def _last(log: Sequence[Entry], kind: type[e.Event], matches: Callable[[Any], bool]) -> Entry | None:
+    return next((entry for entry in reversed(log) if isinstance(entry.event, kind) and matches(entry.event)), None)

@@ -1,4 +1,4 @@
-"""The branches of a run: where each one left its parent, why, by whom, and how it ended."""
+"""The branches of a run: the cutoff, cause, user and final status of each."""
 
 from __future__ import annotations
 
@@ -10,9 +10,21 @@ from outlast.history import events as e
 from outlast.history.record import Entry
 from outlast.lifecycle.status import RunStatus
 
+_STATUSES: dict[type[e.Event], RunStatus] = {
+    e.RunStarted: RunStatus.RUNNING,
+    e.RunPaused: RunStatus.PAUSED,
+    e.RunCompleted: RunStatus.COMPLETED,
+    e.RunContinued: RunStatus.COMPLETED,
+    e.RunFailed: RunStatus.FAILED,
+    e.RunCancelled: RunStatus.CANCELLED,
+    e.CompensationStarted: RunStatus.COMPENSATING,
+    e.CleanupStarted: RunStatus.COMPENSATING,
+}
+"""The events that change the status of a run, and the status that follows."""
+
 
 class BranchSummary(Struct, kw_only=True):
-    """One branch. `first` to `last` are its own events; `status` is how the run stood at its end, without `waiting`."""
+    """One branch. `first` to `last` are its own events; `status` is the status of the run at its end, without `waiting`."""
 
     branch: int
     first: int = 1
@@ -36,15 +48,15 @@ class BranchSummary(Struct, kw_only=True):
 
 
 class BranchSummaries:
-    """Hears a whole log, dead branches included, and keeps what there is to say of each branch."""
+    """Summarises each branch of a log, read in order with all its branches."""
 
     def __init__(self) -> None:
         self.branches: dict[int, BranchSummary] = {}
-        self._turns: list[tuple[int, int, RunStatus, bool]] = []
-        """Where the status of the run changed: place, branch, status, whether held."""
+        self._changes: list[tuple[int, int, RunStatus, bool]] = []
+        """The changes of the status: seq, branch, status, whether held."""
 
-    def hear(self, entry: Entry) -> None:
-        """One event more, of whatever branch."""
+    def add(self, entry: Entry) -> None:
+        """Read the next event, of any branch."""
         event = entry.event
         if isinstance(event, e.BranchOpened):
             self._open(event, entry)
@@ -56,15 +68,15 @@ class BranchSummaries:
         branch.last, branch.ended = entry.seq, entry.time
         if isinstance(event, e.NodeCompleted):
             branch.nodes += 1
-        turn = _turn(event)
-        if turn is not None:
+        status = _STATUSES.get(type(event))
+        if status is not None:
             if isinstance(event, e.RunStarted) and self._is_undoing(entry.branch, entry.seq):
-                turn = RunStatus.COMPENSATING, False  # it goes on with what it was doing
-            branch.status, branch.is_held = turn
-            self._turns.append((entry.seq, entry.branch, *turn))
+                status = RunStatus.COMPENSATING  # the resumed run continues to compensate
+            branch.status, branch.is_held = status, isinstance(event, e.RunFailed) and event.held
+            self._changes.append((entry.seq, entry.branch, branch.status, branch.is_held))
 
     def _open(self, event: e.BranchOpened, entry: Entry) -> None:
-        status, is_held = self._at(event.parent, event.cutoff)
+        status, is_held = next(self._before(event.parent, event.cutoff), (RunStatus.CREATED, False))
         self.branches[event.branch] = BranchSummary(
             branch=event.branch,
             first=entry.seq,
@@ -78,53 +90,31 @@ class BranchSummaries:
             is_held=is_held,
         )
 
-    def _at(self, branch: int, cutoff: int) -> tuple[RunStatus, bool]:
-        """How the run stood at that event of that branch."""
-        return next(self._before(branch, cutoff), (RunStatus.CREATED, False))
-
     def _is_undoing(self, branch: int, seq: int) -> bool:
-        """Whether the run had begun to compensate by then."""
+        """Whether the run had begun to compensate before `seq`."""
         return any(status is RunStatus.COMPENSATING for status, _ in self._before(branch, seq))
 
     def _before(self, branch: int, cutoff: int) -> Iterator[tuple[RunStatus, bool]]:
-        """How the run stood on the lineage of that event, from there back to its beginning."""
+        """The statuses of the run on the lineage of event `cutoff`, newest first."""
         line: int | None = branch
         while line is not None:
-            for seq, on, status, is_held in reversed(self._turns):
+            for seq, on, status, is_held in reversed(self._changes):
                 if on == line and seq <= cutoff:
                     yield status, is_held
             here = self.branches.get(line)
             line, cutoff = (here.parent, here.cutoff) if here is not None else (None, 0)
 
     def summaries(self) -> list[BranchSummary]:
-        """All branches as they opened; the last one is the current one."""
+        """All branches in the order they opened; the last one is current."""
         found = [self.branches[number] for number in sorted(self.branches)]
         if found:
             found[-1].is_current = True
         return found
 
 
-def _turn(event: e.AnyEvent) -> tuple[RunStatus, bool] | None:
-    match event:
-        case e.RunStarted():
-            return RunStatus.RUNNING, False
-        case e.RunPaused():
-            return RunStatus.PAUSED, False
-        case e.RunCompleted() | e.RunContinued():
-            return RunStatus.COMPLETED, False
-        case e.RunFailed():
-            return RunStatus.FAILED, event.held
-        case e.RunCancelled():
-            return RunStatus.CANCELLED, False
-        case e.CompensationStarted() | e.CleanupStarted():
-            return RunStatus.COMPENSATING, False
-        case _:
-            return None
-
-
 def branches_in(entries: Iterable[Entry]) -> list[BranchSummary]:
-    """The branches that a whole log tells of."""
-    summaries_by_branch = BranchSummaries()
+    """The branches of a whole log."""
+    branches = BranchSummaries()
     for entry in entries:
-        summaries_by_branch.hear(entry)
-    return summaries_by_branch.summaries()
+        branches.add(entry)
+    return branches.summaries()

@@ -1,9 +1,8 @@
-"""Two lineages side by side: what is the same in both, what differs, and what only one of them has.
+"""A comparison of two lineages: the events that are the same, that differ, and that only one side has.
 
-Events are matched by what they are about (their type, their node, question, timer, child or step, their attempt), not by
-their place: the order in which parallel work ends is chance. What is chance or bookkeeping in an event (how long it took,
-when, under which epoch, by which worker) is no difference, and events that say nothing else are not compared. All of it
-costs one look-up per event.
+Events are matched by their type, their node, question, timer, child or step and their attempt, not by their position: the
+order in which parallel work ends is chance. Fields that differ by chance or are bookkeeping (durations, times, epochs,
+workers) do not count as differences, and events with only such fields are not compared. The cost is one look-up per event.
 """
 
 from __future__ import annotations
@@ -26,9 +25,18 @@ from outlast.lifecycle.matching import ABOUT, INPUT_HASHES, VOLATILE, is_unremar
 Verdict: TypeAlias = Literal["same", "differs", "left", "right"]
 Key: TypeAlias = tuple[str, ...]
 
+_ENDINGS: dict[type[e.Event], str] = {
+    e.RunCompleted: "completed",
+    e.RunContinued: "continued",
+    e.RunCancelled: "cancelled",
+    e.RunPaused: "paused",
+    e.RunStarted: "",
+    e.BranchOpened: "",
+}
+
 
 class Row(Struct, frozen=True, gc=False):
-    """One event on the left, on the right, or on both sides; `changes` says what differs."""
+    """One event on the left, on the right, or on both sides; `changes` lists the differences."""
 
     verdict: Verdict
     left: Entry | None
@@ -37,7 +45,7 @@ class Row(Struct, frozen=True, gc=False):
 
 
 class Side(Struct, frozen=True):
-    """One of the two lineages; `events` are all of it, those that are shared included."""
+    """One of the two lineages; `events` counts all its events, shared ones included."""
 
     run: RunId
     branch: int
@@ -46,8 +54,8 @@ class Side(Struct, frozen=True):
 
 
 class Comparison(Struct, frozen=True):
-    """Rows in the order of the left side, with what only the right has where it belongs. Events up to `shared` are the same
-    because both branches share them; those are no rows. `moved` rows stand in another order on the right."""
+    """Rows in the order of the left side, with events of the right side in between. Both branches share the events up to
+    `shared`; those have no rows. `moved` rows have another order on the right."""
 
     left: Side
     right: Side
@@ -63,7 +71,7 @@ class Comparison(Struct, frozen=True):
 
 
 def shared_upto(left: Sequence[Interval], right: Sequence[Interval]) -> int:
-    """The last event that both lineages of one run see, found without looking at any event. 0 if they share none."""
+    """The last event that two lineages of one run share, found without reading any event. 0 if they share none."""
     upto = 0
     for (first, last), (other_first, other_last) in zip(left, right, strict=False):
         if first != other_first:
@@ -75,28 +83,26 @@ def shared_upto(left: Sequence[Interval], right: Sequence[Interval]) -> int:
 
 
 def length_of(intervals: Sequence[Interval], upto: int | None = None) -> int:
-    """How many events these intervals hold, up to that one."""
+    """The number of events in these intervals, up to `upto`."""
     end = intervals[-1][1] if upto is None and intervals else upto or 0
     return sum(max(0, min(last, end) - first + 1) for first, last in intervals)
 
 
 def compare(left: Iterable[Entry], right: Iterable[Entry]) -> tuple[list[Row], int, int]:
-    """The rows, how many of them stand in another order on the right, and how many events were not worth comparing."""
+    """The rows, the number of rows in another order on the right, and the number of events that were not compared."""
     ours, theirs = _Indexed(left), _Indexed(right)
     paired = [theirs.places.get(key) for key in ours.keys]
     rows: list[Row] = []
-    strangers = [key not in ours.places for key in theirs.keys]
-    told = 0  # how far the right side has been told, as far as only it has it
+    only_right = [key not in ours.places for key in theirs.keys]
+    done = 0  # events of the right side before this position have rows, or are matched with the left side
     for entry, place in zip(ours.entries, paired, strict=True):
         if place is None:
             rows.append(Row("left", entry, None))
             continue
-        while told < place:
-            if strangers[told]:
-                rows.append(Row("right", None, theirs.entries[told]))
-            told += 1
+        rows += [Row("right", None, theirs.entries[at]) for at in range(done, place) if only_right[at]]
+        done = max(done, place)
         rows.append(_pair(entry, theirs.entries[place]))
-    rows += [Row("right", None, theirs.entries[at]) for at in range(told, len(strangers)) if strangers[at]]
+    rows += [Row("right", None, theirs.entries[at]) for at in range(done, len(only_right)) if only_right[at]]
     return rows, _moved([place for place in paired if place is not None]), ours.skipped + theirs.skipped
 
 
@@ -106,60 +112,45 @@ def counted(rows: Iterable[Row]) -> dict[Verdict, int]:
 
 
 def ending_of(entries: Iterable[Entry]) -> str:
-    """How these events end, if they say so: `completed`, `failed`, `held`, `cancelled`, `paused`."""
+    """The status in which these events end: `completed`, `continued`, `failed`, `held`, `cancelled`, `paused` or empty."""
     ending = ""
     for entry in entries:
-        match entry.event:
-            case e.RunCompleted():
-                ending = "completed"
-            case e.RunContinued():
-                ending = "continued"
-            case e.RunFailed(held=held):
-                ending = "held" if held else "failed"
-            case e.RunCancelled():
-                ending = "cancelled"
-            case e.RunPaused():
-                ending = "paused"
-            case e.RunStarted() | e.BranchOpened():
-                ending = ""
-            case _:
-                pass
+        ending = _ENDINGS.get(type(entry.event), ending)
+        if isinstance(entry.event, e.RunFailed):
+            ending = "held" if entry.event.held else "failed"
     return ending
 
 
-# --- what an event is about
+# --- matching
 
 
 class _Indexed:
-    """The events of one side that are worth comparing, each under a key of its own."""
+    """The compared events of one side, each under a unique key."""
 
     def __init__(self, entries: Iterable[Entry]) -> None:
         self.entries: list[Entry] = []
         self.keys: list[tuple[Key, int]] = []
         self.skipped = 0
-        self._seen: Counter[Key] = Counter()
+        self._counts: Counter[Key] = Counter()
         self._children: dict[str, str] = {}
         for entry in entries:
             if is_unremarkable(entry.event):
                 self.skipped += 1
             else:
-                self._take(entry)
+                key = self._key(entry.event)
+                self._counts[key] += 1
+                self.entries.append(entry)
+                self.keys.append((key, self._counts[key]))
         self.places = {key: place for place, key in enumerate(self.keys)}
 
-    def _take(self, entry: Entry) -> None:
-        key = self._key(entry.event)
-        nth = self._seen[key] = self._seen[key] + 1
-        self.entries.append(entry)
-        self.keys.append((key, nth))
-
     def _key(self, event: e.AnyEvent) -> Key:
-        """Children of different runs have different ids: the node that started them says which is which."""
+        """Children of different runs have different ids, so they are matched by the node that started them."""
         if isinstance(event, e.ChildStarted):
             self._children[event.child] = event.node or event.workflow
         if isinstance(event, e.ChildStarted | e.ChildEnded):
             return type(event).__name__, self._children.get(event.child, event.child)
         if isinstance(event, e.InteractionRequested | e.InteractionAnswered | e.InteractionWithdrawn):
-            return type(event).__name__, question_of(event.interaction)  # asked anew, it is the same question
+            return type(event).__name__, question_of(event.interaction)  # a repeated question counts as the same one
         fields = ABOUT.get(type(event), ())
         return type(event).__name__, *(str(getattr(event, name)) for name in fields)
 
@@ -173,23 +164,23 @@ def _pair(left: Entry, right: Entry) -> Row:
 
 def _changes(left: e.AnyEvent, right: e.AnyEvent) -> tuple[Change, ...]:
     found: list[Change] = []
-    witnesses: list[Change] = []
+    hashes: list[Change] = []
     for name in left.__struct_fields__:
         old, new = getattr(left, name), getattr(right, name, None)
         if name in VOLATILE or old == new:
             continue
-        kept = witnesses if name in INPUT_HASHES else found
+        kept = hashes if name in INPUT_HASHES else found
         if isinstance(old, Raw) and isinstance(new, Raw):
             kept += changes_between(old, new, name)
         elif isinstance(old, e.Failure) and isinstance(new, e.Failure):
             kept += _failures(old, new, name)
         else:
             kept.append(Change(name, Raw(msgspec.json.encode(old)), Raw(msgspec.json.encode(new))))
-    return tuple(found or witnesses)
+    return tuple(found or hashes)
 
 
 def _failures(old: e.Failure, new: e.Failure, name: str) -> list[Change]:
-    """Where an error came from, line by line, is no difference; what it is and says is."""
+    """The differences of two errors; tracebacks are not compared."""
     found = [
         Change(f"{name}.{part}", Raw(msgspec.json.encode(one)), Raw(msgspec.json.encode(other)))
         for part in ("kind", "message", "category")
@@ -199,7 +190,7 @@ def _failures(old: e.Failure, new: e.Failure, name: str) -> list[Change]:
 
 
 def _moved(places: list[int]) -> int:
-    """How many would have to be moved to bring them into order: all but the longest run of them that is in order."""
+    """The number of positions outside the longest increasing subsequence."""
     tails: list[int] = []
     for place in places:
         at = bisect_left(tails, place)

@@ -1,7 +1,7 @@
-"""From an intention to the events that say it: pure, checked against the state, nothing appended yet.
+"""Decisions: from an intention to the events that record it. Pure, and checked against the state.
 
-A driver asks here, hands the answer to the ledger, and folds what landed. Times are microseconds; who asks and when are
-arguments. What cannot be done in the run's present state is refused with a sentence for people.
+A driver appends the events through the ledger and folds them after they land. Times are microseconds; the time and the user
+are arguments. `NotAllowed` refuses what the state of the run does not allow.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from outlast.lifecycle.state import CLEANUP, OPEN, Child, NodeState, NodeStatus,
 from outlast.lifecycle.status import RunStatus
 
 CRASHES_BEFORE_HOLD = 5
-"""A node that was interrupted this often holds its run for a person."""
+"""A node that was interrupted this often holds its run."""
 
 RECOVERABLE: dict[e.Category, bool] = {
     "transient": True,  # the network, a rate limit
@@ -35,14 +35,14 @@ RECOVERABLE: dict[e.Category, bool] = {
     "denied": False,
     "invalid": False,
 }
-"""Whether a run that failed may be resumed, by the category of its error. The only such table: RunFailed records it."""
+"""Whether a failed run may be resumed, by the category of its error. RunFailed records it."""
 
 _KEEPING_ANSWERS: frozenset[e.BranchCause] = frozenset({"recovery", "migrate", "retry"})
 
 Cause: TypeAlias = Literal["claimed", "expired", "dead"]
 _WHY: dict[Cause, str] = {
-    "claimed": "its worker gave the run back",
-    "expired": "the claim of its worker expired: its process ended, or was suspended or blocked for longer than that",
+    "claimed": "its worker released the run",
+    "expired": "the claim of its worker expired: its process ended, or was suspended or blocked for longer than its lease",
     "dead": "the process of its worker ended",
 }
 
@@ -53,9 +53,9 @@ Ending = e.RunCompleted | e.RunFailed | e.RunCancelled | e.RunContinued
 
 
 def next_request(state: State) -> Request | None:
-    """The open request that the owner of a run obeys next: a cancellation before a jump, a jump before a pause, of two of a
-    kind the newer one. A pause means nothing in a run that stands still; a run that is over can only go back. A run in its
-    clean-up obeys its cancellation already, and nothing else but one by force."""
+    """The open request that the owner of a run obeys next: a cancellation before a jump, a jump before a pause, the newer of
+    two of one kind. A run that is paused or held ignores a pause; a run that is over only obeys a jump. A run in its
+    clean-up obeys its cancellation already, and otherwise only a forced cancellation."""
     requests, outline = state.outline.requests, state.outline
     if not requests:
         return None
@@ -76,12 +76,13 @@ def _is_forced(event: Request) -> bool:
 
 
 def ends_at_once(state: State, request: e.CancelRequested) -> bool:
-    """Whether a cancellation is obeyed without the code of the run: its clean-up is not wanted, or it never started."""
+    """Whether a cancellation ends the run without its code: the clean-up is not wanted, or the run never started."""
     return request.force or state.outline.base in (None, RunStatus.CREATED)
 
 
 def cancelled(state: State, cleanup: Cleanup = "none", error: e.Failure | None = None) -> e.RunCancelled:
-    """The end of a run as somebody asked: by whom and why say the cancellations that are open, or that it cleaned up for."""
+    """The end of a cancelled run. `by` and `reason` come from the open cancellations, or from the one that began its
+    clean-up."""
     asked = [each.event for each in state.outline.requests if isinstance(each.event, e.CancelRequested)]
     first = state.outline.cleanup
     by = next((each.by for each in reversed(asked) if each.by), first.by if first is not None else "")
@@ -90,13 +91,13 @@ def cancelled(state: State, cleanup: Cleanup = "none", error: e.Failure | None =
 
 
 def cut_short(asked: e.CancelRequested | e.RunCancelled) -> e.Failure:
-    """The failure of what was open when its run was cancelled."""
+    """The failure of a call that was open when its run was cancelled."""
     message = f"the run was cancelled{f': {asked.reason}' if asked.reason else ''}"
     return e.Failure(RUN_ENDED, message, category="cancelled")
 
 
 def refusals(state: State, ending: e.AnyEvent) -> Decision:
-    """What is said before the end of a run of the requests that it does not obey; nothing before any other event."""
+    """The refusals that precede the end of a run, for the requests that it does not obey; empty before any other event."""
     if not isinstance(ending, Ending) or (isinstance(ending, e.RunFailed) and ending.held):
         return []
     return _refused(left_open(state.outline.requests, ending), "ended", "the run ended first")
@@ -107,63 +108,55 @@ def _refused(requests: Requests, code: Literal["ended", "superseded", "cannot", 
 
 
 def take_over(
-    state: State,
-    epoch: int,
-    worker: str,
-    *,
-    previous: str = "",
-    cause: Cause = "claimed",
-    hold: bool = False,
+    state: State, epoch: int, worker: str, *, previous: str = "", cause: Cause = "claimed", hold: bool = False
 ) -> Decision:
-    """Begin a new epoch. If the owner before was interrupted, say what becomes of the nodes it left behind (C1, G1)."""
+    """Begin a new epoch. If the previous owner was interrupted, repeat its started nodes or hold the run (C1, G1)."""
     events: Decision = [e.RunTakenOver(epoch=epoch, worker=worker, previous=previous, cause=cause)]
     interrupted = cause != "claimed" and state.status in (RunStatus.RUNNING, RunStatus.COMPENSATING)
-    if not interrupted:
-        return events
-    if isinstance(next_request(state), e.CancelRequested):  # a person has decided already
+    if not interrupted or isinstance(next_request(state), e.CancelRequested):  # a cancellation needs no decision
         return events
     held = held_by_interruption(state, hold=hold, cause=cause)
-    return [*events, *([held] if held is not None else _done_again(state))]
+    return [*events, *([held] if held is not None else _started_again(state, "crash"))]
 
 
 def held_by_interruption(state: State, *, hold: bool = False, cause: Cause = "expired") -> e.RunFailed | None:
-    """What is said of a run whose owner was interrupted, if a person has to decide before it goes on."""
+    """The hold of a run whose owner was interrupted, or None if the run continues without a user's decision."""
     left = [(name, node) for name, node in state.nodes.items() if node.status is NodeStatus.STARTED]
-    tired = [name for name, node in left if node.crashes + 1 >= CRASHES_BEFORE_HOLD]
+    crashed = [name for name, node in left if node.crashes + 1 >= CRASHES_BEFORE_HOLD]
     unrepeatable = [name for name, node in left if not node.is_repeatable]
-    if (hold or state.outline.on_restart == "hold") and not state.outline.is_cleaning:  # a person has decided already
+    if (hold or state.outline.on_restart == "hold") and not state.outline.is_cleaning:  # a clean-up needs no decision
         return held(e.Failure(WORKER_RESTARTED, "Server restarted while workflow was running", category="crash"))
     if unrepeatable:
         return not_repeated(unrepeatable[0])
-    if tired:
-        times = f"node {tired[0]} was interrupted {CRASHES_BEFORE_HOLD} times, the last time because {_WHY[cause]}"
-        return held(e.Failure(CRASH_LIMIT, times, category="crash"), tired[0])
+    if crashed:
+        times = f"node {crashed[0]} was interrupted {CRASHES_BEFORE_HOLD} times, the last time because {_WHY[cause]}"
+        return held(e.Failure(CRASH_LIMIT, times, category="crash"), crashed[0])
     return None
 
 
-def _done_again(state: State) -> Decision:
+def _started_again(state: State, cause: Literal["crash", "pause"]) -> Decision:
     return [
-        e.NodeScheduled(node=name, attempt=node.attempt + 1, cause="crash")
+        e.NodeScheduled(node=name, attempt=node.attempt + 1, cause=cause)
         for name, node in state.nodes.items()
         if node.status is NodeStatus.STARTED
     ]
 
 
 def held(error: e.Failure, node: str = "") -> e.RunFailed:
-    """The run waits for a person's decision."""
+    """The run stops until a user decides."""
     return e.RunFailed(error=error, node=node, recoverable=True, held=True)
 
 
 def not_repeated(node: str, how: str = "interrupted") -> e.RunFailed:
-    """Held because a node with `repeatable=False` was interrupted: only a person knows whether it had its effect."""
-    reason = f"node {node} was {how} and is not to be repeated without a person's word"
+    """Held because a node with `repeatable=False` was interrupted: only a user can find out whether it took effect."""
+    reason = f"node {node} was {how} and must not be repeated before a person decides"
     return held(e.Failure(NODE_INTERRUPTED, reason, category="crash"), node)
 
 
 def fail_node(
     state: State, node: str, error: e.Failure, retry: Retry, *, now: int, chance: float = 0.5, ms: float = 0.0
 ) -> Decision:
-    """One attempt failed: try again later as the policy says, or let the failure stand."""
+    """One attempt failed: retry at the time that the policy gives, or fail the node."""
     known = state.nodes.get(node)
     if known is None:
         raise NotAllowed(f"node {node} is not part of this run")
@@ -173,19 +166,19 @@ def fail_node(
 
 
 def retry_node(state: State, node: str, feedback: e.Value = e.NULL) -> Decision:
-    """Do a failed node again on this branch; a completed one is only done again on a new branch."""
+    """Repeat a failed node on this branch. A completed node can only be repeated on a new branch."""
     known = state.nodes.get(node)
     if known is None:
         raise NotAllowed(f"node {node} is not part of this run")
     if known.status is NodeStatus.RETRYING:
         return [e.NodeScheduled(node=node, attempt=known.attempt + 1, cause="retry", feedback=feedback)]
     if known.status is not NodeStatus.FAILED:
-        raise NotAllowed(f"node {node} is {known.status.name.lower()}, only a failed node is retried on its branch")
+        raise NotAllowed(f"node {node} is {known.status.name.lower()}: only a failed node can be retried on its branch")
     return [e.NodeScheduled(node=node, attempt=known.attempt + 1, cause="reset", feedback=feedback)]
 
 
 def end(state: State, ending: Ending, reason: str = "the run ended") -> Decision:
-    """The ending, after the outcome of everything that is still open: nothing is left hanging."""
+    """The ending, after the outcomes of all open nodes, questions and timers."""
     cut_short = e.Failure(RUN_ENDED, reason, category="cancelled")
     events: Decision = [
         e.NodeFailed(node=name, attempt=node.attempt, error=cut_short)
@@ -201,12 +194,12 @@ def end(state: State, ending: Ending, reason: str = "the run ended") -> Decision
 
 
 def pause(state: State, asked: e.PauseRequested) -> Decision:
-    """Stop where the run stands; what is in flight is done again after a resume. If that must not simply be done again, the
-    run is held instead."""
+    """Pause the run at its current event; a resume repeats the started nodes. If one of them is not repeatable, the run is
+    held instead."""
     if state.outline.is_cleaning:
         raise NotAllowed("a run that is being cancelled cannot be paused: its clean-up ends by itself")
     if state.outline.held:
-        raise NotAllowed("a run that is held cannot be paused: it waits for a person already; resume it, or cancel it")
+        raise NotAllowed("a run that is held cannot be paused: resume it, or cancel it")
     if state.outline.base not in (RunStatus.CREATED, RunStatus.RUNNING, RunStatus.COMPENSATING):
         raise NotAllowed(f"a run that is {state.status} cannot be paused")
     for name, node in state.nodes.items():
@@ -216,24 +209,19 @@ def pause(state: State, asked: e.PauseRequested) -> Decision:
 
 
 def paused(asked: e.PauseRequested) -> e.RunPaused:
-    """What a request for a pause leads to."""
+    """The event that obeys a request for a pause."""
     return e.RunPaused(by=asked.by, reason=asked.reason, copied_to=asked.copied_to)
 
 
 def resume(state: State, by: str = "") -> Decision:
-    """Go on after a pause, a hold or a recoverable failure, on the same branch: what was in flight, and the node that
+    """Continue after a pause, a hold or a recoverable failure, on the same branch. Nodes that had started, and the node that
     failed, get another attempt."""
     outline = state.outline
     if outline.base is RunStatus.FAILED and not outline.recoverable:
-        raise NotAllowed("the run failed for good: retry a node of it, or jump back to an earlier event")
+        raise NotAllowed("the run failed for good: retry one of its nodes, or jump back to an earlier event")
     if outline.base not in (RunStatus.PAUSED, RunStatus.FAILED):
         raise NotAllowed(f"a run that is {state.status} cannot be resumed")
-    events: Decision = [e.RunStarted(resumed=True, by=by)]
-    events += [
-        e.NodeScheduled(node=name, attempt=node.attempt + 1, cause="pause")
-        for name, node in state.nodes.items()
-        if node.status is NodeStatus.STARTED
-    ]
+    events: Decision = [e.RunStarted(resumed=True, by=by), *_started_again(state, "pause")]
     events += [
         e.NodeScheduled(node=name, attempt=node.attempt + 1, cause="retry")
         for name, node in state.nodes.items()
@@ -248,9 +236,9 @@ def resume(state: State, by: str = "") -> Decision:
 
 
 def reopen(state: State, node: str | None = None, by: str = "", feedback: e.Value = e.NULL) -> Decision:
-    """Go on with a run that stopped, and do a failed node of it again, if one is named; it is given the feedback."""
+    """Resume a stopped run. If `node` is given, repeat that failed node with the feedback."""
     pauses = tuple(each for each in state.outline.requests if isinstance(each.event, e.PauseRequested))
-    events = _refused(pauses, "still", f"the run was {state.status} already") + resume(state, by)
+    events = _refused(pauses, "still", f"the run was already {state.status}") + resume(state, by)
     if node is None:
         return events
     others = [event for event in events if not (isinstance(event, e.NodeScheduled) and event.node == node)]
@@ -261,24 +249,23 @@ def reopen(state: State, node: str | None = None, by: str = "", feedback: e.Valu
 
 
 def _was_cut_short(node: NodeState) -> bool:
-    """It failed only because its run ended."""
+    """Whether the node failed only because its run ended."""
     return node.error is not None and node.error.kind == RUN_ENDED
 
 
 def open_branch(state: State, then: State, branches: Iterable[Branch], plan: BranchPlan) -> Decision:
-    """Leave what follows the cutoff on its branch and go on beside it, from `then`, the state at the cutoff.
+    """Open a branch at the cutoff; `then` is the state there. Events after the cutoff stay on their branch.
 
-    BranchOpened lists what is asked or started now and not there: questions are withdrawn, children cancelled or, if the
-    turn keeps them, detached. A recovery does neither to a child that the run waits for: its code starts it again under the
-    same id, and so adopts it. What was owed
-    there and has been received since is taken over, because a receipt comes only once; but for the end of a child that is
-    set going again. So are accepted answers (P7), unless a person goes back to where the question was open. Requests that
-    are open now are obeyed or refused at once: the new branch does not hold them."""
+    BranchOpened lists the questions and children that are open now and not at the cutoff: questions are withdrawn; children
+    are cancelled or, if the plan keeps them, detached. A recovery does neither to a child that the run waits for: the code
+    starts it again under the same id and so adopts it. The new branch adopts receipts that arrived since the cutoff, because
+    each arrives only once, except for the end of a child that is restarted. It also adopts accepted answers (P7), unless a
+    user jumps back to before the answer. All open requests are obeyed or refused by this append (V12)."""
     requests = state.outline.requests
     known = sorted(branches, key=lambda branch: branch.id)
     if max(plan.cutoff, 1) != then.outline.seq:
         raise NotAllowed(
-            f"event {plan.cutoff} is not where the lineage of the new branch would end ({then.outline.seq})"
+            f"cannot cut at event {plan.cutoff}: the lineage of the new branch would end at event {then.outline.seq}"
         )
     parent = holder(known, plan.cutoff)
     cancelled, detached = _left_children(state, then, plan)
@@ -297,7 +284,7 @@ def open_branch(state: State, then: State, branches: Iterable[Branch], plan: Bra
         redo=plan.redo,
         request=plan.request if any(each.seq == plan.request for each in requests) else 0,
     )
-    events = [opened, *_recovered(plan, opened, known), *_received_since(state, then, plan), *_going_on(then, plan)]
+    events = [opened, *_recovered(plan, opened, known), *_received_since(state, then, plan), *_continuation(then, plan)]
     carried = left_open(requests, opened)
     if carried:
         view = Draft(then).view
@@ -307,8 +294,8 @@ def open_branch(state: State, then: State, branches: Iterable[Branch], plan: Bra
 
 
 def _left_children(state: State, then: State, plan: BranchPlan) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The open children that `then` does not know: those to cancel, and those to detach. What an earlier branch decided
-    about a child stands."""
+    """The open children that are not in `then`: those to cancel, and those to detach. A decision of an earlier branch about
+    a child stays."""
     left = [
         (name, each) for name, each in state.children.items() if not each.status and then.children.get(name) is None
     ]
@@ -320,17 +307,20 @@ def _left_children(state: State, then: State, plan: BranchPlan) -> tuple[tuple[s
 
 
 def _settled(view: State, requests: Requests, plan: BranchPlan) -> Decision:
-    """What becomes of other requests that were open when a branch opened, whose state is `view`: it ends or pauses there."""
+    """The outcomes of other requests that were open when the branch with state `view` opened: the branch ends, pauses or
+    refuses them."""
     jumps = [each for each in requests if isinstance(each.event, e.JumpRequested)]
     cannot = tuple(each for each in jumps if each.seq in plan.evidence)
     others = tuple(each for each in jumps if each.seq not in plan.evidence)
     view.outline.requests = tuple(each for each in requests if each not in jumps)
-    events = _refused(cannot, "cannot", plan.reason) + _refused(others, "superseded", "the run went back elsewhere")
+    events = _refused(cannot, "cannot", plan.reason) + _refused(
+        others, "superseded", "another jump superseded this one"
+    )
     match next_request(view):
         case e.CancelRequested():
             return [*events, *end(view, cancelled(view))]
         case e.PauseRequested() as asked:
-            reason = asked.reason or "somebody asked for it while the run went back"
+            reason = asked.reason or "requested while the run jumped back"
             return [*events, *pause(view, structs.replace(asked, reason=reason))]
         case _:
             return [*events, *_refused(view.outline.requests, "ended", "the run is over on the new branch")]
@@ -351,8 +341,8 @@ def _recovered(plan: BranchPlan, opened: e.BranchOpened, known: list[Branch]) ->
     ]
 
 
-def _going_on(then: State, plan: BranchPlan) -> Decision:
-    """What the new branch says first. A run that stood still where it was cut is set going again."""
+def _continuation(then: State, plan: BranchPlan) -> Decision:
+    """The first events of the new branch. A run that was paused or held at the cutoff is resumed."""
     has_stopped = then.outline.base in (RunStatus.PAUSED, RunStatus.FAILED) and not then.is_closed
     return [*(resume(then, plan.by) if has_stopped else ()), *plan.then]
 

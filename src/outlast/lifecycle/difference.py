@@ -1,4 +1,4 @@
-"""What differs between two JSON values, path by path."""
+"""The differences between two JSON values, path by path."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import msgspec
 from msgspec import Raw, Struct
 
 MAX_CHANGES = 1000
-"""More differences of one value are not listed; the last one that is says how many there are."""
+"""At most this many differences of one value are listed; the last one counts the rest."""
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ABSENT = object()
 
 
 class Change(Struct, frozen=True, gc=False):
-    """At this path stood `old` and stands `new`; None where there is nothing. `output.pages[3].words`."""
+    """At this path (`output.pages[3].words`) `old` was replaced by `new`; None means absent."""
 
     path: str
     old: Raw | None
@@ -26,7 +26,7 @@ class Change(Struct, frozen=True, gc=False):
 
 
 def changes_between(old: Raw, new: Raw, path: str = "$", most: int = MAX_CHANGES) -> list[Change]:
-    """The differences of two JSON texts, in the order of the old one. How they are written is no difference."""
+    """The differences of two JSON texts, in the order of the old one. White space and the order of keys do not count."""
     if bytes(old) == bytes(new):
         return []
     try:
@@ -71,12 +71,12 @@ def _member(place: str, name: str) -> str:
 
 
 def _is_blob(*values: dict[str, Any]) -> bool:
-    """A reference to a blob is a whole: its parts mean nothing by themselves."""
+    """A reference to a blob is compared as a whole."""
     return any(value.get("$") == "blob" for value in values)
 
 
 def _is_equal(one: Any, other: Any) -> bool:
-    """True is no 1, though Python says so; 1 and 1.0 are the same number."""
+    """Unlike Python, True differs from 1; 1 and 1.0 are the same number."""
     return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
 
 

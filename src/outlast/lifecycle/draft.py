@@ -1,8 +1,8 @@
-"""A state one append further, laid over the durable one.
+"""Drafts: the state after the next append, as an overlay on the durable state.
 
-The state of a run is always a fold of durable facts. What is about to be appended is folded into a draft first: there it
-is checked, and from there the new summary is read, before a byte is written. If the append lands, the draft is absorbed;
-if it loses a race, the draft is dropped, what others wrote is folded, and a new one is made. Both cost O(what changed).
+The state of a run is always a fold of durable events. Events are first folded into a draft: the fold checks them, and the
+new summary is made from the draft, before a byte is written. If the append lands, the draft is absorbed. If it loses a race,
+the draft is dropped, the other writers' events are folded, and the draft is made again. Both cost O(changes).
 """
 
 from __future__ import annotations
@@ -14,9 +14,7 @@ from outlast.lifecycle.state import NodeState, Outline, State, Wait
 
 Part = TypeVar("Part")
 
-_copy: Callable[[Outline], Outline] = getattr(Outline, "__copy__")  # noqa: B009, at every append: without copy()'s detours
-
-
+_copy: Callable[[Outline], Outline] = getattr(Outline, "__copy__")  # noqa: B009, on the hot path, faster than copy()
 _ENDS = ("waits", "loose")
 
 
@@ -51,7 +49,7 @@ class Overlay(Generic[Part]):
         self.has_removed = True
 
     def items(self) -> Iterator[tuple[str, Part]]:
-        """In the order that `absorb` leaves behind."""
+        """The items in the order that they have after `absorb`."""
         changes = self.changes
         for key, part in self.base.items():
             if key not in changes:
@@ -72,26 +70,23 @@ class Overlay(Generic[Part]):
         return len(self.base) + extra
 
     def absorb(self) -> None:
-        """Make the changes those of the dictionary underneath."""
+        """Apply the changes to the dictionary underneath."""
         if self.has_removed:
-            self._remove()
-        self.base.update(self.changes)  # type: ignore[arg-type]  # what was removed is no longer among them
+            for key in [key for key, part in self.changes.items() if part is None]:
+                del self.changes[key]
+                self.base.pop(key, None)
+            self.has_removed = False
+        self.base.update(self.changes)  # type: ignore[arg-type]  # removed parts are gone by now
         self.changes.clear()
 
-    def _remove(self) -> None:
-        for key in [key for key, part in self.changes.items() if part is None]:
-            del self.changes[key]
-            self.base.pop(key, None)
-        self.has_removed = False
-
     def drop(self) -> None:
-        """Forget the changes."""
+        """Discard the changes."""
         self.changes.clear()
         self.has_removed = False
 
 
 class OrderedOverlay(Overlay[Part]):
-    """An overlay that keeps the order in which parts were added, also of one that was removed and added again."""
+    """An overlay that keeps insertion order; a part that is removed and added again moves to the end."""
 
     __slots__ = ()
 
@@ -106,8 +101,8 @@ class OrderedOverlay(Overlay[Part]):
 
 
 class View(State):
-    """A state over another one. `others` are the overlays but for that of the nodes, which is the only one that most
-    appends touch; they begin when they are first asked for."""
+    """A state as an overlay on another one. Most appends change only `nodes`; the overlays of other tables are created on
+    first access, in `others`."""
 
     nodes: Overlay[NodeState]
 
@@ -128,7 +123,7 @@ class View(State):
 
 
 class Draft:
-    """The state as it will be. Fold into `view`; then `absorb` or `drop`."""
+    """The state after the next append. Fold into `view`, then `absorb` or `drop`."""
 
     __slots__ = ("state", "view")
 
@@ -137,7 +132,7 @@ class Draft:
         self.view = View(state)
 
     def has_new_ends(self) -> bool:
-        """Whether waits or loose ends were added or ended."""
+        """Whether waits or loose ends were opened or closed."""
         others = self.view.others
         if not others:
             return False
@@ -145,8 +140,8 @@ class Draft:
         return bool((waits is not None and waits.changes) or (loose is not None and loose.changes))
 
     def ends(self) -> tuple[tuple[Wait, ...], tuple[str, ...]]:
-        """The waits and loose ends that the draft adds, and the names of those it ends; one that only moved between the
-        two tables is among both."""
+        """The waits and loose ends that the draft opens, and the names of those it closes. One that moves between the two
+        tables is in both."""
         if not self.has_new_ends():
             return (), ()
         others = self.view.others
@@ -155,12 +150,12 @@ class Draft:
         return opened, tuple(name for name, wait in changes if wait is None)
 
     def absorb(self) -> None:
-        """What was drafted has happened."""
+        """Apply the draft to the state: the append has landed."""
         view = self.view
         nodes = view.nodes
         if nodes.has_removed:
             nodes.absorb()
-        else:  # the same without a call, at every append
+        else:  # the same without a call, on the hot path
             nodes.base.update(nodes.changes)  # type: ignore[arg-type]
             nodes.changes.clear()
         if view.others:
@@ -171,7 +166,7 @@ class Draft:
         view.outline = _copy(view.outline)
 
     def drop(self) -> None:
-        """What was drafted has not happened."""
+        """Discard the draft: the append has not landed."""
         view = self.view
         view.nodes.drop()
         for overlay in view.others.values():

@@ -1,6 +1,6 @@
-"""The explanation of a run: its status and cause, what it waits for, its timeline, and the actions that make sense now.
+"""The explanation of a run: its status and cause, its waits, its timeline, and the actions that make sense now.
 
-Nothing here reads a store or a clock: `client/reports.py` gathers the log, the holder of the claim and the findings.
+This module reads no store and no clock: `client/reports.py` gathers the log, the holder of the claim and the findings.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from outlast.lifecycle.timeline import phrases as say
 MAX_WAITS = 8
 """Waits that are listed in sentences and actions."""
 MAX_TEXT = 100_000
-"""A question or a reason is shown whole where a person decides about it."""
+"""Questions and reasons that a user decides about are shown up to this length."""
 
 _COUNTS = {
     "NodeCompleted": ("node completed", "nodes completed"),
@@ -48,7 +48,7 @@ _REQUESTS = {e.PauseRequested: "pause", e.CancelRequested: "cancel", e.JumpReque
 
 
 class OpenWait(Struct, frozen=True, kw_only=True):
-    """Something that the run waits for."""
+    """A wait of the run."""
 
     kind: WaitKind
     id: str
@@ -67,7 +67,7 @@ class ClaimHolder(Struct, frozen=True):
 
 
 class Problem(Struct, frozen=True):
-    """A finding of `outlast doctor`: the events that prove it, its likely cause, and what is safe to do."""
+    """A finding of `outlast doctor`: the events that prove it, its likely cause, and safe actions."""
 
     code: str
     standing: Standing
@@ -88,7 +88,7 @@ class Action(Struct, frozen=True):
 
 
 class Explanation(Struct, frozen=True, kw_only=True):
-    """What happened in a run, its state, and what can be done. `state` has one sentence per line."""
+    """The history of a run, its state, and the useful actions. `state` has one sentence per line."""
 
     run: RunId
     workflow: str
@@ -142,7 +142,8 @@ def explain(
         findings=tuple(
             Problem(each.code, each.standing, each.sentence, each.cause, each.events, each.actions)
             for each in findings
-            if each.standing != "consistent" and not outline.held  # the state says what has to be decided
+            if each.standing != "consistent"
+            and not outline.held  # of a held run, the state sentences name the decision
         ),
         actions=tuple(
             [*_to_act(run, state, revival), *_to_look(run, state)]
@@ -303,7 +304,7 @@ def _to_decide(run: str, state: State, again: str) -> Iterator[Action]:
 
 
 def _decided_at(state: State) -> str:
-    """Why a run that cannot be resumed failed: a node, or the question that was answered last."""
+    """The node that a run failed in, or the question that was answered last."""
     answered = [(each.seq, name) for name, each in state.interactions.items() if each.answer is not None]
     return state.outline.failed_node or question_of(max(answered, default=(0, ""))[1])
 

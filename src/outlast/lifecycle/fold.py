@@ -1,8 +1,8 @@
-"""Events into state, in place, O(1) each.
+"""The fold from events to state: in place, O(1) per event.
 
-The table says whether an event may follow, its handler (`handlers`) what it does to the state. An illegal event raises
-`Illegal` and leaves the state as it was (L2). The live run, resume, `verify`, the doctor and the tests all use this fold,
-over a `State` or over the view of a `Draft`.
+The transition table decides whether an event may follow; the handler of its type (`handlers`) changes the state. An illegal
+event raises `Illegal` and leaves the state unchanged (L2). The live run, resume, `verify`, the doctor and the tests all use
+this fold, over a `State` or over the view of a `Draft`.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from outlast.lifecycle.state import Outline, State
 from outlast.lifecycle.transitions import TABLE, Rule, may_follow
 
 _unhandled = set(e.EVENT_TYPES.values()) - set(HANDLERS)
-assert not _unhandled, f"{nodes}, {outside}, {people} and {run} do not answer {_unhandled}"
+assert not _unhandled, f"{nodes}, {outside}, {people} and {run} have no handler for {_unhandled}"
 _ALWAYS = {
     status: {kind: HANDLERS[kind] for kind, rule in row.items() if rule is Rule.ALWAYS} for status, row in TABLE.items()
 }
-"""The handlers of what may follow in a status whatever else there is: nearly everything that is ever folded."""
+"""The handlers of events that may follow in a status unconditionally: nearly all events."""
 
 
 def apply(state: State, event: e.AnyEvent, seq: int, time: int) -> None:
-    """Fold one event that stands at `seq` and was recorded at `time`."""
+    """Fold the event at `seq`, recorded at `time`."""
     apply_all(state, (event,), seq, time)
 
 
 def apply_all(state: State, events: Iterable[e.AnyEvent], seq: int, time: int) -> None:
-    """Fold the events of one append, which stand one after the other from `seq` on and were recorded at `time`. Those
-    before an illegal one are folded."""
+    """Fold the consecutive events of one append, from `seq` on, recorded at `time`. Events before an illegal one stay
+    folded."""
     outline = state.outline
     if seq <= outline.seq:
-        raise Illegal("V1", f"event {seq} comes after event {outline.seq}", seq=seq)
+        raise Illegal("V1", f"event {seq} cannot follow event {outline.seq}", seq=seq)
     times = outline.time, outline.created
     if time > outline.time:
         if seq == 1:
             outline.created = time
-        outline.time = time  # before the events: a wait knows when it was opened
+        outline.time = time  # before the events: a wait records when it was opened
     try:
         for event in events:
             kind = type(event)
@@ -74,7 +74,7 @@ def fold_records(state: State, records: Iterable[Record]) -> State:
 def _out_of_place(outline: Outline, kind: type[e.Event], seq: int) -> Illegal:
     name = kind.__name__
     if outline.base is None:
-        return Illegal("V2", f"a log begins with RunCreated, not with {name}", seq=seq)
+        return Illegal("V2", f"a log must begin with RunCreated, not with {name}", seq=seq)
     if kind is e.RunCreated:
-        return Illegal("V2", "a run is created once", seq=seq)
-    return Illegal("V5", f"{name} may not follow in a run that is {outline.base}", seq=seq)
+        return Illegal("V2", "RunCreated may occur only once", seq=seq)
+    return Illegal("V5", f"{name} is not allowed in a run that is {outline.base}", seq=seq)

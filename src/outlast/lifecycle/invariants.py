@@ -1,8 +1,8 @@
-"""V1 to V12 over a whole log: every violation, not just the first.
+"""V1 to V12 over a whole log: every violation, not only the first.
 
-The rules about what may follow what live in the fold; here the fold is run over every branch's lineage and asked to go on
-after each objection, and what only a whole log can show is checked beside it: the chain, the epochs, the branches, the
-receipts, the summary. `verify` shows the answer to people; every test ends with it.
+The fold owns the rules for the order of events. This module runs the fold over the lineage of every branch and continues
+after each violation. It also checks the properties of a whole log: the chain, the epochs, the branches, the receipts and the
+summary. `verify` reports the result; every test ends with it.
 
 A log with one branch costs one pass. Each further branch costs a pass over its lineage.
 """
@@ -27,9 +27,12 @@ from outlast.lifecycle.status import RunStatus
 from outlast.lifecycle.summary import RunSummary, summarise
 from outlast.lifecycle.transitions import CONTROL, GUEST_DATA
 
+WRONG_DIGEST = "the digest does not match the stored bytes and the previous digest"
+RUN_TAKEN_OVER_PLACE = "RunTakenOver must be the first event of a takeover"
+
 
 class Violation(Struct, frozen=True, order=True):
-    """One broken invariant: where, which, and in what way."""
+    """One broken invariant: the event, the number of the invariant, and a description."""
 
     seq: int
     invariant: str
@@ -42,7 +45,7 @@ class Violation(Struct, frozen=True, order=True):
 def violations(
     run: RunId, records: Sequence[Record], summary: RunSummary | None = None, *, key: bytes = b""
 ) -> list[Violation]:
-    """Every breach of V1 to V12 in a log; an empty list means the log is sound. With no summary, V10 is not judged."""
+    """Every violation of V1 to V12 in a log; an empty list means that the log is sound. V10 needs a summary."""
     found = _chain(run, records, key)
     log, broken = _decoded(records)
     found += broken
@@ -62,9 +65,9 @@ def _chain(run: RunId, records: Sequence[Record], key: bytes) -> list[Violation]
         if record.run != run:
             found.append(Violation(record.first, "V1", f"the record belongs to run {record.run}"))
         if record.first != expected:
-            found.append(Violation(record.first, "V1", f"event {expected} was expected, a gap or an overlap"))
+            found.append(Violation(record.first, "V1", f"event {expected} was expected: there is a gap or an overlap"))
         elif not follows(record, previous, key):
-            found.append(Violation(record.first, "V1", "the digest is not that of the stored bytes and the one before"))
+            found.append(Violation(record.first, "V1", WRONG_DIGEST))
         expected, previous = record.first + record.count, record.digest
     return found
 
@@ -76,11 +79,11 @@ def _decoded(records: Sequence[Record]) -> tuple[list[Entry], list[Violation]]:
         try:
             stored = entries(record)
         except Damaged as damage:
-            found.append(Violation(damage.seq or record.first, "V1", f"does not decode: {damage}"))
+            found.append(Violation(damage.seq or record.first, "V1", f"cannot be decoded: {damage}"))
             continue
         if len(stored) != record.count:
             found.append(
-                Violation(record.first, "V1", f"the record says {record.count} events and holds {len(stored)}")
+                Violation(record.first, "V1", f"the record claims {record.count} events and holds {len(stored)}")
             )
         log += stored
     return log, found
@@ -96,7 +99,7 @@ def _branches(records: Sequence[Record], log: Sequence[Entry]) -> tuple[dict[int
             branches[event.branch] = Branch(event.branch, entry.seq, event.parent, event.cutoff)
         if entry.branch != max(branches):
             found.append(
-                Violation(entry.seq, "V8", f"written to branch {entry.branch} while {max(branches)} is current")
+                Violation(entry.seq, "V8", f"appended to branch {entry.branch} while branch {max(branches)} is current")
             )
     starts = {record.first for record in records}
     found += [
@@ -108,20 +111,20 @@ def _branches(records: Sequence[Record], log: Sequence[Entry]) -> tuple[dict[int
 
 
 def branch_violations(event: e.BranchOpened, seq: int, branches: dict[int, Branch]) -> list[str]:
-    """What is wrong with a branch that opens at `seq` beside these (V8); the ledger asks too, before it writes one."""
+    """Violations of V8 by a branch that opens at `seq`; the ledger also checks them before it writes one."""
     wrong: list[str] = []
     newest = branches[max(branches)]
     if event.branch != newest.id + 1:
-        wrong.append(f"branch {event.branch} opens after branch {newest.id}")
+        wrong.append(f"branch {event.branch} cannot open after branch {newest.id}")
     if event.previous_first != newest.first:
-        wrong.append(f"branch {newest.id} opened at {newest.first}, branch {event.branch} says {event.previous_first}")
+        wrong.append(f"branch {newest.id} opened at {newest.first}, branch {event.branch} has {event.previous_first}")
     if not BEFORE_FIRST <= event.cutoff < seq:
         return [*wrong, f"branch {event.branch} is cut at event {event.cutoff}, which is not before it"]
     parent = holder(branches.values(), event.cutoff)
     if event.parent != parent.id:
         wrong.append(f"the parent of branch {event.branch} is {event.parent}, event {event.cutoff} is on {parent.id}")
     if event.parent_first != parent.first:
-        wrong.append(f"branch {parent.id} opened at {parent.first}, branch {event.branch} says {event.parent_first}")
+        wrong.append(f"branch {parent.id} opened at {parent.first}, branch {event.branch} has {event.parent_first}")
     return wrong
 
 
@@ -131,18 +134,18 @@ def _epochs(records: Sequence[Record], log: Sequence[Entry]) -> list[Violation]:
     epoch = 0
     takeovers = {record.first for record in records if record.kind is Kind.TAKEOVER}
     found += [
-        Violation(entry.seq, "V11", "RunTakenOver is said by a takeover, as its first word")
+        Violation(entry.seq, "V11", RUN_TAKEN_OVER_PLACE)
         for entry in log
         if isinstance(entry.event, e.RunTakenOver) and entry.seq not in takeovers
     ]
     for record in records:
         if record.kind in (Kind.GUEST, Kind.CONTROL):
-            found += _beyond_its_kind(record, stored.get(record.first, []))
+            found += _not_for_guests(record, stored.get(record.first, []))
             continue
         if record.kind is Kind.TAKEOVER and record.epoch <= epoch:
-            found.append(Violation(record.first, "V11", f"a takeover under epoch {record.epoch}, after epoch {epoch}"))
+            found.append(Violation(record.first, "V11", f"a takeover under epoch {record.epoch} follows epoch {epoch}"))
         elif record.epoch < epoch:
-            found.append(Violation(record.first, "V11", f"epoch {record.epoch} after epoch {epoch}"))
+            found.append(Violation(record.first, "V11", f"epoch {record.epoch} follows epoch {epoch}"))
         elif record.epoch > epoch and record.first > 1:
             opening = stored[record.first][0].event if stored.get(record.first) else None
             named = opening.epoch if isinstance(opening, e.RunTakenOver) else None
@@ -153,7 +156,7 @@ def _epochs(records: Sequence[Record], log: Sequence[Entry]) -> list[Violation]:
 
 
 def _by_record(records: Sequence[Record], log: Sequence[Entry]) -> dict[int, list[Entry]]:
-    """The events of each record that is judged here by what it says: guests' and those that begin an epoch."""
+    """The events of each record that a guest wrote or that begins an epoch, by the first seq of the record."""
     wanted = {record.first for record in records if record.kind is not Kind.OWNER}
     stored: dict[int, list[Entry]] = {}
     current: list[Entry] = []
@@ -166,20 +169,20 @@ def _by_record(records: Sequence[Record], log: Sequence[Entry]) -> dict[int, lis
     return stored
 
 
-def _beyond_its_kind(record: Record, stored: Sequence[Entry]) -> list[Violation]:
+def _not_for_guests(record: Record, stored: Sequence[Entry]) -> list[Violation]:
     if record.epoch:
-        return [Violation(record.first, "V11", f"a guest writes under epoch {record.epoch}")]
+        return [Violation(record.first, "V11", f"a guest wrote under epoch {record.epoch}")]
     allowed: tuple[type[e.Event], ...] = CONTROL if record.kind is Kind.CONTROL else (*GUEST_DATA, e.RunCreated)
     return [
-        Violation(entry.seq, "V11", f"{type(entry.event).__name__} is not for a guest to say")
+        Violation(entry.seq, "V11", f"a guest may not append {type(entry.event).__name__}")
         for entry in stored[: record.count]
         if not isinstance(entry.event, allowed)
     ]
 
 
 def _receipts(log: Sequence[Entry]) -> list[Violation]:
-    """A receipt has its antecedent anywhere before it (that it comes once per lineage, the fold sees); one that a new branch
-    takes over names the place of the original."""
+    """A receipt has its antecedent anywhere before it; one that a new branch adopts names the seq of the original. The fold
+    checks that a receipt occurs once on a lineage."""
     found: list[Violation] = []
     owed: set[str] = set()
     originals: dict[int, str] = {}
@@ -193,17 +196,17 @@ def _receipts(log: Sequence[Entry]) -> list[Violation]:
             name = f"message {event.message}" if isinstance(event, e.OutboxSent) else f"child {event.child}"
             if event.adopted:
                 if originals.get(event.adopted) != name:
-                    found.append(Violation(entry.seq, "V7", f"no receipt for {name} stands at event {event.adopted}"))
+                    found.append(Violation(entry.seq, "V7", f"event {event.adopted} is not a receipt for {name}"))
                 continue
             originals[entry.seq] = name
             if name not in owed:
-                found.append(Violation(entry.seq, "V7", f"a receipt for {name}, which is nowhere in the log"))
+                found.append(Violation(entry.seq, "V7", f"a receipt for {name}, which is not in the log"))
     return found
 
 
 def _requests(records: Sequence[Record], log: Sequence[Entry]) -> list[Violation]:
-    """A refusal names an open request, and the append that opens a branch settles them all. That no run ends while one is
-    open, the fold sees."""
+    """A refusal names an open request, and the append that opens a branch closes all of them. The fold checks that no run
+    ends while a request is open."""
     found: list[Violation] = []
     ends = {record.first: record.last for record in records}
     requests: Requests = ()
@@ -214,7 +217,7 @@ def _requests(records: Sequence[Record], log: Sequence[Entry]) -> list[Violation
             opening = [each.event for each in log[place : place + last - entry.seq + 1]]
             found += [Violation(entry.seq, "V12", text) for text in request_violations(requests, opening, entry.seq)]
         elif isinstance(event, e.RequestRefused) and not any(each.seq == event.request for each in requests):
-            found.append(Violation(entry.seq, "V12", f"no open request stands at event {event.request}"))
+            found.append(Violation(entry.seq, "V12", f"event {event.request} is not an open request"))
         if isinstance(event, Request):
             requests += (OpenRequest(entry.seq, event),)
         requests = left_open(requests, event)
@@ -236,39 +239,34 @@ def _lineages(
         found += _lineage(run, branch, branches, ends[branch.id], log, summary)
     if summary is not None and not 1 <= summary.at <= log[-1].seq:
         found.append(
-            Violation(summary.at, "V10", f"the summary is of event {summary.at}, the log ends at {log[-1].seq}")
+            Violation(summary.at, "V10", f"the summary is of event {summary.at}, but the log ends at {log[-1].seq}")
         )
     return found
 
 
 def _lineage(
-    run: RunId,
-    branch: Branch,
-    branches: dict[int, Branch],
-    end: int,
-    log: Sequence[Entry],
-    summary: RunSummary | None,
+    run: RunId, branch: Branch, branches: dict[int, Branch], end: int, log: Sequence[Entry], summary: RunSummary | None
 ) -> list[Violation]:
-    """Fold one branch's lineage, objecting only on its own interval: what it shares was judged on its parent."""
+    """Fold one branch's lineage and report violations on its own interval: its parent reports those of the shared part."""
     try:
         intervals = lineage(branches, branch.id, end)
-    except (Illegal, NotFound) as objection:
-        return [Violation(branch.first, "V8", str(objection))]
+    except (Illegal, NotFound) as error:
+        return [Violation(branch.first, "V8", str(error))]
     found: list[Violation] = []
     state = State()
     for entry in _within(log, intervals):
         try:
             apply(state, entry.event, entry.seq, entry.time)
-        except Illegal as objection:
+        except Illegal as error:
             if entry.seq >= branch.first:
-                found.append(Violation(entry.seq, objection.invariant, objection.reason))
+                found.append(Violation(entry.seq, error.invariant, error.reason))
         if summary is not None and entry.seq == summary.at and entry.seq >= branch.first:
             found += _summary_differences(summary, summarise(run, state))
     return found
 
 
 def _within(log: Sequence[Entry], intervals: Sequence[Interval]) -> Iterator[Entry]:
-    """The events of the log that lie in these intervals; what is missing from the log was reported as a gap."""
+    """The events of the log in these intervals; missing events are reported as a gap."""
     for first, last in intervals:
         place = bisect_left(log, first, key=lambda entry: entry.seq)
         while place < len(log) and log[place].seq <= last:
@@ -278,7 +276,7 @@ def _within(log: Sequence[Entry], intervals: Sequence[Interval]) -> Iterator[Ent
 
 def _summary_differences(stored: RunSummary, true: RunSummary) -> list[Violation]:
     return [
-        Violation(stored.at, "V10", f"the summary says {name} {_shown(stored, name)}, the log {_shown(true, name)}")
+        Violation(stored.at, "V10", f"the summary has {name} {_shown(stored, name)}, the log {_shown(true, name)}")
         for name in RunSummary.__struct_fields__
         if getattr(stored, name) != getattr(true, name)
     ]

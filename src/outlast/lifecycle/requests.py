@@ -1,7 +1,7 @@
 """Requests to a run: which are open, and which events close them.
 
-A request (`CancelRequested`, `PauseRequested`, `JumpRequested`) is open from its event on, until an event obeys it or
-refuses it by name. Nothing else closes one (V12). `decide.next_request` says which open request the owner obeys next.
+A request (`CancelRequested`, `PauseRequested`, `JumpRequested`) is open until an event obeys it or refuses it by name.
+Nothing else closes one (V12). `decide.next_request` returns the open request that the owner obeys next.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Request: TypeAlias = e.CancelRequested | e.PauseRequested | e.JumpRequested
 
 
 class OpenRequest(Struct, frozen=True, gc=False):
-    """A request and the place of its event."""
+    """A request and the seq of its event."""
 
     seq: int
     event: Request
@@ -29,8 +29,8 @@ Requests: TypeAlias = tuple[OpenRequest, ...]
 def left_open(requests: Requests, event: e.AnyEvent) -> Requests:
     """The requests that are still open after an event.
 
-    `RunCancelled` obeys every cancellation, and `RunContinued` hands it to the successor. A run that stands still, paused or
-    held, obeys every pause. A branch obeys the jump that it names."""
+    `RunCancelled` obeys every cancellation, and `RunContinued` passes it on to the successor. A run that is paused or held
+    has obeyed every pause. A branch obeys the jump that it names."""
     closed: type[e.Event] | int
     match event:
         case e.RequestRefused(request=seq) | e.BranchOpened(request=seq):
@@ -50,13 +50,13 @@ def newest(requests: Requests, kind: type[e.Event]) -> OpenRequest | None:
 
 
 def request_violations(requests: Requests, events: Iterable[e.AnyEvent], first: int) -> list[str]:
-    """What is wrong with the events that open a branch at `first`: they obey or refuse each of the requests, and no others
-    (V12)."""
+    """Violations of V12 by the events that open a branch at `first`: they must obey or refuse each of the requests, and no
+    others."""
     known = {each.seq for each in requests}
     wrong: list[str] = []
     for seq, event in enumerate(events, first):
         if isinstance(event, e.RequestRefused | e.BranchOpened) and event.request and event.request not in known:
-            wrong.append(f"no open request stands at event {event.request}")
+            wrong.append(f"event {event.request} is not an open request")
         elif isinstance(event, Request):
             known.add(seq)
         requests = left_open(requests, event)

@@ -1,13 +1,13 @@
-"""How a run that failed, or that was cancelled with its parent, goes on where another attempt alone would not do.
+"""Plans to resume runs that failed, or were cancelled with their parent, when another attempt of a node is not enough.
 
-A failed node gets its next attempt where it is. But what the code did about the failure cannot be undone there, nor can a
-child be waited for that has ended already. Then the run goes back to just before the outcome it failed of, on a new branch,
-and the children that it waits for there and that did not complete are set going again.
+A failed node normally gets its next attempt on the same branch. That is not possible if the code reacted to the failure, or
+if the run waited for a child that has ended. Then the run continues on a new branch from just before the outcome that made
+it fail, and the children that it waits for there and that did not complete are restarted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,7 +17,7 @@ from outlast.history import events as e
 from outlast.history.record import Entry
 from outlast.lifecycle.branch_plan import START, BranchPlan, again, last_place, reset
 
-_ASKED = (
+_CALLS = (
     e.TimerSet,
     e.InteractionRequested,
     e.ChildStarted,
@@ -29,9 +29,9 @@ _ASKED = (
 
 
 class Revival(Struct, frozen=True):
-    """Where a run goes back to, and the children that are to be set going before. `since` are the nodes and children that
-    were asked for after the failure and completed, such as what undid something; `undone` is the earliest node that they
-    may have undone, if each undid one."""
+    """The branch to open, and the children to restart before. `since` are the nodes and children that were called after the
+    failure and completed, such as compensations; `undone` is the earliest node that they may have undone, if each undid
+    one."""
 
     plan: BranchPlan
     children: tuple[str, ...]
@@ -40,7 +40,7 @@ class Revival(Struct, frozen=True):
 
 
 def after_failure(log: Sequence[Entry], node: str, *, feedback: e.Value = e.NULL, by: str = "") -> Revival | None:
-    """How a run goes on that failed of a node or a child; None if another attempt of the node is all it takes."""
+    """The plan for a run that failed because of a node or a child; None if another attempt of the node is enough."""
     outcome = _outcome(log, node) if node else None
     if outcome is None:
         return None
@@ -52,25 +52,26 @@ def after_failure(log: Sequence[Entry], node: str, *, feedback: e.Value = e.NULL
     else:
         return None
     revival = _with_children(log, plan, lost)
-    since = _completed(_after(log, outcome.seq))
+    since = _completed(entry for entry in log if entry.seq > outcome.seq)
     before = list(_completed(entry for entry in log if entry.seq < outcome.seq))
     undone = before[-min(len(since), len(before))] if since and before else ""
     return replace(revival, since=tuple(since), undone=undone)
 
 
 def check_not_undone(run: str, failed: str, revival: Revival) -> None:
-    """Refuse to go on unawares without what the code undid after the failure."""
+    """Refuse to resume without a warning if the code may have undone earlier nodes after the failure."""
     if not revival.since:
         return
     stays = "its effect stays" if len(revival.since) == 1 else "their effects stay"
     raise NotAllowed(
-        f"run {run} would do {failed} again, and {', '.join(revival.since)} ran since; {stays}. Go back to before what was "
-        f"undone (outlast jump {run} --to {revival.undone or START}), or do it all the same (--force, force=True)."
+        f"resuming run {run} would repeat {failed}, but {', '.join(revival.since)} ran after it failed and {stays}. Jump "
+        f"back to before the undone part (outlast jump {run} --to {revival.undone or START}), or force it with "
+        "--force (force=True)."
     )
 
 
 def after_cancellation(log: Sequence[Entry], *, by: str = "", reason: str = "") -> Revival:
-    """How a run goes on that was cancelled because its parent had ended: from the last thing it did."""
+    """The plan for a run that was cancelled because its parent had ended: it continues from its last result."""
     plan = BranchPlan(cutoff=last_place(log), cause="retry", by=by, reason=reason)
     return _with_children(log, plan, _lost(log, plan.cutoff))
 
@@ -86,7 +87,7 @@ def _with_children(log: Sequence[Entry], plan: BranchPlan, lost: dict[str, str])
 
 
 def _outcome(log: Sequence[Entry], node: str) -> Entry | None:
-    """The failure of a node, or of a child by the name it was called by: the newest one."""
+    """The newest failure of a node, or of a child by the name of its call."""
     names = {entry.event.child: entry.event.node for entry in log if isinstance(entry.event, e.ChildStarted)}
     for entry in reversed(log):
         event = entry.event
@@ -98,7 +99,7 @@ def _outcome(log: Sequence[Entry], node: str) -> Entry | None:
 
 
 def _lost(log: Sequence[Entry], cutoff: int) -> dict[str, str]:
-    """The children that the run waits for at an event and that did not complete since, with the names of their calls."""
+    """The children that the run waits for at `cutoff` and that have not completed since, with the names of their calls."""
     waiting: dict[str, str] = {}
     for entry in log:
         event = entry.event
@@ -110,7 +111,7 @@ def _lost(log: Sequence[Entry], cutoff: int) -> dict[str, str]:
 
 
 def _completed(entries: Iterable[Entry]) -> dict[str, None]:
-    """The nodes, and the children by the names of their calls, that were asked for among these events and completed."""
+    """The nodes, and the children by the names of their calls, that were called among these events and completed."""
     asked: dict[str, str] = {}
     done: dict[str, None] = {}
     for entry in entries:
@@ -127,13 +128,9 @@ def _completed(entries: Iterable[Entry]) -> dict[str, None]:
 
 
 def _has_continuation(log: Sequence[Entry], place: int) -> bool:
-    """Whether the code asked for anything after this place."""
-    return any(_is_asked(entry.event) for entry in _after(log, place))
-
-
-def _after(log: Sequence[Entry], place: int) -> Iterator[Entry]:
-    return (entry for entry in log if entry.seq > place)
-
-
-def _is_asked(event: e.AnyEvent) -> bool:
-    return isinstance(event, _ASKED) or (isinstance(event, e.NodeScheduled) and event.cause == "first")
+    """Whether the code called anything after this event."""
+    return any(
+        isinstance(entry.event, _CALLS) or (isinstance(entry.event, e.NodeScheduled) and entry.event.cause == "first")
+        for entry in log
+        if entry.seq > place
+    )

@@ -1,7 +1,7 @@
-"""What a lineage amounts to: the outline of the run, its nodes, and what it has asked of others.
+"""The state of a lineage: the outline of the run, its nodes, and its waits.
 
-The parts are immutable and replaced, never changed in place, so that a draft (see `draft`) can lie over a state without
-copying it. Only what later events or the drivers ask for is kept.
+The parts are immutable and replaced, never changed in place, so that a draft (see `draft`) can cover a state without copying
+it. The state holds only what later events or the drivers need.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Part = TypeVar("Part")
 
 
 class Table(Protocol[Part]):
-    """The few things the fold does to a dictionary, so that a draft can stand in for one."""
+    """The dictionary operations that the fold uses. The overlay of a draft supports the same ones."""
 
     def get(self, key: str, /) -> Part | None: ...
     def __setitem__(self, key: str, part: Part, /) -> None: ...
@@ -52,16 +52,16 @@ class NodeStatus(IntEnum):
 
 
 CLEANUP = "cleanup"
-"""The timer by which the clean-up of a cancelled run ends."""
+"""The timer that limits the clean-up of a cancelled run."""
 
 OPEN = frozenset({NodeStatus.SCHEDULED, NodeStatus.STARTED})
-"""A node in one of these is somebody's work right now."""
+"""The statuses of a node that has an attempt scheduled or started."""
 
 
 class NodeState(Struct, frozen=True, gc=False):
-    """One node on this lineage. `seq` is the place of its newest event; `started` is how its newest attempt began, until it
-    completes; `crashes` are counted apart from retries; outcomes before `reset` no longer count. `given` is where a person
-    gave it feedback or other inputs."""
+    """One node on this lineage. `seq` is the seq of its newest event; `started` is the start of its newest attempt, until it
+    completes; `crashes` are counted apart from retries; outcomes before `reset` do not count. `given` is the event with
+    which a user supplied feedback or other inputs."""
 
     status: NodeStatus
     attempt: int
@@ -77,7 +77,7 @@ class NodeState(Struct, frozen=True, gc=False):
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether the attempt that has begun may simply be followed by another."""
+        """Whether another attempt may follow the started one without a user's decision."""
         return self.started is None or self.started.repeatable
 
 
@@ -85,8 +85,8 @@ WaitKind: TypeAlias = Literal["interaction", "signal", "timer", "child", "outbox
 
 
 class Wait(Struct, frozen=True, omit_defaults=True, gc=False):
-    """Something named that someone else will end. `detail` is what a guest needs to check an answer (a schema); `since` is
-    when it was opened, in microseconds."""
+    """A named wait that another party will end. `detail` is the schema with which a guest checks an answer; `since` is the
+    time when it was opened, in microseconds."""
 
     kind: WaitKind
     id: str
@@ -116,7 +116,7 @@ class Interaction(Struct, frozen=True, gc=False):
 
 
 class Signal(Struct, frozen=True, gc=False):
-    """A received signal. It is remembered when consumed, so that the same one delivered again is not another."""
+    """A received signal. It stays after it is consumed, so that a repeated delivery does not count as a second signal."""
 
     name: str
     data: Value
@@ -125,8 +125,9 @@ class Signal(Struct, frozen=True, gc=False):
 
 
 class Child(Struct, frozen=True, gc=False):
-    """A run this one started; `status` is empty until it ended, `seq` the place of its end. A `detached` child is not waited
-    for; one that is `cancelled` as well belongs to a part that was left, and has to be cancelled until it has ended."""
+    """A run that this run started; `status` is empty until it ends, `seq` is the event of its end. The run does not wait for
+    a `detached` child. A child that is also `cancelled` belongs to a branch that was left; the owner cancels it until it has
+    ended."""
 
     node: str
     detached: bool
@@ -138,7 +139,7 @@ class Child(Struct, frozen=True, gc=False):
 
 
 class Trigger(Struct, frozen=True, gc=False):
-    """A source of inputs and how far it has been read."""
+    """A source of inputs and the position up to which it has been read."""
 
     kind: str
     cursor: Cursor | None = None
@@ -147,7 +148,7 @@ class Trigger(Struct, frozen=True, gc=False):
 
 class Outline(Struct, gc=False):
     """The run as a whole: small, and copied when a draft begins. `base` is the status without `waiting`; `generation` is
-    the newest branch that a person opened."""
+    the newest branch that a user opened."""
 
     base: RunStatus | None = None
     seq: int = 0
@@ -175,14 +176,14 @@ class Outline(Struct, gc=False):
     output: Value = NULL
     successor: str = ""
     requests: Requests = ()
-    """Neither obeyed nor refused yet, in the order of the log."""
+    """The open requests, in the order of the log."""
     cancel_inherited: CancelRequested | None = None
-    """What was asked of the run before it continued: then it is asked of its successor."""
+    """A cancellation that was open when the run continued: it applies to the successor."""
     generation: int = 0
     cleanup: CleanupStarted | None = None
-    """Where the clean-up of a cancelled run began, or was given more time."""
+    """The event that began or extended the clean-up of a cancelled run."""
     extends_cleanup: bool = False
-    """Whether a person had a run go on amid its clean-up, which its owner gives the whole time again."""
+    """Whether a user resumed the run during its clean-up: its owner extends the clean-up by the whole time limit."""
 
     @property
     def is_cleaning(self) -> bool:
@@ -191,7 +192,7 @@ class Outline(Struct, gc=False):
 
 
 class Lazy:
-    """A table that begins when it is first asked for. It is no attribute of the object before, and like any other after."""
+    """A table that is created and stored as an attribute on first access."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
@@ -203,14 +204,14 @@ class Lazy:
 
 
 class State:
-    """Everything the fold knows of a run on one lineage.
+    """The fold of one lineage of a run.
 
-    `waits` are what the run waits for; `loose` are ends that others may still tie without the run waiting: messages in the
-    outbox, detached children, registered triggers. Both are shown to guests by the store. `sent` are the messages that went
-    out, with the place of the receipt.
+    `waits` are the waits of the run; `loose` are ends that others may close although the run does not wait for them:
+    messages in the outbox, detached children, registered triggers. The store shows both to guests. `sent` maps sent messages
+    to the seq of their receipts.
 
-    Of the tables only `nodes` is always there: most runs have nodes and nothing else, and thousands of them are in memory
-    at once."""
+    Only the table `nodes` always exists: most runs have nodes and nothing else, and thousands of runs are in memory at
+    once."""
 
     outline: Outline
     nodes: Table[NodeState]
@@ -224,7 +225,7 @@ class State:
     steps: Table[bool]
     decisions: Table[Value]
 
-    if not TYPE_CHECKING:  # to the type checker they are tables from the beginning
+    if not TYPE_CHECKING:  # the type checker sees plain tables
         waits = Lazy()
         loose = Lazy()
         interactions = Lazy()
@@ -241,7 +242,7 @@ class State:
         self.nodes = nodes
 
     def new_table(self, _name: str) -> object:
-        """The table of that name as it begins."""
+        """A new table of that name."""
         return {}
 
     def __eq__(self, other: object) -> bool:
@@ -252,12 +253,11 @@ class State:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        told = [f"{name}={getattr(self, name)!r}" for name in ("outline", *TABLES)]
-        return f"State({', '.join(told)})"
+        return f"State({', '.join(f'{name}={getattr(self, name)!r}' for name in ('outline', *TABLES))})"
 
     @property
     def status(self) -> RunStatus:
-        """The status people see: a running run with nothing in flight and something to wait for is waiting."""
+        """The displayed status: a running run with no open nodes and at least one wait is waiting."""
         outline = self.outline
         if outline.base is None:
             return RunStatus.CREATED
@@ -266,19 +266,19 @@ class State:
         return outline.base
 
     def count(self, name: str) -> int:
-        """How much there is in the table of that name; one that nobody has asked for does not begin for that."""
+        """The size of the table of that name. Counting does not create the table."""
         table = self.__dict__.get(name)
         return 0 if table is None else len(table)
 
     def to_cancel(self) -> list[str]:
-        """The children of parts that were left that have to be cancelled and have not ended, as far as the log says."""
+        """The children of left branches that must be cancelled and have not ended according to the log."""
         if not self.count("children"):
             return []
         return [name for name, child in self.children.items() if child.cancelled and not child.status]
 
     @property
     def is_closed(self) -> bool:
-        """Over, and not merely held: nothing but receipts is taken in."""
+        """Whether the run is over and not held: it accepts only receipts."""
         outline = self.outline
         return outline.base in TERMINAL and not outline.held
 

@@ -1,4 +1,4 @@
-"""The statuses of a run, and the other names people know them by."""
+"""The statuses of a run, and their aliases."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ ALIASES: dict[str, RunStatus] = {
 
 
 def parse_status(name: str) -> RunStatus:
-    """The status of that name or alias, in any case; `InvalidInput` lists the names otherwise."""
+    """The status of that name or alias, case-insensitively; `InvalidInput` lists the names otherwise."""
     wanted = name.strip().lower()
     if wanted in ALIASES:
         return ALIASES[wanted]
     try:
         return RunStatus(wanted)
     except ValueError:
-        raise InvalidInput(f"{name!r} is not a status; there are: {', '.join(RunStatus)}") from None
+        raise InvalidInput(f"{name!r} is not a status; use one of: {', '.join(RunStatus)}") from None

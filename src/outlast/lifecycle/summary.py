@@ -1,8 +1,8 @@
-"""The small cached record of a run, and when it has to be written again.
+"""The small cached record of a run, and when it must be written again.
 
 A summary is a function of the state (L4): `at` is the version of the log it was made from. It is written with the append
-that changes what people look for (status, waits, reason, tags …) and not with every node, so an `at` behind the log is
-normal; what it says must be what the fold said at `at` (V10).
+that changes a searchable field (status, waits, reason, tags …) and not with every node, so an `at` behind the log is normal.
+Its content must equal the fold at `at` (V10).
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from outlast.lifecycle.state import State, Table, Wait
 from outlast.lifecycle.status import RunStatus
 
 MAX_WAITS = 8
-"""A summary names this many waits; `waiting` counts them all."""
+"""A summary lists at most this many waits; `waiting` counts all."""
 
 MAX_TEXT_LENGTH = 200
-"""Characters of a wait's text in a summary; the wait itself has all of it."""
+"""Characters of a wait's text in a summary; the wait itself has the whole text."""
 
 
 class RunSummary(Struct, frozen=True, omit_defaults=True):
-    """What lists, filters and pages show of a run without reading its log."""
+    """The fields that lists and filters use without reading the log."""
 
     run: RunId
     at: int
@@ -77,17 +77,16 @@ def summarise(run: RunId, state: State) -> RunSummary:
 
 
 INVISIBLE_EVENTS = frozenset({e.NodeScheduled, e.NodeStarted, e.NodeCheckpointed, e.NodeCompleted, e.NewsHeard})
-"""Events that change nothing that people look for, unless the run goes from waiting to running or back."""
+"""Events that change no searchable field, unless the run changes from waiting to running or back."""
 
 
 def is_changed(draft: Draft, kinds: frozenset[type[e.Event]]) -> bool:
-    """Whether what the catalogue or the waits show differs once events of these kinds, which were folded into the draft,
-    landed."""
+    """Whether events of these kinds, which are folded into the draft, change the summary or the stored waits."""
     old, new = draft.state.outline, draft.view.outline
     if (not old.open_nodes) is not (not new.open_nodes) and draft.view.count("waits"):
         return True
     if kinds <= INVISIBLE_EVENTS:
-        return draft.has_new_ends()  # a node that was to be tried again has a timer
+        return draft.has_new_ends()  # a retried node has a timer
     return (
         draft.has_new_ends()
         or old.base is not new.base
@@ -101,7 +100,7 @@ def is_changed(draft: Draft, kinds: frozenset[type[e.Event]]) -> bool:
 
 
 def _shown(waits: Table[Wait]) -> tuple[Wait, ...]:
-    """The first few waits in the order they began; details stay in the wait itself."""
+    """The first few waits in the order they began, without details."""
     return tuple(
         Wait(wait.kind, wait.id, wait.node, wait.due, shortened(wait.text), wait.hash, since=wait.since)
         for wait in islice(waits.values(), MAX_WAITS)
@@ -109,5 +108,5 @@ def _shown(waits: Table[Wait]) -> tuple[Wait, ...]:
 
 
 def shortened(text: str, length: int = MAX_TEXT_LENGTH) -> str:
-    """The text, or its beginning with a mark where it is cut."""
+    """The text, cut to `length` characters with an ellipsis."""
     return text if len(text) <= length else f"{text[: length - 1]}…"

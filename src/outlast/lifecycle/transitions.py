@@ -1,7 +1,7 @@
-"""Which event may follow in which status: the one table.
+"""The transition table: which event may follow in which status.
 
-From it come the refusals of the fold, the diagram in the docs, the exhaustive test, the random histories of the property
-tests and the list of actions a person is offered. Nothing else states it.
+The refusals of the fold, the diagram in the docs, the exhaustive test and the random histories of the property tests all
+derive from this table.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Rule(IntEnum):
 Row = dict[type[e.Event], Rule]
 
 RECEIPTS: tuple[type[e.Event], ...] = (e.OutboxSent, e.ChildEnded)
-"""May follow even a terminal event: what they acknowledge lies earlier."""
+"""May follow even a terminal event: they acknowledge earlier events."""
 
 GUEST_DATA: tuple[type[e.Event], ...] = (
     e.InteractionAnswered,
@@ -34,10 +34,10 @@ GUEST_DATA: tuple[type[e.Event], ...] = (
     e.TriggerInputReceived,
     *RECEIPTS,
 )
-"""What someone who does not own the run may add; the owner takes it in and goes on."""
+"""Events that a guest may append; the owner reads them and continues."""
 
 CONTROL: tuple[type[e.Event], ...] = (e.PauseRequested, e.CancelRequested, e.JumpRequested)
-"""What someone who does not own the run may ask for; the owner decides again."""
+"""Requests that a guest may append; the owner decides again."""
 
 _REOPENING = (
     e.RunTakenOver,
@@ -111,7 +111,7 @@ TABLE: dict[RunStatus | None, Row] = {
     ),
     RunStatus.CANCELLED: _ENDED,
 }
-"""Status (None before the first event) to what may follow in it."""
+"""The events that may follow in each status (None before the first event)."""
 
 
 def may_follow(outline: Outline, kind: type[e.Event]) -> bool:

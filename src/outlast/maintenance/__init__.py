@@ -1,9 +1,9 @@
-"""What is done for a store as a whole: information, backup, export, and transfer to another store.
+"""Maintenance of a whole store: information, backup, export, and transfer to another store.
 
-U1  Reading a store changes nothing, and creates nothing where no store was.
-U2  A backup is complete: first the database as it was at one moment, then the blobs. A blob is durable before an event names
+U1  Reading a store changes nothing, and creates nothing where no store exists.
+U2  A backup is complete: first the database at one point in time, then the blobs. A blob is durable before an event names
     it, so every blob that the copied log names exists.
-U3  A backup replaces nothing. It appears at its place only when all of it is durable and was opened once.
+U3  A backup overwrites nothing. It appears under its name only when all of it is durable and was opened once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A copy of a store while others write to it."""
+"""Backup of an SQLite store while other processes write to it."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from outlast.maintenance.info import blobs_of, file_of, size_of
 from outlast.settings import Settings
 
 Tell: TypeAlias = Callable[[str, int, int], None]
-"""Is told what is copied, how much of it is done, and how much there is."""
+"""Called with what is copied, the amount done and the total."""
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 
 
 class Copied(Struct, frozen=True, kw_only=True):
-    """A copy that is there. In `damaged` are the hashes of blobs that do not hold what they did when they were written,
-    in `missing` those of blobs that a log names and that are not there."""
+    """A finished copy. `damaged` has the hashes of blobs whose content does not match, `missing` those of blobs that
+    a log names and that do not exist."""
 
     path: Path
     bytes: int
@@ -41,19 +41,19 @@ class Copied(Struct, frozen=True, kw_only=True):
 
 
 async def back_up(settings: Settings, target: str, tell: Tell = lambda _what, _done, _of: None) -> Copied:
-    """Copy the store that is set, database and blobs, to the file `target` and the folder beside it (U2, U3). It works in
-    small pieces and gives the loop its turn between them."""
+    """Copy the configured store, database and blobs, to the file `target` and the folder beside it (U2, U3). The copy
+    yields to the event loop between small pieces."""
     if (server := server_at(settings.store)) is not None:
         raise InvalidInput(
-            "a store in PostgreSQL is copied by PostgreSQL's own program, also while others write: "
-            f"pg_dump --schema={server.schema} --format=custom --file=… and the address; the blobs are in that schema too"
+            f"use pg_dump to back up a PostgreSQL store: pg_dump --schema={server.schema} --format=custom --file=… and the "
+            "address; the schema contains the blobs, and workers may run meanwhile"
         )
     path = file_of(settings)
     wanted = file_at(target)
     if server_at(target) is not None or bucket_at(target) is not None:
-        raise InvalidInput("a copy of an SQLite store is a file; name one")
+        raise InvalidInput("the backup of an SQLite store is a file: give the path of a new file")
     if wanted is None:
-        raise InvalidInput("a copy in memory would be gone at once; name a file")
+        raise InvalidInput("a backup cannot be in memory: give the path of a new file")
     place = Path(os.path.abspath(wanted))
     try:
         _must_be_free(place)
@@ -67,9 +67,7 @@ async def back_up(settings: Settings, target: str, tell: Tell = lambda _what, _d
         finally:
             shutil.rmtree(staging, ignore_errors=True)
     except (OSError, ValueError) as error:
-        raise StoreError(
-            f"the copy at {str(place)[:200]!r} could not be made: {error}; nothing is left of it"
-        ) from error
+        raise StoreError(f"the backup to {str(place)[:200]!r} failed: {error}; its files were removed") from error
 
 
 def _must_be_free(place: Path) -> None:
@@ -78,7 +76,7 @@ def _must_be_free(place: Path) -> None:
             taken.lstat()
         except FileNotFoundError:
             continue
-        raise InvalidInput(f"{taken} is there already, and a copy replaces nothing; name another place")
+        raise InvalidInput(f"{taken} already exists and a backup overwrites nothing: give another path")
 
 
 async def _copy(path: Path, blobs: Path, staging: Path, place: Path, tell: Tell) -> Copied:
@@ -103,7 +101,7 @@ async def _copy(path: Path, blobs: Path, staging: Path, place: Path, tell: Tell)
 
 
 async def _missing(database: Path, blobs: Path) -> tuple[str, ...]:
-    """The blobs that the logs of a copy name and that are not in its folder."""
+    """The hashes of blobs that the logs of a copy name and that its folder lacks."""
     from outlast.ledger.reading import records, runs_of
     from outlast.stores.sqlite import SqliteStore
     from outlast.values.codec import damaged_blobs
@@ -111,11 +109,11 @@ async def _missing(database: Path, blobs: Path) -> tuple[str, ...]:
     found: dict[str, None] = {}
     try:
         store = SqliteStore(database, blobs=blobs, readonly=True)
-    except StoreUnusable:  # an older file is copied as it is
+    except StoreUnusable:  # a file of another version is copied as it is
         return ()
     try:
         async for run in runs_of(store):
-            with suppress(Damaged):  # of a log that does not read, `verify` tells more
+            with suppress(Damaged):  # `verify` reports an unreadable log
                 async for record in records(store, run):
                     faults = damaged_blobs(store.blobs, entries(record), content=False)
                     found |= {ref.hash: None async for _, ref, _ in faults}
@@ -129,7 +127,7 @@ async def _copy_blobs(blobs: Path, target: Path, tell: Tell) -> tuple[int, int, 
 
     pieces: list[int] = []
     damaged: list[str] = []
-    files = sorted(blob_files(blobs))  # one that is gone before its turn fails the copy: the copied log may name it
+    files = sorted(blob_files(blobs))  # a blob that disappears fails the copy: the copied log may name it
     for number, file in enumerate(files):
         tell("blobs", number, len(files))
         if not await _driven(copy_blob(file, target), pieces.append):
@@ -140,8 +138,8 @@ async def _copy_blobs(blobs: Path, target: Path, tell: Tell) -> tuple[int, int, 
 
 
 def _put_in_place(staging: Path, place: Path) -> None:
-    """The database last: where it stands, its blobs stand too."""
-    _must_be_free(place)  # someone may have come first
+    """Rename the blobs first, then the database: when the database exists, its blobs do."""
+    _must_be_free(place)  # another backup may have finished first
     blobs = staging / "blobs"
     if blobs.is_dir():
         blobs = blobs.rename(blobs_beside(place))
@@ -154,11 +152,11 @@ def _put_in_place(staging: Path, place: Path) -> None:
     flush(place.parent)
 
 
-async def _driven(steps: Generator[Piece, None, Result], heard: Callable[[Piece], object]) -> Result:
-    """Go through all the steps, with a turn of the loop after each, and return what they come to."""
+async def _driven(steps: Generator[Piece, None, Result], on_piece: Callable[[Piece], object]) -> Result:
+    """Run all steps, yield to the event loop after each, and return their result."""
     try:
         while True:
-            heard(next(steps))
+            on_piece(next(steps))
             await asyncio.sleep(0)
     except StopIteration as end:
         result: Result = end.value

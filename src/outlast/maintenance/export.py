@@ -1,10 +1,10 @@
-"""Runs as text that can be kept in a repository: one line of JSON for each append record and each blob.
+"""Export of runs as text for a repository: one line of JSON for each append record and each blob.
 
     {"run":…,"first":1,"count":4,"branch":0,"epoch":1,"kind":1,"id":"…","time":…,"body":"[…]","digest":"…"}
     {"blob":"…","size":1100002,"text":"…"}
 
-The body of a record is the text it was stored as, so that its digest can be proved; ids and digests are in hex. Large values
-that lie beside the log come before the record that names them, as text, or in base64 if they are none.
+The body of a record is its stored text, so that its digest can be checked; ids and digests are in hex. A blob
+precedes the record that names it, as text, or in base64 if it is not UTF-8.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Blob(Struct, frozen=True):
-    """A large value that lay beside a log, by its name; `data` is None if it was not there to be exported."""
+    """A blob by its hash; `data` is None if the store did not have it."""
 
     hash: str
     data: bytes | None
@@ -72,23 +72,23 @@ def _record_line(record: Record) -> bytes:
 
 
 def read_line(line: bytes | str) -> Record | Blob:
-    """What one line of an export holds; `InvalidInput` if it is none."""
+    """The record or blob in one line of an export; `InvalidInput` if the line is neither."""
     try:
-        told = msgspec.json.decode(line)
-        if "blob" in told:
-            data = b64decode(told["base64"]) if "base64" in told else told.get("text")
-            return Blob(told["blob"], data.encode() if isinstance(data, str) else data)
+        fields = msgspec.json.decode(line)
+        if "blob" in fields:
+            data = b64decode(fields["base64"]) if "base64" in fields else fields.get("text")
+            return Blob(fields["blob"], data.encode() if isinstance(data, str) else data)
         return Record(
-            run=RunId(told["run"]),
-            first=told["first"],
-            count=told["count"],
-            branch=told["branch"],
-            epoch=told["epoch"],
-            kind=Kind(told["kind"]),
-            id=AppendId(bytes.fromhex(told["id"])),
-            time=told["time"],
-            body=told["body"].encode(),
-            digest=bytes.fromhex(told["digest"]),
+            run=RunId(fields["run"]),
+            first=fields["first"],
+            count=fields["count"],
+            branch=fields["branch"],
+            epoch=fields["epoch"],
+            kind=Kind(fields["kind"]),
+            id=AppendId(bytes.fromhex(fields["id"])),
+            time=fields["time"],
+            body=fields["body"].encode(),
+            digest=bytes.fromhex(fields["digest"]),
         )
     except (msgspec.DecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise InvalidInput(f"not a line of an exported run: {error!r}") from error

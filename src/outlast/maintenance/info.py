@@ -1,4 +1,4 @@
-"""How a store stands."""
+"""Facts about a store: size, schema, runs, workers, blobs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Worker(Struct, frozen=True):
-    """A worker that the store knows; `is_live` as others judge it."""
+    """A worker that the store knows; `is_live` as other workers judge it."""
 
     id: str
     is_live: bool
@@ -27,7 +27,8 @@ class Worker(Struct, frozen=True):
 
 
 class Info(Struct, frozen=True, kw_only=True):
-    """How a store stands. A store on a server has no path but a place in words; `kind` is of what made `library`."""
+    """Facts about a store. On a server `path` is a description; `library` is the version of the database, `kind` its
+    type."""
 
     kind: str = "sqlite"
     path: Path | str
@@ -43,17 +44,17 @@ class Info(Struct, frozen=True, kw_only=True):
 
 
 def file_of(settings: Settings) -> Path:
-    """The file of the store that is set; it has to be there."""
+    """The file of the configured store; it must exist."""
     path = file_at(settings.store)
     if server_at(settings.store) is not None:
-        raise InvalidInput("a store on a server has no file")
+        raise InvalidInput("a PostgreSQL store has no file")
     if bucket_at(settings.store) is not None:
         raise InvalidInput(
-            "objects are looked after where they are kept: turn on versioning or replication there, or copy the whole "
-            "prefix with the server's own tools while no worker runs"
+            "back up a bucket with the tools of its server: turn on versioning or replication, or copy the whole prefix "
+            "while no worker runs"
         )
     if path is None:
-        raise InvalidInput("a store in memory ends with its process; there is no file to look after")
+        raise InvalidInput("a store in memory has no file: it ends with its process")
     place = Path(os.path.abspath(path))
     if not os.path.isfile(place):
         raise StoreUnusable(f"there is no store at {place}")
@@ -61,21 +62,19 @@ def file_of(settings: Settings) -> Path:
 
 
 def blobs_of(settings: Settings, path: Path) -> Path:
-    """Where the blobs of that file are."""
+    """The folder of the blobs of that file."""
     return folder_of(settings.blobs) if settings.blobs else blobs_beside(path)
 
 
 def folder_of(blobs: str) -> Path:
-    """The folder that is set for blobs."""
+    """The configured folder for blobs."""
     return Path(os.path.abspath(os.path.expanduser(blobs)))
 
 
 async def inspect(settings: Settings) -> Info:
-    """How the store stands that is set (U1)."""
+    """The facts about the configured store (U1)."""
     if server_at(settings.store) is not None:
-        from outlast.maintenance.server_info import inspect_server
-
-        return await inspect_server(settings)
+        return await _inspect_server(settings)
     if (bucket := bucket_at(settings.store)) is not None:
         return await _inspect_objects(bucket, settings.blobs)
     from outlast.stores.blob_files import sizes
@@ -99,6 +98,37 @@ async def inspect(settings: Settings) -> Info:
     )
 
 
+async def _inspect_server(settings: Settings) -> Info:
+    from outlast.stores.postgres import PostgresStore
+
+    store = PostgresStore(settings.store, readonly=True)
+    try:
+        contents = await store.look()
+    finally:
+        await store.close()
+    if not contents.version:
+        raise StoreUnusable(f"there is no store at {contents.shown}")
+    blobs, count, size = "the database", contents.blob_count, contents.blob_bytes
+    if settings.blobs:
+        from outlast.stores.blob_files import sizes
+
+        folder = folder_of(settings.blobs)
+        blobs, (count, size) = str(folder), sizes(folder)
+    return Info(
+        kind="server",
+        path=contents.shown,
+        bytes=contents.bytes,
+        wal_bytes=0,
+        schema=contents.version,
+        library=contents.library,
+        runs=contents.runs,
+        workers=tuple(Worker(*each) for each in contents.workers),
+        blobs=blobs,
+        blob_count=count,
+        blob_bytes=size,
+    )
+
+
 async def _inspect_objects(at: BucketAddress, blobs: str) -> Info:
     from outlast.stores.blob_files import sizes
     from outlast.stores.objects.maintenance import look
@@ -106,7 +136,7 @@ async def _inspect_objects(at: BucketAddress, blobs: str) -> Info:
     from outlast.stores.shared import VERSION
 
     contents = await look(open_bucket(at, readonly=True))
-    folder = Path(os.path.abspath(os.path.expanduser(blobs))) if blobs else None
+    folder = folder_of(blobs) if blobs else None
     count, size = (contents.blob_count, contents.blob_bytes) if folder is None else sizes(folder)
     return Info(
         path=at.url,
@@ -124,7 +154,8 @@ async def _inspect_objects(at: BucketAddress, blobs: str) -> Info:
 
 
 async def _workers(path: Path, enrolled: Iterable[Enrolled]) -> tuple[Worker, ...]:
-    """A worker's claims tell more than its time: a lock that nobody has proves that it died before its time ran out."""
+    """The workers of an SQLite store. A lock that no process holds shows that a worker died before its claims
+    expired."""
     from outlast.stores.sqlite import SqliteStore
 
     store = SqliteStore(path, readonly=True)
@@ -141,8 +172,8 @@ async def _workers(path: Path, enrolled: Iterable[Enrolled]) -> tuple[Worker, ..
 
 
 def size_of(path: Path) -> int:
-    """The bytes of a file, 0 if it is not there."""
+    """The size of a file in bytes, 0 if it does not exist."""
     try:
         return path.stat().st_size
-    except OSError:  # the WAL comes and goes
+    except OSError:  # SQLite creates and removes the WAL
         return 0

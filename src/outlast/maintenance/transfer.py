@@ -1,10 +1,9 @@
-"""Runs brought to another store, where they go on.
+"""Transfer of runs to another store, where they continue.
 
-A run goes together with the children it waits for, and with the run that it has continued as, if it has; so does a child.
-A run that is not over is paused first where it is, so that it goes on in one place only, and set going again where it has
-arrived. That pause names the other store (`copied_to`): from then on the run is copied to no third one. Its log is byte for
-byte the same up to there, its blobs and its definition lie beside it. Whatever is interrupted is done again from where it
-was: nothing is copied twice.
+A run is copied with the children it waits for, and with the run it continued as; so is a child. A run that is not
+over is paused in the source and resumed in the target, so that it continues in one place only. That pause names the
+target (`copied_to`): the run is not copied to a third store afterwards. The log is copied byte for byte, with its
+blobs and its definition. An interrupted transfer can be repeated: what was copied is not copied again.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ from outlast.store import BlobRef, Store
 from outlast.values.codec import blob_of, is_elsewhere, values_in
 
 PATIENCE, ASK_AGAIN = 60.0, 2.0
-"""Seconds that a live worker has to pause a run, and after which it is asked again: it may have died."""
+"""Seconds that a live worker has to pause a run, and between two requests: the worker may have died."""
 SUCCESSION = 5.0
 """Seconds that a live worker has to create the successor of a run that has ended."""
 
 
 class Moved(Struct, frozen=True):
-    """What became of one run: so many events and blobs were missing; `how` it stands where it arrived."""
+    """The transfer of one run: the number of events and blobs copied; `how` the run is in the target."""
 
     run: RunId
     events: int
@@ -53,9 +52,9 @@ async def copy_runs(
     key: bytes = b"",
     force: bool = False,
 ) -> AsyncIterator[Moved]:
-    """Bring these runs to another store, or all of them, one after the other, and with each the children it waits for. With
-    all of them, one that cannot be copied is told and keeps no other waiting. `place` names the other store in the log.
-    A run that went to a third store before is refused, unless with `force`: it would go on in both."""
+    """Copy these runs, or all (`runs=None`), to another store, one after the other, each with the children it waits
+    for. With all, a run that cannot be copied is reported and the others are copied. `place` names the target in the
+    log. A run that was copied to a third store before is refused, unless with `force`: it would continue in both."""
     done: set[RunId] = set()
     move = _Move(source, target, stores, key, done, place, force)
     if runs is not None:
@@ -66,7 +65,7 @@ async def copy_runs(
         return
     for run in [summary.run async for summary in source.iter_runs(RunFilter(limit=1000))]:
         if run in done or await move.is_awaited(run):
-            continue  # it comes, or came, with its parent
+            continue  # it is copied with its parent
         try:
             async for moved in move.family(run):
                 yield moved
@@ -75,7 +74,7 @@ async def copy_runs(
 
 
 class _Move:
-    """From one store to another, which is at `place`. `done` are the runs that have arrived."""
+    """A transfer to the store at `place`. `done` are the runs that were copied."""
 
     def __init__(
         self,
@@ -92,20 +91,20 @@ class _Move:
         self._here, self._there = stores
         self._key = key
         self._done = done
-        self._hash_value = place
+        self._place = place
         self._force = force
 
     async def must_go_alone(self, run: RunId) -> None:
-        """A parent waits for its child where it is: they go together."""
+        """Refuse a child whose parent waits for it: both must be copied together."""
         parent = await self._awaiting(run)
         if parent:
-            raise NotAllowed(f"run {run} is awaited by its parent: copy run {parent}, and it comes along")
+            raise NotAllowed(f"the parent of run {run} waits for it: copy run {parent}, which includes run {run}")
 
     async def is_awaited(self, run: RunId) -> bool:
         return bool(await self._awaiting(run))
 
     async def _awaiting(self, run: RunId) -> str:
-        """The parent that waits for this run, if one does."""
+        """The parent that waits for this run, or an empty text."""
         summary = await self._source.get(run)
         is_over = summary.status in TERMINAL and not summary.held
         if not summary.parent or (is_over and await self._continued_as(run) is None):
@@ -119,14 +118,14 @@ class _Move:
         return parent if is_open and await self._leads_to(first, run) else ""
 
     async def _leads_to(self, first: RunId, run: RunId) -> bool:
-        """Whether this run is the first, or goes on for it, or for the one that does, …"""
+        """Whether `run` is the first run or one of its successors."""
         each: RunId | None = first
         while each is not None and each != run:
             each = await self._continued_as(each)
         return each is not None
 
     async def _continued_as(self, run: RunId) -> RunId | None:
-        """The run that goes on for this one, if it has continued. It may not be there yet."""
+        """The successor of a run, if it has one. It may not have been created yet."""
         head = await self._here.head(run)
         ending = await ending_of(self._here, head) if head is not None and head.closed else None
         return RunId(ending.successor) if isinstance(ending, e.RunContinued) else None
@@ -136,8 +135,8 @@ class _Move:
         return open_children(await state_of(self._here, run, await lineage_of(self._here, head)))
 
     async def family(self, run: RunId) -> AsyncIterator[Moved]:
-        """A run, what goes on for it, and the children it waits for. They arrive before it does, or it would start them
-        again there."""
+        """Copy a run, its successors and the children it waits for. Children come first, or the resumed parent would
+        start them again."""
         for each in reversed(await self._line(run)):
             for child in await self._open_children(each):
                 if await self._here.head(child) is not None:
@@ -146,7 +145,7 @@ class _Move:
             yield await self._one(each)
 
     async def _line(self, run: RunId) -> list[RunId]:
-        """A run, its successor, the successor of that, …: those that have not arrived, each standing still."""
+        """A run and its successors, each paused or over, up to the first one that was copied."""
         line = list[RunId]()
         following: RunId | None = run
         while following is not None and following not in self._done:
@@ -157,13 +156,13 @@ class _Move:
         return line
 
     async def _successor(self, run: RunId) -> RunId | None:
-        """The same, once it is there."""
+        """The successor of a run, once it has been created."""
         successor, deadline = await self._continued_as(run), asyncio.get_running_loop().time() + SUCCESSION
         while successor is not None and await self._here.head(successor) is None:
             if asyncio.get_running_loop().time() > deadline:
                 raise NotAllowed(
-                    f"run {run} goes on as run {successor}, which nobody has created yet: "
-                    f"open an engine on this store, or see `outlast doctor {run}`, and copy it then"
+                    f"run {run} continues as run {successor}, which does not exist yet: start a worker on this store, or "
+                    f"see `outlast doctor {run}`; then repeat the copy"
                 )
             await asyncio.sleep(0.1)
         return successor
@@ -180,7 +179,7 @@ class _Move:
         return Moved(run, events, blobs, "over" if summary.status in TERMINAL and not summary.held else "as it was")
 
     async def _went_on(self, run: RunId) -> bool:
-        """Whether the pause it is in there is a later one: it went on, and was moved from there to a third store."""
+        """Whether the run was resumed in the target and paused there again, for a third store."""
         head = await head_of(self._here, run)
         async for record in records(self._there, run, head.version + 1):
             if any(isinstance(event, e.RunPaused) for event in record.events()):
@@ -188,44 +187,44 @@ class _Move:
         return False
 
     async def _stand_still(self, run: RunId) -> None:
-        """Pause a run that would otherwise go on in two places. Another copy, or a person, may pause it first, and
-        the pause in the log decides where it goes on."""
+        """Pause a run that would otherwise continue in both stores. Another transfer, or a person, may pause it
+        first; the pause in the log decides where it continues."""
         loop = asyncio.get_running_loop()
         deadline, again = loop.time() + PATIENCE, 0.0
         while (summary := await self._source.get(run)).status not in (*TERMINAL, RunStatus.PAUSED):
             if loop.time() > deadline:
                 raise NotAllowed(
-                    f"run {run} was asked to pause and has not: is its worker stuck? `outlast doctor {run}` may tell"
+                    f"run {run} has not paused within {PATIENCE:g} s: see `outlast doctor {run}`; then repeat the copy"
                 )
             if loop.time() >= again:
                 again = loop.time() + ASK_AGAIN
-                with suppress(NotAllowed, Conflict):  # it has just stopped, or somebody has just taken it: look again
+                with suppress(NotAllowed, Conflict):  # it has just stopped, or a worker has just claimed it
                     asked = e.PauseRequested(
                         by="outlast copy",
-                        reason=f"copied to {self._hash_value}, where it continues",
-                        copied_to=self._hash_value,
+                        reason=f"copied to {self._place}, where it continues",
+                        copied_to=self._place,
                     )
                     await self._source._control.request_pause(run, asked)
                     continue
             await asyncio.sleep(0.1)
-        is_elsewhere = summary.status is RunStatus.PAUSED and summary.copied_to not in ("", self._hash_value)
+        is_elsewhere = summary.status is RunStatus.PAUSED and summary.copied_to not in ("", self._place)
         if is_elsewhere and not self._force:
             raise NotAllowed(
-                f"run {run} was copied to {summary.copied_to} and goes on there: copy it from that store. "
-                "With --force it is copied from here, too, and then goes on in both"
+                f"run {run} was copied to {summary.copied_to} and continues there: copy it from that store. "
+                "With --force it is copied from here and continues in both stores"
             )
 
 
 async def _bring_blobs(here: Store, there: Store, run: RunId) -> int:
-    """Every blob that the log names is there before the log names it there."""
+    """Copy every blob that the log names, before the log."""
     brought = 0
     head = await head_of(here, run)
-    seen: set[str] = set()
+    copied: set[str] = set()
     async for record in records(here, run, 1, head.version):
         for event in record.events():
             for ref in _named(event):
-                if ref.hash not in seen:
-                    seen.add(ref.hash)
+                if ref.hash not in copied:
+                    copied.add(ref.hash)
                     brought += await _bring(here, there, ref)
     return brought
 
@@ -241,5 +240,5 @@ async def _bring(here: Store, there: Store, ref: BlobRef) -> bool:
         return False
     arrived = await there.blobs.put(here.blobs.open(ref))
     if arrived.hash != ref.hash:
-        raise NotFound(f"blob {ref.hash} does not hold what its name says")
+        raise NotFound(f"the content of blob {ref.hash} does not match its hash")
     return True

@@ -1,7 +1,7 @@
-"""Jobs for a whole store, run by any worker.
+"""Services for a whole store, which any worker can run.
 
-A service decides nothing about a run: it finds work and leaves decisions to the run's owner. It keeps no state outside the
-store, so it may stop at any time and is started again by `supervise`.
+A service decides nothing about a run: it finds work and leaves decisions to the run's owner. It keeps no state outside
+the store, so it may stop at any time; `supervise` restarts it.
 """
 
 from outlast.services.sweeper import Report, Sweeper

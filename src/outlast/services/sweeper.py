@@ -1,9 +1,8 @@
-"""Finds runs that nobody advances though they should go on, and hands them to the next worker.
+"""Finds runs without an owner that should be running, and releases them for the next worker.
 
-It looks at unfinished runs only, never at all of them. A run in flight is known by its claim: there is no other record of
-its task that could be lost. What it finds stalled it takes over, which counts what was interrupted, and gives back as ready;
-a claim is one atomic step, and tells whether the run is still as it was seen, so any number of sweepers at once hand each
-run over once.
+It checks only unfinished runs. A running run is recognised by its claim: there is no separate record of its task that
+could be lost. A stalled run is taken over, which counts interrupted nodes, and released as ready. A claim is one atomic
+step and shows whether the run has changed since the check, so concurrent sweepers hand over each run once.
 """
 
 from __future__ import annotations
@@ -39,15 +38,15 @@ Outcome: TypeAlias = Literal["", "handed over", "held", "finished"]
 STALLED: tuple[Reason, ...] = ("no task", "task ended", "claim expired")
 PAGE = 1000
 INTERVAL_S, STALE_AFTER_S = 300.0, 600.0
-"""Seconds between two sweeps, and for how long a run may be nobody's before that counts."""
+"""Seconds between two sweeps, and seconds that a run may have no owner before it counts as stalled."""
 LEASE_S = 30.0
 CONCURRENCY = 32
-"""Runs that are looked at at the same time."""
+"""Runs that are checked at the same time."""
 
 
 class RunCheck(Struct, frozen=True):
-    """One run that was looked at: how it stands, and what was done about it, or would be done in a sweep that is no dry run
-    (`outcome`). `key` names the attempt to hand it over: many who try it under one key try the same thing."""
+    """The check of one run: its condition, and the effect of the sweep, or of a dry run if it were carried out
+    (`outcome`). `key` identifies the handover: concurrent handovers of the same interruption have the same key."""
 
     run: RunId
     reason: Reason
@@ -58,8 +57,8 @@ class RunCheck(Struct, frozen=True):
 
 
 class Report(Struct):
-    """What a sweep found; the counts add up to `scanned`. `stalled` are those that were found and not handed over: because
-    nothing was to be changed, somebody else was at it, or they do not read."""
+    """The result of a sweep; the counts add up to `scanned`. `stalled` counts runs that were not handed over: in a dry
+    run, because another process was faster, or because they are unreadable."""
 
     scanned: int = 0
     healthy: int = 0
@@ -85,8 +84,9 @@ class Report(Struct):
 
 
 class Sweeper:
-    """Sweeps one store. Times are seconds; `stale_after` is how long a claim may have expired, or a run nobody has claimed
-    may be untouched, before it counts. With `hold`, what was interrupted is held, whatever it says itself."""
+    """Sweeps one store. Times are in seconds; `stale_after` is how long a claim must have expired, or a run without a
+    claim must be unchanged, before the run counts as stalled. With `hold`, interrupted runs are held regardless of
+    their own setting."""
 
     def __init__(
         self, ledger: Ledger, *, interval: float = INTERVAL_S, stale_after: float = STALE_AFTER_S, hold: bool = False
@@ -94,7 +94,7 @@ class Sweeper:
         self._ledger = ledger
         self._store = ledger.store
         self._interval = interval
-        self._stale = round(min(stale_after, 1e9) * 1e6)  # even what has no end has to be a time
+        self._stale = round(min(stale_after, 1e9) * 1e6)  # infinity has no integer
         self._hold = hold
         self._id: WorkerId = ledger.new_worker_id()
         self._is_enrolled = False
@@ -106,13 +106,13 @@ class Sweeper:
             await self.sweep()
 
     async def sweep(self, *, dry_run: bool = False) -> Report:
-        """Look at every unfinished run once, and hand over what is stalled."""
+        """Check every unfinished run once, and hand over the stalled ones."""
         report, now = Report(), await self._store.now()
         held = await self._holdings()
         try:
-            async for some in self._unfinished():
-                looks = (self._check_run(run, held.get(run), now, dry_run) for run in some)
-                for check in await asyncio.gather(*looks, return_exceptions=True):
+            async for runs in self._unfinished():
+                checks = (self._check_run(run, held.get(run), now, dry_run) for run in runs)
+                for check in await asyncio.gather(*checks, return_exceptions=True):
                     if isinstance(check, BaseException):
                         raise check
                     report.add(check)
@@ -124,36 +124,36 @@ class Sweeper:
         return report
 
     async def _leave(self) -> None:
-        """Nobody shall wait for a lease to run out because a sweep was interrupted."""
+        """Retire the sweeper, so that an interrupted sweep leaves no live lease on a run."""
         if self._is_enrolled:
             self._is_enrolled = False
             with suppress(OutlastError):
                 await self._store.retire(self._id)
 
     async def _holdings(self) -> dict[RunId, Holding]:
-        """Who holds what, in a few reads for all."""
+        """The holdings of all workers, read in batches."""
         found: dict[RunId, Holding] = {}
         after = ""
         while True:
-            page = await self._store.holdings(after=after, limit=PAGE)
-            found |= {each.run: each for each in page}
-            if len(page) < PAGE:
+            batch = await self._store.holdings(after=after, limit=PAGE)
+            found |= {each.run: each for each in batch}
+            if len(batch) < PAGE:
                 return found
-            after = page[-1].run
+            after = batch[-1].run
 
     async def _unfinished(self) -> AsyncIterator[list[RunId]]:
-        some: list[RunId] = []
+        batch: list[RunId] = []
         async for run in runs_of(self._store, unfinished=True):
-            some.append(run)
-            if len(some) == CONCURRENCY:
-                yield some
-                some = []
-        yield some
+            batch.append(run)
+            if len(batch) == CONCURRENCY:
+                yield batch
+                batch = []
+        yield batch
 
     # --- one run
 
     async def _check_run(self, run: RunId, holding: Holding | None, now: int, dry_run: bool) -> RunCheck:
-        """How one run stands, and what came of it."""
+        """Check one run, and hand it over if it is stalled."""
         try:
             check, head = await self._assess(run, holding, now)
             if check.reason not in STALLED or head is None:
@@ -161,7 +161,7 @@ class Sweeper:
             state = await self._state(head)
             if dry_run:
                 return replace(check, outcome=self._expected_outcome(state, head, check))
-            if head.closed:  # what its end owes to others is done by the worker that claims it
+            if head.closed:  # the worker that claims it applies the effects of its end on other runs
                 waits = [*state.waits.values(), *state.loose.values()]
                 if not await self._store.rewrite(summarise(run, state), waits, closed=state.is_closed):
                     return RunCheck(check.run, "healthy", "it has just ended")
@@ -175,7 +175,7 @@ class Sweeper:
             except OutlastError as error:
                 return RunCheck(check.run, check.reason, f"it could not be handed over: {error}")
         except Conflict:
-            return RunCheck(run, "healthy", "somebody else has taken it over meanwhile")
+            return RunCheck(run, "healthy", "another worker took it over meanwhile")
         except (Damaged, Illegal, *STRANGE) as error:
             return RunCheck(run, "unreadable", str(error))
 
@@ -185,38 +185,38 @@ class Sweeper:
         )
 
     async def _assess(self, run: RunId, holding: Holding | None, now: int) -> tuple[RunCheck, Head | None]:
-        """How a run stands; what is stalled comes with its head."""
+        """The condition of a run, with its head if the run is stalled."""
         if holding is not None and holding.is_live and now - holding.expires >= self._stale:
             late = (now - holding.expires) // 1_000_000
-            said = f"worker {holding.worker} is alive, but its claim expired {late} s ago and it has not renewed it"
-            return RunCheck(run, "not renewed", said), None
+            detail = f"worker {holding.worker} is alive, but its claim expired {late} s ago and was not renewed"
+            return RunCheck(run, "not renewed", detail), None
         if holding is not None and holding.is_live:
             return RunCheck(run, "healthy", f"worker {holding.worker} advances it"), None
         if holding is not None and now - holding.expires < self._stale:
-            return RunCheck(run, "healthy", f"worker {holding.worker} was lost a moment ago"), None
+            return RunCheck(run, "healthy", f"the claim of worker {holding.worker} expired a moment ago"), None
         stored = await self._store.derived(run)
         head, summary = stored.head, stored.summary
         if head is None or summary is None:
-            lost = "its head is gone" if head is None else "it has no summary"
-            return RunCheck(run, "unreadable", f"{(*stored.faults, lost)[0]}; outlast doctor {run} says more"), None
+            missing = "it has no head" if head is None else "it has no summary"
+            return RunCheck(run, "unreadable", f"{(*stored.faults, missing)[0]}; run `outlast doctor {run}`"), None
         if _is_inconsistent(head, summary, stored.waits):
             summary = summarise(run, await self._state(head))
         if head.closed:
             is_shown = summary.at >= head.version and summary.status in TERMINAL and not summary.held
             if is_shown or not self._is_old(summary, now):
                 return RunCheck(run, "healthy", "it has just ended"), None
-            return RunCheck(run, "task ended", "it is over, and lists do not show it"), head
+            return RunCheck(run, "task ended", "it has ended, but its summary does not show that"), head
         if holding is not None:
-            return RunCheck(run, "claim expired", f"worker {holding.worker} is gone"), head
+            return RunCheck(run, "claim expired", f"the claim of worker {holding.worker} expired"), head
         if head.ready:
-            whom = f"a worker that knows {summary.workflow}"
-            long = f"; for {(now - summary.updated) // 1_000_000} s nobody has" if self._is_old(summary, now) else ""
-            return RunCheck(run, "ready", f"{whom} takes it{long}"), None
+            idle = (now - summary.updated) // 1_000_000
+            since = f"; none has for {idle} s" if self._is_old(summary, now) else ""
+            return RunCheck(run, "ready", f"a worker with workflow {summary.workflow} will claim it{since}"), None
         if summary.held or summary.status in (RunStatus.WAITING, RunStatus.PAUSED):
             return RunCheck(run, "waiting", _awaited(summary)), None
         if not self._is_old(summary, now) or await self._store.holding(run) is not None:
-            return RunCheck(run, "healthy", "it was given back or taken up a moment ago"), None
-        return RunCheck(run, "no task", f"it says that it is {summary.status}, and nobody has claimed it"), head
+            return RunCheck(run, "healthy", "it was released or claimed a moment ago"), None
+        return RunCheck(run, "no task", f"its status is {summary.status}, but no worker has claimed it"), head
 
     def _is_old(self, summary: RunSummary, now: int) -> bool:
         return now - summary.updated >= self._stale
@@ -224,16 +224,16 @@ class Sweeper:
     # --- handing over
 
     async def _hand_over(self, check: RunCheck, head: Head) -> RunCheck:
-        """Take the run over and give it back, ready. Somebody else may be quicker, which is as good."""
+        """Take the run over and release it as ready, unless another worker was faster."""
         self._is_enrolled = True
         await self._store.enrol(self._id, LEASE_S)
         claims = await self._store.claim(self._id, runs=[check.run])
         if not claims:
-            return RunCheck(check.run, "healthy", "somebody else has claimed it meanwhile")
+            return RunCheck(check.run, "healthy", "another worker claimed it meanwhile")
         claim = claims[0]
         if not await self._is_unchanged(check, head, claim):
             await self._release_unchanged(claim)
-            return RunCheck(check.run, "healthy", "somebody else has taken it over meanwhile")
+            return RunCheck(check.run, "healthy", "another worker took it over meanwhile")
         writer = await self._ledger.take_over(claim, hold=self._hold)
         while not await writer.release(ready=not writer.state.is_closed and not writer.state.outline.held):
             pass
@@ -242,7 +242,7 @@ class Sweeper:
         return replace(check, is_recovered=True, key=key, outcome=outcome)
 
     def _expected_outcome(self, state: State, head: Head, check: RunCheck) -> Outcome:
-        """What handing the run over would come to."""
+        """The outcome that handing the run over would have."""
         if state.is_closed:
             return "finished"
         cause: Literal["claimed", "expired"] = "expired" if check.reason == "claim expired" else "claimed"
@@ -251,28 +251,28 @@ class Sweeper:
         return "held" if is_held else "handed over"
 
     async def _is_unchanged(self, check: RunCheck, head: Head, claim: Claim) -> bool:
-        """Whether nobody has owned the run since it was looked at: an interruption is told until somebody takes over, and
-        whoever takes over writes."""
+        """Whether the run has had no owner since it was checked. The claim reports an interruption until the next
+        takeover, and every takeover appends."""
         now = await self._store.head(check.run)
         if now is None or now.closed:
             return False
         return claim.cause != "claimed" if check.reason == "claim expired" else now.version == head.version
 
     async def _release_unchanged(self, claim: Claim) -> None:
-        """As it was, as far as that can be told; one look too many does no harm."""
+        """Release a claim in its former condition. At worst the run is marked as ready without need."""
         while (head := await self._store.head(claim.run)) is not None:
             if await self._store.release(claim.run, claim.worker, head.version, ready=not head.closed):
                 return
 
 
 def _is_inconsistent(head: Head, summary: RunSummary, waits: Collection[str]) -> bool:
-    """Whether a summary cannot be right: then the log is asked."""
+    """Whether a summary contradicts the head or the waits of the run: then the log decides."""
     is_over = summary.status in TERMINAL and not summary.held
     return not head.closed and (is_over or (summary.status is RunStatus.WAITING and not waits))
 
 
 def _awaited(summary: RunSummary) -> str:
-    """What a run waits for, by name."""
+    """The names of a run's waits."""
     named = ", ".join(f"{wait.kind} {wait.id}" for wait in summary.waits)
     more = summary.waiting - len(summary.waits)
     if named:

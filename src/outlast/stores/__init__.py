@@ -1,5 +1,5 @@
-"""THE CUPBOARDS: one module or package per place where runs can be kept.
+"""The stores: one module or package for each kind of storage.
 
-Each implements `outlast.store` and knows nothing of the others; each passes `outlast.testing.contract`. They are imported
-only when one of them is opened, so a driver that is not used costs nothing.
+Each implements `outlast.store`, passes `outlast.testing.contract` and does not depend on the others. A store is imported
+when it is opened, so an unused database driver costs nothing.
 """

@@ -1,6 +1,6 @@
-"""The files of a folder of blobs, one after the other: to count them and to copy them.
+"""Lists, counts and copies the files of a folder of blobs.
 
-Blobs are never changed and are named by what is in them, so a copy needs no lock, and shows by itself whether it is whole.
+Blobs never change and are named by their content, so a copy needs no lock, and its hash shows whether it is complete.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _HALVES = re.compile(r"[0-9a-f]{2}"), re.compile(r"[0-9a-f]{62}")
 
 
 def blob_files(root: Path) -> Iterator[Path]:
-    """Every blob below `root`, in no order. What is still being written, or is none, is left out."""
+    """Yield every blob below `root` in any order, without unfinished and foreign files."""
     first, second = _HALVES
     if not root.is_dir():
         return
@@ -28,7 +28,7 @@ def blob_files(root: Path) -> Iterator[Path]:
 
 
 def sizes(root: Path) -> tuple[int, int]:
-    """How many blobs there are below `root`, and how many bytes."""
+    """Return the number of blobs below `root` and their size in bytes."""
     count = size = 0
     for file in blob_files(root):
         with suppress(FileNotFoundError):  # removed since it was listed
@@ -38,8 +38,8 @@ def sizes(root: Path) -> tuple[int, int]:
 
 
 def copy_blob(file: Path, root: Path) -> Generator[int, None, bool]:
-    """Copy a blob into the folder below `root`, durably but for the names of its folders; yields the bytes of each piece.
-    Returns whether they are what the name says: what is damaged is copied as it is."""
+    """Copy a blob into its folder below `root` and flush it, but not its folders. Yield the size of each chunk. Return
+    whether the bytes match the name; a damaged blob is copied unchanged."""
     target = root / file.parent.name / file.name
     target.parent.mkdir(parents=True, exist_ok=True)
     hasher = hashlib.blake2b(digest_size=32)
@@ -53,6 +53,6 @@ def copy_blob(file: Path, root: Path) -> Generator[int, None, bool]:
 
 
 def flush_folders(root: Path) -> None:
-    """Make the names of all blobs below `root` durable."""
+    """Flush the folders of all blobs below `root`."""
     for folder in (*(each for each in root.iterdir() if each.is_dir()), root):
         flush(folder)

@@ -1,8 +1,8 @@
-"""Blobs in a folder, one file each, named by what is in them.
+"""Blobs in a folder, one file each, named by the hash of its content.
 
-A blob is written to a temporary file, flushed, renamed into place, and its folder flushed: whoever sees the name sees all
-of the bytes, after a power cut too. Writing the same bytes again only touches the file, so that collection, which spares
-what is young, spares it.
+A blob is written to a temporary file, flushed and renamed, then its folder is flushed: so a blob that has its name has all
+its bytes, after a power cut too. A second write of the same bytes only updates the file's time, because collection does not
+delete young files.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from outlast.store import BlobRef
 
 CHUNK = 1 << 20
 _LARGE = 1 << 22
-"""The bytes from which on it is worth a thread to hash them while another writes."""
+"""Size in bytes from which one thread hashes while another writes."""
 _HASH = re.compile(r"[0-9a-f]{64}")
 
 
 class FolderBlobs:
-    """Blobs below `root`, which is made when the first one is written."""
+    """Blobs below `root`, a folder that the first write creates."""
 
     def __init__(self, root: Path, *, durable: bool = True, readonly: bool = False) -> None:
         self.root = root
@@ -40,7 +40,7 @@ class FolderBlobs:
     async def put(self, chunks: AsyncIterator[bytes] | bytes) -> BlobRef:
         self._require_writable()
         try:
-            if isinstance(chunks, bytes):  # in one go: whoever is cancelled meanwhile leaves no open file behind
+            if isinstance(chunks, bytes):  # in one thread call: a cancelled caller leaves no open file
                 return await asyncio.to_thread(self._put_now, chunks)
             return await self._put_slowly(chunks)
         except OSError as error:
@@ -57,8 +57,7 @@ class FolderBlobs:
             part.drop()
 
     def begin(self, content: bytes) -> PendingBlob:
-        """Begin to write bytes beside their place, while whoever has them looks whether they are to be kept. What they say
-        is not in the store before."""
+        """Begin to write bytes to a temporary file while the caller decides whether to keep them."""
         self._require_writable()
         try:
             return PendingBlob(_Part(self.root), content, self._path, self._durable)
@@ -85,7 +84,7 @@ class FolderBlobs:
                 hasher.update(chunk)
                 yield chunk
         if hasher.hexdigest() != ref.hash:
-            raise Damaged(f"blob {ref.hash} does not hold what it did when it was written")
+            raise Damaged(f"blob {ref.hash} is damaged: its bytes do not match its hash")
 
     async def has(self, hash: str) -> bool:
         try:
@@ -99,18 +98,18 @@ class FolderBlobs:
             await asyncio.to_thread(self._path(hash).unlink, missing_ok=True)
 
     def _path(self, hash: str) -> Path:
-        """Where the blob of that hash lies. A name comes out of a log, and a log may be damaged: it must not lead astray."""
+        """Return the path of a blob. A hash from a damaged log must not name a path outside the folder."""
         if not _HASH.fullmatch(hash):
             raise _InvalidHash(hash)
         return self.root / hash[:2] / hash[2:]
 
     def _require_writable(self) -> None:
         if self._readonly:
-            raise StoreReadOnly(f"the blobs in {self.root} were opened for reading only")
+            raise StoreReadOnly(f"the blobs in {self.root} were opened read-only")
 
 
 class _InvalidHash(Exception):
-    """What was given cannot be the name of a blob."""
+    """The text is not the hash of a blob."""
 
 
 class _Part:
@@ -144,7 +143,7 @@ class _Part:
             self.flush(durable)
             target.parent.mkdir(exist_ok=True)
             os.replace(self._path, target)
-        if durable:  # also for bytes that were there: their writer may have died before it came this far
+        if durable:  # also for existing bytes: their writer may have died before its flush
             for folder in (target.parent, target.parent.parent, target.parent.parent.parent):
                 flush(folder)
         return ref
@@ -155,14 +154,14 @@ class _Part:
             os.fsync(self._file.fileno())
 
     def drop(self) -> None:
-        with suppress(OSError):  # closing writes what is left in the buffer, and may fail as writing did
+        with suppress(OSError):  # close writes the rest of the buffer and may fail as a write does
             self._file.close()
         with suppress(OSError):
             self._path.unlink()
 
 
 def _holds(path: Path, ref: BlobRef) -> bool:
-    """Whether the blob is there as it was written: one that was damaged is written anew."""
+    """Return whether the blob is stored undamaged; a damaged one is written again."""
     if not path.exists() or path.stat().st_size != ref.size:
         return False
     with path.open("rb") as file:
@@ -170,21 +169,21 @@ def _holds(path: Path, ref: BlobRef) -> bool:
 
 
 class PendingBlob:
-    """Bytes that are being written by one thread and hashed by another. Either `keep` or `drop` is to be called."""
+    """Bytes that one thread writes and another hashes. The caller must call `keep` or `drop`."""
 
     def __init__(self, part: _Part, content: bytes, place: Callable[[str], Path], durable: bool) -> None:
         self._part = part
-        self._hash_value = place
+        self._place = place
         self._durable = durable
-        self._trouble: BaseException | None = None
+        self._error: BaseException | None = None
         self._threads = (
             threading.Thread(target=part.hash, args=(content,), name="outlast-blob-hash"),
             threading.Thread(target=self._write, args=(content,), name="outlast-blob-write"),
         )
         try:
             for thread in self._threads:
-                thread.start()  # returns when it runs, and it soon needs no lock of the interpreter
-        except RuntimeError:  # there are too many threads
+                thread.start()  # returns when the thread runs, which soon releases the GIL
+        except RuntimeError:  # too many threads
             part.drop()
             raise
 
@@ -192,28 +191,28 @@ class PendingBlob:
         try:
             self._part.write_unhashed(content)
             self._part.flush(self._durable)
-        except BaseException as trouble:
-            self._trouble = trouble
+        except BaseException as error:
+            self._error = error
 
     async def keep(self) -> BlobRef:
-        """Make a blob of them; it is durable when this answers."""
+        """Make the bytes a blob; it is durable on return."""
         try:
             return await asyncio.to_thread(self.kept)
         except OSError as error:
             raise _store_error(error) from error
 
     def kept(self) -> BlobRef:
-        """The same, at once."""
+        """Do the same in this thread."""
         try:
             self._wait()
-            if self._trouble is not None:
-                raise self._trouble
-            return self._part.keep(self._hash_value, self._durable)
+            if self._error is not None:
+                raise self._error
+            return self._part.keep(self._place, self._durable)
         finally:
             self._part.drop()
 
     def drop(self) -> None:
-        """Leave nothing of them behind. It does not wait for the disk."""
+        """Delete the bytes, without waiting for the disk."""
         threading.Thread(target=self._dropped, name="outlast-blob-drop").start()
 
     def _dropped(self) -> None:
@@ -227,5 +226,5 @@ class PendingBlob:
 
 def _store_error(error: OSError) -> Exception:
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return StoreFull(f"no space for a blob: {error}")
-    return OutcomeUnknown(f"a blob could not be written: {error}")
+        return StoreFull(f"no space left for a blob: {error}")
+    return OutcomeUnknown(f"could not write a blob: {error}; whether it was stored is unknown")

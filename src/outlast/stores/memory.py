@@ -1,19 +1,20 @@
-"""Runs in memory: for tests, and the plainest reading of the contract.
+"""A store in memory: for tests, and the simplest implementation of the contract.
 
-Several stores may share one `Memory`, as several processes share a database. Nothing outlives the process, so S3 holds
-only as far as the `Memory` object does.
+Several stores can share one `Memory`, as several processes share a database. The data ends with the `Memory` object, so S3
+holds only as long as it lives.
 """
 
 from __future__ import annotations
 
 import hashlib
 import time
+from bisect import bisect_left
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from outlast.errors import InvalidInput, NotFound
+from outlast.errors import NotFound
 from outlast.history.ids import RunId, WorkerId
 from outlast.history.record import Kind, Record
 from outlast.lifecycle.state import Wait
@@ -38,14 +39,23 @@ from outlast.store import (
     Page,
     RunFilter,
 )
-from outlast.stores.shared import check_limit, checked_document, cursor, matches, page_of, refusal
+from outlast.stores.shared import (
+    check_limit,
+    checked_document,
+    cursor,
+    head_after,
+    invalid_cursor,
+    matches,
+    page_of,
+    refusal,
+)
 
 TAIL = 256
-"""How many records a `Lost` brings along at most."""
+"""The most records in a `Lost`."""
 
 
 class Memory:
-    """What a database would hold."""
+    """The data of a store, in place of a database."""
 
     def __init__(self) -> None:
         self.heads: dict[RunId, Head] = {}
@@ -66,7 +76,7 @@ class Memory:
 
 
 class MemoryStore:
-    """One process's door to a `Memory`."""
+    """One process's connection to a `Memory`."""
 
     def __init__(self, memory: Memory | None = None) -> None:
         self.memory = memory if memory is not None else Memory()
@@ -106,7 +116,7 @@ class MemoryStore:
             tail = self._read(run, record.first, None, TAIL) if why == "version" else []
             return Lost(why, head, tuple(tail))
         memory.logs.setdefault(run, []).append(record)
-        memory.heads[run] = _moved(head, append)
+        memory.heads[run] = head_after(head, append)
         memory.granted[run] = max(memory.granted.get(run, 0), append.head.epoch)
         if append.summary is not None:
             memory.summaries[run] = append.summary
@@ -139,16 +149,8 @@ class MemoryStore:
 
     def _read(self, run: RunId, first: int, last: int | None, limit: int) -> list[Record]:
         log = self.memory.logs.get(run, [])
-        low, high = 0, len(log)
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (middle + 1, high) if log[middle].last < first else (low, middle)
-        found: list[Record] = []
-        for record in log[low : low + limit]:
-            if last is not None and record.first > last:
-                break
-            found.append(record)
-        return found
+        start = bisect_left(log, first, key=lambda record: record.last)
+        return [record for record in log[start : start + limit] if last is None or record.first <= last]
 
     # --- catalog
 
@@ -159,11 +161,11 @@ class MemoryStore:
         check_limit(query.limit)
         found = sorted(
             (summary for summary in self.memory.summaries.values() if matches(summary, query)),
-            key=_hash_value,
+            key=_summary_order,
             reverse=True,
         )
         if query.after:
-            found = [summary for summary in found if _hash_value(summary) < cursor(query.after)]
+            found = [summary for summary in found if _summary_order(summary) < cursor(query.after)]
         shown = (Listed(each, self.memory.scratch.get(each.run, b"")) for each in found[: query.limit])
         return page_of(shown, is_last=len(found) <= query.limit)
 
@@ -246,8 +248,8 @@ class MemoryStore:
         return self.memory.claims.get(run, ("", 0))[0] == worker
 
     def _grant(self, run: RunId, worker: WorkerId) -> Claim:
-        """Whom an interruption befell is remembered until a takeover has landed: whoever finds it may be interrupted too.
-        After that it is the new owner, until it releases the run."""
+        """The interrupted worker is stored until a takeover is in the log, because the claimant may be interrupted too. From
+        then on the new owner is stored, until it releases the run."""
         memory = self.memory
         holder, _ = memory.claims.get(run, (worker, 0))
         if holder != worker:
@@ -271,7 +273,7 @@ class MemoryStore:
     def _released(self, run: RunId, worker: WorkerId, *, ready: bool) -> None:
         memory = self.memory
         del memory.claims[run]
-        memory.heads[run] = _ready(memory.heads[run], ready)
+        memory.heads[run] = replace(memory.heads[run], ready=ready)
         if memory.interrupted.get(run) == worker:
             del memory.interrupted[run]
 
@@ -294,18 +296,18 @@ class MemoryStore:
 
     async def waits(self, *, kind: str = "", after: str = "", limit: int = 100) -> tuple[list[Due], str]:
         check_limit(limit)
-        found = sorted((due for due in self._all_waits() if not kind or due.wait.kind == kind), key=_wait_place)
+        found = sorted((due for due in self._all_waits() if not kind or due.wait.kind == kind), key=_wait_cursor)
         if after and "\n" not in after:
-            raise InvalidInput(f"{after!r} is not a cursor of a list; use the one a page came with")
-        found = [due for due in found if _wait_place(due) > after]
+            raise invalid_cursor(after)
+        found = [due for due in found if _wait_cursor(due) > after]
         shown = found[:limit]
-        return shown, _wait_place(shown[-1]) if len(found) > len(shown) else ""
+        return shown, _wait_cursor(shown[-1]) if len(found) > len(shown) else ""
 
     async def due(self, limit: int = 100, *, after: Due | None = None) -> list[Due]:
         now = self._now()
-        found = sorted((due for due in self._all_waits() if _is_due(due.wait, now)), key=_due_place)
+        found = sorted((due for due in self._all_waits() if _is_due(due.wait, now)), key=_due_order)
         if after is not None:
-            found = [due for due in found if _due_place(due) > _due_place(after)]
+            found = [due for due in found if _due_order(due) > _due_order(after)]
         return found[: max(limit, 0)]
 
     async def next_due(self) -> int | None:
@@ -353,17 +355,17 @@ class MemoryStore:
         return self.memory.documents.get(name)
 
     async def put_document(self, document: Document, *, replaces: str = "") -> bool:
-        there = self.memory.documents.get(checked_document(document.name))
-        if (there.version if there else "") == replaces:
+        stored = self.memory.documents.get(checked_document(document.name))
+        if (stored.version if stored else "") == replaces:
             self.memory.documents[document.name] = document
             return True
-        return there is not None and there.version == document.version
+        return stored is not None and stored.version == document.version
 
     async def remove_document(self, name: str, version: str) -> bool:
-        there = self.memory.documents.get(name)
-        if there is not None and there.version == version:
+        stored = self.memory.documents.get(name)
+        if stored is not None and stored.version == version:
             del self.memory.documents[name]
-        return there is None or there.version == version
+        return stored is None or stored.version == version
 
     async def documents(self, prefix: str = "", *, after: str = "", limit: int = 1000) -> list[Document]:
         check_limit(limit)
@@ -374,38 +376,28 @@ class MemoryStore:
 class MemoryBlobs:
     """Blobs in a dictionary."""
 
-    def __init__(self, kept: dict[str, bytes]) -> None:
-        self._kept = kept
+    def __init__(self, contents: dict[str, bytes]) -> None:
+        self._contents = contents
 
     async def put(self, chunks: AsyncIterator[bytes] | bytes) -> BlobRef:
         whole = chunks if isinstance(chunks, bytes) else b"".join([chunk async for chunk in chunks])
         name = hashlib.blake2b(whole, digest_size=32).hexdigest()
-        self._kept[name] = whole
+        self._contents[name] = whole
         return BlobRef(name, len(whole))
 
     async def open(self, ref: BlobRef) -> AsyncIterator[bytes]:
-        if ref.hash not in self._kept:
+        if ref.hash not in self._contents:
             raise NotFound(f"blob {ref.hash} is not in the store")
-        yield self._kept[ref.hash]
+        yield self._contents[ref.hash]
 
     async def has(self, hash: str) -> bool:
-        return hash in self._kept
+        return hash in self._contents
 
     async def remove(self, hash: str) -> None:
-        self._kept.pop(hash, None)
+        self._contents.pop(hash, None)
 
 
-def _moved(old: Head | None, append: Append) -> Head:
-    """The head after an append; only guests and those who give the run back say whether it is ready."""
-    keeps = old is not None and append.record.kind in (Kind.OWNER, Kind.TAKEOVER) and not append.release
-    return _ready(append.head, old.ready) if keeps and old is not None else append.head
-
-
-def _ready(head: Head, ready: bool) -> Head:
-    return Head(head.run, head.version, head.digest, head.epoch, head.branch, head.branch_first, head.closed, ready)
-
-
-def _hash_value(summary: RunSummary) -> tuple[int, str]:
+def _summary_order(summary: RunSummary) -> tuple[int, str]:
     return summary.created, summary.run
 
 
@@ -413,9 +405,9 @@ def _is_due(wait: Wait, now: int) -> bool:
     return wait.due is not None and wait.due <= now
 
 
-def _due_place(due: Due) -> tuple[int, str, str]:
+def _due_order(due: Due) -> tuple[int, str, str]:
     return due.wait.due or 0, due.run, due.wait.name
 
 
-def _wait_place(due: Due) -> str:
+def _wait_cursor(due: Due) -> str:
     return f"{due.run}\n{due.wait.name}"

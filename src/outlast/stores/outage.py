@@ -1,7 +1,7 @@
-"""Says in the log that a server does not answer, and when it answers again.
+"""Logs when a server does not answer, and when it answers again.
 
-A call waits for a server that is away, and a server that hangs keeps a call for a minute before it fails. Until then no
-error tells anybody, so every call has a timer beside it.
+A call waits for an unavailable server, and a server that hangs blocks a call for a minute before it fails. Until then
+there is no error to log, so every call has a timer.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from contextlib import contextmanager
 log = logging.getLogger("outlast.stores")
 
 NOTICE_S = 3.0
-"""Seconds without an answer after which that is logged."""
+"""Seconds without an answer before the first log message."""
 REPEAT_S = 15.0
-"""Seconds after which it is logged again."""
+"""Seconds between log messages."""
 
 
 class Outage:
-    """Watches the calls to one server. `error` is the newest reason why a call failed, empty if it only took long."""
+    """Watches the calls to one server. `error` is the newest reason for a failed call, empty if calls only took long."""
 
     def __init__(self, server: str) -> None:
         self.error = ""
@@ -30,7 +30,7 @@ class Outage:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Around a call, however often it is tried."""
+        """Watch one call, including its retries."""
         loop = asyncio.get_running_loop()
         began = loop.time()
 
@@ -45,7 +45,7 @@ class Outage:
             timers[0].cancel()
 
     def answered(self) -> None:
-        """The server has answered a call, if only with an error."""
+        """Record that the server answered a call, even with an error."""
         now, before = asyncio.get_running_loop().time(), self._answered
         self._answered, self.error = now, ""
         if self._logged is not None:
@@ -53,7 +53,7 @@ class Outage:
             log.warning("%s answers again after %.0f s", self._server, now - before)
 
     def _notice(self, now: float, began: float) -> None:
-        """Log that nothing was heard from the server, if nothing was while this call waited."""
+        """Log that the server is silent, unless it answered another call while this one waited."""
         if self._logged is None:
             if now - max(began, self._answered) < NOTICE_S:
                 return

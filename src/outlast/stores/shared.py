@@ -1,22 +1,28 @@
-"""What the stores do alike: judge an append, match summaries with a query, read cursors and stored summaries."""
+"""Shared code of the stores: check an append, match summaries with a query, decode cursors and stored summaries."""
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any, Literal, TypeAlias
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from outlast.errors import Damaged, InvalidInput, StoreUnusable
+from outlast.history.ids import RunId, WorkerId
 from outlast.history.record import Kind
 from outlast.lifecycle.summary import RunSummary
-from outlast.store import Append, Head, Listed, Page, RunFilter, search_text
+from outlast.store import Append, Head, Listed, Notify, Page, RunFilter, search_text
 
 Refusal: TypeAlias = Literal["version", "epoch", "wait"]
 
 VERSION = 4
-"""The version of what every store holds."""
+"""The version of the format of every store."""
+
+LARGEST = 1 << 62
+"""Larger than any seq, time or number of rows, and within the 64-bit integers of a database."""
 
 encode_summary = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(RunSummary).decode
@@ -25,28 +31,74 @@ _decode = msgspec.json.Decoder(RunSummary).decode
 def check_version(where: str, version: int) -> None:
     """Refuse a store of another version."""
     if version > VERSION:
-        raise StoreUnusable(
-            f"{where} has version {version}, this Outlast knows version {VERSION}: upgrade Outlast to open it"
-        )
+        raise StoreUnusable(f"{where} has version {version}, this Outlast has version {VERSION}: upgrade Outlast")
     if version < VERSION:
         raise StoreUnusable(
-            f"{where} has version {version}, of a development version of Outlast that was never released; this one knows "
+            f"{where} has version {version}, written by an unreleased development version of Outlast; this Outlast knows "
             f"version {VERSION} and cannot open it: create a new store"
         )
 
 
-def check_schema(where: str, schema: str, there: Collection[str]) -> None:
-    """Refuse a store of which a table or an index of the schema file was dropped."""
-    made = re.findall(r"^create (?:unique )?(?:table|index|view) (?:\{s\}\.)?(\w+)", schema, re.MULTILINE)
-    if missing := [name for name in made if name not in there]:
+def check_schema(where: str, schema: str, present: Collection[str]) -> None:
+    """Refuse a store that lacks a table, an index or a view of the schema file."""
+    names = re.findall(r"^create (?:unique )?(?:table|index|view) (?:\{s\}\.)?(\w+)", schema, re.MULTILINE)
+    if missing := [name for name in names if name not in present]:
         raise StoreUnusable(
-            f"{where} lacks {', '.join(missing)}: dropped by another program, perhaps; restore the store from a backup"
+            f"{where} lacks {', '.join(missing)}, perhaps dropped by another program: restore the store from a backup"
         )
 
 
+class WorkerRuns(NamedTuple):
+    """A registered worker and the number of runs it holds."""
+
+    worker: WorkerId
+    is_live: bool
+    expires: int
+    runs: int
+
+
+class Subscriptions:
+    """The subscribers of a store, and the task that watches for changes while there are any."""
+
+    def __init__(self, watch: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
+        self._watch = watch
+        self._name = name
+        self._notifies: list[Notify] = []
+        self._watcher: asyncio.Task[None] | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self._notifies)
+
+    def add(self, notify: Notify) -> Callable[[], None]:
+        """Add a subscriber, and start the task with the first one. Return the function that removes it."""
+        self._notifies.append(notify)
+        if self._watcher is None:
+            self._watcher = asyncio.get_running_loop().create_task(self._watch(), name=self._name)
+
+        def unsubscribe() -> None:
+            if notify in self._notifies:
+                self._notifies.remove(notify)
+            if not self._notifies:
+                self.stop()
+
+        return unsubscribe
+
+    def notify(self, runs: frozenset[RunId]) -> None:
+        for each in list(self._notifies):
+            each(runs)
+
+    def stop(self) -> asyncio.Task[None] | None:
+        """Remove all subscribers and cancel the task. Return it."""
+        self._notifies.clear()
+        watcher, self._watcher = self._watcher, None
+        if watcher is not None:
+            watcher.cancel()
+        return watcher
+
+
 def refusal(append: Append, head: Head | None, waits: Collection[str]) -> Refusal | None:
-    """Why the append may not land on this head and these open waits. The version goes first: what is in its place may be
-    this very append."""
+    """Return why the append does not fit this head and these open waits. The version is checked first: a stale version may
+    mean that this same append landed before."""
     record = append.record
     if (head.version if head else 0) != record.first - 1:
         return "version"
@@ -58,8 +110,15 @@ def refusal(append: Append, head: Head | None, waits: Collection[str]) -> Refusa
     return "wait" if any(name not in waits for name in append.needs) else None
 
 
+def head_after(old: Head | None, append: Append) -> Head:
+    """Return the head after an append. Only a guest's append and a release set `ready`."""
+    if old is None or append.release or append.record.kind not in (Kind.OWNER, Kind.TAKEOVER):
+        return append.head
+    return append.head if append.head.ready == old.ready else replace(append.head, ready=old.ready)
+
+
 def matches(summary: RunSummary, query: RunFilter) -> bool:
-    """Whether a query finds the run of this summary, its cursor aside."""
+    """Return whether a query matches the run of this summary, ignoring its cursor."""
     return (
         (not query.statuses or summary.status in query.statuses)
         and (not query.workflow or summary.workflow == query.workflow)
@@ -73,60 +132,69 @@ def matches(summary: RunSummary, query: RunFilter) -> bool:
 
 
 def checked_document(name: str) -> str:
-    """The name, if a document can have it."""
+    """Return the name if it is valid for a document."""
     if (
         len(name) > 200
         or not re.fullmatch(r"[a-z0-9._-]+(/[a-z0-9._-]+)*", name)
         or re.search(r"(^|/)\.{1,2}(/|$)", name)
     ):
         raise InvalidInput(
-            f"{name[:80]!r} is not a name of a document: use segments of a-z, 0-9 and ._- separated by slashes"
+            f"{name[:80]!r} is not a valid document name: use segments of a-z, 0-9 and ._- separated by slashes"
         )
     return name
 
 
+def bounded(number: int) -> int:
+    """Return the number, limited to the range that a database accepts."""
+    return max(-LARGEST, min(number, LARGEST))
+
+
 def check_limit(limit: int) -> None:
-    """Refuse a page without entries."""
+    """Refuse a limit below 1."""
     if limit < 1:
-        raise InvalidInput(f"a page holds at least one, not {limit}")
+        raise InvalidInput(f"limit must be at least 1, not {limit}")
 
 
 def cursor(after: str) -> tuple[int, str]:
-    """The creation time and the id of the last run of the page before."""
+    """Decode a cursor into the creation time and the id of the last run already listed."""
     created, separator, run = after.partition(":")
     if not separator or not re.fullmatch(r"-?[0-9]{1,18}", created):
-        raise InvalidInput(f"{after[:80]!r} is not a cursor of a list; use the one a page came with")
+        raise invalid_cursor(after)
     return int(created), run
 
 
+def invalid_cursor(after: str) -> InvalidInput:
+    return InvalidInput(f"{after[:80]!r} is not a cursor of this list; pass the one that the previous call returned")
+
+
 def page_of(shown: Iterable[Listed], *, is_last: bool) -> Page:
-    """A page of these runs, with the cursor of the next one unless it is the last."""
+    """Return a page of these runs, with a cursor to the next one unless it is the last."""
     items = tuple(shown)
     end = items[-1].summary if items and not is_last else None
     return Page(items, f"{end.created}:{end.run}" if end else "")
 
 
 def summary_of(run: str, body: Any) -> RunSummary:
-    """A stored summary; `Damaged` if it does not read."""
+    """Decode a stored summary; raise `Damaged` if that fails."""
     try:
         return _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, TypeError) as error:
-        raise Damaged(f"the summary does not read: {error}", run=run) from error
+        raise Damaged(f"the summary cannot be decoded: {error}", run=run) from error
 
 
 def catalogue_faults(
-    columns: Sequence[str], stored: Sequence[Any], made: Sequence[Any], tags: Collection[str], kept: Collection[str]
+    columns: Sequence[str], stored: Sequence[Any], expected: Sequence[Any], tags: Collection[str], kept: Collection[str]
 ) -> Iterator[str]:
-    """How the columns and tags of a row differ from those made of its summary."""
-    for name, there, expected in zip(columns, stored, made, strict=True):
-        if there != expected and name != "body":
-            yield f"the catalogue's column {name} is {there!r}, its record says {expected!r}"
+    """Yield the differences between the stored columns and tags of a row and those of its summary."""
+    for name, found, right in zip(columns, stored, expected, strict=True):
+        if found != right and name != "body":
+            yield f"the catalogue's column {name} is {found!r}, but its record has {right!r}"
     if sorted(tags) != sorted(set(kept)):
-        yield f"the table of tags has {sorted(tags)!r}, the catalogue's record {sorted(set(kept))!r}"
+        yield f"the table of tags has {sorted(tags)!r}, but the catalogue's record has {sorted(set(kept))!r}"
 
 
 def names_in(workflows: str) -> tuple[str, ...]:
-    """The names in a column that holds a JSON list; empty where it does not read."""
+    """Decode a column that holds a JSON list of names; empty if that fails."""
     try:
         return msgspec.json.decode(workflows, type=tuple[str, ...])
     except msgspec.DecodeError:

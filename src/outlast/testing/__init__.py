@@ -1,15 +1,16 @@
-"""What users test their own workflows and stores with.
+"""Tests for your workflows and stores.
 
-For workflows: `survives_crashes` kills one at every store call and demands the same result, `replay_check` replays recorded
-runs with the code of today, `engine` is an engine whose sleeps take no time. `plugin` has them as fixtures for pytest.
+Workflows: `survives_crashes` kills a workflow at every store call and requires the same result, `replay_check`
+replays recorded runs with the current code, `engine` is an engine whose sleeps take no time. `plugin` has them as
+pytest fixtures.
 
-For stores: `contract` is the suite every store passes. `faults` wraps a store so that it dies, loses answers, delivers twice
-or late.
+Stores: `contract` is the test suite that every store passes. `faults` wraps a store so that it fails, loses answers,
+repeats or delays calls.
 
-What these stand on: `processes` has an engine over any store and processes that die; `time_skipping` a loop whose time leaps
-when it is idle, `doors` a store that one process after another opens, `world` what was really done, `answering` who answers,
-`crashes` the loop that kills a workflow at every store call, `recorded_runs` runs read back from an export. What only our
-own tests need is in `tests/support`. Nothing in the product imports from here.
+These rest on `processes` (an engine over any store, in a process that can be killed), `time_skipping` (an event loop
+whose clock jumps when it is idle), `store_factory` (a store opened by one process after another), `world` (the attempts
+that were really made), `answering` (answers to questions), `crashes` (the crash loop) and `recorded_runs` (exports
+read back). Helpers of Outlast's own tests are in `tests/support`. The product imports nothing from here.
 """
 
 from importlib import import_module

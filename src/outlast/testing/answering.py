@@ -1,7 +1,7 @@
-"""People around a run that is tested: they answer what it asks, let it go on where it is held, and see when all is over.
+"""The people around a tested run: they answer its questions, resume it when it is held, and wait for its end.
 
-They look at the store behind the back of the process under test, so that looking is none of its calls, and are told of
-changes at once, so that no time passes before they act.
+They read the store directly, so that reading is no call of the tested process, and are notified at once, so that no
+time passes before they act.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from outlast.store import RunFilter, Store
 
 OVER = ("completed", "failed", "cancelled")
 LOOK = 0.1
-"""Seconds between two looks, by the clock of the little world."""
+"""Seconds between two checks, by the simulated clock."""
 LOOKS = 1000
-"""Looks without anything having changed, and nothing to come, after which it is stuck."""
+"""Checks without a change, and without a future event, after which the test fails."""
 REAL = 600.0
-"""Seconds of real time without anything having changed, after which it is stuck, though a node is at work or a timer is to
-come. On a slow server a node that sleeps for a day of the little world takes minutes: its claim is renewed all the while."""
+"""Seconds of real time without a change after which the test fails, even if a node is running or a timer is pending.
+On a slow server, a node that sleeps for a simulated day takes minutes: its claim is renewed all the while."""
 RESUMES = 3
-"""How often a run that is held is told to go on."""
+"""How often a held run is resumed."""
 
 
 class Question(NamedTuple):
-    """What a run asks."""
+    """A question of a run."""
 
     run: str
     id: str
@@ -44,15 +44,15 @@ class Question(NamedTuple):
 
 
 UNANSWERED: Final = object()
-"""What a function that gives answers returns if nobody is to answer."""
+"""Return value of an answering function that leaves a question open."""
 
 Answers: TypeAlias = Mapping[str, Any] | Callable[[Question], Any]
-"""By the id or the prompt of a question, or by a function."""
+"""By the id or the prompt of a question, or by a function of the question."""
 Guest: TypeAlias = Callable[[Engine], Awaitable[None]]
 
 
 class Stuck(Exception):
-    """Nothing happens any more, and it is not over. `run` is one that waits."""
+    """No event happens any more, and the test is not over. `run` is one that waits."""
 
     def __init__(self, what: str, run: RunId) -> None:
         super().__init__(what)
@@ -60,7 +60,7 @@ class Stuck(Exception):
 
 
 class BadAnswer(Exception):
-    """An answer does not fit its question, or could not be thought of."""
+    """An answer does not fit its question, or the answering function failed."""
 
 
 # --- answering ---------------------------------------------------------------------------------------------------------
@@ -70,7 +70,7 @@ class BadAnswer(Exception):
 async def attended(
     client: Engine, inner: Store, answers: Answers, guest: Guest | None, *, resumes: bool
 ) -> AsyncIterator[asyncio.Future[None]]:
-    """People around the runs of a store. What is yielded has an error when one of them does not know what to do."""
+    """Answer and resume the runs of a store during the block. The yielded future fails when an answer is refused."""
     attendant = _Attendant(client, inner, answers, resumes)
     tasks = [asyncio.create_task(attendant.attend())]
     if guest is not None:
@@ -84,7 +84,7 @@ async def attended(
 
 
 class _Attendant:
-    """Does what people do about news."""
+    """Reacts to changes of runs like a person."""
 
     def __init__(self, client: Engine, inner: Store, answers: Answers, resumes: bool) -> None:
         self._client = client
@@ -94,14 +94,14 @@ class _Attendant:
         self._resumed: Counter[RunId] = Counter()
         self._seen: dict[RunId, int] = {}
         self._changed: asyncio.Queue[RunId] = asyncio.Queue()
-        self.leave = client._ledger.listen(self._hear)
+        self.leave = client._ledger.listen(self._notify)
 
-    def _hear(self, runs: frozenset[RunId]) -> None:
+    def _notify(self, runs: frozenset[RunId]) -> None:
         for run in sorted(runs):
             self._changed.put_nowait(run)
 
     async def attend(self) -> None:
-        self._hear(frozenset(summary.run for summary in await all_runs(self._inner)))
+        self._notify(frozenset(summary.run for summary in await all_runs(self._inner)))
         while True:
             run = await self._changed.get()
             try:
@@ -120,32 +120,32 @@ class _Attendant:
             self._seen[run] = record.last
 
     async def _answer(self, run: RunId, asked: e.InteractionRequested) -> None:
-        """Also what was answered in an earlier process: it is for the engine to refuse that."""
-        value = self._thought_of(Question(run, asked.interaction, asked.prompt, asked.kind))
+        """Answer a question, even if an earlier process answered it: the engine must refuse the second answer."""
+        value = self._chosen(Question(run, asked.interaction, asked.prompt, asked.kind))
         if value is UNANSWERED:
             return
         try:
             await self._client.answer(run, value, interaction=asked.interaction)
-        except (RunGone, NotAsked):  # or asked on a branch that was left
+        except (RunGone, NotAsked):  # also if it was asked on an older branch
             return
         except StoreError:
             raise
         except OutlastError as error:
-            raise BadAnswer(f"the answer to {asked.prompt!r} is refused: {error}") from error
+            raise BadAnswer(f"the answer to {asked.prompt!r} was refused: {error}") from error
 
-    def _thought_of(self, question: Question) -> Any:
+    def _chosen(self, question: Question) -> Any:
         if callable(self._answers):
             try:
                 return self._answers(question)
             except Exception as error:
-                raise BadAnswer(f"the answer to {question.prompt!r}: {type(error).__name__}: {error}") from error
+                raise BadAnswer(f"answers({question.prompt!r}) raised {type(error).__name__}: {error}") from error
         for name in (question.id, question_of(question.id), question.prompt):
             if name in self._answers:
                 return self._answers[name]
         return UNANSWERED
 
     async def _resume(self, run: RunId, held: e.RunFailed) -> None:
-        """Say that an interrupted run may go on. Of one whose code has changed underneath nobody can say that."""
+        """Resume an interrupted run. A run whose code changed cannot be resumed."""
         if held.error.kind == RunDiverged.code or self._resumed[run] >= RESUMES:
             return
         self._resumed[run] += 1
@@ -169,7 +169,7 @@ async def all_runs(store: Store) -> list[RunSummary]:
 
 
 class Patience:
-    """Waits until all runs of a store are over, as long as something happens or is to come."""
+    """Waits until all runs of a store are over, as long as something happens or is pending."""
 
     def __init__(self, inner: Store, attempting: Callable[[], int]) -> None:
         self._inner = inner
@@ -178,27 +178,27 @@ class Patience:
         self._looks = 0
         self._since = time.monotonic()
 
-    async def until_over(self, over: tuple[str, ...], trouble: asyncio.Future[None], *, is_resumed: bool) -> None:
-        while not await self._is_over(over, is_resumed):
+    async def until_over(self, over: tuple[str, ...], trouble: asyncio.Future[None], *, resumes_held: bool) -> None:
+        while not await self._is_over(over, resumes_held):
             await self._look()
             await asyncio.wait({trouble}, timeout=LOOK)
             if trouble.done():
                 trouble.result()
 
-    async def _is_over(self, over: tuple[str, ...], is_resumed: bool) -> bool:
+    async def _is_over(self, over: tuple[str, ...], resumes_held: bool) -> bool:
         runs = await all_runs(self._inner)
-        held = [summary.run for summary in runs if summary.held] if is_resumed else []
+        held = [summary.run for summary in runs if summary.held] if resumes_held else []
         if any([await self._has_diverged(run) for run in held]):
-            return True  # and nothing will come of those that wait for it
+            return True  # the runs that wait for it will not end
         if held or not runs or any(summary.status not in over for summary in runs):
             return False
-        there = {summary.run for summary in runs}
-        return all([await self._is_succeeded(run, there) for run in there])
+        existing = {summary.run for summary in runs}
+        return all([await self._is_succeeded(run, existing) for run in existing])
 
-    async def _is_succeeded(self, run: RunId, there: set[RunId]) -> bool:
-        """Whether the run that is to continue this one, if one is, is among those there."""
+    async def _is_succeeded(self, run: RunId, existing: set[RunId]) -> bool:
+        """Whether the successor of a continued run exists."""
         ending = await ending_of(self._inner, await head_of(self._inner, run))
-        return not isinstance(ending, e.RunContinued) or RunId(ending.successor) in there
+        return not isinstance(ending, e.RunContinued) or RunId(ending.successor) in existing
 
     async def _has_diverged(self, run: RunId) -> bool:
         ending = await ending_of(self._inner, await head_of(self._inner, run))
@@ -213,9 +213,9 @@ class Patience:
         elif not self._attempting() and not await self._is_something_due():
             self._looks += 1
         if self._looks > LOOKS:
-            raise await self._stuck("it waits, and nothing is to come")
+            raise await self._stuck("the run waits, and no timer or answer is pending")
         if time.monotonic() - self._since > REAL:
-            raise await self._stuck(f"nothing has happened for {REAL:g} s")
+            raise await self._stuck(f"no event for {REAL:g} s")
 
     async def _is_something_due(self) -> bool:
         due = await self._inner.next_due()
@@ -223,11 +223,13 @@ class Patience:
 
     async def _stuck(self, why: str) -> Stuck:
         left = [summary for summary in await all_runs(self._inner) if summary.status not in OVER or summary.held]
-        told = [f"{why}"]
+        lines = [why]
         for summary in left:
             waits = ", ".join(
                 f"{wait.kind} {wait.id}{f' “{wait.text}”' if wait.text else ''}" for wait in summary.waits
             )
-            said = f"waits for {waits}" if waits else summary.reason
-            told.append(f"run {summary.run} of {summary.workflow} is {summary.status}{f': {said}' if said else ''}")
-        return Stuck("\n".join(told), left[-1].run if left else RunId(""))
+            reason = f"waits for {waits}" if waits else summary.reason
+            lines.append(
+                f"run {summary.run} of {summary.workflow} is {summary.status}{f': {reason}' if reason else ''}"
+            )
+        return Stuck("\n".join(lines), left[-1].run if left else RunId(""))

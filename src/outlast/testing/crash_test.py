@@ -1,7 +1,7 @@
-"""The user's own crash test: does my workflow end the same wherever its process dies?
+"""The crash test for users: does a workflow end the same wherever its process dies?
 
-`survives_crashes(workflow, …)` runs it once undisturbed, and then again for every call that run made to its store: the
-process dies there, before the call has its effect or after it, and another goes on. The first difference is reported.
+`survives_crashes(workflow, …)` runs it once undisturbed, then once for every store call of that run: the process dies
+there, before or after the call takes effect, and another process continues. The first difference is reported.
 """
 
 from __future__ import annotations
@@ -27,39 +27,39 @@ from outlast.stores.memory import Memory
 from outlast.testing import other_process_replay
 from outlast.testing.answering import Answers, BadAnswer
 from outlast.testing.crashes import FOREVER, RUN, CrashLoop, Story, crash_loop
-from outlast.testing.doors import MemoryDoor
 from outlast.testing.faults import Fault, Way
+from outlast.testing.store_factory import MemoryStoreFactory
 from outlast.testing.world import Difference, OtherResult
 
 T = TypeVar("T")
 
 POINTS = 500
-"""Crash points that are tried if nobody says how many."""
+"""Default limit of crash points."""
 DEATHS: tuple[Way, ...] = ("die_before", "die_after")
 SHOWN = 40
-"""Events of a history that are shown: the last ones."""
+"""How many of the last events of a history a report shows."""
 
 ADVICE = {
     "no longer does what its log holds": (
-        "Workflow code has to ask for the same things each time it is gone through. What is random, has a date or comes "
-        "from outside belongs in a node; for some of it there are ol.now(), ol.random() and ol.uuid()."
+        "Workflow code must make the same calls in every replay. Put random values, dates and outside input into a node, "
+        "or use ol.now(), ol.random() and ol.uuid()."
     ),
-    "ended otherwise": (
-        "If a node is to bring something else each time (a date, a random id), say what has to be the same: "
-        "same=lambda result: …. If it depends on what was there before, put that back: before_each=…."
+    "ended differently": (
+        "If a node returns another value each time (a date, a random id), select the part that must be equal: "
+        "same=lambda result: …. If the result depends on earlier effects, undo them: before_each=…."
     ),
     "interaction": 'Give an answer by its prompt or id: answers={"Go on?": True}.',
 }
 
 
 class DidNotSurvive(AssertionError):
-    """A crash makes a difference; the message tells where, which, and the history that led to it."""
+    """A crash makes a difference; the message has the crash point, the difference, and the history that led to it."""
 
 
 class Survival(Struct, frozen=True):
-    """A workflow ended the same wherever its process died: at `points` crash points, of the `possible` ones that `calls`
-    store calls have. `result` is what it returned, or None if it failed each time. `is_replayed` says whether another
-    Python replayed its log, with other hashes."""
+    """A workflow ended the same wherever its process died: at `points` crash points, of the `possible` ones at
+    `calls` store calls. `result` is its return value, or None if it failed each time. `is_replayed`: another Python,
+    with other hashes, replayed its log."""
 
     points: int
     possible: int
@@ -84,37 +84,38 @@ def survives_crashes(
     in_another_python: bool = True,
     **kwargs: Any,
 ) -> Survival:
-    """Kill a run of the workflow with these parameters at every call to its store, and demand that it makes no difference:
-    the same result or error, no completed node executed again, every log sound. `DidNotSurvive` tells the first one.
+    """Kill a run of the workflow with these parameters at every store call, and require that this makes no
+    difference: the same result or error, no completed node executed again, every log sound. `DidNotSurvive` reports
+    the first difference.
 
-    `answers` are given to its questions, by prompt or id, or by a function of the `Question`. Sleeps take no time. Nodes
-    really run, many times: `before_each` is called before every round, to put back what they change outside. `same` says
-    what of the result has to be the same. `points` caps how many crash points are tried, of all kinds, chosen by `seed`.
-    The log is also replayed `in_another_python`, with other hashes, if the workflow can be imported there. A parameter of
-    the workflow that has one of these names is given by position."""
+    `answers` answer its questions, by prompt or id, or by a function of the `Question`. Sleeps take no time. Nodes
+    really run, many times: `before_each` is called before every round, to undo their effects. `same` selects the part
+    of the result that must be equal. `points` limits the number of crash points, chosen by `seed`. The log is also
+    replayed `in_another_python`, with other hashes, if the workflow can be imported there. A parameter of the
+    workflow with one of these names is passed by position."""
     if not isinstance(workflow, Workflow):
         raise InvalidInput(f"{workflow!r} is not a workflow: decorate the function with @workflow")
     if points is not None and points < 1:
-        raise InvalidInput(f"points={points}: at least one crash point has to be tried")
+        raise InvalidInput(f"points must be at least 1, not {points}")
     try:
         workflow._arguments.pack(args, kwargs)
     except TypeError as error:
-        raise InvalidInput(f"workflow {workflow.name} cannot be started so: {error}") from error
+        raise InvalidInput(f"wrong arguments for workflow {workflow.name}: {error}") from error
     story = Story(
         workflow,
         args,
         kwargs,
         answers=answers or {},
-        is_loose=True,
-        is_resumed=True,
+        first_run_only=True,
+        resumes_held=True,
         same=same,
         before_each=before_each,
     )
-    return apart(lambda: _survived(story, points or POINTS, seed, in_another_python))
+    return apart(lambda: _run_crash_test(story, points or POINTS, seed, in_another_python))
 
 
 def apart(work: Callable[[], T]) -> T:
-    """Do this in a thread of its own if a loop runs in this one: two loops cannot."""
+    """Run this in its own thread if an event loop runs in this one."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -139,18 +140,18 @@ def apart(work: Callable[[], T]) -> T:
 # --- the rounds --------------------------------------------------------------------------------------------------------
 
 
-def _survived(story: Story, most: int, seed: int, in_another_python: bool) -> Survival:
-    name, door = story.workflow.name, MemoryDoor(Path())
-    with _aside(), contextlib.ExitStack() as stack:
+def _run_crash_test(story: Story, most: int, seed: int, in_another_python: bool) -> Survival:
+    name, factory = story.workflow.name, MemoryStoreFactory(Path())
+    with _silenced(), contextlib.ExitStack() as stack:
         try:
-            loop = stack.enter_context(crash_loop(story, door, claim=FOREVER))
-            undisturbed, variation = door.memory, loop.variation()
+            loop = stack.enter_context(crash_loop(story, factory, claim=FOREVER))
+            undisturbed, variation = factory.memory, loop.variation()
         except (Difference, BadAnswer) as difference:
-            begun = f"{name} does not come to its end, even without a crash."
-            raise DidNotSurvive(_report([begun], difference, door.memory)) from None
-        survival, other = _struck(loop, door, most, seed)
+            begun = f"{name} does not end, even without a crash."
+            raise DidNotSurvive(_report([begun], difference, factory.memory)) from None
+        survival, other = _try_crash_points(loop, factory, most, seed)
         if variation is not None:
-            begun = f"{name} ends otherwise each time, even without a crash."
+            begun = f"{name} ends differently each time, even without a crash."
             raise DidNotSurvive(_report([begun], variation, undisturbed))
         if other:
             raise DidNotSurvive(other)
@@ -159,9 +160,9 @@ def _survived(story: Story, most: int, seed: int, in_another_python: bool) -> Su
         return survival
 
 
-def _struck(loop: CrashLoop, door: MemoryDoor, most: int, seed: int) -> tuple[Survival, str]:
-    """Try the crash points. The second is what is said of the first other result, if that is all that was found: what
-    comes of code that is not deterministic tells less than where it diverges."""
+def _try_crash_points(loop: CrashLoop, factory: MemoryStoreFactory, most: int, seed: int) -> tuple[Survival, str]:
+    """Try the crash points. The second value reports the first different result, if there was no other difference:
+    where nondeterministic code diverges explains more than its result."""
     calls, other = loop.whole.calls, ""
     every = [Fault(way, call) for call in range(1, len(calls) + 1) for way in DEATHS]
     chosen = every if len(every) <= most else sorted(random.Random(seed).sample(every, most), key=every.index)
@@ -171,35 +172,35 @@ def _struck(loop: CrashLoop, door: MemoryDoor, most: int, seed: int) -> tuple[Su
         except (Difference, BadAnswer) as difference:
             tried = f"{number} of {len(every)} crash points were tried."
             parts = [f"{loop.story.workflow.name} does not survive a crash.", _where(fault, calls)]
-            said = _report(parts, difference, door.memory, tried)
+            report = _report(parts, difference, factory.memory, tried)
             if not isinstance(difference, OtherResult):
-                raise DidNotSurvive(said) from None
-            other = other or said
+                raise DidNotSurvive(report) from None
+            other = other or report
     output = loop.output
     result = None if output is None else loop.story.workflow._arguments.returns.decode(output)
     return Survival(len(chosen), len(every), len(calls), result), other
 
 
 def _where(fault: Fault, calls: list[str]) -> str:
-    when = "before it had its effect" if fault.way == "die_before" else "after it had its effect"
+    when = "before it took effect" if fault.way == "die_before" else "after it took effect"
     return f"the process died at store call {fault.call} of {len(calls)}, {calls[fault.call - 1]!r}, {when}"
 
 
 def _replayed_elsewhere(story: Story, undisturbed: Memory) -> bool:
-    """Another Python has other hashes: what depends on the order of a set shows there."""
-    said = other_process_replay.replayed(story.workflow, undisturbed)
-    if said:
+    """Replay in another Python with other hashes, which shows code that depends on the order of a set."""
+    divergence = other_process_replay.replayed(story.workflow, undisturbed)
+    if divergence:
         raise DidNotSurvive(
             f"{story.workflow.name} does not survive a crash.\n\n"
-            f"another Python, with other hashes, replays the log of the undisturbed run otherwise:\n{said}\n\n"
-            "Is something in the order of a set? Sort it before nodes are called with it."
+            f"another Python, with other hashes, does not replay the log of the undisturbed run:\n{divergence}\n\n"
+            "Does the order of calls depend on a set? Sort it before calling nodes with its items."
         )
-    return said is not None
+    return divergence is not None
 
 
 @contextlib.contextmanager
-def _aside() -> Iterator[None]:
-    """What the rounds print and log is heard by nobody, and the randomness of the test is its own."""
+def _silenced() -> Iterator[None]:
+    """Suppress what the rounds print and log, and restore the state of `random`."""
     state, disabled = random.getstate(), logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
@@ -226,7 +227,7 @@ def _report(parts: list[str], difference: Difference | BadAnswer, memory: Memory
 def _lines(history: list[Entry]) -> list[str]:
     shown = history[-SHOWN:]
     names = max(len(type(entry.event).__name__) for entry in shown)
-    lines = [f"  … {len(history) - len(shown)} events before"] if len(history) > len(shown) else []
+    lines = [f"  … {len(history) - len(shown)} earlier events"] if len(history) > len(shown) else []
     for entry in shown:
         kind, text = type(entry.event).__name__, text_of(entry.event, entry.time)
         lines.append(f"{entry.seq:>5}  {kind:<{names}}  {text[:160]}".rstrip())

@@ -1,8 +1,9 @@
-"""The crash loop: a workflow runs once undisturbed, then again with a fault at any call to its store, and ends the same.
+"""The crash loop: a workflow runs once undisturbed, then with a fault at any of its store calls, and must end the
+same.
 
-A `Story` is a workflow with what it is given and told. `CrashLoop` plays it over a store: with the faults it is asked for,
-one for each process, and then with processes that nothing happens to until everything is over. What came of it is judged
-against the undisturbed round: the same outcomes, nothing asked for twice, no completed node done again, every log sound.
+A `Story` is a workflow with its parameters and answers. `CrashLoop` runs it over a store: one process for each given
+fault, then processes without faults until everything is over. The round is compared with the undisturbed one: the
+same outcomes, the same requests, no completed node executed again, every log sound.
 """
 
 from __future__ import annotations
@@ -20,24 +21,24 @@ from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.store import Store
 from outlast.testing.answering import OVER, Answers, Guest, Patience, Stuck, attended
-from outlast.testing.doors import Door, LateArrivals
 from outlast.testing.faults import Died, Fault, Faults, bare, faulty
 from outlast.testing.processes import Processes
-from outlast.testing.world import Difference, OtherResult, Told, World, compare, read_all
+from outlast.testing.store_factory import LateCalls, StoreFactory
+from outlast.testing.world import Difference, OtherResult, RunLog, World, compare, read_all
 from outlast.values.codec import fetched
 
 RUN = RunId("run-1")
 MOST_PROCESSES = 5
-"""Processes without a fault that it may take to bring a story to its end."""
+"""Processes without a fault that may be needed to end a story."""
 FOREVER = 1e9
-"""Seconds of a claim that nobody has to renew, where deaths are known at once."""
+"""Seconds of a claim that is never renewed, where deaths are known at once."""
 
 
 class Story(Struct, frozen=True):
-    """A workflow and its parameters. `answers` are what people say to its questions; a `guest` does something to it, in
-    every process anew; it is over when all runs are `over`. Where it `is_loose`, only the first run and its successors have
-    to end the same: nobody waits for the others. Where it `is_resumed`, somebody says of every run that is held after a
-    crash that it may go on. `before_each` is called before every round."""
+    """A workflow and its parameters. `answers` answer its questions; a `guest` acts on it, once in every process; it
+    is over when all runs are `over`. If it `first_run_only`, only the first run and its successors must end the same: the
+    others are not awaited. If it `resumes_held`, every run that a crash held is resumed. `before_each` is called before
+    every round."""
 
     workflow: Workflow[..., Any]
     args: tuple[Any, ...] = ()
@@ -46,12 +47,12 @@ class Story(Struct, frozen=True):
     answers: Answers = {}
     guest: Guest | None = None
     over: tuple[str, ...] = OVER
-    is_loose: bool = False
-    is_resumed: bool = False
+    first_run_only: bool = False
+    resumes_held: bool = False
     repeats: int = 0
-    """How often a node may be done again though nothing interrupted it, because a guest asks for that."""
+    """How often a node may be executed again without an interruption, because a guest requests it."""
     same: Callable[[Any], Any] | None = None
-    """What of the result has to be the same; all of it, if it is not given."""
+    """The part of the result that must be equal (default: all of it)."""
     before_each: Callable[[], object] | None = None
 
 
@@ -59,9 +60,10 @@ class Story(Struct, frozen=True):
 
 
 class Round(NamedTuple):
-    """What came of a story. `calls` are those of the first process, by name; `hits` of the faults came to pass."""
+    """The result of one round. `calls` are the store calls of the first process, by name; `hits` is the number of
+    faults that happened."""
 
-    runs: dict[RunId, Told]
+    runs: dict[RunId, RunLog]
     world: World
     processes: int
     calls: list[str]
@@ -69,28 +71,28 @@ class Round(NamedTuple):
 
 
 class CrashLoop:
-    """Plays one story over one store, again and again. Made by `crash_loop`."""
+    """Runs one story over one store, again and again. Made by `crash_loop`."""
 
-    def __init__(self, story: Story, door: Door, processes: Processes) -> None:
+    def __init__(self, story: Story, factory: StoreFactory, processes: Processes) -> None:
         self.story = story
-        self._door = door
+        self._factory = factory
         self._processes = processes
         self.whole = self.play()
         if self.whole.processes != 1:
-            raise Difference("one process was not enough, though nothing happened to it", RUN)
+            raise Difference("one process without a fault was not enough", RUN)
         compare(self.whole.world, self.whole.runs)
         self._expected = self._outcomes(self.whole)
         self.output = self._output(self.whole.runs[_successors(self.whole.runs)[-1]])
-        """What the undisturbed round returned, as it is stored; None if it failed."""
+        """The stored return value of the undisturbed round; None if it failed."""
 
     def strike(self, *faults: Fault) -> int:
-        """Play it with these faults, one for each process, and judge what came of it; returns how many came to pass."""
+        """Run the story with these faults, one per process, and check the round; returns how many faults happened."""
         seen = self.play(*faults)
         self.judge(seen, *faults)
         return seen.hits
 
     def variation(self) -> OtherResult | None:
-        """What differs in a second round, to which nothing happens either."""
+        """The difference between the undisturbed round and a second undisturbed one."""
         try:
             self._must_end_alike(self.play(lives=1000))
         except OtherResult as difference:
@@ -98,9 +100,9 @@ class CrashLoop:
         return None
 
     def play(self, *faults: Fault, lives: int = 0) -> Round:
-        """One round. After so many `lives` chance is another."""
+        """One round. `lives` selects the seed of the random numbers."""
         do, world = self._processes.do, World()
-        self._door.anew()
+        self._factory.reset()
         self._processes.lives = lives
         if self.story.before_each is not None:
             self.story.before_each()
@@ -109,29 +111,29 @@ class CrashLoop:
         held_back: tuple[Store, Faults] | None = None
         for number in range(len(faults) + MOST_PROCESSES):
             fault = faults[number] if number < len(faults) else None
-            inner = do(_of(self._door.open))
+            inner = do(_of(self._factory.open))
             store, counted = faulty(inner, fault)
             if held_back is not None:
-                self._processes.loop.clock.leap(60)
+                self._processes.loop.clock.skip(60)
                 do(held_back[1].deliver_held_back("slow"))
-                store = cast("Store", LateArrivals(store, held_back[1]))
-            is_over = self._lives(store, counted, world, is_faulty=fault is not None)
+                store = cast("Store", LateCalls(store, held_back[1]))
+            is_over = self._run_process(store, counted, world, is_faulty=fault is not None)
             calls = calls or counted.names
             hits += fault is not None and counted.calls >= fault.call
             is_reachable = fault is not None and fault.way in ("late", "slow") and held_back is None
-            do(self._door.bury(inner, is_reachable=is_reachable))
+            do(self._factory.after_death(inner, is_reachable=is_reachable))
             if is_reachable:
                 held_back = inner, counted
             if is_over:
                 break
         else:
-            raise Difference(f"it did not come to its end, in {number + 1} processes", RUN)
+            raise Difference(f"the run did not end in {number + 1} processes", RUN)
         if held_back is not None:
             do(held_back[0].close())
         return Round(do(self._reading(read_all)), world, number + 1, calls, hits)
 
-    def _lives(self, store: Store, faults: Faults, world: World, *, is_faulty: bool) -> bool:
-        """Whether all was over when this process ended."""
+    def _run_process(self, store: Store, faults: Faults, world: World, *, is_faulty: bool) -> bool:
+        """Run one process; whether everything was over when it ended."""
         try:
             self._processes.live(store, lambda client: self._act(client, bare(store)), faults, world)
         except (Died, OutlastError):
@@ -143,14 +145,14 @@ class CrashLoop:
         return True
 
     async def _act(self, client: Engine, inner: Store) -> None:
-        """What every process does: start the run, or find it; answer what it asks; wait until everything is over."""
+        """The work of every process: start the run, or find it; answer its questions; wait until everything is over."""
         story, patience = self.story, Patience(inner, lambda: self._processes.attempting)
         await client.start(story.workflow.options(id=RUN), *story.args, **story.kwargs)
-        async with attended(client, inner, story.answers, story.guest, resumes=story.is_resumed) as trouble:
-            await patience.until_over(story.over, trouble, is_resumed=story.is_resumed)
+        async with attended(client, inner, story.answers, story.guest, resumes=story.resumes_held) as trouble:
+            await patience.until_over(story.over, trouble, resumes_held=story.resumes_held)
 
     async def _reading(self, read: Callable[[Store], Awaitable[Any]]) -> Any:
-        store = self._door.open()
+        store = self._factory.open()
         try:
             return await read(store)
         finally:
@@ -159,7 +161,7 @@ class CrashLoop:
     # --- the judge
 
     def judge(self, seen: Round, *faults: Fault) -> None:
-        """Whether a round with these faults is as it has to be; `Difference` if it is not."""
+        """Check a round with these faults; `Difference` if it is wrong."""
         self._must_end_alike(seen)
         compare(seen.world, seen.runs)
         most = seen.processes - 1 + sum(not fault.way.startswith("die") for fault in faults) + self.story.repeats
@@ -168,12 +170,12 @@ class CrashLoop:
             run = RunId(name)
             more = times - self._needed(run, node, undisturbed[name, node], seen)
             if more > most:
-                raise Difference(f"node {node!r} was executed {more} times more than without a crash", run)
+                raise Difference(f"node {node!r} was executed {more} more times than without a crash", run)
 
     def _needed(self, run: RunId, node: str, undisturbed: int, seen: Round) -> int:
-        """How often a node has to be executed if nothing interrupts it: as often as in the undisturbed round, if it came to
-        its end there. If it was given up there, or never begun, that was a matter of time: then once, and once more for
-        every failure that was to be followed by another attempt."""
+        """How many executions a node needs without interruptions: as many as in the undisturbed round, if it ended
+        there. A node that was cancelled or never begun there depends on timing: it needs one, and one more for every
+        failure with a retry."""
         known = self.whole.runs.get(run)
         if known is not None and node in known.ended:
             return undisturbed
@@ -182,31 +184,31 @@ class CrashLoop:
     def _must_end_alike(self, seen: Round) -> None:
         outcomes = self._outcomes(seen)
         for run, (expected, asked) in self._expected.items():
-            got, asked_now = outcomes.get(run, (_NOT_THERE, {}))
+            got, asked_now = outcomes.get(run, (_MISSING, {}))
             if got != expected:
                 kind = OtherResult if got.status == expected.status else Difference
-                raise kind(_unlike(run, expected, got), _culprit(seen.runs, run))
+                raise kind(_difference(run, expected, got), _culprit(seen.runs, run))
             for (kind, name), times in asked_now.items():
-                if times > max(1, asked[kind, name]) or (not self.story.is_loose and times != asked[kind, name]):
+                if times > max(1, asked[kind, name]) or (not self.story.first_run_only and times != asked[kind, name]):
                     raise Difference(f"{kind} {name!r} is in the log {times} times, not {asked[kind, name]}", run)
-            if not self.story.is_loose and asked_now != asked:
-                raise Difference(f"run {run} asked for {asked_now}, not for {asked}", run)
-        if not self.story.is_loose and set(outcomes) != set(self._expected):
-            raise Difference(f"there are runs {sorted(outcomes)}, not {sorted(self._expected)}", RUN)
+            if not self.story.first_run_only and asked_now != asked:
+                raise Difference(f"run {run} requested {asked_now}, not {asked}", run)
+        if not self.story.first_run_only and set(outcomes) != set(self._expected):
+            raise Difference(f"the runs are {sorted(outcomes)}, not {sorted(self._expected)}", RUN)
 
     def _outcomes(self, seen: Round) -> dict[RunId, Any]:
-        """How each run that counts ended, and what it asked for on the way."""
-        counted = _successors(seen.runs) if self.story.is_loose else list(seen.runs)
+        """How each run that counts ended, and its requests."""
+        counted = _successors(seen.runs) if self.story.first_run_only else list(seen.runs)
         return {run: (self._outcome(seen.runs[run]), seen.runs[run].asked) for run in counted}
 
-    def _output(self, log: Told) -> bytes | None:
+    def _output(self, log: RunLog) -> bytes | None:
         match log.ending:
             case e.RunCompleted(output=output):
                 return bytes(self._processes.do(self._reading(lambda store: fetched(output, store.blobs))))
             case _:
                 return None
 
-    def _outcome(self, log: Told) -> Outcome:
+    def _outcome(self, log: RunLog) -> Outcome:
         value = self._output(log)
         match log.ending:
             case e.RunCompleted() if value is not None:
@@ -227,21 +229,23 @@ class CrashLoop:
 
 
 class Outcome(NamedTuple):
-    """How a run ended: in which status, for people, and what is compared."""
+    """How a run ended: its status, the text in reports, and the compared value."""
 
     status: str
     shown: str
     value: Any
 
 
-_NOT_THERE = Outcome("not there", "", None)
+_MISSING = Outcome("missing", "", None)
 
 
 @contextmanager
-def crash_loop(story: Story, door: Door, *, concurrency: int = 2000, claim: float = 30.0) -> Iterator[CrashLoop]:
-    """The loop for a story whose undisturbed round has been played, and ended as it is expected to."""
+def crash_loop(
+    story: Story, factory: StoreFactory, *, concurrency: int = 2000, claim: float = 30.0
+) -> Iterator[CrashLoop]:
+    """The crash loop for a story whose undisturbed round ended as expected."""
     with Processes(concurrency=concurrency, claim=claim) as processes:
-        loop = CrashLoop(story, door, processes)
+        loop = CrashLoop(story, factory, processes)
         if story.expected is not None:
             ending = loop.whole.runs[_successors(loop.whole.runs)[-1]].ending
             assert isinstance(ending, e.RunCompleted), ending
@@ -249,8 +253,8 @@ def crash_loop(story: Story, door: Door, *, concurrency: int = 2000, claim: floa
         yield loop
 
 
-def _successors(runs: dict[RunId, Told]) -> list[RunId]:
-    """The first run, the one that continued it, and so on."""
+def _successors(runs: dict[RunId, RunLog]) -> list[RunId]:
+    """The first run, its successor, and so on."""
     chain, run = list[RunId](), RUN
     while run in runs:
         chain.append(run)
@@ -261,17 +265,17 @@ def _successors(runs: dict[RunId, Told]) -> list[RunId]:
     return chain
 
 
-def _culprit(runs: dict[RunId, Told], run: RunId) -> RunId:
-    """The run whose log tells most: one that is held keeps those waiting that wait for it."""
+def _culprit(runs: dict[RunId, RunLog], run: RunId) -> RunId:
+    """The run whose log explains a difference best: a held run blocks the runs that wait for it."""
     held = (each for each, log in runs.items() if isinstance(log.ending, e.RunFailed) and log.ending.held)
     return next(held, run)
 
 
-def _unlike(run: RunId, expected: Outcome, got: Outcome) -> str:
-    return f"run {run} ended otherwise\nexpected: {_said(expected)}\n     got: {_said(got)}"
+def _difference(run: RunId, expected: Outcome, got: Outcome) -> str:
+    return f"run {run} ended differently\nexpected: {_text(expected)}\n     got: {_text(got)}"
 
 
-def _said(outcome: Outcome) -> str:
+def _text(outcome: Outcome) -> str:
     return f"{outcome.status}, {outcome.shown}" if outcome.shown else outcome.status
 
 
@@ -281,5 +285,5 @@ def _shown(value: bytes, most: int = 500) -> str:
 
 
 async def _of(open: Callable[[], Store]) -> Store:
-    """Stores may want to be opened where a loop runs."""
+    """Open a store inside a running loop, which some stores need."""
     return open()

@@ -1,7 +1,7 @@
-"""A store that fails on command.
+"""A store with a fault at a chosen call.
 
-`faulty(store, Fault("die_after", 7))` gives a store whose seventh call does what it should and then takes the process down.
-The narrow seam makes crash testing a loop: for every call and every way to fail, run, die, start again, compare.
+`faulty(store, Fault("die_after", 7))` returns a store whose seventh call takes effect and then kills the process.
+Crash testing is therefore a loop: for every call and every kind of fault, run, die, start again, compare.
 """
 
 from __future__ import annotations
@@ -17,20 +17,21 @@ from outlast.store import Store
 Way: TypeAlias = Literal["die_before", "die_after", "lose_answer", "refuse", "twice", "late", "slow"]
 
 WAYS: tuple[Way, ...] = ("die_before", "die_after", "lose_answer", "refuse", "twice", "late", "slow")
-"""Die before the call has an effect; die after it; have the effect and lose the answer; fail without effect; have it twice;
-have it only after the process has died and another has taken over; have it after the death but before that."""
+"""Die before the call takes effect; die after it; take effect and lose the answer; fail without effect; take effect
+twice; take effect only after the process has died and another has taken over; take effect after the death but before
+the takeover."""
 
 _PASSED_ON = frozenset({"subscribe", "blobs", "skew", "path"})
-# Lines are no facts and are written by the clock: to count them would make "the seventh call" another one each time.
+# Log lines are written at times of the clock: counting them would change the number of every later call.
 _UNCOUNTED = frozenset({"keep", "lines"})
 
 
 class Died(Exception):
-    """The process that made the call is dead: nothing it does reaches the store any more."""
+    """The process that made the call is dead: none of its calls reaches the store any more."""
 
 
 class Fault(Struct, frozen=True):
-    """What happens, and at which call (the first is 1)."""
+    """The kind of fault and the number of the call (the first is 1)."""
 
     way: Way
     call: int
@@ -44,7 +45,7 @@ class Faults:
         self._fault = fault
         self._held_back: list[Callable[[], Awaitable[Any]]] = []
         self.before: Callable[[int], Awaitable[object]] | None = None
-        """Awaited before each call, with its number: what somebody else does to the store at that moment."""
+        """Awaited before each call, with its number: a concurrent action of another process."""
         self.calls = 0
         self.names: list[str] = []
         self.is_dead = False
@@ -87,7 +88,7 @@ class Faults:
         raise Died(f"in {name}, call {self.calls}")
 
     async def deliver_held_back(self, when: Literal["late", "slow"]) -> list[Any]:
-        """Let the calls of a dead process arrive now, if this is their moment; returns the answers nobody waits for."""
+        """Deliver the calls of a dead process if this is their time; returns their outcomes."""
         if self._fault is None or self._fault.way != when:
             return []
         calls, self._held_back = self._held_back, []
@@ -101,7 +102,7 @@ class Faults:
 
 
 class _Faulty:
-    """Stands in for a store: every asynchronous method is a counted call."""
+    """A proxy of a store: every asynchronous method is a counted call."""
 
     def __init__(self, store: Store, faults: Faults) -> None:
         object.__setattr__(self, "_inner", store)
@@ -125,20 +126,20 @@ class _Faulty:
 
 
 def faulty(store: Store, fault: Fault | None = None) -> tuple[Store, Faults]:
-    """A store that fails as told, and the counter that tells how far it got. Set `skew` to offset its clock."""
+    """A store with this fault, and the counter of its calls. Set `skew` to offset its clock."""
     faults = Faults(store, fault)
     return cast("Store", _Faulty(store, faults)), faults
 
 
 def hide_locks(store: Store) -> None:
-    """As on a file system without locks: from now on only the expiry says whether the workers of this store are alive."""
+    """Behave like a file system without locks: only expiry shows whether the workers of this store are alive."""
     inner: Any = bare(store)
     for worker in list(getattr(inner, "_locks", ())):
         inner._unlock(worker)
-    inner._lock_up = lambda _: None
+    inner._acquire_lock = lambda _: None
 
 
 def bare(store: Store) -> Store:
-    """The store that a faulty one stands in for; itself, if it is none."""
+    """The store behind a proxy; the store itself if there is no proxy."""
     inner: Store = getattr(store, "_inner", store)
     return inner

@@ -1,4 +1,4 @@
-"""An engine for tests whose sleeps take no time: on a store in memory, with a clock that leaps while somebody waits."""
+"""An engine for tests whose sleeps take no time: a store in memory and a clock that jumps while the test waits."""
 
 from __future__ import annotations
 
@@ -10,45 +10,38 @@ from typing import TypeVar
 
 from outlast.client import BlockingEngine, Engine
 from outlast.client.loop_thread import LoopThread
-from outlast.compose import working
-from outlast.ledger import Ledger
-from outlast.settings import Settings
 from outlast.store import Store
 from outlast.stores.memory import MemoryStore
-from outlast.testing.time_skipping import LeapingLoop
+from outlast.testing.processes import engine_and_worker
+from outlast.testing.time_skipping import TimeSkippingLoop
 
 T = TypeVar("T")
 FOREVER = 1e9
-"""Seconds of a claim: time leaps, and nobody else is there to take over."""
+"""Seconds of a claim: the clock jumps, and no other worker exists."""
 
 
 @contextmanager
 def engine(store: Store | None = None, *, concurrency: int = 2000) -> Iterator[BlockingEngine]:
-    """An engine on a store of its own in memory, or on the one given. While you wait for something (`result()`, `watch()`),
-    the clock leaps to the next moment at which something happens: a sleep of days takes no time.
+    """An engine over a new store in memory, or over the given store. While the test waits for something (`result()`,
+    `watch()`), the clock jumps to the next timer: a sleep of days takes no time.
 
-    It has a thread of its own, so that it can be used in plain and in async tests alike; to let other tasks go on while
-    you wait, `await asyncio.to_thread(handle.result)`."""
-    opened = _Leaping(store or MemoryStore(), concurrency)
+    The engine runs in its own thread, for plain and async tests alike; to let other tasks run while you wait, `await
+    asyncio.to_thread(handle.result)`."""
+    thread = _TimeSkippingThread()
+    opened = BlockingEngine(_opened(store or MemoryStore(), thread.loop, concurrency), thread)
     try:
         yield opened
     finally:
         opened.close()
 
 
-class _Leaping(BlockingEngine):
-    def __init__(self, store: Store, concurrency: int) -> None:
-        thread = _LeapingThread()
-        super().__init__(_opened(store, thread.loop, concurrency), thread)
-
-
-class _LeapingThread(LoopThread):
-    """A loop in a thread of its own, whose time leaps while somebody waits for something."""
+class _TimeSkippingThread(LoopThread):
+    """An event loop in its own thread, whose clock jumps while a caller waits."""
 
     def __init__(self) -> None:
         self._waiting = 0
-        self.loop = LeapingLoop()
-        self.loop.may_leap = lambda: self._waiting > 0 and self.loop.has_something_to_come()
+        self.loop = TimeSkippingLoop()
+        self.loop.may_skip = lambda: self._waiting > 0 and self.loop.has_something_to_come()
         super().__init__(self.loop)
 
     def _awaited(self, future: Future[T]) -> T:
@@ -60,19 +53,13 @@ class _LeapingThread(LoopThread):
 
 
 @asynccontextmanager
-async def _opened(store: Store, loop: LeapingLoop, concurrency: int) -> AsyncIterator[Engine]:
+async def _opened(store: Store, loop: TimeSkippingLoop, concurrency: int) -> AsyncIterator[Engine]:
     loop.clock.rule(store)
-    ledger = Ledger(store, clock=loop.clock)
     try:
-        async with working(ledger, Settings(store="", claim=FOREVER, concurrency=concurrency)) as worker:
+        async with engine_and_worker(store, concurrency, FOREVER, loop.clock) as (client, worker):
             loop.threads = lambda: worker.attempts._threads.busy
             loop.is_attempting = lambda: any(driver.in_flight for driver in worker.drivers.values())
-            client = Engine(ledger, worker)
-            try:
-                yield client
-            finally:
-                await client._leave()
+            yield client
     finally:
-        await ledger.close()
         loop.clock.leave(store)
         await asyncio.sleep(0)

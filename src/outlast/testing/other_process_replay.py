@@ -1,7 +1,7 @@
-"""Replays recorded runs in another Python, with other hashes: what depends on the order of a set shows there.
+"""Replays recorded runs in another Python, with other hashes, which shows code that depends on the order of a set.
 
-The other Python imports the module of the workflow and rehearses; it runs no node. Where it cannot, because the workflow is
-not at the top of a module that it can import, nothing is said.
+The other Python imports the module of the workflow and replays; it runs no node. If the workflow is not at the top of
+an importable module, there is no result.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ from outlast.stores.memory import Memory, MemoryStore
 from outlast.testing.recorded_runs import remembered, write
 
 SEEDS = ("1", "2")
-"""Of the hashes. Two, because a small set may have the same order by chance."""
+"""Hash seeds. Two, because a small set may have the same order by chance."""
 PATIENCE = 60
 
 
 def replayed(workflow: Workflow[..., Any], memory: Memory) -> str | None:
-    """What another Python makes of these runs: the first divergence, nothing if there is none, None if it cannot tell."""
+    """The first divergence in another Python, an empty text if there is none, None if the replay is impossible."""
     fn = workflow.fn
     if "<locals>" in fn.__qualname__ or not Path(fn.__code__.co_filename).is_file():
         return None
     with tempfile.TemporaryDirectory(prefix="outlast-") as folder:
         file = Path(folder) / "runs.jsonl"
         asyncio.run(write(memory, file))
-        told = [fn.__module__, fn.__code__.co_filename, str(file), json.dumps(sys.path)]
-        others = [_begun(told, seed) for seed in SEEDS]
+        arguments = [fn.__module__, fn.__code__.co_filename, str(file), json.dumps(sys.path)]
+        others = [_started(arguments, seed) for seed in SEEDS]
         answers = [_answer(other) for other in others]
     if None in answers:
         return None
     return next(filter(None, answers), "")
 
 
-def _begun(told: list[str], seed: str) -> subprocess.Popen[str]:
+def _started(arguments: list[str], seed: str) -> subprocess.Popen[str]:
     environment = {**os.environ, "PYTHONHASHSEED": seed}
-    command = [sys.executable, "-m", __name__, *told]
+    command = [sys.executable, "-m", __name__, *arguments]
     return subprocess.Popen(
         command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )
@@ -56,14 +56,14 @@ def _begun(told: list[str], seed: str) -> subprocess.Popen[str]:
 
 def _answer(other: subprocess.Popen[str]) -> str | None:
     try:
-        said, _ = other.communicate(timeout=PATIENCE)
+        output, _ = other.communicate(timeout=PATIENCE)
     except subprocess.TimeoutExpired:
         other.kill()
         other.communicate()
         return None
     if other.returncode:
         return None
-    answer: str = json.loads(said.splitlines()[-1])
+    answer: str = json.loads(output.splitlines()[-1])
     return answer
 
 
@@ -78,7 +78,7 @@ def main(module: str, source: str, file: str, path: str) -> None:
         load(source)
     answer = asyncio.run(_rehearsed(Path(file)))
     print(f"\n{json.dumps(answer)}", flush=True)
-    os._exit(0)  # whatever the module has started
+    os._exit(0)  # end threads that the module started
 
 
 async def _rehearsed(file: Path) -> str:
@@ -86,7 +86,7 @@ async def _rehearsed(file: Path) -> str:
     store = MemoryStore(memory)
     for run in memory.heads:
         if registry.known((await created_of(store, run)).workflow) is None:
-            raise OutlastError("a workflow that is not at the top of its module")
+            raise OutlastError("the workflow is not at the top of its module")
         found = await dry_run(store, run)
         if found.divergence is not None:
             return found.divergence

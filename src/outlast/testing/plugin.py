@@ -1,4 +1,4 @@
-"""Outlast's fixtures for pytest, found by its entry point. To import this costs nothing; the engine comes with a fixture.
+"""Outlast's pytest fixtures, found by entry point. The import is cheap: a fixture imports the engine when it is used.
 
 def test_my_flow(survives_crashes):
     survives_crashes(my_flow, url="…", answers={"Publish?": True})
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from outlast.client import BlockingEngine
 
 SURVIVED = "outlast_crash_points"
-"""The property of a test's report that says how many crash points were survived."""
+"""The property of a test report with the number of crash points survived."""
 
 
 @pytest.fixture
 def survives_crashes(request: pytest.FixtureRequest) -> Callable[..., Any]:
-    """Kill a workflow at every store call and demand the same result: see `outlast.testing.survives_crashes`."""
+    """Kill a workflow at every store call and require the same result: see `outlast.testing.survives_crashes`."""
 
     def check(*args: Any, **kwargs: Any) -> Any:
         from outlast.testing.crash_test import DidNotSurvive, survives_crashes
@@ -46,7 +46,7 @@ def survives_crashes(request: pytest.FixtureRequest) -> Callable[..., Any]:
 
 @pytest.fixture
 def replay_check() -> Callable[..., Any]:
-    """Replay recorded runs with the code of today: see `outlast.testing.recorded_replay`."""
+    """Replay recorded runs with the current code: see `outlast.testing.replay_check`."""
 
     def check(*args: Any, **kwargs: Any) -> Any:
         from outlast.testing.recorded_replay import DoesNotReplay, replay_check
@@ -70,7 +70,7 @@ def outlast_engine() -> Iterator[BlockingEngine]:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Say how many crash points were survived, if any test asked."""
+    """Print how many crash points were survived, if any test checked that."""
     told = [
         value
         for report in terminalreporter.stats.get("passed", [])

@@ -1,7 +1,7 @@
-"""A whole engine over a store of your choice, in a process that can die at any call to that store.
+"""A whole engine over a given store, in a simulated process that can die at any store call.
 
-`engine_over` opens an engine. `Processes` lets one after the other live over the same data, each until it has done what
-it is asked or its store says that it is dead: then nothing of it goes on, as after `kill -9`.
+`engine_over` opens an engine. `Processes` runs one process after the other over the same data, each until its work is
+done or its store reports its death: then none of its tasks continues, as after `kill -9`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from outlast.ledger.ledger import system_clock
 from outlast.settings import Settings
 from outlast.store import Store
 from outlast.testing.faults import Died, Faults, bare
-from outlast.testing.time_skipping import LeapingLoop
+from outlast.testing.time_skipping import TimeSkippingLoop
 from outlast.testing.world import World
 
 T = TypeVar("T")
@@ -37,14 +37,15 @@ async def engine_over(
     key: bytes = b"",
 ) -> AsyncIterator[Engine]:
     """An engine over an open store, which stays open."""
-    async with _engine(store, concurrency, claim, clock, key) as (client, _):
+    async with engine_and_worker(store, concurrency, claim, clock, key) as (client, _):
         yield client
 
 
 @asynccontextmanager
-async def _engine(
-    store: Store, concurrency: int, claim: float, clock: Callable[[], int], key: bytes
+async def engine_and_worker(
+    store: Store, concurrency: int, claim: float, clock: Callable[[], int], key: bytes = b""
 ) -> AsyncIterator[tuple[Engine, Worker]]:
+    """An engine over an open store, and its worker."""
     ledger = Ledger(store, key=key, clock=clock)
     try:
         async with working(ledger, Settings(store="", claim=claim, concurrency=concurrency)) as worker:
@@ -61,12 +62,12 @@ async def _engine(
 
 
 class Processes:
-    """The processes of one world, one after the other, on one loop whose time leaps. Use it as a context manager."""
+    """Processes that run one after the other, on one loop whose clock jumps. Use it as a context manager."""
 
     def __init__(self, *, claim: float = 30.0, concurrency: int = 2000, seed: int = 0) -> None:
-        self.loop = LeapingLoop()
+        self.loop = TimeSkippingLoop()
         self.lives = 0
-        """How many there have been."""
+        """The number of processes so far."""
         self._claim = claim
         self._concurrency = concurrency
         self._seed = seed
@@ -82,12 +83,12 @@ class Processes:
         self.loop.close()
 
     def do(self, work: Awaitable[T]) -> T:
-        """Something that is not the work of an engine, on the same loop."""
+        """Run work outside an engine on the same loop."""
         return self.loop.run_until_complete(_of(work))
 
     @property
     def attempting(self) -> int:
-        """How many nodes are being worked on."""
+        """How many nodes are running."""
         return 0 if self._worker is None else sum(driver.in_flight for driver in self._worker.drivers.values())
 
     def live(
@@ -97,10 +98,10 @@ class Processes:
         faults: Faults | None = None,
         world: World | None = None,
     ) -> T:
-        """One process: an engine over the store, until `act` returns. Raises `Died` if its store said so before. What its
-        nodes attempt is seen by the `world`."""
+        """One process: an engine over the store, until `act` returns. Raises `Died` if its store died before. The
+        `world` counts the attempts of its nodes."""
         self.lives += 1
-        random.seed(f"{self._seed}/{self.lives}")  # the jitter of retries: the same each time, and another in each life
+        random.seed(f"{self._seed}/{self.lives}")  # the jitter of retries: reproducible, and different in each process
         self._world = world
         if world is not None:
             world.faults = faults
@@ -129,19 +130,19 @@ class Processes:
             self._worker = None
 
     async def _engine(self, store: Store, act: Callable[[Engine], Awaitable[T]]) -> T:
-        async with _engine(store, self._concurrency, self._claim, self.loop.clock, b"") as (client, worker):
+        async with engine_and_worker(store, self._concurrency, self._claim, self.loop.clock) as (client, worker):
             self._worker = worker
             if self._world is not None:
                 self._world.watch(worker.attempts)
             return await act(client)
 
     async def _bury(self) -> None:
-        """Let nothing of the process go on."""
-        self.loop.set_exception_handler(lambda *_: None)  # a dead process complains to nobody
+        """End all tasks of the process."""
+        self.loop.set_exception_handler(lambda *_: None)  # a dead process reports no errors
         own = asyncio.current_task()
         while left := [task for task in asyncio.all_tasks() if task is not own]:
             for task in left:
-                if _has_begun(task):  # what has not begins, and finds its store dead
+                if _has_begun(task):  # the others begin, and find their store dead
                     task.cancel()
             await asyncio.wait(left, timeout=0.001)
             for task in left:

@@ -1,4 +1,4 @@
-"""Would today's code still replay the runs of yesterday? For a test that runs before the code is deployed."""
+"""Does the current code still replay recorded runs? For a test that runs before the code is deployed."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from outlast.errors import InvalidInput, OutlastError
 from outlast.functions.decorators import Workflow
 from outlast.functions.dry_replay import DryRun, dry_run
 from outlast.history.ids import RunId
-from outlast.store import RunFilter, Store
+from outlast.ledger.reading import runs_of
+from outlast.store import Store
 from outlast.stores.memory import MemoryStore
 from outlast.testing.crash_test import apart
 from outlast.testing.recorded_runs import files_at, remembered
 
 STORES = (".db", ".sqlite", ".sqlite3")
-"""How the name of a store ends; other files are exports."""
+"""Suffixes of store files; other files are exports."""
 
 
 class DoesNotReplay(AssertionError):
-    """Runs that the code of today would hold; the message names each, and what differs."""
+    """Runs that the current code does not replay; the message names each with its difference."""
 
 
 def replay_check(
@@ -35,20 +36,20 @@ def replay_check(
     unfinished: bool = False,
     apps: Iterable[str] = (),
 ) -> list[DryRun]:
-    """Replay recorded runs with the code of today, without writing anything or running a node; `DoesNotReplay` if that would
-    ask for something else than what their logs hold.
+    """Replay recorded runs with the current code, without writing or running a node; `DoesNotReplay` if the code does
+    not match their logs.
 
-    `source` is a store, the path of one, or files that `outlast export` wrote: a path, a pattern, or several. Of these all
-    runs are checked, or those of one `workflow`, or those named by `runs`; of a store, only the `unfinished` ones if so
-    asked. The workflow of a run is the one given, or the one of its name that is known, or found in `apps` or where it was
-    started. A value that lay in a blob and is not in the export cannot be checked, and counts as a difference."""
+    `source` is a store, the path of one, or files that `outlast export` wrote: a path, a pattern, or several. All its
+    runs are checked, or those of one `workflow`, or those named by `runs`; of a store, with `unfinished` only the
+    unfinished ones. The workflow of a run is the given one, or the known one of its name, or found in `apps` or where
+    it was started. A blob that the export lacks cannot be checked and counts as a difference."""
     wanted = None if runs is None else list(runs)
     found, broken = apart(lambda: asyncio.run(_checked(source, workflow, wanted, unfinished, tuple(apps))))
     if broken:
         raise DoesNotReplay("\n\n".join(broken))
     if not found:
         which = f" of workflow {workflow.name}" if workflow is not None else ""
-        raise InvalidInput(f"there is no run{which} to be checked: a check of nothing would always pass")
+        raise InvalidInput(f"no run{which} to check: a check of nothing would always pass")
     return found
 
 
@@ -72,13 +73,13 @@ async def _checked(
 
 
 def _stores(source: Any) -> Iterable[tuple[Store, str, bool]]:
-    """Each with where it is, and whether we opened it."""
+    """Each store with its name in messages, and whether it must be closed."""
     if not isinstance(source, str | Path | Iterable):
         yield source, "", False
         return
     if isinstance(source, str | Path) and (str(source).endswith(STORES) or "://" in str(source)):
         if file_at(source) is None:
-            raise InvalidInput(f"{source} is empty: give a store that is open, or a file")
+            raise InvalidInput(f"{source} is a new, empty store: pass an open store, or a file")
         yield open_store(source, readonly=True), f" in {source}", True
         return
     for path in files_at(source):
@@ -91,7 +92,7 @@ async def _chosen(
     if isinstance(store, MemoryStore) and not store.memory.summaries:
         there = list(store.memory.heads)  # an export
     else:
-        there = await _listed(store, unfinished)
+        there = [run async for run in runs_of(store, unfinished=unfinished)]
     if runs is not None:
         missing = [run for run in runs if run not in there]
         if missing:
@@ -100,19 +101,6 @@ async def _chosen(
     if workflow is None:
         return there
     return [run for run in there if (await created_of(store, run)).workflow == workflow.name]
-
-
-async def _listed(store: Store, unfinished: bool) -> list[RunId]:
-    there, query = list[RunId](), RunFilter(limit=1000)
-    while True:
-        page = await store.search(query)
-        for listed in page.items:
-            head = await store.head(listed.summary.run)
-            if head is not None and not (unfinished and head.closed):
-                there.append(listed.summary.run)
-        if not page.next:
-            return there
-        query = RunFilter(limit=1000, after=page.next)
 
 
 async def _rehearsed(

@@ -1,9 +1,10 @@
-"""Time that passes only when nothing else is to be done: months in no time, and the same order in every run.
+"""Time skipping: the clock jumps when an event loop has nothing else to do. Months take no time, in the same order in
+every run.
 
-On a `LeapingLoop` everything that is ready runs at one moment; when all of it waits, the clock leaps to the next
-timer that somebody waits for. The staff and the desk of an engine also look for news every now and then: those timers
-are passed over, or a month would be two million looks. While threads or servers are at work, or nodes wait for a
-connection, real time passes instead, so that what they bring home is not overtaken by timers.
+On a `TimeSkippingLoop` everything that is ready runs at one moment; when all tasks wait, the clock jumps to the next
+timer. Background services and waiting callers also poll at intervals: those timers are ignored, or a month would be
+two million polls. While threads or servers are busy, or nodes wait for a connection, real time passes instead, so
+that timers do not overtake their results.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ from outlast.errors import OutlastError
 from outlast.store import Store
 
 BEGINNING = 1_900_000_000_000_000
-"""Microseconds since 1970 at which every clock begins."""
+"""Start of every clock, in microseconds since 1970."""
 PATIENCE = 0.02
-"""Seconds of real time between two looks at the timers while threads are at work."""
+"""Seconds of real time between two checks of the timers while threads are busy."""
 RESOLUTION = 1e-5
-"""Seconds within which a timer counts as due: after decades, the clock is no finer."""
+"""Seconds within which a timer counts as due: after decades, the clock has no finer resolution."""
 NEVER = 1e8
-"""Seconds ahead of a timer that nobody waits for: it renews a claim for ever."""
+"""Seconds after which a timer is not waited for: the renewal of a claim without end."""
 ON_CONNECTIONS = 1.0
-"""Seconds of real time without a sign from any connection, after which those that wait for one are thought to sleep."""
-_LOOKING = (
+"""Seconds of real time without traffic on any connection after which tasks that wait for one count as sleeping."""
+_POLLING = (
     "outlast.engine.claimer",
     "outlast.services.sweeper",
     "outlast.engine.timekeeper",
@@ -40,12 +41,12 @@ _LOOKING = (
     "outlast.stores",
     "outlast.testing",
 )
-"""Who sets timers only to look again. Not the renewer: who does not renew is taken for dead."""
-_PASSED_OVER = Context()
+"""Modules whose timers only poll. The heartbeat is not among them: a claim that is not renewed expires."""
+_IGNORED = Context()
 
 
-class LeapingClock:
-    """The time of one little world: of its loop, its ledgers and its stores."""
+class TimeSkippingClock:
+    """The simulated time of a loop, its ledgers and its stores."""
 
     def __init__(self) -> None:
         self._passed = 0.0
@@ -55,14 +56,14 @@ class LeapingClock:
         return self._passed
 
     def __call__(self) -> int:
-        """In microseconds, as a ledger wants it."""
+        """Microseconds since 1970, for a ledger."""
         return BEGINNING + round(self._passed * 1e6)
 
-    def leap(self, seconds: float) -> None:
+    def skip(self, seconds: float) -> None:
         self._passed += seconds
 
     def rule(self, store: Store) -> None:
-        """From now on the store's clock is this one."""
+        """Set the clock of a store from this one."""
         self._stores.append(store)
         self.show()
 
@@ -70,30 +71,29 @@ class LeapingClock:
         self._stores = [each for each in self._stores if each is not store]
 
     def until_due(self) -> float | None:
-        """Seconds until something that the stores keep is due; 0 if it is, and somebody has yet to look."""
-        dues = [_at_once(store.next_due()) for store in self._stores if _is_at_hand(store)]
+        """Seconds until the next due time in the stores; 0 if it is past."""
+        dues = [_result_now(store.next_due()) for store in self._stores if _answers_at_once(store)]
         ahead = [max(0, due - self()) for due in dues if due is not None]
         return min(ahead) / 1e6 if ahead else None
 
     def show(self) -> None:
-        """Bring the clocks of the stores, which go on by themselves, back to this one."""
+        """Set the clocks of the stores, which run in real time, to this one."""
         skew = self() - time.time_ns() // 1000
         for store in self._stores:
             store.skew = skew
 
 
-def _is_at_hand(store: Store) -> bool:
-    """Whether a store answers without waiting. A server has to be asked, and a question that is dropped half-way costs its
-    connection."""
+def _answers_at_once(store: Store) -> bool:
+    """Whether a store answers without waiting. A cancelled request to a server costs its connection."""
     return not hasattr(store, "in_flight") and not hasattr(store, "_bucket")
 
 
-def _at_once(answer: Coroutine[Any, Any, int | None]) -> int | None:
-    """The answer of a store that has it at hand."""
+def _result_now(answer: Coroutine[Any, Any, int | None]) -> int | None:
+    """The answer of a store that does not wait."""
     try:
         answer.send(None)
-    except StopIteration as told:
-        found: int | None = told.value
+    except StopIteration as result:
+        found: int | None = result.value
         return found
     except OutlastError:
         return None
@@ -101,8 +101,8 @@ def _at_once(answer: Coroutine[Any, Any, int | None]) -> int | None:
     return None
 
 
-class _LeapingSelector(selectors.DefaultSelector):
-    def __init__(self, loop: LeapingLoop) -> None:
+class _TimeSkippingSelector(selectors.DefaultSelector):
+    def __init__(self, loop: TimeSkippingLoop) -> None:
         super().__init__()
         self._loop = loop
         self._silent = 0.0
@@ -112,41 +112,41 @@ class _LeapingSelector(selectors.DefaultSelector):
         loop.on_turn()
         found = super().select(0)
         if not found and (timeout is None or timeout > 0):
-            if timeout is None or not loop.may_leap() or self._holds_back():
+            if timeout is None or not loop.may_skip() or self._is_busy():
                 began = time.monotonic()
                 found = super().select(None if timeout is None else min(timeout, PATIENCE))
                 passed = time.monotonic() - began
                 self._silent += passed
-                loop.clock.leap(passed)
+                loop.clock.skip(passed)
             else:
-                loop.clock.leap(loop.until_next(timeout))
+                loop.clock.skip(loop.until_next(timeout))
         if found:
             self._silent = 0.0
         loop.clock.show()
         return found
 
-    def _holds_back(self) -> bool:
-        """Whether something is under way that takes real time."""
+    def _is_busy(self) -> bool:
+        """Whether work that takes real time is in progress."""
         if self._loop.is_working():
             return True
-        has_connections = len(self.get_map()) > 1  # one is the loop's own, to be woken by
+        has_connections = len(self.get_map()) > 1  # one is the loop's own wake-up socket
         return has_connections and self._loop.is_attempting() and self._silent < ON_CONNECTIONS
 
 
-class LeapingLoop(asyncio.SelectorEventLoop):
-    """An event loop on a `LeapingClock`. `on_turn` is called with every turn of it; `threads` says how many threads that it
-    does not know of are at work, each of `servers` how many answers of a server are awaited, `is_attempting` whether nodes
-    are at work. Time leaps as long as it `may_leap`."""
+class TimeSkippingLoop(asyncio.SelectorEventLoop):
+    """An event loop on a `TimeSkippingClock`. `on_turn` is called in every iteration; `threads` returns the number of busy
+    threads unknown to the loop, each of `servers` the number of requests in flight, `is_attempting` whether nodes are
+    running. The clock jumps while `may_skip` returns True."""
 
-    def __init__(self, clock: LeapingClock | None = None) -> None:
-        self.clock = clock or LeapingClock()
+    def __init__(self, clock: TimeSkippingClock | None = None) -> None:
+        self.clock = clock or TimeSkippingClock()
         self.on_turn: Callable[[], None] = lambda: None
         self.threads: Callable[[], int] = lambda: 0
         self.servers: list[Callable[[], int]] = []
         self.is_attempting: Callable[[], bool] = lambda: False
-        self.may_leap: Callable[[], bool] = lambda: True
+        self.may_skip: Callable[[], bool] = lambda: True
         self._in_executors = 0
-        super().__init__(_LeapingSelector(self))
+        super().__init__(_TimeSkippingSelector(self))
         self._clock_resolution = RESOLUTION
 
     def time(self) -> float:
@@ -158,21 +158,21 @@ class LeapingLoop(asyncio.SelectorEventLoop):
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        if context is None and _is_looking():
-            context = _PASSED_OVER
+        if context is None and _is_polling():
+            context = _IGNORED
         return super().call_at(when, callback, *args, context=context)
 
     def until_next(self, timeout: float) -> float:
-        """Seconds until a time that somebody waits for, here or in a store; `timeout` if nobody does."""
+        """Seconds until the next timer, here or in a store; `timeout` if there is none."""
         return max(timeout, min(self._to_come(), default=0))
 
     def has_something_to_come(self) -> bool:
-        """Whether somebody waits for a time."""
+        """Whether a timer is pending."""
         return bool(self._to_come())
 
     def _to_come(self) -> list[float]:
         timers: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]
-        awaited = [each.when() - self.time() for each in timers if not _is_passed_over(each)]
+        awaited = [each.when() - self.time() for each in timers if not _is_ignored(each)]
         due = self.clock.until_due()
         return [each for each in (*awaited, *([] if due is None else [due])) if each < NEVER]
 
@@ -184,7 +184,7 @@ class LeapingLoop(asyncio.SelectorEventLoop):
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """Something that this loop does not know of is under way, as if it were in a thread."""
+        """Work that the loop does not know of is in progress, as if in a thread."""
         self._in_executors += 1
         try:
             yield
@@ -195,16 +195,16 @@ class LeapingLoop(asyncio.SelectorEventLoop):
         self._in_executors -= 1
 
 
-def _is_passed_over(timer: asyncio.TimerHandle) -> bool:
-    return timer.cancelled() or timer._context is _PASSED_OVER  # type: ignore[attr-defined]
+def _is_ignored(timer: asyncio.TimerHandle) -> bool:
+    return timer.cancelled() or timer._context is _IGNORED  # type: ignore[attr-defined]
 
 
-def _is_looking() -> bool:
-    """Whether it is the staff or the desk that sets the timer: the first on the stack that is not asyncio."""
+def _is_polling() -> bool:
+    """Whether a polling module sets the timer: the first caller on the stack outside asyncio."""
     frame: FrameType | None = sys._getframe(2)
     while frame is not None:
         module: str = frame.f_globals.get("__name__", "")
         if not module.startswith("asyncio."):
-            return module.startswith(_LOOKING)
+            return module.startswith(_POLLING)
         frame = frame.f_back
     return False

@@ -1,7 +1,7 @@
-"""What outlives every process, and what the logs say of it: which attempts of nodes were really made.
+"""Compares the attempts of nodes that were really made with those in the logs.
 
-A `World` sees nodes begin from outside. `read_all` reads and proves all logs of a store, `compare` holds one against the
-other: no attempt is made twice, none without its start being in the log, none after its node has completed.
+A `World` observes the start of every attempt. `read_all` reads and verifies all logs of a store. `compare` checks one
+against the other: no attempt is made twice, none without its start in the log, none after its node has completed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from outlast.testing.faults import Died, Faults
 
 
 class Difference(AssertionError):
-    """Something is not as it has to be. `run` is the one whose log shows it."""
+    """A check failed. `run` is the run whose log shows it."""
 
     def __init__(self, what: str, run: RunId) -> None:
         super().__init__(what)
@@ -34,36 +34,37 @@ class Difference(AssertionError):
 
 
 class OtherResult(Difference):
-    """A run ended as it has to, with another result or error."""
+    """A run ended with the right status and another result or error."""
 
 
 class Attempted(NamedTuple):
-    """One attempt of a node, as the world saw it begin."""
+    """One observed attempt of a node."""
 
     run: str
     node: str
     attempt: int
     generation: int = 0
-    """The newest branch that a person had opened then: attempts are counted anew behind where it was cut."""
+    """The newest branch that a person had opened then; behind its cutoff attempts are counted from 1 again."""
 
 
 class World:
-    """What outlives every process: which attempts of nodes were made, and how often."""
+    """The observed attempts of nodes, across all processes."""
 
     def __init__(self) -> None:
         self.attempts: Counter[Attempted] = Counter()
         self.faults: Faults | None = None
 
     def watch(self, attempts: Attempts) -> None:
-        """See every attempt that a worker makes. Nodes that want a process or a cluster get a thread: it dies with ours."""
-        attempt = attempts._attempt  # and not `begin`: a node that follows another in its task is not begun by it
+        """Observe every attempt of a worker. Nodes that want a process or a cluster run in a thread, which dies with
+        the process."""
+        attempt = attempts._attempt  # not `begin`, which does not start a node that follows another in its task
 
-        async def seen(command: NodeCommand, own: NodeContext) -> None:
+        async def seen(command: NodeCommand, context: NodeContext) -> None:
             spec = command.spec
             if not hasattr(spec.fn, "__seen__"):
                 place = "loop" if spec.run_in == "loop" else "thread"
                 command.spec = replace(spec, fn=self._seen(spec.fn), run_in=place)
-            await attempt(command, own)
+            await attempt(command, context)
 
         attempts._attempt = seen  # type: ignore[method-assign]
 
@@ -86,45 +87,45 @@ class World:
 
     def _see(self) -> None:
         if self.faults is not None and self.faults.is_dead:
-            raise Died("a node does not begin in a dead process")
+            raise Died("no node starts in a dead process")
         made = context()
         self.note(made.idempotency_key, made.attempt)
 
     def note(self, key: str, attempt: int) -> None:
-        """This attempt of the node with this idempotency key was made."""
+        """Count an attempt of the node with this idempotency key."""
         run, _, rest = key.partition("/")
         node, _, generation = rest.rpartition("/")
         self.attempts[Attempted(run, node, attempt, int(generation))] += 1
 
     @property
     def executed(self) -> Counter[tuple[str, str]]:
-        """How often each node was begun."""
+        """How often each node was started."""
         counted: Counter[tuple[str, str]] = Counter()
         for made, times in self.attempts.items():
             counted[made.run, made.node] += times
         return counted
 
 
-class Told(NamedTuple):
-    """What the log of one run tells: its current lineage, and of its other branches what was done on them."""
+class RunLog(NamedTuple):
+    """The content of one log: its current lineage, and the attempts on all branches."""
 
     status: str
     ending: e.AnyEvent | None
     completed: dict[tuple[str, int], tuple[int, int]]
-    """The attempt with which each node completed, in each generation, and the event that says so."""
+    """The attempt with which each node completed, in each generation, and the seq of the event."""
     started: set[tuple[str, int, int]]
-    """Nodes with the attempts that were begun, and in which generation."""
+    """Nodes with the attempts that were started, and their generation."""
     ended: set[str]
-    """Nodes that came to an end of their own: nobody gave them up before."""
+    """Nodes that completed or failed without being cancelled."""
     retried: Counter[str]
-    """Nodes that failed and were to have another attempt, and how often."""
+    """Nodes that failed and got another attempt, and how often."""
     asked: Counter[tuple[str, str]]
-    """Timers, questions, children, steps and decisions, and how often each was said."""
+    """Timers, questions, children, steps and decisions, and how often each is in the log."""
 
 
-async def read_all(store: Store) -> dict[RunId, Told]:
-    """What all runs of a store tell; each log has been proved sound."""
-    found: dict[RunId, Told] = {}
+async def read_all(store: Store) -> dict[RunId, RunLog]:
+    """The content of all logs of a store, each verified."""
+    found: dict[RunId, RunLog] = {}
     page = await store.search(RunFilter(limit=10_000))
     for listed in page.items:
         run = listed.summary.run
@@ -136,8 +137,8 @@ async def read_all(store: Store) -> dict[RunId, Told]:
     return found
 
 
-async def _read(store: Store, run: RunId, status: str) -> Told:
-    told_here = Told(status, None, {}, set(), set(), Counter(), Counter())
+async def _read(store: Store, run: RunId, status: str) -> RunLog:
+    log = RunLog(status, None, {}, set(), set(), Counter(), Counter())
     head = await head_of(store, run)
     generations = {0: 0}
     async for entry in read_events(store, run, [(1, head.version)]):
@@ -145,39 +146,39 @@ async def _read(store: Store, run: RunId, status: str) -> Told:
             case e.BranchOpened(branch=branch, parent=parent, cause=cause):
                 generations[branch] = generations[parent] if cause == "recovery" else branch
             case e.NodeStarted(node=node, attempt=number):
-                told_here.started.add((node, number, generations[entry.branch]))
+                log.started.add((node, number, generations[entry.branch]))
             case e.NodeCompleted(node=node, attempt=number, adopted=0, by=""):
-                told_here.completed[node, generations[entry.branch]] = number, entry.seq
-                told_here.ended.add(node)
+                log.completed[node, generations[entry.branch]] = number, entry.seq
+                log.ended.add(node)
             case e.NodeFailed(node=node, retry_at=None, error=error):
                 if error.category != "cancelled":
-                    told_here.ended.add(node)
+                    log.ended.add(node)
             case e.NodeFailed(node=node):
-                told_here.retried[node] += 1
+                log.retried[node] += 1
             case _:
                 pass
     async for entry in read_events(store, run, await lineage_of(store, head)):
         match entry.event:
             case e.RunCompleted() | e.RunFailed() | e.RunCancelled() | e.RunContinued():
-                told_here = told_here._replace(ending=entry.event)
+                log = log._replace(ending=entry.event)
             case e.TimerSet(timer=name) | e.InteractionRequested(interaction=name) | e.ChildStarted(node=name):
-                told_here.asked[type(entry.event).__name__, name] += 1
+                log.asked[type(entry.event).__name__, name] += 1
             case e.StepStarted(step=name) | e.StepCompleted(step=name) | e.DecisionRecorded(key=name):
-                told_here.asked[type(entry.event).__name__, name] += 1
+                log.asked[type(entry.event).__name__, name] += 1
             case _:
                 pass
-    return told_here
+    return log
 
 
-def compare(world: World, runs: dict[RunId, Told]) -> None:
+def compare(world: World, runs: dict[RunId, RunLog]) -> None:
     """No attempt was made twice or without its start being in the log, and none after its node had completed."""
     for made, times in world.attempts.items():
         run = RunId(made.run)
         log, what = runs.get(run), f"attempt {made.attempt} of node {made.node!r} of run {run}"
         if log is None:
-            raise Difference(f"{what} was made, but there is no such run", run)
+            raise Difference(f"{what} was made, but the run does not exist", run)
         if (made.node, made.attempt, made.generation) not in log.started:
-            raise Difference(f"{what} was made, but that it started is not in the log", run)
+            raise Difference(f"{what} was made, but its start is not in the log", run)
         done, seq = log.completed.get((made.node, made.generation), (made.attempt, 0))
         if made.attempt > done:
             completed = f"it completed at event {seq} with attempt {done}"

@@ -1,7 +1,7 @@
 """How Python values are stored, and read back.
 
-Owns codecs for annotated types, call arguments, blobs for large values, errors as data, tracebacks, and secrets. It decides
-nothing about runs and writes no events.
+This package owns codecs for annotated types, call arguments, blobs for large values, errors as data, tracebacks, and
+secrets. It decides nothing about runs and writes no events.
 
 R1  A value is read back equal and of its annotated type, or it is refused before anything is written.
 R2  The same value has the same bytes in every process.

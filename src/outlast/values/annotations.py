@@ -1,4 +1,4 @@
-"""Which shape an annotation asks for."""
+"""Choose the codec of an annotation."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ _shapes: dict[Any, TypeCodec] = {}
 
 
 def type_codec_of(annotation: Any) -> TypeCodec:
-    """The shape of an annotation, the same one every time. An annotation that nothing can be stored under has one too: it
-    refuses each value it is asked to store."""
+    """The codec of an annotation, the same object every time. An annotation under which nothing can be stored has a codec
+    that refuses every value."""
     try:
         known = _shapes.get(annotation)
     except TypeError:  # an Annotated may hold what cannot be hashed
@@ -59,8 +59,8 @@ def type_codec_of(annotation: Any) -> TypeCodec:
 def _build(annotation: Any) -> TypeCodec:
     try:
         return _shape(annotation)
-    except CodecError as snag:
-        return Unstorable(snag.reason)
+    except CodecError as error:
+        return Unstorable(error.reason)
 
 
 def _shape(annotation: Any) -> TypeCodec:
@@ -102,12 +102,12 @@ def _choice(args: tuple[Any, ...]) -> TypeCodec:
     labels = [_label(member) for member in members]
     if len(set(labels)) < len(labels):
         labels = [name_of(member) for member in members]
-    # Unions are equal in any order, and share a shape: which order is met first must not show in what is stored.
+    # Unions are equal in any order, and share a codec: stored values must not depend on which order comes first.
     return Choice(dict(sorted(zip(labels, shapes, strict=True), key=lambda pair: pair[0])))
 
 
 def _label(annotation: Any) -> str:
-    """What a member of a union is called in what is stored: short, and the same in every process."""
+    """The label of a union member in stored values: short, and the same in every process."""
     origin, args = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is typing.Union or origin is types.UnionType:
         return " | ".join(sorted(map(_label, args)))
@@ -134,7 +134,7 @@ def _container(annotation: Any, cls: type, args: tuple[Any, ...]) -> TypeCodec |
 
 
 def _tuple(annotation: Any, args: tuple[Any, ...]) -> TypeCodec:
-    if annotation in (tuple, typing.Tuple):  # noqa: UP006 - the old spelling is the user's
+    if annotation in (tuple, typing.Tuple):  # noqa: UP006 - users may write the old spelling
         return Listing(ANYTHING, tuple)
     if len(args) == 2 and args[1] is Ellipsis:
         return Listing(type_codec_of(args[0]), tuple)
@@ -165,6 +165,6 @@ def _record(annotation: Any, cls: Any) -> TypeCodec:
 
 def _unstorable(annotation: Any) -> TypeCodec:
     raise CodecError(
-        f"{name_of(annotation)} is not an annotation that values can be stored under; "
+        f"values annotated as {name_of(annotation)} cannot be stored; "
         "use a dataclass, a Struct, a pydantic model, or numbers, text, bytes, lists, tuples, sets, dicts, dates or paths"
     )

@@ -1,4 +1,4 @@
-"""The arguments of a call as JSON, and back: by the annotations of the function that is called."""
+"""The arguments of a call as JSON, and back, by the annotations of the function."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from outlast.values.codec import Codec, codec_for, hints_of
 from outlast.values.source_location import shown, user_place
 
 MORE = "*"
-"""The key under which the values of `*args` stand."""
+"""The JSON key of the values of `*args`."""
 
 
 class Packed(Struct, frozen=True):
-    """A call's arguments: their JSON, and copies that whoever is called may change."""
+    """A call's arguments: their JSON, and copies that the function may change."""
 
     inputs: Value
     args: tuple[Any, ...]
@@ -37,7 +37,7 @@ class _Written(str):
 
 
 class Arguments:
-    """Packs and unpacks what one function is called with. Values that were left to their defaults are not written."""
+    """Packs and unpacks the arguments of one function. Arguments left to their defaults are not stored."""
 
     def __init__(self, fn: Callable[..., Any]) -> None:
         self.signature = inspect.signature(fn)
@@ -50,14 +50,13 @@ class Arguments:
         self._names = tuple(each.name for each in parameters)
         is_plain = all(each.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for each in parameters)
         self._plain = len(self._names) if is_plain else -1
-        """How many arguments a call gives that leaves nothing to a default; -1 if there are parameters of other kinds."""
+        """How many arguments a call passes that leaves none to a default; -1 if there are parameters of other kinds."""
         self._columns: list[tuple[str, bytes, Codec]] = []
-        """For calls that give every parameter in order: what it is called, what stands before its value in the JSON, its
-        codec."""
+        """For calls that pass every parameter in order: the description of each, the JSON before its value, its codec."""
 
     def pack(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Packed:
-        """`TypeError` if the function cannot be called so, `NotStorable` if an argument would not come back as it is. Either
-        names the signature and, in workflow code, the line of the call."""
+        """Raises `TypeError` if the function cannot be called so, and `NotStorable` if an argument would be read back
+        differently. Both name the signature and, in workflow code, the line of the call."""
         try:
             return self._pack(args, kwargs)
         except NotStorable as error:
@@ -96,7 +95,7 @@ class Arguments:
             if type(value) in codec.unchanged:
                 written = codec.written(value, called)
             else:
-                written, copy = codec.told(value, called)
+                written, copy = codec.encode_and_copy(value, called)
                 copies = (*copies[:place], copy, *copies[place + 1 :])
             body += key + written
         return Packed(msgspec.Raw(body + b"}"), copies, {})
@@ -119,28 +118,30 @@ class Arguments:
         return Packed(inputs, args, kwargs)
 
     def unpack(self, inputs: Value) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """What the function is to be called with; `InvalidInput` if these are not arguments of it."""
-        told = msgspec.json.decode(inputs, type=dict[str, msgspec.Raw] | None) or {}
+        """The arguments for the function; `InvalidInput` if they do not fit its parameters."""
+        stored = msgspec.json.decode(inputs, type=dict[str, msgspec.Raw] | None) or {}
         args: list[Any] = []
         kwargs: dict[str, Any] = {}
-        in_order = MORE in told
+        in_order = MORE in stored
         for name, parameter in self.signature.parameters.items():
             codec = self.codec(name)
             if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
-                more = msgspec.json.decode(told.pop(MORE), type=list[msgspec.Raw]) if in_order else []
+                more = msgspec.json.decode(stored.pop(MORE), type=list[msgspec.Raw]) if in_order else []
                 args += [codec.decode(raw) for raw in more]
             elif parameter.kind is inspect.Parameter.VAR_KEYWORD:
-                kwargs |= {key: codec.decode(told.pop(key)) for key in list(told)}
-            elif name in told or in_order or parameter.default is inspect.Parameter.empty:
-                value = codec.decode(told.pop(name)) if name in told else _default(parameter)
+                kwargs |= {key: codec.decode(stored.pop(key)) for key in list(stored)}
+            elif name in stored or in_order or parameter.default is inspect.Parameter.empty:
+                value = codec.decode(stored.pop(name)) if name in stored else _default(parameter)
                 if parameter.kind is inspect.Parameter.KEYWORD_ONLY or not (
                     in_order or parameter.kind is inspect.Parameter.POSITIONAL_ONLY
                 ):
                     kwargs[name] = value
                 else:
                     args.append(value)
-        if told:
-            raise InvalidInput(f"the stored arguments hold {', '.join(sorted(told))}, which is not known now")
+        if stored:
+            raise InvalidInput(
+                f"the stored arguments hold {', '.join(sorted(stored))}, which the function does not take now"
+            )
         return tuple(args), kwargs
 
     def check_arguments(self, inputs: Value) -> None:
@@ -166,7 +167,7 @@ class Arguments:
 
     @property
     def shown(self) -> str:
-        """The signature for people: `draft(customer: str, tone: str = 'friendly') -> str`."""
+        """The signature: `draft(customer: str, tone: str = 'friendly') -> str`."""
         signature = self.signature
         parameters = [
             each.replace(annotation=_Written(each.annotation)) if isinstance(each.annotation, str) else each
@@ -177,11 +178,11 @@ class Arguments:
         return f"{self._name}{signature.replace(parameters=parameters, return_annotation=returns)}"
 
     def _called(self, name: str) -> str:
-        """What an argument is called in a refusal."""
+        """The description of an argument in a message."""
         return f"{self._name}({name})"
 
     def codec(self, name: str) -> Codec:
-        """The codec of a parameter, made when it is first needed: annotations may name what is defined later."""
+        """The codec of a parameter, made at first use: annotations may name types that are defined later."""
         codec = self._codecs.get(name)
         if codec is None:
             codec = self._codecs[name] = codec_for(self._hints.get(name, Any))
@@ -190,7 +191,7 @@ class Arguments:
 
 def _default(parameter: inspect.Parameter) -> Any:
     if parameter.default is inspect.Parameter.empty:
-        raise InvalidInput(f"the stored arguments lack {parameter.name!r}, which is needed now")
+        raise InvalidInput(f"the stored arguments lack {parameter.name!r}, which the function requires now")
     return parameter.default
 
 

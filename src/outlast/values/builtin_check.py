@@ -1,7 +1,7 @@
-"""Whether all parts of a value are exactly of builtin classes, found out by a pickler.
+"""Check with a pickler that all parts of a value are exactly of builtin classes.
 
-Nothing is ever read from what it writes (R3): it only goes through lists, dicts, tuples and sets at the speed of C and asks
-about every part that is an instance of anything but a builtin class itself. This module is loaded when it is first needed.
+The pickled bytes are discarded and never read (R3). The pickler goes through lists, dicts, tuples and sets at the speed of C
+and calls back for every part whose class is not itself builtin. This module is imported at first use.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ from typing import Any, NoReturn
 
 
 class _Nowhere:
-    """The file of a pickler whose bytes nobody wants."""
+    """A file that discards what a pickler writes."""
 
     write = staticmethod(len)
 
 
 class _Asking(pickle.Pickler):
     def reducer_override(self, part: Any) -> NoReturn:
-        """Asked about each object but None, True, False and exact instances of int, str, list, dict and their like."""
+        """Called for each object except None, True, False and exact instances of int, str, list, dict and similar
+        classes."""
         raise TypeError(f"a {type(part).__qualname__} is not of a builtin class")
 
 
@@ -26,7 +27,7 @@ _NOWHERE = _Nowhere()
 
 
 def require_builtin(value: Any) -> None:
-    """Raise something if a part of it is not."""
+    """Raise an exception if a part of the value is of another class."""
     pickler = _Asking(_NOWHERE)
-    pickler.fast = True  # it need not remember what it has seen
+    pickler.fast = True  # no memo of the objects is needed
     pickler.dump(value)

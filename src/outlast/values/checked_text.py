@@ -1,7 +1,7 @@
-"""Words that people give and the log keeps as they are: names, keys, prompts, titles, reasons (R4).
+"""Texts that the log keeps unchanged: names, keys, prompts, titles, reasons (R4).
 
-They are no values, and no codec sees them; so what a codec refuses is refused here: what is no text, text that is not
-Unicode, and text that gives the value of a secret away.
+They are not values, so no codec checks them. The same is refused here: an object that is not a text, text that is not
+Unicode, and text that contains the value of a secret.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from outlast.values.not_storable import SECRET, SURROGATE, name_of
 from outlast.values.secrets import Revealed
 
 LONGEST = 100_000
-"""Characters: words stand in the log and in lists as they are, where values have blobs."""
+"""Characters: these texts are stored in the log and in lists in full, while values can be stored as blobs."""
 
 
 def words(where: str, text: Any) -> str:
-    """The text as the log can hold it, a plain `str`; `where` is what a refusal calls it."""
+    """The text as a plain `str` that the log can hold. `where` describes it in an error."""
     if text == "":
         return ""
     if not isinstance(text, str):
-        raise InvalidInput(f"{where}: a text is needed, not {name_of(type(text))}")
+        raise InvalidInput(f"{where} must be a text, not {name_of(type(text))}")
     if len(text) > LONGEST:
         raise InvalidInput(
-            f"{where}: {len(text):,} characters are more than {LONGEST:,}; give what is that long as a value"
+            f"{where} has {len(text):,} characters; at most {LONGEST:,} are allowed. Pass a text of that length as a value"
         )
     plain = text if type(text) is str else str.__str__(text)
     try:
@@ -41,5 +41,5 @@ def words(where: str, text: Any) -> str:
 
 
 def checked_texts(where: str, texts: Any) -> tuple[str, ...]:
-    """The same for several texts, which are told by their places."""
+    """The same for several texts, described by their positions."""
     return tuple(words(f"{where}[{place}]", each) for place, each in enumerate(texts))

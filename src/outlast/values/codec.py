@@ -1,7 +1,7 @@
-"""Python values to JSON bytes and back, as their annotation says (R1 to R4).
+"""Python values to JSON bytes and back, by their annotation (R1 to R4).
 
-A value is stored as plain JSON wherever its annotation is enough to bring it back; what no annotation describes says
-itself what it is (`selfdescribing`). Beyond `INLINE_LIMIT` bytes a value lies in the blob store, and the log refers to it.
+A value is stored as plain JSON wherever its annotation is enough to restore it; a value without an annotation describes
+itself (`untyped`). A value larger than `INLINE_LIMIT` is stored as a blob, and the log refers to it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 INLINE_LIMIT = 1_000_000
-"""The size in bytes up to which a value stands in the log itself."""
+"""The size in bytes up to which a value is stored in the log itself."""
 
 _DOLLAR = ord(MARK)
 _MARKED = f'"{MARK}"'.encode()
@@ -51,31 +51,32 @@ _BLOB = f'{{"{MARK}":"blob",'.encode()
 _encode = msgspec.json.Encoder().encode
 _decode_any = msgspec.json.Decoder().decode
 _NEARLY_ALWAYS_PLAIN: frozenset[type] = frozenset((int, str, bool, type(None)))
-"""Classes whose values are JSON as they are, but for numbers of more than 64 bits and for text without a UTF-8 form, which
-msgspec refuses by itself. Floats are not among them: one that is not a number would be written as null."""
+"""Classes whose values are JSON as they are, except numbers of more than 64 bits and text without a UTF-8 form, which
+msgspec refuses. Floats are missing: msgspec writes NaN as null.
+"""
 _SCALARS: frozenset[type] = frozenset((*_NEARLY_ALWAYS_PLAIN, float, bytes))
-"""Classes whose values nobody can change."""
+"""Classes of immutable values."""
 _codecs: dict[Any, Codec] = {}
 
 
 class Codec:
     """Encodes and decodes the values of one annotation. Get it from `codec_for`, once, where speed matters."""
 
-    __slots__ = ("_glance", "_lift", "_lower", "_plain", "_read", "annotation", "unchanged")
+    __slots__ = ("_fast_path", "_lift", "_lower", "_plain", "_read", "annotation", "unchanged")
 
     def __init__(self, annotation: Any) -> None:
         shape = type_codec_of(annotation)
         self.annotation = annotation
         self._lower = shape.lower
         self._lift = shape.lift
-        self._glance = JsonFastPath(shape).told
+        self._fast_path = JsonFastPath(shape).encode_and_copy
         self._read = _native_reader(annotation) if is_native(shape) else None
         classes = _NEARLY_ALWAYS_PLAIN if annotation is Any else [each for each in shape.classes if each is annotation]
         self._plain = _NEARLY_ALWAYS_PLAIN.intersection(classes)
         own = (annotation, type(None))
         self.unchanged = _SCALARS if annotation is Any else frozenset(each for each in _SCALARS if each in own)
-        """Classes of values that are read as they were written, and need no copy: an int is none of them where a float is
-        asked for, as which it is read."""
+        """Classes of values that are read as they were written and need no copy. An int is not among them where the
+        annotation is float: it is read as a float."""
 
     def encode(self, value: Any, where: str = "") -> Value:
         """The JSON of a value. `NotStorable` names the part that cannot be stored by its path from `where`."""
@@ -88,7 +89,7 @@ class Codec:
             try:
                 body = _encode(value)
             except UnicodeEncodeError:
-                body = self._walked(value, where)  # which says it better
+                body = self._walked(value, where)  # which names the part
         else:
             body = self._walked(value, where)
         if secret_patterns.known and (path := find_secret(body)) is not None:
@@ -98,18 +99,20 @@ class Codec:
     def _walked(self, value: Any, where: str) -> bytes:
         try:
             return _encode(self._lower(value, 0))
-        except CodecError as snag:
-            raise NotStorable(snag.told(where or "value")) from None
+        except CodecError as error:
+            raise NotStorable(error.message_from(where or "value")) from None
         except RecursionError:
             raise NotStorable(
-                f"{where or 'value'}: the stack is too deep here to store it; store less nested values"
+                f"{where or 'value'}: the stack is too deep here to store it; store a less nested value"
             ) from None
 
-    def told(self, value: Any, where: str = "", begin: Callable[[bytes], None] | None = None) -> tuple[bytes, Any]:
-        """The same, and the value as whoever decodes them sees it: a copy that nobody else can change. `begin` is called
-        with the bytes as soon as they are there; if it is called twice, the first ones were wrong."""
+    def encode_and_copy(
+        self, value: Any, where: str = "", begin: Callable[[bytes], None] | None = None
+    ) -> tuple[bytes, Any]:
+        """The bytes, and the value that `decode` reads from them: a copy that no other code can change. `begin` is called
+        with the bytes as soon as they exist; if it is called twice, the first bytes were wrong."""
         kind = type(value)
-        found = self._glance(value, begin) if kind is dict or kind is list else None
+        found = self._fast_path(value, begin) if kind is dict or kind is list else None
         if found is not None:
             return found
         body = self.written(value, where)
@@ -118,23 +121,23 @@ class Codec:
         return body, self.decode(body)
 
     def decode(self, raw: Value | bytes) -> Any:
-        """The value of its JSON. `InvalidInput` if that is not what the annotation says, and where it is not."""
+        """The value of its JSON. `InvalidInput` names the part that does not fit the annotation."""
         body = bytes(raw)
-        # The first look, for a single byte, is the quicker by far on large values.
+        # On large values, searching for a single byte first is much faster.
         if self._read is not None and (_DOLLAR not in body or _MARKED not in body):
             try:
                 return self._read(body)
             except (msgspec.DecodeError, RecursionError):
-                pass  # a time with a zone, say; or it does not fit, and the longer way can tell where
+                pass  # a time with a zone, for example; or it does not fit, and the slow way names the part
         return self._decode_slowly(body)
 
     def _decode_slowly(self, body: bytes) -> Any:
         if body.startswith(_BLOB):
-            raise InvalidInput("value: it lies in the blob store; fetch it before decoding")
+            raise InvalidInput("value: it is stored as a blob; fetch it before decoding")
         try:
             return self._lift(_decode_any(body))
-        except CodecError as snag:
-            raise InvalidInput(snag.told("value")) from snag
+        except CodecError as error:
+            raise InvalidInput(error.message_from("value")) from error
         except (msgspec.DecodeError, LookupError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
             raise InvalidInput(
                 f"value: {name_of(self.annotation)} cannot be read from what is stored: {error}"
@@ -153,7 +156,7 @@ def codec_for(annotation: Any = Any) -> Codec:
 
 
 def encode(value: Any, annotation: Any = Any, *, where: str = "") -> Value:
-    """The JSON of a value; `where` is what the value is called in a refusal: `result`, `argument 'url'`."""
+    """The JSON of a value; `where` describes the value in an error: `result`, `argument 'url'`."""
     return codec_for(annotation).encode(value, where)
 
 
@@ -163,20 +166,20 @@ def decode(raw: Value | bytes, annotation: Any = Any) -> Any:
 
 
 async def stored(raw: Value | bytes, blobs: Blobs) -> Value:
-    """What the log is to hold for a value: itself, or a reference to the blob that now holds it, durably. Bytes are not
-    copied on their way there."""
+    """The value as the log stores it: the value itself, or a reference to a blob that now holds it durably. The bytes are
+    not copied."""
     if len(raw) <= INLINE_LIMIT:
         return raw if isinstance(raw, Raw) else Raw(raw)
     return reference_to(await blobs.put(bytes(raw)))
 
 
 def reference_to(ref: BlobRef) -> Value:
-    """What the log holds in the place of a value that lies in a blob."""
+    """The value in the log that stands for a blob."""
     return Raw(_encode({MARK: "blob", "hash": ref.hash, "size": ref.size}))
 
 
 def is_elsewhere(raw: Value) -> bool:
-    """Whether the log holds only a reference to the value."""
+    """Whether the log holds a reference instead of the value."""
     return len(raw) > len(_BLOB) and bytes(memoryview(raw)[: len(_BLOB)]) == _BLOB
 
 
@@ -187,7 +190,7 @@ def blob_of(raw: Value) -> BlobRef:
 
 
 def values_in(part: Any) -> Iterator[Raw]:
-    """All values in an event, however deep: those of an error in it too."""
+    """All values in an event, at any depth, those of its errors included."""
     if isinstance(part, Raw):
         yield part
     elif isinstance(part, Struct):
@@ -201,7 +204,8 @@ def values_in(part: Any) -> Iterator[Raw]:
 async def damaged_blobs(
     blobs: Blobs, log: Iterable[Entry], *, content: bool = True
 ) -> AsyncIterator[tuple[Entry, BlobRef, str]]:
-    """The events that refer to a blob that is not there or, by its `content`, is not what was written; and which it is."""
+    """The events that refer to a blob that is missing or, if `content` is set, does not have the content that was
+    written; with the blob and its fault."""
     known: dict[str, str] = {}
     for entry in log:
         for ref in [blob_of(value) for value in values_in(entry.event) if is_elsewhere(value)]:
@@ -224,18 +228,18 @@ async def _fault_of(blobs: Blobs, ref: BlobRef, content: bool) -> str:
 
 
 async def fetched(raw: Value, blobs: Blobs) -> Value:
-    """The value the log holds or refers to; `NotFound` names a blob that is not there."""
+    """The value that the log holds or refers to; `NotFound` names a missing blob."""
     if not is_elsewhere(raw):
         return raw
     ref = blob_of(raw)
     try:
         return Raw(b"".join([chunk async for chunk in blobs.open(ref)]))
     except NotFound as error:
-        raise NotFound(f"a value of {ref.size} bytes lies in blob {ref.hash}, which is not there: {error}") from error
+        raise NotFound(f"blob {ref.hash} of a value of {ref.size} bytes is missing: {error}") from error
 
 
 def _native_reader(annotation: Any) -> Any:
-    """msgspec's own reading of the annotation, or None where it has none."""
+    """msgspec's own decoder for the annotation, or None if it has none."""
     try:
         return msgspec.json.Decoder(annotation, dec_hook=_lifted).decode
     except (TypeError, NameError, AttributeError):
@@ -243,8 +247,8 @@ def _native_reader(annotation: Any) -> Any:
 
 
 def _lifted(cls: type, tree: Any) -> Any:
-    """What msgspec leaves to us: paths, complex numbers, models."""
+    """The types that msgspec does not know: paths, complex numbers, models."""
     try:
         return type_codec_of(cls).lift(tree)
-    except CodecError as snag:
-        raise ValueError(snag.reason) from snag
+    except CodecError as error:
+        raise ValueError(error.reason) from error

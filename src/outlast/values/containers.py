@@ -1,8 +1,8 @@
-"""The shapes of values that hold others: lists, tuples, sets and dicts.
+"""Codecs of values that hold other values: lists, tuples, sets and dicts.
 
 A list is a JSON array, and so are tuples and sets; a set is ordered by the bytes of its members (R2). A dict is a JSON
-object if its keys are stored as distinct texts other than "$", and otherwise {"$": "dict", "v": [[key, value], …]}; it
-keeps its order.
+object if its keys are stored as distinct texts other than "$", and otherwise {"$": "dict", "v": [[key, value], …]}; it keeps
+its order.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from outlast.values.type_codec import MARK, CodecError, TypeCodec, check_depth, 
 
 _encode = msgspec.json.Encoder().encode
 _MANY = 8
-"""From how many items on it is quicker to look at all of them at once."""
+"""The number of items from which checking them all at once is faster."""
 
 
 class Listing(TypeCodec):
-    """A list, or a tuple of any length: what is given may be either, what comes back is `cls`.
+    """A list, or a tuple of any length. It accepts either and returns `cls`.
 
-    An abstract one (a Sequence) brings back what was given: a tuple then says that it is one."""
+    An abstract one (a Sequence) returns the class it was given: a tuple is stored with a mark."""
 
     kind = "list"
 
@@ -55,7 +55,7 @@ class Listing(TypeCodec):
 
 
 class Row(TypeCodec):
-    """A tuple of known length, each place with a shape of its own."""
+    """A tuple of fixed length, with a codec for each position."""
 
     kind = "list"
 
@@ -68,7 +68,7 @@ class Row(TypeCodec):
             raise not_a(value, "tuple")
         if len(value) != len(self.items):
             raise CodecError(
-                f"a tuple of {len(value)} cannot be stored where the annotation says {len(self.items)} items"
+                f"a tuple of {len(value)} items cannot be stored: the annotation requires {len(self.items)} items"
             )
         check_depth(depth, value)
         return lowered_row(self.items, value, depth + 1)
@@ -83,7 +83,7 @@ class Row(TypeCodec):
 
 
 class Distinct(TypeCodec):
-    """A set or a frozenset; an abstract one brings back what was given."""
+    """A set or a frozenset; an abstract one returns the class it was given."""
 
     kind = "list"
 
@@ -103,8 +103,8 @@ class Distinct(TypeCodec):
         for item in value:
             try:
                 encoded.append(_encode(lower(item, depth + 1)))
-            except CodecError as snag:
-                raise snag.within("{…}", value) from None
+            except CodecError as error:
+                raise error.within("{…}", value) from None
         tree = [msgspec.Raw(each) for each in sorted(encoded)]
         return {MARK: "frozenset", "v": tree} if self._abstract and isinstance(value, frozenset) else tree
 
@@ -118,7 +118,7 @@ class Distinct(TypeCodec):
 
 
 class Mapped(TypeCodec):
-    """A dict. Keys that are ints become their digits; other keys that are no texts make it a list of pairs."""
+    """A dict. Int keys become their digits; other keys that are not texts make it a list of pairs."""
 
     kind = "dict"
     classes = (dict,)
@@ -137,13 +137,11 @@ class Mapped(TypeCodec):
             return {MARK: "dict", "v": self._pairs(value, depth + 1)}
         tree = self._object(value, as_key, depth + 1)
         if len(tree) != len(value):
-            raise CodecError(
-                "two of its keys are stored as the same text, so it cannot be; annotate them with their own type"
-            )
+            raise CodecError("two of its keys would be stored as the same text; annotate the keys with their own type")
         return {MARK: "dict", "v": list(tree.items())} if MARK in tree else tree
 
     def _key_for(self, value: dict[Any, Any]) -> Callable[[Any, int], Any] | None:
-        """What makes the keys of an object from these keys, or None if they have to stay what they are."""
+        """The function that makes object keys from these keys, or None if the dict is stored as pairs."""
         if self.key.textual:
             return self.key.lower
         if self.key is INT and all(type(key) is int and LEAST <= key <= GREATEST for key in value):
@@ -158,8 +156,8 @@ class Mapped(TypeCodec):
             try:
                 name = key if is_text and type(key) is str and key.isascii() else as_key(key, depth)
                 tree[name] = lower(item, depth)
-            except CodecError as snag:
-                raise snag.within(key_step(key), value) from None
+            except CodecError as error:
+                raise error.within(key_step(key), value) from None
         return tree
 
     def _pairs(self, value: dict[Any, Any], depth: int) -> list[list[Any]]:
@@ -167,8 +165,8 @@ class Mapped(TypeCodec):
         for key, item in value.items():
             try:
                 pairs.append([self.key.lower(key, depth), self.item.lower(item, depth)])
-            except CodecError as snag:
-                raise snag.within(key_step(key), value) from None
+            except CodecError as error:
+                raise error.within(key_step(key), value) from None
         return pairs
 
     def lift(self, tree: Any, /) -> Any:
@@ -181,8 +179,8 @@ class Mapped(TypeCodec):
         for key, item in pairs:
             try:
                 value[lift_key(key)] = lift(item)
-            except CodecError as snag:
-                raise snag.within(key_step(key)) from None
+            except CodecError as error:
+                raise error.within(key_step(key)) from None
         return value
 
     def parts(self) -> Iterable[TypeCodec]:
@@ -201,24 +199,24 @@ def _number(key: str) -> int:
 
 
 def lowered_row(shapes: Iterable[TypeCodec], values: Any, depth: int) -> list[Any]:
-    """Each value lowered by the shape of its place."""
+    """Encode each value with the codec of its position."""
     trees: list[Any] = []
     try:
         for shape, value in zip(shapes, values, strict=True):
             trees.append(shape.lower(value, depth))
-    except CodecError as snag:
-        raise snag.within(f"[{len(trees)}]", values) from None
+    except CodecError as error:
+        raise error.within(f"[{len(trees)}]", values) from None
     return trees
 
 
 def lifted_row(shapes: Iterable[TypeCodec], trees: list[Any]) -> list[Any]:
-    """Each tree lifted by the shape of its place."""
+    """Decode each tree with the codec of its position."""
     values: list[Any] = []
     try:
         for shape, tree in zip(shapes, trees, strict=False):
             values.append(shape.lift(tree))
-    except CodecError as snag:
-        raise snag.within(f"[{len(values)}]") from None
+    except CodecError as error:
+        raise error.within(f"[{len(values)}]") from None
     return values
 
 
@@ -226,9 +224,9 @@ def _lowered_items(lower: Callable[[Any, int], Any], value: Any, depth: int) -> 
     trees: list[Any] = []
     try:
         for item in value:
-            trees.append(lower(item, depth))  # noqa: PERF401 - how many there are says where a snag was
-    except CodecError as snag:
-        raise snag.within(f"[{len(trees)}]", value) from None
+            trees.append(lower(item, depth))  # noqa: PERF401 - the length is the position of a failure
+    except CodecError as error:
+        raise error.within(f"[{len(trees)}]", value) from None
     return trees
 
 
@@ -239,6 +237,6 @@ def _lifted_items(lift: Callable[[Any], Any], tree: Any) -> list[Any]:
     try:
         for item in tree:
             values.append(lift(item))  # noqa: PERF401
-    except CodecError as snag:
-        raise snag.within(f"[{len(values)}]") from None
+    except CodecError as error:
+        raise error.within(f"[{len(values)}]") from None
     return values

@@ -1,7 +1,7 @@
-"""A large value on its way to the blob store while it is still being read back.
+"""Start to store a large value as a blob while it is still being checked.
 
-Writing and hashing need no lock of the interpreter, and reading back needs nothing else: together they take as long as the
-longer of them. What turns out to be wrong is dropped before it is a blob, and nothing refers to a blob before it is durable.
+Writing and hashing release the interpreter lock, so they run in parallel with the decoding that checks the value. A value
+that fails the check is dropped before it becomes a blob, and no event refers to a blob before it is durable.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from outlast.values.codec import INLINE_LIMIT, reference_to, stored
 
 
 class EagerUpload:
-    """The way of one value to the store. `stored` or `drop` ends it."""
+    """The upload of one value. `stored` or `drop` ends it."""
 
     __slots__ = ("_begun", "_blobs", "_body")
 
@@ -25,21 +25,21 @@ class EagerUpload:
         self._begun: PendingBlob | None = None
 
     def begin(self, body: bytes) -> None:
-        """These will most probably be the bytes, and not what was said before."""
+        """Start with these bytes, which are probably final. They replace those of an earlier call."""
         self.drop()
         if len(body) > INLINE_LIMIT and isinstance(self._blobs, BeginsEarly):
-            with suppress(StoreError):  # whoever puts them there will hear of it
+            with suppress(StoreError):  # `stored` writes them again and raises the error
                 self._begun, self._body = self._blobs.begin(body), body
 
     async def stored(self, body: bytes | Value) -> Value:
-        """What the log is to hold for these bytes."""
+        """The value as the log stores it."""
         begun, self._begun = self._begun, None
         if begun is None or body is not self._body:
             return await stored(body, self._blobs)
         return reference_to(await begun.keep())
 
     def drop(self) -> None:
-        """They are not to be kept."""
+        """Discard the upload."""
         begun, self._begun = self._begun, None
         if begun is not None:
             begun.drop()

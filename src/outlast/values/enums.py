@@ -1,4 +1,4 @@
-"""The shapes of values out of a fixed list: enums and literals."""
+"""Codecs of values from a fixed list: enums and literals."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from outlast.values.scalars import GREATEST, LEAST, PLAIN, TEXT, is_unicode
 from outlast.values.type_codec import CodecError, TypeCodec, misfit
 
 _MOST = 12
-"""How many members a refusal lists."""
+"""How many members an error lists."""
 
 
 class Member(TypeCodec):
@@ -50,7 +50,7 @@ class Member(TypeCodec):
 
 
 class OneOf(TypeCodec):
-    """A literal: the value itself, looked up among those the annotation lists. `shapes` are those of the values."""
+    """A literal: the value itself, looked up among those of the annotation. `shapes` are the codecs of the values."""
 
     def __init__(self, values: tuple[Any, ...], shapes: tuple[TypeCodec, ...]) -> None:
         self._values = values
@@ -59,7 +59,7 @@ class OneOf(TypeCodec):
         }
         self._known = {msgspec.json.encode(tree): key[1] for key, tree in self._lowered.items()}
         if len(self._known) != len(self._lowered):
-            raise CodecError(f"{self} has two values that are stored as the same; annotate it with their types instead")
+            raise CodecError(f"{self} has two values with the same stored form; annotate it with their types instead")
         self.classes = tuple({type(value) for value in values})
         kinds = {shape.kind for shape in shapes}
         self.kind = kinds.pop() if len(kinds) == 1 else "any"

@@ -1,8 +1,8 @@
-"""Errors as facts, and facts as errors again (R5).
+"""Errors as data, and back (R5).
 
 A log keeps the code or the class name of an error, its message, its traceback, its category, and its arguments and
-attributes as far as they can be stored. It comes back as its own class, built without a call of the user's code, so that
-`except` and attributes work in replay as they did; what cannot be rebuilt is a `NodeFailure`.
+attributes as far as they can be stored. It is restored as its own class without calling the user's code, so that `except`
+and attributes work in a replay as they did live. An error that cannot be restored is a `NodeFailure`.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ Classes: TypeAlias = tuple[type[BaseException], ...]
 LONGEST_TEXT = 8_000
 """How many characters of a message, and of a trace, are kept."""
 LARGEST_DATA = 64_000
-"""How many bytes of arguments and attributes are kept; more are left out."""
+"""How many bytes of arguments and attributes are kept; larger data is left out."""
 MOST_CAUSES = 8
-"""How many errors are kept that one was raised from."""
+"""How many causes of an error are kept."""
 
 _OF_RUNS: tuple[tuple[type[BaseException], Category], ...] = (
     (Rejected, "rejected"),
     (PermissionError, "denied"),
     (msgspec.ValidationError, "invalid"),
 )
-"""How a run that fails of an error of these classes is treated; of any other, as a node that fails of it."""
-# These say that something is, or is not, where it should be; the rest of OSError says that the world is troubled.
+"""The category of a run that fails with an error of these classes; for other classes, it is that of a node."""
+# These depend on what exists; any other OSError may go away by itself.
 _STEADY = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError, PermissionError)
 
 
@@ -50,11 +50,11 @@ def failure_of(
     category: Category | None = None,
     is_member: bool = False,
 ) -> Failure:
-    """The error as a fact. `transient` and `permanent` are the classes a retry policy names; `category` overrides all. The
-    trace of a member is in that of its group.
+    """The error as data. `transient` and `permanent` are the classes of a retry policy; `category` overrides all. The
+    trace of a member of a group is in that of the group.
 
-    It never fails: an error that cannot be told, because to look at it raises or it is nested too deeply, is told by its
-    name."""
+    It never fails: an error that raises when it is inspected, or is nested too deeply, is stored with the name of its class.
+    """
     cause = None
     for each in reversed(_causes(error)):
         cause = _told_failure(each, (Exception,), (), None, True, cause)
@@ -62,11 +62,11 @@ def failure_of(
 
 
 def _causes(error: BaseException) -> list[BaseException]:
-    """The errors that it was raised from, one after the other."""
+    """The chain of errors that it was raised from."""
     found: list[BaseException] = []
     each: BaseException | None = error
     while len(found) < MOST_CAUSES and each is not None:
-        each = object.__getattribute__(each, "__cause__")  # no code of the user's is called
+        each = object.__getattribute__(each, "__cause__")  # without calling the user's code
         if each is None or each is error or any(each is other for other in found):
             break
         found.append(each)
@@ -89,31 +89,32 @@ def _told_failure(
             category=category or _category(error, transient, permanent),
             data=_data(error, cause),
         )
-    except BaseException as odd:  # a user's class may raise anything, of any kind, when it is looked at
-        said = f"it cannot be told: {kind_of(type(odd))} was raised meanwhile"
-        return Failure(kind_of(type(error)), said, category=category or "permanent")
+    except BaseException as odd:  # a user's class may raise any exception when it is inspected
+        message = f"the error cannot be stored: inspecting it raised {kind_of(type(odd))}"
+        return Failure(kind_of(type(error)), message, category=category or "permanent")
 
 
 def run_failure_of(error: BaseException) -> Failure:
-    """The error that a run fails of, as a fact. Its category says whether the run is recoverable."""
+    """The error of a failed run as data. Its category says whether the run is recoverable."""
     return failure_of(error, category=_category_of_run(error))
 
 
 def error_from(failure: Failure, near: str = "") -> Exception:
-    """The error of a fact: of its own class, with the recorded traceback as a note, or a `NodeFailure`. `near` is the module
-    of the code that hears of it: a script is `__main__` where it is run, and has its own name where it is imported."""
+    """The error of a failure: of its own class, with the recorded traceback as a note, or a `NodeFailure`. `near` is the
+    module of the code that receives it: a script is `__main__` where it is run, and has its own name where it is
+    imported."""
     note = f"{REMOTE}\n{failure.trace}" if failure.trace else ""
     try:
         error = _rebuilt(failure, near)
         if error is not None:
             return _noted(_caused(error, failure, near), note)
-    except Exception:  # its class lets nobody near
+    except Exception:  # its class cannot be instantiated
         pass
     return _noted(_caused(NodeFailure(failure.kind, failure.message, failure.category), failure, near), note)
 
 
 def _caused(error: Exception, failure: Failure, near: str) -> Exception:
-    """The error, raised from what it was raised from."""
+    """The error, with its `__cause__`."""
     cause = _carried(failure).cause
     if cause is not None:
         object.__setattr__(error, "__cause__", error_from(cause, near))
@@ -123,7 +124,7 @@ def _caused(error: Exception, failure: Failure, near: str) -> Exception:
 def _carried(failure: Failure) -> Carried:
     try:
         return msgspec.json.decode(failure.data, type=Carried | None) or Carried()
-    except (msgspec.DecodeError, RecursionError):  # damaged: what it carried is lost
+    except (msgspec.DecodeError, RecursionError):  # damaged: its data is lost
         return Carried()
 
 
@@ -134,15 +135,15 @@ def _noted(error: Exception, note: str) -> Exception:
 
 
 def kind_of(cls: type) -> str:
-    """What a log holds for a class of errors: the code if Outlast defines it, else "module:Name". A module that was run as a
-    script is `__main__` in its helper processes too."""
+    """The name of an error class in the log: the code if Outlast defines it, else "module:Name". A module that was run as
+    a script is `__main__` in its helper processes too."""
     if code := code_of(cls):
         return code
     module = "__main__" if cls.__module__ == "__mp_main__" else cls.__module__
     return f"{module}:{cls.__qualname__}"
 
 
-# --- how it is to be treated -------------------------------------------------------------------------------------------
+# --- category -------------------------------------------------------------------------------------------
 
 
 def _category(error: BaseException, transient: Classes, permanent: Classes) -> Category:
@@ -163,10 +164,10 @@ def _category(error: BaseException, transient: Classes, permanent: Classes) -> C
 
 
 def _category_of_run(error: BaseException) -> Category | None:
-    """The category if the error, or one of a group, says what becomes of the run; None if its class does not."""
-    said = _flag(error, "recoverable")
-    if said is not None:
-        return "permanent" if said else "rejected"
+    """The category that the error, or one of a group, sets for the run; None if its class sets none."""
+    recoverable = _flag(error, "recoverable")
+    if recoverable is not None:
+        return "permanent" if recoverable else "rejected"
     if isinstance(error, BaseExceptionGroup):
         found = (_category_of_run(each) for each in error.exceptions)
         return next((each for each in found if each is not None and not RECOVERABLE[each]), None)
@@ -176,7 +177,7 @@ def _category_of_run(error: BaseException) -> Category | None:
 
 
 def _flag(error: BaseException, name: str) -> bool | None:
-    """What an error says of itself by an attribute, if it does."""
+    """A bool attribute of the error; None if it has none."""
     try:
         value = getattr(error, name, None)
     except Exception:  # a property may raise anything
@@ -184,7 +185,7 @@ def _flag(error: BaseException, name: str) -> bool | None:
     return value if isinstance(value, bool) else None
 
 
-# --- what it said and where it came from -------------------------------------------------------------------------------
+# --- message and traceback -------------------------------------------------------------------------------
 
 
 def _said(error: BaseException) -> str:
@@ -202,12 +203,12 @@ def _kept(text: str, *, last: bool = False) -> str:
     return f"…{text[1 - LONGEST_TEXT :]}" if last else f"{text[: LONGEST_TEXT - 1]}…"
 
 
-# --- what it carried ---------------------------------------------------------------------------------------------------
+# --- arguments and attributes ------------------------------------------------------------------------------------------
 
 
 class Carried(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What `Failure.data` holds; parts that cannot be stored are left out. `errors` are those of a group, `cause` is the
-    error that it was raised from."""
+    """The content of `Failure.data`; parts that cannot be stored are left out. `errors` are those of a group, `cause` is
+    the error that it was raised from."""
 
     args: Value = NULL
     state: dict[str, Value] = {}
@@ -219,7 +220,7 @@ def _data(error: BaseException, cause: Failure | None) -> Value:
     try:
         _, args, *rest = _builtin(type(error)).__reduce__(error)
         state = {**(rest[0] if rest and isinstance(rest[0], dict) else vars(error))}
-    except Exception:  # what an odd error carries is not worth another error
+    except Exception:  # the data of an error must not raise another error
         return NULL
     state.pop("__notes__", None)  # they are in the trace
     errors: tuple[Failure, ...] = ()
@@ -254,25 +255,25 @@ def _rebuilt(failure: Failure, near: str) -> Exception | None:
             args.append([error_from(each, near) for each in carried.errors])
         builtin = _builtin(cls)
         error: Exception = builtin.__new__(cls, *args)
-        builtin.__init__(error, *args)  # it is in C: a user's __init__, with arguments of its own, is not called
+        builtin.__init__(error, *args)  # in C: a user's __init__, which may have other parameters, is not called
         for name, raw in carried.state.items():
             object.__setattr__(error, name, decode(raw))
-    except Exception:  # whatever does not fit, the error is told by its name
+    except Exception:  # the caller makes a NodeFailure
         return None
     return error
 
 
 def _builtin(cls: type) -> Any:
-    """The built-in class an error's class is made from."""
+    """The built-in class that an error's class derives from."""
     return next(each for each in cls.__mro__ if each.__module__ == "builtins")
 
 
 def _class_named(kind: str, near: str) -> type[Exception] | None:
-    """The class of a code, or of a name that leads to a class of exceptions; nothing on the way is called."""
+    """The class of a code, or of a name that leads to a class of exceptions. Nothing is called on the way."""
     if kind in CODES:
         return CODES[kind].error
     module, _, path = kind.partition(":")
-    if module == "__main__" and near not in ("", "__main__"):  # it was a script where that was written
+    if module == "__main__" and near not in ("", "__main__"):  # it was a script where it was recorded
         return _class_in(near, path) or _class_in(module, path)
     if module not in ("builtins", near) and _is_main(module):
         return _class_in("__main__", path)
@@ -285,11 +286,11 @@ def _class_in(module: str, path: str) -> type[Exception] | None:
         found = getattr(found, name, None)
     if not (isinstance(found, type) and issubclass(found, Exception)):
         return None
-    return None if issubclass(found, StopIteration) else found  # no future takes one: it would end a loop somewhere
+    return None if issubclass(found, StopIteration) else found  # a future cannot hold one
 
 
 def _is_main(module: str) -> bool:
-    """Whether the script that runs here is this module, which imported would be there twice."""
+    """Whether the running script is this module. Importing it would load it a second time."""
     main = sys.modules.get("__main__")
     if (spec := getattr(main, "__spec__", None)) is not None:
         return bool(spec.name == module)
@@ -308,5 +309,5 @@ def _module_named(name: str) -> Any:
         return sys.modules.get(name)
     try:
         return importlib.import_module(name)
-    except (Exception, SystemExit):  # a module that is run, not imported, may do anything
+    except (Exception, SystemExit):  # importing a script may raise any exception
         return None

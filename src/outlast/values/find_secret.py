@@ -1,4 +1,4 @@
-"""Where JSON that is about to be stored gives the value of a secret away, if it does (R4)."""
+"""Find the value of a secret in JSON that is about to be stored (R4)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from outlast.values.type_codec import MARK, key_step
 
 
 def find_secret(body: bytes) -> str | None:
-    """The path to a text that holds a value revealed in this process; None if there is no such text. In workflow code, only
-    what it has revealed itself counts."""
+    """The path to a text that contains a value revealed in this process; None if there is none. In workflow code, only
+    values that this code has revealed count."""
     found = refused_in(body)
     if not found:
         return None
@@ -26,7 +26,7 @@ def _holds(text: str, disguises: list[SecretPatterns]) -> bool:
 
 
 def _texts(tree: Any, path: str) -> Iterator[tuple[str, str]]:
-    """All texts with their paths. Those that are keys come first: their holder is named, and not their part."""
+    """All texts with their paths. For a text in a key, the path is that of the dict. Keys come first."""
     if isinstance(tree, str):
         yield path, tree
     elif isinstance(tree, list):

@@ -1,16 +1,15 @@
-"""A glance that tells values which are JSON as they are, without a walk through them.
+"""A fast path for values that are plain JSON, without walking them in Python.
 
-A walk in Python takes longer than writing and reading together, and most values of some size hold nothing but lists, dicts,
-texts and numbers. Such a value is written as it stands and read back, which is due anyway; that it was right to do so is
-found out at the speed of C. Whoever is not recognised is walked through, which refuses and describes as it always did, so a
-glance may overlook any value that is plain, and never takes one for plain that is not:
+A walk in Python takes longer than encoding and decoding together, and most large values hold only lists, dicts, texts and
+numbers. The fast path encodes such a value as it is and decodes it, which is needed anyway, and compares the two at the
+speed of C. Any other value is walked, and the walk refuses it with the right message. So the fast path may miss a plain
+value, but it never accepts one that is not plain:
 
-1. Every part is exactly of a builtin class (`exact`), not of a subclass, nor a member of an enum or a secret that was
-   revealed.
-2. What is read back is equal to it. No tuple, set or bytes is, nor a dict whose keys are no texts, nor what is not a number.
-3. Its ints have 64 bits and it is not nested deeply, for it is read as a type that says so.
+1. Every part is exactly of a builtin class (`builtin_check`): not of a subclass, a member of an enum or a revealed secret.
+2. The decoded value is equal to it. No tuple, set, bytes or NaN is, nor a dict with keys that are not texts.
+3. Its ints have 64 bits and it is not nested deeply, because the type that decodes it says so.
 4. No object in it has the key "$".
-5. The value of a secret that was revealed is not found in its JSON.
+5. The value of a revealed secret is not found in its JSON.
 """
 
 from __future__ import annotations
@@ -28,22 +27,22 @@ from outlast.values.type_codec import MARK, TypeCodec
 from outlast.values.untyped import ANYTHING
 
 Look: TypeAlias = tuple[Callable[[Any], None], Callable[[bytes], Any]]
-"""What raises if a value is not exact, and what reads one."""
+"""A function that raises if a value has a part of another class, and a decoder."""
 SHORTEST: Final = 1000
-"""The bytes of JSON from which on a glance is quicker than a walk."""
+"""The size of the JSON from which the fast path is faster than a walk."""
 LEVELS: Final = 6
-"""How many containers may lie in one another: each level doubles the size of the type."""
+"""How many containers may be nested: each level doubles the size of the type."""
 
 _DOLLAR = ord(MARK)
 _MARKED = f'"{MARK}"'.encode()
 _encode = msgspec.json.Encoder().encode
-_INT: Any = Annotated[int, msgspec.Meta(ge=LEAST, le=-LEAST - 1)]  # as far as msgspec lets one say it
+_INT: Any = Annotated[int, msgspec.Meta(ge=LEAST, le=-LEAST - 1)]  # msgspec allows no larger bound
 _LEAVES: dict[TypeCodec, Any] = {NULL: type(None), BOOL: bool, INT: _INT, TEXT: str}
-"""Floats are not among them: an int where the annotation says float is stored as a float."""
+"""Floats are missing: an int where the annotation says float is stored as a float."""
 
 
 class JsonFastPath:
-    """Recognises the values of one shape that are JSON as they are."""
+    """Recognizes the values of one codec that are plain JSON."""
 
     __slots__ = ("_is_open", "_look", "_shape")
 
@@ -52,9 +51,9 @@ class JsonFastPath:
         self._is_open = _is_open(shape, LEVELS)
         self._look: Look | None = None
 
-    def told(self, value: Any, begin: Callable[[bytes], None] | None = None) -> tuple[bytes, Any] | None:
-        """The JSON of a list or a dict and what is read from it, or None if the value is not recognised. `begin` is called
-        with what is the JSON if nothing is found against it."""
+    def encode_and_copy(self, value: Any, begin: Callable[[bytes], None] | None = None) -> tuple[bytes, Any] | None:
+        """The JSON of a list or a dict and a copy decoded from it, or None if the value is not recognized. `begin` is
+        called with the JSON before the copy is compared."""
         if not self._is_open:
             return None
         try:
@@ -62,18 +61,18 @@ class JsonFastPath:
             if len(body) < SHORTEST or (_DOLLAR in body and _MARKED in body):
                 return None
             require_builtin, read = self._look or self._made()
-            require_builtin(value)  # before anybody is given the bytes: they might hold a secret
+            require_builtin(value)  # before `begin` receives the bytes: they may hold a secret
             if secret_patterns.known and secret_patterns.refused_in(body):
                 return None
             if begin is not None:
                 begin(body)
             copy = read(body)
             return (body, copy) if copy == value else None
-        except Exception:  # whatever it is, the walk says it better
+        except Exception:  # the walk raises the error with the path
             return None
 
     def _made(self) -> Look:
-        """What is looked through, made at first use: that takes milliseconds, and many programs never need it."""
+        """The check and the decoder, made at first use: that takes milliseconds, and many programs never need it."""
         from outlast.values.builtin_check import require_builtin
 
         self._look = look = require_builtin, msgspec.json.Decoder(_type_of(self._shape, LEVELS)).decode
@@ -81,7 +80,7 @@ class JsonFastPath:
 
 
 def _is_open(shape: TypeCodec, levels: int) -> bool:
-    """Whether values of that shape may be plain: it is made of lists, dicts and what has a type below."""
+    """Whether values of that codec may be plain: it consists of lists, dicts and the types in `_LEAVES`."""
     if shape is ANYTHING or shape in _LEAVES:
         return True
     if type(shape) is Listing and shape.classes == (list,):
@@ -92,7 +91,7 @@ def _is_open(shape: TypeCodec, levels: int) -> bool:
 
 
 def _type_of(shape: TypeCodec, levels: int) -> Any:
-    """The type of the JSON of such values."""
+    """The type that decodes the JSON of such values."""
     if isinstance(shape, Listing):
         return _list_of(_type_of(shape.item, levels - 1))
     if isinstance(shape, Mapped):
@@ -102,7 +101,7 @@ def _type_of(shape: TypeCodec, levels: int) -> Any:
 
 @cache
 def _anything(levels: int) -> Any:
-    """The type of plain JSON in which no more than so many containers lie in one another."""
+    """The type of plain JSON with at most so many nested containers."""
     if not levels:
         return None | bool | _INT | float | str
     part = _anything(levels - 1)

@@ -1,4 +1,4 @@
-"""What is said about a value that cannot be stored: what it is, why not, and what to do instead."""
+"""Error texts for values that cannot be stored: what the value is, why it is refused, and what to do instead."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import msgspec
 from outlast.values.secrets import Revealed
 from outlast.values.type_codec import CodecError
 
-SECRET = "a secret's value must not be stored; pass the Secret, and reveal it where it is used"
+SECRET = "the value of a secret must not be stored; pass the Secret, and reveal it in the node that uses it"
 SURROGATE = (
     "text with a lone surrogate cannot be stored, it is not Unicode; encode it to bytes, or replace the character"
 )
@@ -32,7 +32,7 @@ _ADVICE: tuple[tuple[tuple[type, ...], str], ...] = (
     ((Coroutine, asyncio.Future), "await it, and store its result"),
     ((types.ModuleType, type), "store its name"),
     ((socket.socket, io.IOBase), "open it in the node that uses it, and store its address or path"),
-    ((*_LOCKS, asyncio.Lock, asyncio.Event), "it means nothing in another process; make it where it is used"),
+    ((*_LOCKS, asyncio.Lock, asyncio.Event), "it works only in this process; make it where it is used"),
     ((range, map, filter, zip, enumerate), "store list(…) of it"),
     ((memoryview,), "store bytes(…) of it"),
     ((BaseException,), "raise it, or store its text"),
@@ -40,7 +40,7 @@ _ADVICE: tuple[tuple[tuple[type, ...], str], ...] = (
 
 
 def name_of(cls: Any) -> str:
-    """A class as a reader knows it: with its module, unless that is obvious. Other annotations as they are written."""
+    """The name of a class, with its module unless that is obvious. Other annotations as they are written."""
     if not isinstance(cls, type):
         return str(cls).replace("typing.", "")
     if cls.__module__ in ("builtins", "__main__"):
@@ -49,7 +49,7 @@ def name_of(cls: Any) -> str:
 
 
 def advice_on(value: Any) -> CodecError | None:
-    """What to say of a value that no annotation helps, or None if one may."""
+    """The error for a value that no annotation makes storable; None if one may."""
     if type(value) is Revealed:
         return CodecError(SECRET)
     if (name_and_place := getattr(type(value), "name_and_place", None)) is not None:  # a call in a workflow
@@ -61,14 +61,14 @@ def advice_on(value: Any) -> CodecError | None:
 
 
 def not_storable(value: Any) -> CodecError:
-    """A value of a kind that nothing stores, or that says too little about itself where no annotation does."""
-    if (snag := advice_on(value)) is not None:
-        return snag
+    """The error for a value that cannot be stored without an annotation, or not at all."""
+    if (error := advice_on(value)) is not None:
+        return error
     cls = type(value)
     if is_annotatable(cls):
         return CodecError(
             f"{name_of(cls)} cannot be stored without an annotation; annotate the return type (or parameter) with it, "
-            "so that it comes back as what it is"
+            "so that it is restored as its own class"
         )
     near = next((each for each in (str, int, float, dict, list, bytes) if isinstance(value, each)), None)
     if near is not None:
@@ -82,7 +82,7 @@ def not_storable(value: Any) -> CodecError:
 
 
 def not_a(value: Any, expected: str) -> CodecError:
-    """A value that is not what its annotation says."""
+    """The error for a value that does not match its annotation."""
     return advice_on(value) or CodecError(
         f"{name_of(type(value))} cannot be stored where the annotation says {expected}; change one of them"
     )

@@ -1,8 +1,8 @@
-"""The shape of a pydantic model, known by what it can do: pydantic is not imported, and need not be there.
+"""The codec of a pydantic model, recognized by its methods: pydantic is not imported and need not be installed.
 
-A model is stored as what it dumps for JSON, field by field, and comes back through its own validation. What a model says
-of itself may be lossy (excluded fields, one-way serialisers, a subclass in a field of its base), so it is read back before
-it is stored, and refused if it comes back as another one (R1).
+A model is stored as its JSON dump, field by field, and restored through its own validation. The dump may lose data (excluded
+fields, one-way serializers, a subclass in a field of its base), so the stored form is read back first, and refused if it
+gives another model (R1).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Model(TypeCodec):
-    """A pydantic model of version 2. It is an object, unless it has a serialiser of its own or is a root model."""
+    """A pydantic model of version 2. It is an object, unless it has its own serializer or is a root model."""
 
     tags = frozenset(("dict",))
 
@@ -33,7 +33,7 @@ class Model(TypeCodec):
             cls, "__pydantic_root_model__", True
         )
         self.kind = "dict" if is_object else "any"
-        # Names are read whatever the aliases are, where pydantic can (2.11); outsiders may write aliases all the same.
+        # Field names are read despite aliases where pydantic can (2.11); answers may still use aliases.
         self._by_name = "by_name" in inspect.signature(cls.model_validate).parameters
         self._reading = {"by_name": True, "by_alias": True} if self._by_name else {}
 
@@ -43,8 +43,10 @@ class Model(TypeCodec):
         check_depth(depth, value)
         try:
             dump = self._dump(value)
-        except Exception as error:  # serialisers are the user's
-            raise CodecError(f"{name_of(self.cls)} does not dump to JSON, so it cannot be stored: {error}") from error
+        except Exception as error:  # a serializer is user code
+            raise CodecError(
+                f"{name_of(self.cls)} cannot be stored, because it cannot be dumped to JSON: {error}"
+            ) from error
         if has_revealed(dump):
             raise CodecError(SECRET)
         tree = ANYTHING.lower(dump, depth + 1)
@@ -54,10 +56,10 @@ class Model(TypeCodec):
     def lift(self, tree: Any, /) -> Any:
         plain = ANYTHING.lift(tree)
         try:
-            if plain == tree:  # all of it is JSON, and JSON is what a strict model wants to be told it is
+            if plain == tree:  # it is plain JSON, and a strict model accepts some types from JSON only
                 return self.cls.model_validate_json(_encode(tree), **self._reading)
             return self.cls.model_validate(plain, **self._reading)
-        except Exception as error:  # validators are the user's
+        except Exception as error:  # a validator is user code
             misfit(f"{name_of(self.cls)} ({error})", tree)
 
     def may_be(self, tree: Any, /) -> bool:
@@ -74,14 +76,14 @@ class Model(TypeCodec):
         name = name_of(self.cls)
         try:
             again = self.lift(msgspec.json.decode(stored))
-        except CodecError as snag:
+        except CodecError as error:
             raise CodecError(
-                f"{name} cannot be stored, for it cannot be read back from its own dump: {snag.reason}"
+                f"{name} cannot be stored, because it cannot be read back from its own dump: {error.reason}"
             ) from None
         if again == value:
             return
-        # A model with a NaN in it equals no other; then its dump, where a NaN is a NaN, has to be the same.
+        # A model that contains NaN equals no other model: compare the dumps.
         if ANYTHING.lift(tree) == tree or _encode(ANYTHING.lower(self._dump(again), 0)) != stored:
             raise CodecError(
-                f"{name} cannot be stored, for what it dumps to JSON is read back as another one: {shown(again)}"
+                f"{name} cannot be stored, because its JSON dump is read back as another value: {shown(again)}"
             )

@@ -1,8 +1,8 @@
-"""The shapes of values with named parts: dataclasses and msgspec Structs.
+"""Codecs of values with named parts: dataclasses and msgspec Structs.
 
-A record takes exactly its class: a subclass would come back without what it adds. It comes back with the fields it had,
-without a call of its `__init__`; a `__post_init__` is called, for what it makes besides the fields, and the fields are set
-again after it.
+A record accepts exactly its class: a subclass would lose the fields that it adds. It is restored with the fields it had,
+without calling its `__init__`. A `__post_init__` is called, for what it sets besides the fields, and then the fields are set
+again.
 """
 
 from __future__ import annotations
@@ -20,26 +20,24 @@ from outlast.values.type_codec import MARK, CodecError, TypeCodec, check_depth, 
 from outlast.values.untyped import ANYTHING
 
 Hints = Callable[[], Mapping[str, TypeCodec]]
-"""The shapes of a class's fields. It is asked late, because a class may hold itself."""
+"""The codecs of a class's fields, computed at first use, because a class may contain itself."""
 
 
 def check_names(cls: Any, names: Iterable[str]) -> None:
-    """Refuse a class whose objects would seem to say what they are."""
+    """Refuse a class whose JSON would have the key that marks a tagged value."""
     if MARK in names:
-        raise CodecError(
-            f"{name_of(cls)} cannot be stored, for it has a field that is called {MARK!r} in JSON; rename it"
-        )
+        raise CodecError(f"{name_of(cls)} cannot be stored, because a field has the name {MARK!r} in JSON; rename it")
 
 
 def _getter(fields: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
-    """What takes all fields of a record at once."""
+    """A function that returns all fields of a record."""
     if len(fields) > 1:
         return attrgetter(*fields)
     return lambda value: tuple(getattr(value, field) for field in fields)
 
 
 class Record(TypeCodec):
-    """A class with fields, stored as an object of them. `names` are what the fields are called in JSON."""
+    """A class with fields, stored as an object. `names` maps each field to its name in JSON."""
 
     kind = "dict"
 
@@ -71,15 +69,15 @@ class Record(TypeCodec):
         check_depth(depth, value)
         try:
             parts = self._get(value)
-        except AttributeError:  # a field that was never set stays so
+        except AttributeError:  # a field that was never set stays unset
             parts = tuple(getattr(value, field, msgspec.UNSET) for field in self._names)
         tree = {}
         for (field, name, lower), part in zip(self._lowers, parts, strict=True):
             if part is not msgspec.UNSET:
                 try:
                     tree[name] = lower(part, depth + 1)
-                except CodecError as snag:
-                    raise snag.within(f".{field}", value) from None
+                except CodecError as error:
+                    raise error.within(f".{field}", value) from None
         return self._packed(tree)
 
     def lift(self, tree: Any, /) -> Any:
@@ -90,14 +88,14 @@ class Record(TypeCodec):
             if name in tree:
                 try:
                     values[field] = shape.lift(tree[name])
-                except CodecError as snag:
-                    raise snag.within(f".{field}") from None
+                except CodecError as error:
+                    raise error.within(f".{field}") from None
         try:
             return self._built(values)
         except CodecError:
             raise
         except Exception as error:  # a __post_init__ may raise anything
-            raise CodecError(f"{name_of(self.cls)} does not take what is stored: {error!r}") from error
+            raise CodecError(f"{name_of(self.cls)} does not accept the stored fields: {error!r}") from error
 
     def may_be(self, tree: Any, /) -> bool:
         return isinstance(tree, dict) and tree.keys() <= set(self._names.values())
@@ -116,15 +114,15 @@ class DataclassRecord(Record):
         fields = dataclasses.fields(cls)
         try:
             object.__new__(cls)
-        except TypeError as error:  # it is abstract, or a dict or an error as well, whose contents are no fields
+        except TypeError as error:  # it is abstract, or also a dict or an error, whose contents are not fields
             raise CodecError(
-                f"{name_of(cls)} cannot be stored, for it cannot be built from its fields: {error}"
+                f"{name_of(cls)} cannot be stored, because it cannot be built from its fields: {error}"
             ) from error
         super().__init__(cls, hints, {field.name: field.name for field in fields})
         self._defaults = {field.name: field for field in fields}
         has_initvars = any("InitVar" in str(field.type) for field in cls.__dataclass_fields__.values())
         if has_initvars:
-            self._post_init = None  # what it was given is gone
+            self._post_init = None  # its arguments were not stored
         self.native = self.native and not has_initvars and all(field.init for field in fields)
 
     def _built(self, values: dict[str, Any]) -> Any:
@@ -150,7 +148,7 @@ class DataclassRecord(Record):
 
 
 class StructRecord(Record):
-    """A msgspec Struct, in the layout its own options say: renamed, tagged, or as an array."""
+    """A msgspec Struct, in the layout of its options: renamed, tagged, or as an array."""
 
     def __init__(self, cls: type[msgspec.Struct], hints: Hints) -> None:
         super().__init__(cls, hints, dict(zip(cls.__struct_fields__, cls.__struct_encode_fields__, strict=True)))
@@ -176,7 +174,7 @@ class StructRecord(Record):
         if not self._is_array:
             return {**self._tag, **tree}
         if len(tree) < len(self._names):
-            raise CodecError(f"{name_of(self.cls)} is stored as an array, and cannot be with a field that is not set")
+            raise CodecError(f"{name_of(self.cls)} is stored as an array, so each of its fields must be set")
         return [*self._tag.values(), *tree.values()]
 
     def _built(self, values: dict[str, Any]) -> Any:

@@ -1,7 +1,7 @@
-"""The shapes of values without parts: the plain ones of JSON, and references to secrets.
+"""Codecs of values without parts: the plain types of JSON, and references to secrets.
 
-What an annotation of a plain type is given may be of a subclass (a numpy float, an IntEnum, a bool for an int): it is
-stored, and comes back, as the annotation says, if nothing of its value is lost by that.
+A value may be of a subclass of its annotation (a numpy float, an IntEnum, a bool for an int). It is stored and restored as
+the annotated type, if its value is not changed by that.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from outlast.values.type_codec import MARK, CodecError, TypeCodec, misfit
 
 LEAST: Final = -(1 << 63)
 GREATEST: Final = (1 << 64) - 1
-"""Within these, a number in JSON is read as the same number everywhere; beyond, it is stored as hexadecimal text."""
+"""An int in this range is read as the same number by every JSON reader; other ints are stored as hexadecimal text."""
 
 
 class Null(TypeCodec):
@@ -75,7 +75,7 @@ class Int(TypeCodec):
 
 
 class Float(TypeCodec):
-    """Not a number and the infinities, which JSON cannot say, are stored as {"$": "float", "v": "nan"}, "inf" or "-inf"."""
+    """NaN and the infinities, which JSON does not have, are stored as {"$": "float", "v": "nan"}, "inf" or "-inf"."""
 
     kind = "float"
     classes = (float,)
@@ -98,7 +98,7 @@ class Float(TypeCodec):
         return misfit("float", tree)
 
     def passes(self, values: Collection[Any], /) -> bool:
-        # One that is not finite makes the sum so; a sum that overflows by itself only costs the longer look.
+        # The sum is not finite if an item is not. If only the sum overflows, the items are checked one by one.
         return set(map(type, values)) == {float} and isfinite(sum(values))
 
     def _exactly(self, value: Any) -> float:
@@ -112,7 +112,7 @@ class Float(TypeCodec):
             if number == value:
                 return number
             raise CodecError(
-                "an int that no float equals cannot be stored where the annotation says float; annotate it as int"
+                "an int that has no equal float cannot be stored where the annotation says float; annotate it as int"
             )
         raise not_a(value, "float")
 
@@ -160,7 +160,7 @@ def is_unicode(text: str) -> bool:
 
 
 class Reference(TypeCodec):
-    """A secret, by its name and source."""
+    """A secret, stored as its name and source."""
 
     kind = "dict"
     classes = (Secret,)
@@ -178,7 +178,7 @@ class Reference(TypeCodec):
 
 
 class Unstorable(TypeCodec):
-    """An annotation nothing can be stored under, and why."""
+    """An annotation under which nothing can be stored, and the reason."""
 
     native = False
 

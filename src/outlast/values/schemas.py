@@ -1,7 +1,8 @@
-"""What the answer to a question has to look like, as a JSON schema: what whoever answers is told, and is held to (P7).
+"""The JSON schema of the answers to a question. It is shown to the person who answers, and answers are checked against it
+(P7).
 
-msgspec writes it. What it leaves out is said here, for an answer that the schema lets pass is stored, and what is stored has
-to be readable as its type: which texts are times, what the keys of an object are, what a model of pydantic looks like.
+msgspec writes the schema. This module adds what msgspec leaves out, because an answer that passes the schema is stored and
+must be readable as its type: the format of times, the keys of objects, and pydantic models.
 """
 
 from __future__ import annotations
@@ -28,22 +29,20 @@ _KEYS: dict[type, dict[str, Any]] = {
     mi.UUIDType: {"format": "uuid"},
     mi.DecimalType: {"format": "decimal"},
 }
-"""What is said of the keys of an object, which are texts in JSON whatever they are here."""
+"""The schemas of object keys, which are always texts in JSON."""
 _RECORDS = (mi.StructType, mi.DataclassType, mi.TypedDictType, mi.NamedTupleType)
 _MANY = (mi.ListType, mi.SetType, mi.FrozenSetType, mi.VarTupleType, mi.CollectionType)
 
 
 def schema_of(kind: Any) -> e.Value:
-    """The schema of the answers that are of a type; null if any will do. `InvalidInput` if there is none."""
+    """The schema of answers of a type; null if any answer is allowed. `InvalidInput` if the type has no schema."""
     if kind is Any:
         return e.NULL
     try:
         tree = _schema(_with_choices(kind))
     except TypeError as error:
         reason = str(error).rpartition("\n")[2]
-        raise InvalidInput(
-            f"an answer cannot be of type {name_of(kind)}, which has no JSON schema: {reason}"
-        ) from error
+        raise InvalidInput(f"an answer cannot have type {name_of(kind)}, which has no JSON schema: {reason}") from error
     schema = msgspec.json.encode(tree)
     if secret_patterns.known and find_secret(schema) is not None:
         raise NotStorable(f"the type of an answer: {SECRET}")
@@ -57,7 +56,7 @@ def _schema(kind: Any) -> dict[str, Any]:
 
 
 def _with_choices(kind: Any) -> Any:
-    """The same type, where each union that msgspec has no schema of, such as one of dataclasses, is a class that has it."""
+    """The same type with a class in place of each union that msgspec has no schema for, such as a union of dataclasses."""
     origin, args = typing.get_origin(kind), typing.get_args(kind)
     if origin is typing.Union or origin is types.UnionType:
         try:
@@ -72,7 +71,7 @@ def _with_choices(kind: Any) -> Any:
 
 
 def _choice(members: tuple[Any, ...]) -> dict[str, Any]:
-    """Exactly one of these. An object has no other fields than those of its class, or it could be of several."""
+    """Exactly one of the members. Objects have no additional fields, because otherwise they could match several members."""
     choices: list[Any] = []
     definitions: dict[str, Any] = {}
     for member in members:
@@ -87,7 +86,7 @@ def _foreign(cls: type) -> dict[str, Any]:
     """The schema of a class that msgspec does not know."""
     if issubclass(cls, PurePath):
         return {"type": "string"}
-    written = getattr(cls, "model_json_schema", None)  # pydantic is not imported, and need not be there
+    written = getattr(cls, "model_json_schema", None)  # pydantic is not imported, and need not be installed
     if written is None:
         raise NotImplementedError
     schema: dict[str, Any] = written()
@@ -95,7 +94,7 @@ def _foreign(cls: type) -> dict[str, Any]:
 
 
 class _Teller:
-    """Says in a schema what msgspec did not."""
+    """Adds to a schema what msgspec left out."""
 
     def __init__(self, root: dict[str, Any]) -> None:
         self._root = root
@@ -143,6 +142,6 @@ class _Teller:
             self.tell(field.type, known)
 
     def _hoist(self, schema: dict[str, Any]) -> None:
-        """Definitions are looked up at the top, wherever a model brought them."""
+        """Move definitions of a model to the top level, where references look for them."""
         if schema is not self._root and "$defs" in schema:
             self._root.setdefault("$defs", {}).update(schema.pop("$defs"))

@@ -1,8 +1,8 @@
-"""The forms in which the value of a secret can show, and which values are looked for.
+"""The forms in which the value of a secret can appear, and the values that are searched for.
 
-A value is searched for as it is, as JSON escapes it, and in base64, as which bytes are stored. These forms are made once,
-when the value is revealed, and are searched for from then on, in this process. While none was revealed, that costs one look
-at an empty table.
+A value is searched for as it is, as JSON escapes it, and in base64, the stored form of bytes. The forms are computed once,
+when the value is revealed in this process, and are searched for from then on. While no value is revealed, the search costs
+one look at an empty table.
 """
 
 from __future__ import annotations
@@ -17,21 +17,25 @@ from itertools import islice
 import msgspec
 
 SHORTEST_MASKED = 4
-"""Shorter values are not searched for: they would be found in innocent text."""
+"""Shorter values are not searched for: they would match unrelated text."""
 SHORTEST_LINE = 8
 """Shorter lines of a value of many lines are not searched for by themselves."""
 SHORTEST_REFUSED = 8
 LONGEST_WORD = 15
-"""A value is only a reason to refuse a result if nobody says it by chance: it has as many characters as the one, and is not
-a mere word like `postgres`, of letters alone and no longer than the other."""
+"""A result that contains a value is refused only if the value is unlikely to occur by chance: it has at least
+`SHORTEST_REFUSED` characters, and is not a word like `postgres`, of letters only and at most `LONGEST_WORD` long.
+"""
 MOST_KNOWN = 1000
-"""How many values are known at a time, the newest: where each attempt is given a key of its own, they never end."""
+"""How many values are known at a time, the newest ones: there is no end of values if each attempt gets a new key."""
 
 known: dict[str, SecretPatterns] = {}
-"""What was revealed in this process, by value. It is replaced, never changed: others may be looking through it."""
+"""The values revealed in this process, with their forms. The dict is replaced, never changed: other threads may be
+reading it.
+"""
 revealed_here: ContextVar[set[str] | None] = ContextVar("outlast_revealed_here", default=None)
-"""What the workflow code of this context has revealed; None elsewhere. Such code is held to its own secrets alone, or a
-replay would depend on what other runs have revealed in the same process."""
+"""The values that the workflow code of this context has revealed; None elsewhere. Only these count in workflow code:
+otherwise a replay would depend on what other runs have revealed in the same process.
+"""
 
 _lock = threading.Lock()
 
@@ -42,33 +46,33 @@ class SecretPatterns:
     __slots__ = ("coded", "is_refused", "lines", "said", "shortest", "written")
 
     def __init__(self, value: str) -> None:
-        core = value.strip()  # a file often ends in a line break, and whoever uses its content takes that off
+        core = value.strip()  # a file often ends in a line break, which its users remove
         is_known = len(core) >= SHORTEST_MASKED
         self.said = _escaped(core) if is_known else ()
         """In text."""
         lines = [line.strip() for line in core.splitlines()] if "\n" in core else []
         self.lines = tuple(form for line in lines if len(line) >= SHORTEST_LINE for form in _escaped(line))
-        """In text, line by line: a traceback of a group puts a margin before each."""
+        """In text, line by line: a traceback of a group adds a margin to each line."""
         self.coded = _encoded(core) if is_known else ()
-        """In base64, wherever in it the value begins."""
+        """In base64, for each offset at which the value may begin."""
         self.written = _as_json((*self.said, *self.coded))
-        """In what is about to be stored."""
+        """In stored JSON."""
         self.shortest = min(map(len, self.written), default=0)
         self.is_refused = len(core) >= SHORTEST_REFUSED and not (core.isalpha() and len(core) <= LONGEST_WORD)
 
     def is_in(self, body: bytes) -> bool:
-        """Whether JSON holds it."""
-        for form in self.written:  # noqa: SIM110 - in a third of the time: every value that is stored passes here
+        """Whether the JSON contains the value."""
+        for form in self.written:  # noqa: SIM110 - three times as fast, and every stored value is searched
             if form in body:
                 return True
         return False
 
 
 def remember(value: str) -> None:
-    """From now on this value is searched for."""
+    """Search for this value from now on."""
     global known
-    if (require_scope := revealed_here.get()) is not None:
-        require_scope.add(value)
+    if (own := revealed_here.get()) is not None:
+        own.add(value)
     with _lock:
         disguise = known.get(value) or SecretPatterns(value)
         others = {each: its for each, its in known.items() if each != value}
@@ -76,7 +80,7 @@ def remember(value: str) -> None:
 
 
 def masked(text: str) -> str:
-    """The text with every value this process has revealed replaced by `***`, as it is and as JSON escapes it, whole or by
+    """The text with every value revealed in this process replaced by `***`, as it is and as JSON escapes it, whole or by
     lines."""
     if not known:
         return text
@@ -86,12 +90,12 @@ def masked(text: str) -> str:
 
 
 def is_given_away(body: bytes) -> bool:
-    """Whether JSON that nobody needs to have holds a value that this process has revealed."""
+    """Whether the JSON of an optional part contains a value revealed in this process."""
     return any(each.is_in(body) for each in known.values())
 
 
 def refused_in(body: bytes) -> list[SecretPatterns]:
-    """The values on whose account JSON may have to be refused: it holds them, though perhaps in a number."""
+    """The values because of which JSON may have to be refused: it contains them, though perhaps inside a number."""
     size, found = len(body), []
     for value, each in known.items():
         if each.is_refused and each.shortest <= size and each.is_in(body):
@@ -105,14 +109,14 @@ def refused_in(body: bytes) -> list[SecretPatterns]:
 
 
 def _escaped(text: str) -> tuple[str, ...]:
-    """A text as it is, and as it stands in JSON."""
-    import json  # by whoever first reveals something: a program without secrets does without it
+    """A text as it is, and as JSON escapes it."""
+    import json  # imported at first use: many programs reveal no secret
 
     return tuple(dict.fromkeys((text, json.dumps(text, ensure_ascii=False)[1:-1], json.dumps(text)[1:-1])))
 
 
 def _encoded(text: str) -> tuple[str, ...]:
-    """What of its base64 does not depend on what stands before and after it, for each place it may begin at."""
+    """The part of its base64 that does not depend on the text around it, for each offset at which it may begin."""
     body = _utf8(text)
     forms = []
     for before in range(3):
@@ -124,7 +128,7 @@ def _encoded(text: str) -> tuple[str, ...]:
 def _as_json(forms: Iterable[str]) -> tuple[bytes, ...]:
     written: dict[bytes, None] = {}
     for form in forms:
-        with suppress(UnicodeEncodeError):  # with a lone surrogate it cannot be stored anyway
+        with suppress(UnicodeEncodeError):  # text with a lone surrogate cannot be stored anyway
             written[msgspec.json.encode(form)[1:-1]] = None
     return tuple(written)
 

@@ -1,8 +1,8 @@
-"""Secrets by reference: what is stored says where a secret is found, never what it is (R4).
+"""Secrets by reference: a stored value says where a secret is found, never what it is (R4).
 
-A `Secret` names a value and the source that knows it; `reveal()` asks the source, in the attempt that needs it. What it
-answers is a `Revealed`: a text like any other to the code that uses it, and refused wherever a value is about to be stored.
-Text made from it is an ordinary text; so what is about to be stored, or said, is searched for the value (`disguises`).
+A `Secret` names a value and its source; `reveal()` asks the source, in the attempt that needs the value, and returns a
+`Revealed`. That is an ordinary text for the code that uses it, but is refused where a value is stored. Text made from it is
+an ordinary `str`; so values and log lines are searched for the revealed value (`secret_patterns`).
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from outlast.errors import InvalidInput
 from outlast.values import secret_patterns
 
 Source: TypeAlias = Callable[[str], str | None]
-"""Answers the value of a secret by its name, or None if there is none."""
+"""Returns the value of a secret by its name, or None if it has no such secret."""
 
 _sources: dict[str, Source] = {"env": os.environ.get}
 
 
 @final
 class Revealed(str):
-    """The value of a secret, for the attempt that asked. It is not to be stored, and `repr` does not show it."""
+    """The value of a secret, for the attempt that revealed it. It cannot be stored, and `repr` does not show it."""
 
     __slots__ = ()
 
@@ -34,23 +34,26 @@ class Revealed(str):
 
 @final
 class Secret(Struct, frozen=True):
-    """A reference to a secret: `Secret("API_KEY")` is the environment's, `Secret("key", source="vault")` a vault's."""
+    """A reference to a secret: `Secret("API_KEY")` is an environment variable, `Secret("key", source="vault")` is in a
+    vault."""
 
     name: str
     source: str = "env"
 
     def reveal(self) -> Revealed:
-        """The value, from its source, now. `InvalidInput` if the source is not registered or does not know the name."""
+        """The value, from its source, now. `InvalidInput` if the source is not registered or does not have the name."""
         source = _sources.get(self.source)
         if source is None:
             known = ", ".join(sorted(_sources))
             raise InvalidInput(
-                f"secret {self.name!r}: there is no source {self.source!r} (there is {known}); "
-                "call register_secret_source in every process that runs nodes"
+                f"secret {self.name!r}: source {self.source!r} is not registered (registered: {known}); "
+                "call register_secret_source in every process that executes nodes"
             )
         value = source(self.name)
         if value is None:
-            raise InvalidInput(f"secret {self.name!r} is not in source {self.source!r}; set it where this node runs")
+            raise InvalidInput(
+                f"secret {self.name!r} is not in source {self.source!r}; set it in the process that executes this node"
+            )
         secret_patterns.remember(str(value))
         return Revealed(value)
 
@@ -60,15 +63,17 @@ class Secret(Struct, frozen=True):
 
 
 def register_secret_source(name: str, source: Source) -> None:
-    """Let secrets of this source be resolved by `source`, in this process, from now on."""
+    """Look up secrets of this source with the function `source`, in this process, from now on."""
     if not name or not callable(source):
-        raise InvalidInput("a source of secrets needs a name and a function from a secret's name to its value")
+        raise InvalidInput(
+            "register_secret_source takes a name and a function that returns the value of a secret by its name"
+        )
     _sources[name] = source
 
 
 def has_revealed(tree: Any) -> bool:
-    """Whether some text in a tree of lists and dicts is, as a whole, a value this process has revealed; in workflow code,
-    one that this code has revealed."""
+    """Whether a text in a tree of lists and dicts equals a value revealed in this process; in workflow code, one that
+    this code has revealed."""
     if not secret_patterns.known:
         return False
     if isinstance(tree, str):

@@ -1,6 +1,6 @@
-"""Where in the user's code something happened: the file and the line.
+"""The place in the user's code, as file and line.
 
-To remember a place costs two attributes of a frame; the line is looked up only if somebody wants to know.
+Recording a place costs two attributes of a frame; the line is computed only for a message.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def shown(where: Where | None) -> str:
 
 
 def short(file: str) -> str:
-    """A file as people are told of it."""
+    """The path of a file for a message."""
     try:
         below = os.path.relpath(file)
     except (OSError, ValueError):  # another drive, or the current folder is gone
@@ -42,8 +42,9 @@ def short(file: str) -> str:
 
 
 def user_call() -> tuple[Where | None, str]:
-    """The innermost line of the user's own code that is being executed, and what it calls there: a library by its name, a
-    function of Python's by its own; empty if that is Outlast. Without such a line, no place and the outermost library."""
+    """The innermost line of the user's code on the stack, and what it calls there: the name of a library, or the
+    qualified name of a function of the standard library; empty if it calls Outlast. Without such a line: no place, and
+    the outermost library."""
     called: FrameType | None = None
     for frame, kind in _frames(sys._getframe(1)):
         if kind == "user":
@@ -54,8 +55,8 @@ def user_call() -> tuple[Where | None, str]:
 
 
 def _frames(frame: FrameType | None) -> Iterator[tuple[FrameType, str]]:
-    """This frame and those that called it, each with the kind of its file. What lies around the loop of a workflow is the
-    program that runs the engine, and did not call what the workflow does."""
+    """This frame and its callers, each with the kind of its file. The frames around the loop of a workflow belong to the
+    program that runs the engine, which did not call the workflow's code."""
     while frame is not None:
         kind = kind_of_file(frame.f_code.co_filename)
         if kind == "own" and frame.f_code.co_name == LOOP:
@@ -73,7 +74,7 @@ def _named(called: FrameType | None) -> str:
 
 
 def place_in(coroutine: Any) -> Where | None:
-    """The innermost line of the user's own code where a suspended coroutine waits."""
+    """The innermost line of the user's code where a suspended coroutine waits."""
     found: Where | None = None
     while coroutine is not None:
         frame = _first_of(coroutine, "cr_frame", "gi_frame", "ag_frame")
@@ -88,7 +89,7 @@ def _first_of(thing: Any, *names: str) -> Any:
 
 
 def user_place(frame: FrameType | None = None) -> Where | None:
-    """The innermost line of the user's own code that is being executed, here or in that frame; else the innermost of an
+    """The innermost line of the user's code on the stack, from here or from that frame; else the innermost line of an
     installed library."""
     installed: Where | None = None
     for each, kind in _frames(frame or sys._getframe(1)):
@@ -101,7 +102,7 @@ def user_place(frame: FrameType | None = None) -> Where | None:
 
 @lru_cache(2000)
 def kind_of_file(file: str) -> str:
-    """Whose code a file holds: "own" (Outlast's), "standard" (Python's), "installed" (a library's), or "user"."""
+    """The owner of the code in a file: "own" (Outlast), "standard" (Python), "installed" (a library), or "user"."""
     path = os.path.abspath(file)
     if path.startswith(_OWN):
         return "own"

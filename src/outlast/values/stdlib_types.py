@@ -1,7 +1,7 @@
-"""The shapes of the standard library's values: bytes, times, decimals, ids, paths, complex numbers.
+"""Codecs of standard library types: bytes, times, decimals, ids, paths, complex numbers.
 
-Each is a text in JSON (a complex number is two floats), in the form msgspec writes. Times keep more than that form can
-say: a time zone by name and the second occurrence of an hour follow in brackets, as in RFC 9557:
+Each is a text in JSON (a complex number is two floats), in the form that msgspec writes. Times keep more than that form can
+hold: a time zone by name and the second occurrence of an hour follow in brackets, as in RFC 9557:
 `2026-10-25T02:30:00+01:00[Europe/Berlin][_fold=1]`. A zone of another library is stored as its offset.
 """
 
@@ -31,7 +31,7 @@ _SUFFIXES = re.compile(r"(?P<plain>[^\[]*)(?:\[(?P<zone>[^_\]][^\]]*)\])?(?P<fol
 
 
 class Standard(TypeCodec):
-    """Values of one class of the standard library; `name` is what they are called where no annotation says it."""
+    """Values of one class of the standard library; `name` marks them where there is no annotation."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Standard(TypeCodec):
 
 
 class FilePath(TypeCodec):
-    """A path, as text. What comes back is of the annotated class, on this system's kind of paths."""
+    """A path, stored as text. It is restored as the annotated class, with the path flavor of this system."""
 
     kind = "text"
 
@@ -99,7 +99,7 @@ def _write_moment(value: Moment) -> Moment | str:
 
 
 def _zone_info() -> type[ZoneInfo]:
-    """Imported by whoever first has to do with a time zone: it takes as long as a tenth of this package."""
+    """Imported at first use: the import takes a tenth of the time of this whole package."""
     from zoneinfo import ZoneInfo
 
     return ZoneInfo
@@ -108,7 +108,7 @@ def _zone_info() -> type[ZoneInfo]:
 def _read_moment(cls: type[Moment], text: str) -> Moment:
     match = _SUFFIXES.fullmatch(text)
     if match is None:
-        raise CodecError(f"{cls.__name__} is expected, and {text!r} is stored")
+        raise CodecError(f"expected {cls.__name__}, but {text!r} is stored")
     value = cls.fromisoformat(match["plain"])
     if match["zone"]:
         value = value.replace(tzinfo=_zone_info()(match["zone"]))

@@ -1,7 +1,7 @@
 """Tracebacks as text: the frames of the user's code, each once, those of the workflow before those of its node.
 
-An error that comes back from the log has the traceback that was recorded there as a note. When it fails its run in turn, the
-frames of that note continue those of the workflow, so that one traceback leads from the workflow into the node.
+An error that is restored from the log has its recorded traceback as a note. If it fails the run too, the frames of that note
+continue those of the workflow, so that one traceback leads from the workflow into the node.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def trace_of(error: BaseException) -> str:
 
 
 def folded(error: Exception) -> Exception:
-    """An error of a run, without the frames through which it came to whoever waits for the run. If nobody catches it, Python
-    prints it without those that are still to come, unless the program prints its errors itself."""
+    """An error of a run, without the frames between the run and the code that waits for it. If the program does not catch
+    it, Python prints it without Outlast's later frames too, unless the program has its own `sys.excepthook`."""
     if not _is_of_run(error):
         return error
     if sys.excepthook is sys.__excepthook__:
@@ -60,7 +60,7 @@ def _print_without_own_frames(kind: type[BaseException], error: BaseException, f
 
 
 def _leave_out_own(told: traceback.TracebackException) -> None:
-    """Drop the frames of this package, in the error and in all it came from: they say nothing about the user's code."""
+    """Drop the frames of this package, in the error and in its causes: they say nothing about the user's code."""
     seen: set[int] = set()
     left = [told]
     while left:
@@ -90,8 +90,7 @@ def _block(told: traceback.TracebackException, frames: str) -> str:
 
 
 def _recorded(told: traceback.TracebackException) -> tuple[str, str]:
-    """What the note of an error that comes back tells: the errors it came from, and its frames. The note is left out
-    then."""
+    """The recorded causes and frames in the note of a restored error. The note is then removed."""
     notes: list[Any] = list(getattr(told, "__notes__", None) or ())
     note = next((each for each in notes if isinstance(each, str) and each.startswith(f"{REMOTE}\n")), None)
     if note is None or told.exceptions is not None:
@@ -102,5 +101,5 @@ def _recorded(told: traceback.TracebackException) -> tuple[str, str]:
     if found is None and len(text.splitlines()) > 1:
         return "", ""
     notes.remove(note)
-    setattr(told, "__notes__", notes or None)  # noqa: B010 - typeshed does not know it
+    setattr(told, "__notes__", notes or None)  # noqa: B010 - typeshed lacks it
     return before[1:] + "\n" if before.strip() else "", found[0] if found else ""

@@ -1,11 +1,11 @@
-"""The contract of a shape: how the values of one annotation are laid out in JSON.
+"""The interface of a type codec: how the values of one annotation are stored as JSON.
 
-`lower` turns a value into a tree that msgspec writes as JSON, `lift` turns the tree that was read back into the value.
-Implementations: `leaves`, `standard`, `members`, `containers`, `records`, `declared`, `models`, `unions`, `selfdescribing`;
-`annotations` chooses among them.
+`lower` turns a value into a tree that msgspec writes as JSON; `lift` turns the decoded tree into the value. The modules
+`scalars`, `stdlib_types`, `enums`, `containers`, `records`, `typed_dicts`, `pydantic_models`, `unions` and `untyped`
+implement it; `annotations` chooses among them.
 
-A part that is not plain JSON says what it is in an object with the key "$", so a stored value without that key reads without
-looking at its parts: if its shapes are `native`, msgspec reads it by itself, and that is the quick way.
+A part that is not plain JSON is stored as an object with the key "$", which names its type. A stored value without that key
+needs no look at its parts: if its codecs are `native`, msgspec decodes it directly, which is fast.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from typing import Any, Final, NoReturn
 from outlast.values.secret_patterns import masked
 
 MARK: Final = "$"
-"""The key of an object that says what it is. A user's own dict with this key is stored as a list of pairs."""
+"""The key that marks an object as a tagged value. A user's own dict with this key is stored as a list of pairs."""
 
 DEEPEST: Final = 128
-"""How many containers may lie in one another: what is written here must be readable from any depth of stack."""
+"""How many containers may be nested: a stored value must be readable from any depth of the stack."""
 
 _TOO_DEEP: Final = (
-    f"nested more than {DEEPEST} levels deep, which cannot be stored; flatten it, or store its parts by key"
+    f"nested more than {DEEPEST} levels deep, so it cannot be stored; flatten it, or store its parts by key"
 )
-_CYCLE: Final = "it contains itself, which cannot be stored; refer to the part by a name or a number instead"
+_CYCLE: Final = "it contains itself, so it cannot be stored; refer to the part by a name or a number instead"
 _SHOWN = 60
 
 
 class CodecError(Exception):
-    """Why a part cannot be stored or read. On its way out every container adds its step of the path."""
+    """The reason why a part cannot be stored or read. Each container adds its step of the path."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -38,12 +38,12 @@ class CodecError(Exception):
         self._holders: list[int] = []
 
     def within(self, step: str, holder: object = None) -> CodecError:
-        """The same, seen from the container `holder` whose part at `step` has the snag."""
+        """The same error, with the step to the part of the container `holder` that caused it."""
         self._steps.append(step)
         self._holders.append(id(holder))
         return self
 
-    def told(self, where: str) -> str:
+    def message_from(self, where: str) -> str:
         """The path from `where` to the part, and the reason."""
         steps, reason = self._steps[::-1], self.reason
         if reason is _TOO_DEEP:
@@ -53,7 +53,7 @@ class CodecError(Exception):
         return f"{where}{''.join(steps)}{end}{reason}"
 
     def _first_repeated(self) -> int:
-        """After how many steps a container is met that was met before; 0 if there is none."""
+        """The number of steps after which a container appears for the second time; 0 if none does."""
         seen: set[int] = set()
         for place, holder in enumerate(reversed(self._holders)):
             if holder in seen:
@@ -63,44 +63,44 @@ class CodecError(Exception):
 
 
 class TypeCodec:
-    """How values of one annotation are stored."""
+    """How the values of one annotation are stored."""
 
     kind: str = "any"
-    """What it is in JSON: null, bool, int, float, text, list, dict, or any."""
+    """Its type in JSON: null, bool, int, float, text, list, dict, or any."""
     classes: tuple[type, ...] = ()
-    """The exact classes of the values it takes."""
+    """The exact classes of the values it accepts."""
     tags: frozenset[str] = frozenset()
-    """What its own objects may say under "$"."""
+    """The values of "$" in the objects it writes itself."""
     native: bool = True
-    """Whether msgspec, given the annotation, reads what `lower` writes whenever no "$" is in it."""
+    """Whether msgspec, given the annotation, decodes what `lower` writes if it contains no "$"."""
     textual: bool = False
-    """Whether what it lowers to can be a key of a JSON object."""
+    """Whether its trees can be keys of a JSON object."""
     keeps_text: bool = False
-    """Whether every text is stored, and read, as itself, though not every value is a text."""
+    """Whether every text is stored and read unchanged, though not every value is a text."""
 
     def lower(self, value: Any, depth: int, /) -> Any:
-        """The tree of a value that lies in `depth` containers; `CodecError` if it cannot be stored."""
+        """The tree of a value that is nested in `depth` containers; `CodecError` if it cannot be stored."""
         raise NotImplementedError
 
     def lift(self, tree: Any, /) -> Any:
-        """The value of a tree; `CodecError` if it does not fit."""
+        """The value of a tree; `CodecError` if the tree does not fit."""
         raise NotImplementedError
 
     def may_be(self, _: Any, /) -> bool:
-        """Whether a tree does not say of itself that it is something else."""
+        """Whether the tree can be of this type. False only if the tree shows that it is not."""
         return True
 
     def passes(self, _: Collection[Any], /) -> bool:
-        """Whether all of them surely lower to themselves: a look at many that is quicker than many looks."""
+        """Whether all values certainly lower to themselves: one fast check of many values."""
         return False
 
     def parts(self) -> Iterable[TypeCodec]:
-        """The shapes of what lies inside."""
+        """The codecs of its parts."""
         return ()
 
 
 def is_native(shape: TypeCodec) -> bool:
-    """Whether it and all it is made of are native; shapes may contain themselves."""
+    """Whether it and all its parts are native. Codecs may contain themselves."""
     seen: set[int] = set()
     waiting = [shape]
     while waiting:
@@ -115,18 +115,18 @@ def is_native(shape: TypeCodec) -> bool:
 
 
 def check_depth(depth: int, holder: object) -> None:
-    """Refuse a container that lies too deep, before a stack overflows."""
+    """Refuse a container that is nested too deeply, before the stack overflows."""
     if depth >= DEEPEST:
         raise CodecError(_TOO_DEEP).within("", holder)
 
 
 def misfit(expected: str, tree: Any) -> NoReturn:
-    """What was read is not what the annotation says."""
-    raise CodecError(f"{expected} is expected, and {shown(tree)} is stored")
+    """Raise the error for a stored value that does not match the annotation."""
+    raise CodecError(f"expected {expected}, but {shown(tree)} is stored")
 
 
 def key_step(key: object) -> str:
-    """The step of a path to the part of a dict under `key`."""
+    """The step of a path to the value under `key` in a dict."""
     text = shown(key)
     if type(key) is str and "'" not in key and '"' not in key:
         text = text.replace("'", '"')

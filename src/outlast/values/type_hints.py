@@ -1,4 +1,4 @@
-"""What annotations say once their names are looked up. It never fails: a name that cannot be found is Any."""
+"""Resolve annotations. It never fails: a name that cannot be resolved is Any."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any
 
 
 def hints_of(function: Callable[..., Any]) -> tuple[dict[str, Any], Any]:
-    """The annotations of a function's parameters, in their order, and of what it returns; Any where there is none.
+    """The annotations of a function's parameters, in their order, and of its result; Any where there is none.
 
-    A parameter whose default is None may be None. That of `*args` or `**kwargs` is the annotation of each of them."""
+    A parameter whose default is None may be None. The annotation of `*args` or `**kwargs` is that of each of them."""
     try:
         parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):
@@ -25,7 +25,7 @@ def hints_of(function: Callable[..., Any]) -> tuple[dict[str, Any], Any]:
     found = {name: _resolved(annotations.get(name, Any), *names) for name in parameters}
     for name, parameter in parameters.items():
         if parameter.default is None and found[name] is not Any:
-            found[name] = typing.Optional[found[name]]  # noqa: UP045 - what | refuses, this takes
+            found[name] = typing.Optional[found[name]]  # noqa: UP045 - `|` refuses some annotations
     return found, _resolved(annotations.get("return", Any), *names)
 
 
@@ -43,7 +43,7 @@ def class_hints(annotation: Any) -> dict[str, Any]:
 
 
 def required_keys(annotation: Any) -> frozenset[str]:
-    """The keys a TypedDict must have. What the class itself says is wrong where its annotations were texts."""
+    """The required keys of a TypedDict. Its own `__required_keys__` is wrong if its annotations were texts."""
     cls = typing.get_origin(annotation) or annotation
     required = set(cls.__required_keys__)
     for name, hint in class_hints(annotation).items():
@@ -89,7 +89,7 @@ def _resolved(hint: Any, known: Mapping[str, Any], nearer: Mapping[str, Any]) ->
     try:
         holder = SimpleNamespace(__annotations__={"hint": hint})
         return typing.get_type_hints(holder, {**known}, {**nearer}, include_extras=True)["hint"]
-    except Exception:  # evaluating a text may raise anything
+    except Exception:  # evaluating a text may raise any exception
         return Any
 
 

@@ -1,4 +1,4 @@
-"""The shapes of dicts and tuples whose parts are declared by name: TypedDicts and NamedTuples."""
+"""Codecs of dicts and tuples whose parts are declared by name: TypedDicts and NamedTuples."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ class Typed(TypeCodec):
         for key, part in value.items():
             try:
                 if key not in self._keys:
-                    raise CodecError(f"{name_of(self.cls)} has no such key, so it cannot be stored there")
+                    raise CodecError(f"{name_of(self.cls)} has no such key; remove it, or declare it in the class")
                 tree[str.__str__(key)] = self._keys[key].lower(part, depth + 1)
-            except CodecError as snag:
-                raise snag.within(key_step(key), value) from None
+            except CodecError as error:
+                raise error.within(key_step(key), value) from None
         return tree
 
     def lift(self, tree: Any, /) -> Any:
@@ -60,14 +60,14 @@ class Typed(TypeCodec):
             if key in self._keys:
                 try:
                     value[key] = self._keys[key].lift(part)
-                except CodecError as snag:
-                    raise snag.within(key_step(key)) from None
+                except CodecError as error:
+                    raise error.within(key_step(key)) from None
         return value
 
     def _check_keys(self, value: Mapping[str, Any]) -> None:
         for key in self._required:
             if key not in value:
-                raise CodecError(f"{name_of(self.cls)} needs the key {key!r}, which is missing")
+                raise CodecError(f"{name_of(self.cls)} requires the key {key!r}, which is missing")
 
 
 class Named(TypeCodec):

@@ -1,7 +1,7 @@
-"""The shape of a union: which of its members a value is, and how that is found again.
+"""The codec of a union: which member a value is, and how that is found again.
 
 If no two members look alike in JSON, each is stored as it would be alone. Otherwise every part that is not null, a bool, a
-number or a text says which member it is: {"$": "one", "of": "Circle", "v": …}.
+number or a text names its member: {"$": "one", "of": "Circle", "v": …}.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _KINDS: dict[type, str] = {
 
 
 class Choice(TypeCodec):
-    """One of several shapes, by their labels, which have to stay the same for what is stored to be read."""
+    """One of several codecs, by label. Stored values can be read only while the labels stay the same."""
 
     def __init__(self, members: Mapping[str, TypeCodec]) -> None:
         self._members = dict(members)
@@ -45,8 +45,8 @@ class Choice(TypeCodec):
         for shape in self._by_class.get(type(value)) or self._members.values():
             try:
                 tree = shape.lower(value, depth)
-            except CodecError as snag:
-                first = first or snag
+            except CodecError as error:
+                first = first or error
             else:
                 return self._told(shape, tree) if self._tells else tree
         raise first if first and type(value) in self._by_class else not_a(value, str(self))
@@ -60,14 +60,14 @@ class Choice(TypeCodec):
                 return self._by_tag[tree[MARK]].lift(tree)
         shape = self._by_kind.get(kind)
         if shape is None and kind == "int":
-            shape = self._by_kind.get("float")  # an outsider may write 3 for 3.0
+            shape = self._by_kind.get("float")  # an answer may contain 3 for 3.0
         return shape.lift(tree) if shape else self._guessed(tree)
 
     def parts(self) -> Iterable[TypeCodec]:
         return self._members.values()
 
     def _guessed(self, tree: Any) -> Any:
-        """What an outsider wrote without saying which member it is, a person's answer say: the only one that it fits."""
+        """A tree that does not name its member, such as a person's answer: the only member that it fits."""
         fitting = []
         for shape in self._members.values() if self._tells else ():
             with suppress(CodecError, LookupError, TypeError, ValueError, ArithmeticError):
@@ -76,7 +76,7 @@ class Choice(TypeCodec):
         return fitting[0] if len(fitting) == 1 else misfit(str(self), tree)
 
     def _ordered(self, cls: type) -> list[TypeCodec]:
-        """The members in the order in which a value of this class tries them: those of its class come first."""
+        """The members in the order in which a value of this class tries them: those of its class first."""
         return sorted(self._members.values(), key=lambda shape: cls not in shape.classes)
 
     def _plain(self) -> Iterable[TypeCodec]:

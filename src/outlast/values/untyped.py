@@ -1,8 +1,8 @@
-"""The shape of a value that no annotation describes: it says itself what it is.
+"""The codec of a value without an annotation: the value describes itself.
 
-What JSON has comes back as it is. The standard types are objects with a "$": {"$": "datetime", "v": "2026-01-01T00:00:00"},
-{"$": "tuple", "v": [1, 2]}. A class of the user's is refused: its name in a log would be a promise to find it there for
-ever, and an annotation says it better.
+JSON types are stored as they are. Standard types are objects with a "$": {"$": "datetime", "v": "2026-01-01T00:00:00"},
+{"$": "tuple", "v": [1, 2]}. A user's class is refused: its name in a log would have to stay valid for ever, and an
+annotation describes it better.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _ATOMS = frozenset((bool, type(None)))
 
 
 class Described(TypeCodec):
-    """A value by its own class, part by part."""
+    """A value described by its own class, part by part."""
 
     keeps_text = True
 
     def __init__(self) -> None:
-        part = self if type(self) is Described else DESCRIBED  # a part is not looked at a second time
+        part = self if type(self) is Described else DESCRIBED  # a part is not checked a second time
         self._list = Listing(part)
         self._dict = Mapped(part, part)
         named: dict[str, tuple[type, TypeCodec]] = {
@@ -41,7 +41,7 @@ class Described(TypeCodec):
         self._by_name = {name: shape for name, (_, shape) in named.items()}
         self._by_class = {cls: (name, shape) for name, (cls, shape) in named.items()}
         self._whole: dict[str, TypeCodec] = {"int": INT, "float": FLOAT, "dict": self._dict, "secret": SECRET_REFERENCE}
-        """Those that write their own "$"."""
+        """Codecs that write their own "$"."""
         self.tags = frozenset((*self._by_name, *self._whole))
 
     def lower(self, value: Any, depth: int, /) -> Any:
@@ -74,7 +74,7 @@ class Described(TypeCodec):
             return self._whole[name].lift(tree)
         if name in self._by_name:
             return self._by_name[name].lift(tree["v"])
-        return misfit("a value that says what it is", tree)
+        return misfit("a value with a known type", tree)
 
     def _described(self, cls: type, value: Any, depth: int) -> Any:
         if cls is Secret:
@@ -86,7 +86,7 @@ class Described(TypeCodec):
 
 
 class Anything(Described):
-    """The same, with one look first whether there is anything to describe: mostly there is not."""
+    """The same, but it first checks whether the whole value is plain JSON, which is usually so."""
 
     def lower(self, value: Any, depth: int, /) -> Any:
         cls = type(value)

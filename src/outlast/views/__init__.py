@@ -1,8 +1,7 @@
-"""What is promised to programs and people: views of runs, events, repairs, workers and stores, and the result types of the
-engine's methods.
+"""Views: the results of the engine as JSON and as text, and the result types of the engine's methods.
 
-Each view is a typed, frozen record. Its JSON is what the command line prints with `-o json`, its JSON Schema is published
-(`json_schema`), and `str(view)` is its text form.
+Each view is a typed, frozen record. The command line prints its JSON with `-o json`. `json_schema` returns its JSON Schema,
+which is published. `str(view)` is its text form.
 """
 
 from importlib import import_module
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from outlast.lifecycle.branching import BranchSummary as BranchSummary
     from outlast.lifecycle.comparison import Comparison as Comparison
     from outlast.lifecycle.diagnosis import Finding as Finding
+    from outlast.lifecycle.explanation import Explanation as Explanation
     from outlast.lifecycle.invariants import Violation as Violation
     from outlast.lifecycle.state import Wait as Wait
     from outlast.lifecycle.summary import RunSummary as RunSummary
@@ -30,27 +30,28 @@ if TYPE_CHECKING:
     from outlast.views.schema import json_schema as json_schema
 
 _MODULES = {
-    "BranchSummary": "outlast.lifecycle.branching",
-    "Comparison": "outlast.lifecycle.comparison",
-    "Diagnosis": "outlast.client.evidence",
-    "Entry": "outlast.history.record",
-    "Finding": "outlast.lifecycle.diagnosis",
-    "Line": "outlast.store",
-    "Listed": "outlast.store",
-    "Page": "outlast.store",
-    "DryRun": "outlast.functions.dry_replay",
-    "Report": "outlast.services.sweeper",
-    "SCHEMA_VERSION": "outlast.views.schema",
-    "RunSummary": "outlast.lifecycle.summary",
-    "VIEWS": "outlast.views.schema",
-    "Verification": "outlast.ledger.verification",
-    "Version": "outlast.client.versions",
-    "Violation": "outlast.lifecycle.invariants",
-    "Wait": "outlast.lifecycle.state",
-    "WorkerRuns": "outlast.client.reader",
-    "json_schema": "outlast.views.schema",
+    name: f"outlast.{module}"
+    for module, names in {
+        "client.evidence": ("Diagnosis",),
+        "client.reader": ("WorkerRuns",),
+        "client.versions": ("Version",),
+        "functions.dry_replay": ("DryRun",),
+        "history.record": ("Entry",),
+        "ledger.verification": ("Verification",),
+        "lifecycle.branching": ("BranchSummary",),
+        "lifecycle.comparison": ("Comparison",),
+        "lifecycle.diagnosis": ("Finding",),
+        "lifecycle.explanation": ("Explanation",),
+        "lifecycle.invariants": ("Violation",),
+        "lifecycle.state": ("Wait",),
+        "lifecycle.summary": ("RunSummary",),
+        "services.sweeper": ("Report",),
+        "store": ("Line", "Listed", "Page"),
+        "views.schema": ("SCHEMA_VERSION", "VIEWS", "json_schema"),
+    }.items()
+    for name in names
 }
-"""Where each name is defined; modules are imported when a name is first used. Names that end with `View` are in `types`."""
+"""The module of each name. It is imported at the first use of the name. Names that end with `View` are in `types`."""
 
 
 def __getattr__(name: str) -> Any:

@@ -1,21 +1,23 @@
-"""Views made from what the engine returns."""
+"""Builds views from the results of the engine."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
-from msgspec import UNSET, Raw
+from msgspec import UNSET, Raw, Struct
 
 from outlast.history.events import NULL, AnyEvent, Event, Failure
 from outlast.history.record import Entry
 from outlast.lifecycle.state import Child, NodeState, NodeStatus, Wait
-from outlast.lifecycle.status import RunStatus
 from outlast.lifecycle.summary import RunSummary
+from outlast.lifecycle.timeline import text_of
+from outlast.lifecycle.timeline.phrases import plain_numbers
 from outlast.store import Holding, Line
 from outlast.views import types as t
+from outlast.views.run_view import NO_WORK, Tally, Work
+from outlast.views.texts import AT_WORK
 from outlast.views.times import iso
 
 if TYPE_CHECKING:
@@ -26,59 +28,48 @@ if TYPE_CHECKING:
     from outlast.lifecycle.branching import BranchSummary
     from outlast.lifecycle.comparison import Comparison
     from outlast.lifecycle.diagnosis import Finding
+    from outlast.lifecycle.difference import Change
     from outlast.maintenance.backup import Copied
     from outlast.maintenance.info import Info
     from outlast.maintenance.transfer import Moved
     from outlast.services.sweeper import Report
-    from outlast.views.run_view import Tally, Work
 
-_LARGE = re.compile(rb'\{"\$":"int","v":"(-?0x[0-9a-f]{1,3000})"\}')
+V = TypeVar("V", bound=t.View)
 TIMES = frozenset({"due", "retry_at"})
 """Fields of events that are times."""
 
 
-def plain_numbers(raw: Raw) -> Raw:
-    """A value's JSON with integers of more than 64 bits as digits; they are stored as hexadecimal text."""
-    data = bytes(raw)
-    return Raw(_LARGE.sub(lambda found: b"%d" % int(found[1], 16), data)) if b'{"$":"int"' in data else raw
+def _same(view: type[V], source: object, **others: Any) -> V:
+    """A view whose fields are attributes of `source`, except the `others`."""
+    return view(**{name: getattr(source, name) for name in view.__struct_fields__ if name not in others}, **others)
 
 
 # --- runs
 
 
 def run_view(summary: RunSummary, *, scratch: bytes = b"", holding: Holding | None = None) -> t.RunView:
-    return t.RunView(**_run_fields(summary, progress_of(scratch), holding))
-
-
-def _run_fields(summary: RunSummary, progress: tuple[t.ProgressView, ...], holding: Holding | None) -> dict[str, Any]:
-    is_at_work = summary.status in (RunStatus.RUNNING, RunStatus.COMPENSATING)
-    return {
-        **{name: getattr(summary, name) for name in _SAME},
-        "parent": summary.parent or None,
-        "created": iso(summary.created),
-        "updated": iso(summary.updated),
-        "waits": tuple(wait_view(wait) for wait in summary.waits),
-        "progress": progress if is_at_work else (),
-        "holder": holder_view(holding) if is_at_work and holding is not None else None,
-    }
-
-
-_SAME = (
-    *("run", "workflow", "status", "kind", "title", "tags", "version", "branch", "at", "done_nodes", "reason"),
-    *("recoverable", "held", "waiting"),
-)
+    is_at_work = summary.status in AT_WORK
+    return _same(
+        *(t.RunView, summary),
+        parent=summary.parent or None,
+        created=iso(summary.created),
+        updated=iso(summary.updated),
+        waits=tuple(map(wait_view, summary.waits)),
+        progress=progress_of(scratch) if is_at_work else (),
+        holder=holder_view(holding) if is_at_work and holding is not None else None,
+    )
 
 
 def progress_of(scratch: bytes) -> tuple[t.ProgressView, ...]:
-    """The progress in a run's scratch. It is not durable: scratch that cannot be decoded is ignored."""
+    """The progress in the scratch of a run. It is not durable: scratch that cannot be decoded is ignored."""
     try:
         found = msgspec.json.decode(scratch, type=list[_Progress]) if scratch else []
     except msgspec.DecodeError:
         return ()
-    return tuple(t.ProgressView(node=each.node, done=each.done, total=each.total, text=each.text) for each in found)
+    return tuple(_same(t.ProgressView, each) for each in found)
 
 
-class _Progress(msgspec.Struct):
+class _Progress(Struct):
     node: str
     done: float = 0.0
     total: float | None = None
@@ -86,99 +77,83 @@ class _Progress(msgspec.Struct):
 
 
 def holder_view(holding: Holding) -> t.HolderView:
-    return t.HolderView(
-        worker=holding.worker,
-        live=holding.is_live,
-        last_seen=iso(holding.seen or None),
-        expires=iso(holding.expires or None),
-    )
+    times = {"last_seen": iso(holding.seen or None), "expires": iso(holding.expires or None)}
+    return t.HolderView(worker=holding.worker, live=holding.is_live, **times)
 
 
 def wait_view(wait: Wait) -> t.WaitView:
-    return t.WaitView(**_wait_fields(wait))
-
-
-def _wait_fields(wait: Wait) -> dict[str, Any]:
-    times = {"since": iso(wait.since or None), "due": iso(wait.due)}
-    return {"kind": wait.kind, "id": wait.id, "node": wait.node, "text": wait.text, **times}
+    return _same(t.WaitView, wait, since=iso(wait.since or None), due=iso(wait.due))
 
 
 def detail_view(
-    summary: RunSummary,
-    tally: Tally,
-    *,
-    files: Sequence[t.FileView] = (),
-    actions: Sequence[t.ActionView] = (),
-    scratch: bytes = b"",
-    holding: Holding | None = None,
+    run: t.RunView, tally: Tally, *, files: Sequence[t.FileView] = (), actions: Sequence[t.ActionView] = ()
 ) -> t.RunDetailView:
-    """Everything that is known of one run."""
+    """All that is known about a run. `run` is its view in a list."""
     outline, created, state = tally.state.outline, tally.created, tally.state
-    progress = tuple(each for each in progress_of(scratch) if each.node in tally.running)
+    fields = {name: getattr(run, name) for name in run.__struct_fields__}
+    fields["progress"] = tuple(each for each in run.progress if each.node in tally.running)
     return t.RunDetailView(
-        **_run_fields(summary, progress, holding),
+        **fields,
         entry=created.entry if created else "",
         root=created.root if created else "",
         key=(created.key if created else "") or None,
         params=plain_numbers(created.params) if created else NULL,
         result=plain_numbers(outline.output),
-        error=error_view(outline.error, outline.failed_node) if outline.error else None,
+        error=error_view(outline.error, outline.failed_node),
         successor=outline.successor or None,
-        nodes=tuple(node_view(name, node, tally.work.get(name)) for name, node in state.nodes.items()),
+        nodes=tuple(node_view(name, node, tally.work.get(name, NO_WORK)) for name, node in state.nodes.items()),
         retired_nodes=tally.retired,
         steps=tuple(t.StepView(step=name, completed=done) for name, done in state.steps.items()),
         children=tuple(child_view(name, child, tally.workflows) for name, child in state.children.items()),
         files=tuple(files),
-        questions=tuple(t.QuestionView(**_wait_fields(each), schema=each.detail) for each in tally.questions),
+        questions=tuple(_same(t.QuestionView, wait_view(each), schema=each.detail) for each in tally.questions),
         actions=tuple(actions),
     )
 
 
-def node_view(name: str, node: NodeState, work: Work | None = None) -> t.NodeView:
+def node_view(name: str, node: NodeState, work: Work) -> t.NodeView:
     status: Any = "running" if node.status is NodeStatus.STARTED else node.status.name.lower()
     return t.NodeView(
         node=name,
-        step=(work.step if work else "") or None,
+        step=work.step or None,
         status=status,
         attempt=node.attempt,
         crashes=node.crashes,
-        began=iso(work.began or None) if work else None,
-        ms=work.ms if work else 0.0,
-        inputs=plain_numbers(work.inputs) if work else NULL,
+        began=iso(work.began or None),
+        ms=work.ms,
+        inputs=plain_numbers(work.inputs),
         output=plain_numbers(node.output),
-        error=error_view(node.error) if node.error else None,
-        retry_at=iso(work.retry_at) if work else None,
+        error=error_view(node.error),
+        retry_at=iso(work.retry_at),
         checkpoint=NULL if node.checkpoint is None else plain_numbers(node.checkpoint),
     )
 
 
 def child_view(name: str, child: Child, workflows: dict[str, str]) -> t.ChildView:
-    return t.ChildView(
+    return _same(
+        *(t.ChildView, child),
         run=name,
         workflow=workflows.get(name) or None,
         node=child.node or None,
         status=child.status or None,
-        detached=child.detached,
-        error=error_view(child.error) if child.error else None,
+        error=error_view(child.error),
     )
 
 
-def error_view(error: Failure, node: str = "") -> t.ErrorView:
-    return t.ErrorView(
-        kind=error.kind, message=error.message, category=error.category, node=node or None, trace=error.trace
-    )
+def error_view(error: Failure | None, node: str = "") -> t.ErrorView | None:
+    return _same(t.ErrorView, error, node=node or None) if error is not None else None
 
 
 def result_view(tally: Tally, result: Raw, files: Sequence[t.FileView] = ()) -> t.RunResultView:
-    """How a run ended that a command waited for."""
+    """The end of a run that a command waited for."""
     outline = tally.state.outline
-    return t.RunResultView(
+    error = error_view(outline.error, outline.failed_node)
+    return _same(
+        *(t.RunResultView, outline),
         run=tally.run,
         status=tally.state.status,
         result=result,
-        error=error_view(outline.error, outline.failed_node) if outline.error else None,
-        held=outline.held,
-        reason=outline.reason,
+        error=error,
         files=tuple(files),
     )
 
@@ -187,26 +162,21 @@ def result_view(tally: Tally, result: Raw, files: Sequence[t.FileView] = ()) -> 
 
 
 def event_view(entry: Entry) -> t.EventView:
-    """Its own fields are kept apart: some events have a `branch` that is not the one they were appended to."""
-    return t.EventView(
-        seq=entry.seq,
-        branch=entry.branch,
-        time=iso(entry.time),
-        type=type(entry.event).__name__,
-        fields=fields_of(entry.event),
-    )
+    """The fields of the event are kept apart: some events have a `branch` that is not the one they were appended to."""
+    planned = planned_view(entry.event, entry.time)
+    return _same(t.EventView, planned, seq=entry.seq, branch=entry.branch, time=iso(entry.time))
 
 
-def planned_view(event: AnyEvent) -> t.PlannedEventView:
-    return t.PlannedEventView(type=type(event).__name__, fields=fields_of(event))
+def planned_view(event: AnyEvent, now: int) -> t.PlannedEventView:
+    return t.PlannedEventView(type=type(event).__name__, text=text_of(event, now), fields=fields_of(event))
 
 
-def planned_views(events: Iterable[AnyEvent]) -> tuple[t.PlannedEventView, ...]:
-    return tuple(map(planned_view, events))
+def planned_views(events: Iterable[AnyEvent], now: int) -> tuple[t.PlannedEventView, ...]:
+    return tuple(planned_view(event, now) for event in events)
 
 
 def fields_of(event: Event) -> dict[str, Any]:
-    """Every field, those at their defaults and those of newer versions too; users' values in the JSON they were given in."""
+    """Every field, with defaults and with fields of newer versions; values of users as plain JSON."""
     known = {
         name: iso(value) if name in TIMES else plain_numbers(value) if isinstance(value, Raw) else value
         for name, value in msgspec.structs.asdict(event).items()
@@ -216,87 +186,59 @@ def fields_of(event: Event) -> dict[str, Any]:
 
 
 def branch_view(branch: BranchSummary) -> t.BranchView:
-    return t.BranchView(
-        branch=branch.branch,
+    return _same(
+        *(t.BranchView, branch),
         current=branch.is_current,
-        parent=branch.parent,
-        cutoff=branch.cutoff,
         cause=branch.cause or None,
         by=branch.by or None,
         reason=branch.reason or None,
         opened=iso(branch.opened),
         last_event=iso(branch.ended),
-        first=branch.first,
-        last=branch.last,
-        events=branch.events,
-        nodes=branch.nodes,
-        status=branch.status,
         held=branch.is_held,
     )
 
 
 def line_view(line: Line) -> t.LogLineView:
-    return t.LogLineView(**{**msgspec.structs.asdict(line), "time": iso(line.time)})
+    return _same(t.LogLineView, line, time=iso(line.time))
 
 
 def comparison_view(comparison: Comparison) -> t.ComparisonView:
     left, right = (
-        t.ComparedSideView(run=side.run, branch=side.branch, events=side.events, ending=side.ending or None)
-        for side in (comparison.left, comparison.right)
+        _same(t.ComparedSideView, side, ending=side.ending or None) for side in (comparison.left, comparison.right)
     )
-    return t.ComparisonView(
-        same=comparison.is_same,
-        left=left,
-        right=right,
-        shared=comparison.shared,
-        counts=comparison.counts,
-        moved=comparison.moved,
-        rows=tuple(
-            t.ComparedEventView(
-                verdict=row.verdict,
-                left=event_view(row.left) if row.left else None,
-                right=event_view(row.right) if row.right else None,
-                changes=tuple(
-                    t.ChangeView(
-                        path=change.path,
-                        old=UNSET if change.old is None else change.old,
-                        new=UNSET if change.new is None else change.new,
-                    )
-                    for change in row.changes
-                ),
-            )
-            for row in comparison.rows
-        ),
+    rows = tuple(
+        t.ComparedEventView(
+            verdict=row.verdict,
+            left=event_view(row.left) if row.left else None,
+            right=event_view(row.right) if row.right else None,
+            changes=tuple(map(_change_view, row.changes)),
+        )
+        for row in comparison.rows
     )
+    return _same(t.ComparisonView, comparison, same=comparison.is_same, left=left, right=right, rows=rows)
+
+
+def _change_view(change: Change) -> t.ChangeView:
+    old, new = (UNSET if value is None else value for value in (change.old, change.new))
+    return t.ChangeView(path=change.path, old=old, new=new)
 
 
 # --- repair and proof
 
 
 def verification_view(verification: Verification) -> t.VerificationView:
-    return t.VerificationView(
-        run=verification.run,
-        sound=verification.is_sound,
-        events=verification.events,
-        appends=verification.appends,
-        branches=verification.branches,
-        status=verification.status,
-        digest=verification.digest,
-        violations=tuple(
-            t.ViolationView(invariant=found.invariant, seq=found.seq, message=found.message)
-            for found in verification.violations
-        ),
-    )
+    violations = tuple(_same(t.ViolationView, found) for found in verification.violations)
+    return _same(t.VerificationView, verification, sound=verification.is_sound, violations=violations)
 
 
 def finding_view(finding: Finding) -> t.FindingView:
-    return t.FindingView(**{name: getattr(finding, name) for name in t.FindingView.__struct_fields__})
+    return _same(t.FindingView, finding)
 
 
 def examination_view(
     before: Diagnosis, repairs: Sequence[t.RepairView] = (), after: Diagnosis | None = None
 ) -> t.ExaminationView:
-    """What was found about a run, what was repaired, and what remains."""
+    """The findings about a run, the repairs, and the findings that remain."""
     now = after or before
     return t.ExaminationView(
         run=before.run,
@@ -313,58 +255,29 @@ def examination_view(
 
 
 def version_view(version: Version) -> t.VersionView:
-    return t.VersionView(
-        version=version.version,
-        workflow=version.workflow,
-        runs=version.runs,
-        first=iso(version.first),
-        last=iso(version.last),
-        stored=version.is_stored,
-        current=version.is_today,
-    )
+    times = {"first": iso(version.first), "last": iso(version.last)}
+    return _same(t.VersionView, version, **times, stored=version.is_stored, current=version.is_today)
 
 
 def worker_view(worker: WorkerRuns) -> t.WorkerView:
-    return t.WorkerView(
-        worker=worker.worker,
-        live=worker.is_live,
-        last_seen=iso(worker.seen or None),
-        expires=iso(worker.expires or None),
-        workflows=tuple(worker.workflows),
-        runs=tuple(worker.runs),
-    )
+    times = {"last_seen": iso(worker.seen or None), "expires": iso(worker.expires or None)}
+    workflows, runs = tuple(worker.workflows), tuple(worker.runs)
+    return _same(t.WorkerView, worker, live=worker.is_live, **times, workflows=workflows, runs=runs)
 
 
 def sweep_view(report: Report, *, dry_run: bool) -> t.SweepReportView:
-    counts = {name: getattr(report, name) for name in ("scanned", "healthy", "waiting", "recovered", "stalled")}
-    runs = tuple(t.SweptRunView(**msgspec.structs.asdict(seen)) for seen in report.runs)
-    return t.SweepReportView(**counts, reasons=dict(report.reasons), runs=runs, dry_run=dry_run)
+    runs = tuple(_same(t.SweptRunView, each) for each in report.runs)
+    return _same(t.SweepReportView, report, reasons=dict(report.reasons), runs=runs, dry_run=dry_run)
 
 
 def store_view(info: Info) -> t.StoreView:
     live = sum(worker.is_live for worker in info.workers)
-    return t.StoreView(
-        kind=info.kind,
-        path=str(info.path),
-        bytes=info.bytes,
-        wal_bytes=info.wal_bytes,
-        schema=info.schema,
-        library=info.library,
-        runs=info.runs,
-        blobs=_blobs(info),
-        workers=t.WorkerCountView(live=live, gone=len(info.workers) - live),
-    )
+    workers = t.WorkerCountView(live=live, gone=len(info.workers) - live)
+    return _same(t.StoreView, info, path=str(info.path), blobs=_blobs(info), workers=workers)
 
 
 def backup_view(copied: Copied) -> t.BackupView:
-    return t.BackupView(
-        path=str(copied.path),
-        bytes=copied.bytes,
-        runs=copied.runs,
-        blobs=_blobs(copied),
-        damaged=copied.damaged,
-        missing=copied.missing,
-    )
+    return _same(t.BackupView, copied, path=str(copied.path), blobs=_blobs(copied))
 
 
 def _blobs(held: Info | Copied) -> t.BlobsView:
@@ -372,6 +285,4 @@ def _blobs(held: Info | Copied) -> t.BlobsView:
 
 
 def copied_view(moved: Moved) -> t.CopiedRunView:
-    return t.CopiedRunView(
-        run=moved.run, outcome=moved.how, events=moved.events, blobs=moved.blobs, why=moved.why or None
-    )
+    return _same(t.CopiedRunView, moved, outcome=moved.how, why=moved.why or None)

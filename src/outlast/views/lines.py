@@ -1,4 +1,4 @@
-"""Lines of text with styles: what text forms are made of, for a terminal, a pipe or a notebook."""
+"""Lines of styled text: the text form of a view, for a terminal, a pipe or a notebook."""
 
 from __future__ import annotations
 
@@ -10,52 +10,66 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 Span: TypeAlias = tuple[str, str]
-"""A text and its style: words such as `bold red`."""
+"""A text and its style, such as `bold red`."""
 
 
 class Line(Struct, frozen=True):
-    """One line. If it does not fit, its end is cut off (`cut`), it is wrapped between words (`wrap`), or it is left whole
-    because it is to be copied (`copy`)."""
+    """One line. A line that is too long is cut (`cut`), wrapped between words (`wrap`), or kept whole so that it can be
+    copied (`copy`). Wrapped text is indented by `hang` columns more. `note` follows the text, or stands below it if both
+    do not fit."""
 
     spans: tuple[Span, ...] = ()
     fit: Literal["cut", "wrap", "copy"] = "cut"
+    hang: int = 0
+    note: str = ""
 
     @property
     def text(self) -> str:
         return "".join(text for text, _ in self.spans)
 
 
-def line(*spans: Span | str, fit: Literal["cut", "wrap", "copy"] = "cut") -> Line:
-    """A line of texts and styled texts."""
-    return Line(tuple((each, "") if isinstance(each, str) else each for each in spans), fit)
+def line(*spans: Span | str, fit: Literal["cut", "wrap", "copy"] = "cut", hang: int = 0, note: str = "") -> Line:
+    """A line of texts, each with or without a style."""
+    return Line(tuple((each, "") if isinstance(each, str) else each for each in spans), fit, hang, note)
 
 
 def table(rows: Sequence[Sequence[Span | str]], *, indent: str = "") -> Iterator[Line]:
-    """Rows of cells, each as wide as the widest of its column."""
-    cells = [[(each, "") if isinstance(each, str) else each for each in row] for row in rows]
+    """Rows of cells. A column is as wide as its widest cell."""
+    cells = [line(*row).spans for row in rows]
     widths = [max(width_of(text) for text, _ in column) for column in zip(*cells, strict=True)]
     for row in cells:
         last = max((place for place, (text, _) in enumerate(row) if text), default=0)
-        padded = [
-            (text if place == last else text + " " * (width - width_of(text) + 2), style)
-            for place, ((text, style), width) in enumerate(zip(row[: last + 1], widths, strict=False))
-        ]
-        yield Line(((indent, ""), *padded) if indent else tuple(padded))
+        parts = [(padded(text, width) + "  ", style) for (text, style), width in zip(row[:last], widths, strict=False)]
+        yield line(*([indent] if indent else []), *parts, row[last])
+
+
+def padded(text: str, width: int) -> str:
+    """The text in exactly so many columns: cut with an ellipsis, or followed by spaces."""
+    if (columns := width_of(text)) <= width:
+        return text + " " * (width - columns)
+    while width_of(text) > width - 1:
+        text = text[:-1]
+    return padded(text + "…", width)
 
 
 def fitted(lines: Iterable[Line], width: int) -> Iterator[Line]:
     """The lines on a screen of that width."""
     for each in lines:
-        if width_of(each.text) <= width or each.fit == "copy":
+        if each.note and width_of(each.text) + 2 + width_of(each.note) <= width:
+            yield line(*each.spans, (f"  {each.note}", "dim"))
+        elif each.note:
+            text, style = each.spans[-1]
+            yield line(*each.spans[:-1], (text.rstrip(), style), fit="copy")
+            indent = " " * (len(each.text) - len(each.text.lstrip()) + 2)
+            yield from fitted([line((indent + each.note, "dim"), fit="wrap")], width)
+        elif width_of(each.text) <= width or each.fit == "copy":
             yield each
-        elif each.fit == "cut":
-            yield _cut(each, width)
         else:
-            yield from _wrapped(each, width)
+            yield from [_cut(each, width)] if each.fit == "cut" else _wrapped(each, width)
 
 
 def width_of(text: str) -> int:
-    """How many columns of a terminal a text takes."""
+    """The columns that a text takes on a terminal."""
     if text.isascii():
         return len(text)
     return sum(_width(each) for each in text)
@@ -71,21 +85,20 @@ def _cut(whole: Line, width: int) -> Line:
     spans: list[Span] = []
     left = width - 1
     for text, style in whole.spans:
-        shown = text
-        while width_of(shown) > left:
-            shown = shown[:-1] if width_of(shown) - left < 8 else shown[: -(width_of(shown) - left) // 2]
-        left -= width_of(shown)
-        spans.append((shown, style))
-        if shown != text:
+        if width_of(text) > left:
+            spans.append((padded(text[: width + 1], left + 1), style))
             break
-    return Line((*spans, ("…", "")), "copy")
+        left -= width_of(text)
+        spans.append((text, style))
+    return Line(tuple(spans), "copy")
 
 
 def _wrapped(whole: Line, width: int) -> Iterator[Line]:
-    """The line in several, of one style, below its first word. A word that is longer than the screen is left whole."""
+    """The line in several lines of one style. A word that is longer than the screen is kept whole."""
     text, style = whole.text, next((style for _, style in whole.spans if style), "")
     indent = text[: len(text) - len(text.lstrip())]
-    for part in textwrap.wrap(
-        text.strip(), max(20, width - len(indent)), break_long_words=False, break_on_hyphens=False
-    ):
-        yield Line(((indent + part, style),), "copy")
+    below = indent + " " * whole.hang
+    width = max(20 + len(below), width)
+    wrap = textwrap.TextWrapper(width, indent, below, break_long_words=False, break_on_hyphens=False)
+    for part in wrap.wrap(text.strip()):
+        yield Line(((part, style),), "copy")

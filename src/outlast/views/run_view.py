@@ -1,19 +1,24 @@
-"""What a run amounts to for people: the state that its events fold to, and how long its nodes took."""
+"""A run folded from its events: its state, and the durations and inputs of its nodes."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from msgspec import Struct
 
-from outlast.client import Engine, Entry
 from outlast.history import events as e
 from outlast.history.ids import RunId
+from outlast.history.record import Entry
 from outlast.lifecycle.fold import apply
-from outlast.lifecycle.state import NodeState, State, Wait
+from outlast.lifecycle.state import State, Wait
 from outlast.lifecycle.timeline.texts import INFO, key_of, level_of
+
+if TYPE_CHECKING:
+    from outlast.client import Engine
 
 
 class Work(Struct):
-    """What the state does not keep of a node: its step, when its attempt began, how long it took, its inputs."""
+    """Facts about a node that the state does not keep: its step, the start and duration of its attempt, its inputs."""
 
     step: str = ""
     began: int = 0
@@ -22,8 +27,11 @@ class Work(Struct):
     retry_at: int | None = None
 
 
+NO_WORK = Work()
+
+
 class Tally:
-    """A run as far as it was read. `work` is there for every node that the state knows."""
+    """A run as far as its log was read."""
 
     def __init__(self, run: RunId) -> None:
         self.run = run
@@ -31,7 +39,7 @@ class Tally:
         self.created: e.RunCreated | None = None
         self.work: dict[str, Work] = {}
         self.running: dict[str, int] = {}
-        """The nodes that are being worked on and the attempt each is at, in the order they began."""
+        """The running nodes and their attempts, in the order they started."""
         self.workflows: dict[str, str] = {}
         """The workflow of each child."""
         self.retired = 0
@@ -44,14 +52,11 @@ class Tally:
 
     @property
     def questions(self) -> list[Wait]:
-        """What it asks people now, with what an answer has to look like in `detail`."""
+        """The open questions. `detail` has the JSON Schema of an answer."""
         return [wait for wait in self.state.waits.values() if wait.kind == "interaction"]
 
-    def node(self, name: str) -> NodeState | None:
-        return self.state.nodes.get(name)
-
     def take(self, entry: Entry) -> None:
-        """One event more."""
+        """Fold the next event."""
         event = entry.event
         apply(self.state, event, entry.seq, entry.time)
         if level_of(key_of(event)) != INFO:
@@ -88,18 +93,18 @@ class Tally:
         self.running.pop(event.node, None)
 
 
-async def tally_of(desk: Engine, run: RunId) -> Tally:
-    """What the current branch of a run amounts to."""
+async def tally_of(engine: Engine, run: RunId) -> Tally:
+    """The tally of the current branch of a run."""
     tally = Tally(run)
-    async for entry in desk.events(run):
+    async for entry in engine.events(run):
         tally.take(entry)
     return tally
 
 
-async def caught_up(tally: Tally, desk: Engine) -> Tally:
-    """The tally, with what the log holds more. If the run went back to an earlier event meanwhile, it is another one."""
-    async for entry in desk.events(tally.run, everything=True, after=tally.seq):
+async def caught_up(tally: Tally, engine: Engine) -> Tally:
+    """The tally with the new events of the log. A run that has a new branch gets a new tally."""
+    async for entry in engine.events(tally.run, everything=True, after=tally.seq):
         if isinstance(entry.event, e.BranchOpened):
-            return await tally_of(desk, tally.run)
+            return await tally_of(engine, tally.run)
         tally.take(entry)
     return tally

@@ -8,10 +8,11 @@ from typing import Any
 import msgspec
 
 from outlast.errors import NotFound
+from outlast.lifecycle.explanation import Explanation
 from outlast.views import types
 
 SCHEMA_VERSION = 1
-"""The version of all views together. It grows when a field is renamed, removed or changes its meaning."""
+"""The version of all views together. It is incremented when a field is renamed, removed or changes its meaning."""
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
@@ -19,11 +20,11 @@ def _name(view: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", view.removesuffix("View")).lower()
 
 
-VIEWS: dict[str, type[types.View]] = {
+VIEWS: dict[str, type[msgspec.Struct]] = {
     _name(view.__name__): view
     for view in vars(types).values()
     if isinstance(view, type) and issubclass(view, types.View) and view is not types.View
-}
+} | {"explanation": Explanation}
 """Every view by its name in the schema: `run`, `run_list`, `event`."""
 
 

@@ -1,4 +1,4 @@
-"""The text forms of views: lines for a terminal, which `str(view)` and notebooks show plain."""
+"""The text forms of views: styled lines for a terminal; plain text for `str(view)` and notebooks."""
 
 from __future__ import annotations
 
@@ -9,62 +9,55 @@ from typing import Any
 import msgspec
 
 from outlast.lifecycle.status import TERMINAL, RunStatus
+from outlast.lifecycle.timeline.phrases import counted, cropped, duration, plain
 from outlast.views import types as t
 from outlast.views.lines import Line, Span, line, table
 from outlast.views.texts import (
     COLOURS,
-    LONGEST_WAIT,
+    MAX_TEXT,
     about,
-    counted,
-    cropped,
-    error_in_words,
-    holder_in_words,
-    plain,
-    progress_in_words,
+    error_text,
+    holder_text,
+    progress_text,
     short_ids,
     size,
-    wait_in_words,
+    wait_view_text,
 )
-from outlast.views.times import local, micros, span, took, until
+from outlast.views.times import local, micros, span
 
 SHOWN = 50
-"""Nodes, steps, children and waits that are shown, unless all are asked for."""
+"""Nodes, steps, children and waits that are shown without `verbose`."""
 SHOWN_VIOLATIONS = 20
-LONGEST = 200
-"""Longer values and messages are cut, unless all of them is asked for."""
+MAX_VALUE = 200
+"""Characters of a value or message that are shown without `verbose`."""
+MAX_WAIT = 80
+"""Characters of a question in a list of waits."""
 _NODE_STYLES = {"completed": "green", "failed": "red", "running": "bold blue"}
 _STANDING_STYLES = {"consistent": "green", "repairable": "yellow", "reported": "bold red"}
-_ERRORS = {t.ErrorView: error_in_words, t.ProgressView: progress_in_words}
 
 
 def text_of(view: t.View) -> str:
-    """The text form of a view, as of now."""
+    """The text form of a view now."""
     return "\n".join(each.text for each in lines_of(view, time.time_ns() // 1000))
 
 
 def lines_of(view: t.View, now: int, **options: Any) -> Iterator[Line]:
-    """The text form of a view as lines; lengths of time count from `now`."""
+    """The text form of a view as lines. Durations are measured at `now`."""
     form = _FORMS.get(type(view), _plainly)
     return form(view, now, **options)
 
 
 def _plainly(view: t.View, now: int) -> Iterator[Line]:  # noqa: ARG001
-    """A view without a form of its own: its fields."""
-    rows: list[tuple[Span, Span]] = []
+    """A view without its own form: a table of its fields."""
+    rows: list[list[Span | str]] = []
     for name in view.__struct_fields__:
         value = getattr(view, name)
-        shown = (
-            str(value)
-            if isinstance(value, str | int | float)
-            else msgspec.json.encode(value).decode()
-            if value is not None
-            else "-"
-        )
-        rows.append(((name, "cyan"), (cropped(shown), "")))
+        shown = str(value) if isinstance(value, str | int | float) else msgspec.json.encode(value).decode()
+        rows.append([(name, "cyan"), cropped("-" if value is None else shown, MAX_TEXT)])
     yield from table(rows)
 
 
-def _titles(*names: str) -> list[Span]:
+def _titles(*names: str) -> list[Span | str]:
     return [(name, "bold") for name in names]
 
 
@@ -78,20 +71,14 @@ def _time(time: str | None, *, full: bool = True) -> str:
 
 def _run_list(view: t.RunListView, now: int) -> Iterator[Line]:
     ids = short_ids(run.run for run in view.runs)
-    rows: list[list[Span]] = [_titles("run", "workflow", "status", " age", "done", "waits for, or why")]
+    rows: list[list[Span | str]] = [_titles("run", "workflow", "status", " age", "done", "waits for, or why")]
     for run in view.runs:
-        # The summary of a run at work is not written with every node: no number is better than an old one.
+        # The summary of a running run is not written after every node: its number would be old.
         done = "" if run.status is RunStatus.RUNNING else f"{run.done_nodes:>4}"
-        rows.append(
-            [
-                (plain(ids[run.run]), "cyan"),
-                (cropped(run.workflow, 24), ""),
-                ("held" if run.held else run.status, COLOURS[run.status]),
-                (f"{span(now - (micros(run.created) or now)):>4}", ""),
-                (done, ""),
-                (about(run, now), ""),
-            ]
-        )
+        age = span(now - (micros(run.created) or now))
+        status: Span = ("held" if run.held else run.status, COLOURS[run.status])
+        name, workflow = (plain(ids[run.run]), "cyan"), cropped(run.workflow, 24)
+        rows.append([name, workflow, status, f"{age:>4}", done, about(run, now)])
     yield from table(rows)
 
 
@@ -100,23 +87,23 @@ def _run(view: t.RunView, now: int) -> Iterator[Line]:
 
 
 class _Detail:
-    """A run as a whole, part by part."""
+    """The text form of one run."""
 
     def __init__(self, view: t.RunDetailView, now: int, *, verbose: bool = False) -> None:
         self._view, self._now, self._verbose = view, now, verbose
-        self._longest = 100_000 if verbose else LONGEST
+        self._longest = 100_000 if verbose else MAX_VALUE
 
     def lines(self) -> Iterator[Line]:
         view = self._view
-        yield from table([[(name, "cyan"), said] for name, said in self._facts()])
-        yield from self._part("progress", [[progress_in_words(each)] for each in view.progress])
+        yield from table([[(name, "cyan"), value] for name, value in self._facts()])
+        yield from self._part("progress", [[progress_text(each)] for each in view.progress])
         yield from self._part("nodes", list(self._nodes()))
         yield from self._part("steps", [[plain(step.step), "done" if step.completed else ""] for step in view.steps])
         yield from self._part("children", list(self._children()))
-        files = [
+        files = (
             [(plain(file.path), "cyan"), "" if file.complete else "partial", plain(file.node)] for file in view.files
-        ]
-        yield from self._part("files", files)
+        )
+        yield from self._part("files", list(files))
         yield from self._part("waits for", [self._wait(wait) for wait in view.waits])
         yield from self._long_questions()
         yield from self._error()
@@ -126,7 +113,7 @@ class _Detail:
         if not rows:
             return
         shown = rows if self._verbose else rows[-SHOWN:]
-        more = f" (the last {SHOWN} of {len(rows)}; all of them with --verbose)" if len(shown) < len(rows) else ""
+        more = f" (the last {SHOWN} of {len(rows)}; --verbose shows all)" if len(shown) < len(rows) else ""
         yield line()
         yield line((title, "bold"), more)
         yield from table(shown, indent="  ")
@@ -136,14 +123,9 @@ class _Detail:
         yield "run", (plain(view.run), "")
         yield "workflow", (plain(view.workflow) + (f"  ({plain(view.entry)})" if view.entry else ""), "")
         yield "status", (f"{view.status}{self._why()}", COLOURS[view.status])
-        if view.title:
-            yield "title", (cropped(view.title), "")
-        if view.tags:
-            yield "tags", (cropped(" ".join(f"#{tag}" for tag in view.tags)), "")
-        if view.parent:
-            yield "parent", (plain(view.parent), "")
-        if view.successor:
-            yield "continues as", (plain(view.successor), "")
+        tags = " ".join(f"#{tag}" for tag in view.tags)
+        others = {"title": view.title, "tags": tags, "parent": view.parent, "continues as": view.successor}
+        yield from ((name, (cropped(text, MAX_TEXT), "")) for name, text in others.items() if text)
         if view.holder is not None and view.holder.live:
             yield "worker", (plain(view.holder.worker), "")
         created, updated = micros(view.created) or self._now, micros(view.updated) or self._now
@@ -157,13 +139,13 @@ class _Detail:
     def _why(self) -> str:
         view = self._view
         if view.held:
-            return ", held: a person has to decide"
+            return ", held: a person must decide"
         if view.recoverable:
             return ", recoverable"
         if view.status in (RunStatus.RUNNING, RunStatus.COMPENSATING):
-            gone = holder_in_words(view.holder, self._now)
+            gone = holder_text(view.holder, self._now)
             return f", {gone}" if gone else ""
-        reason = f", {cropped(view.reason)}" if view.reason else ""
+        reason = f", {cropped(view.reason, MAX_TEXT)}" if view.reason else ""
         return reason if view.status in (RunStatus.PAUSED, RunStatus.CANCELLED) else ""
 
     def _nodes(self) -> Iterator[list[Span | str]]:
@@ -177,29 +159,29 @@ class _Detail:
             time = "" if is_stopped else self._time_of(node)
             yield [(plain(node.node), "cyan"), (status, _NODE_STYLES.get(status, "")), tries, time, outcome]
         if self._view.retired_nodes:
-            yield ["…", "completed", "", "", f"{self._view.retired_nodes} more, done and retired"]
+            yield ["…", "completed", "", "", f"{self._view.retired_nodes} more completed nodes, retired"]
 
     def _time_of(self, node: t.NodeView) -> str:
         began, retry = micros(node.began), micros(node.retry_at)
         if node.status == "running":
             return f"for {span(self._now - began)}" if began is not None else ""
         if retry is not None:
-            return f"again {until(retry, self._now)}"
-        return took(node.ms) if node.ms else ""
+            return f"next attempt in {duration(retry - self._now)}"
+        return duration(node.ms * 1000) if node.ms else ""
 
     def _children(self) -> Iterator[list[Span | str]]:
         for child in self._view.children:
             error = self._failure(child.error) if child.error else ""
-            yield [(plain(child.run), "cyan"), cropped(child.workflow or "", 40), child.status or "not over", error]
+            yield [(plain(child.run), "cyan"), cropped(child.workflow or "", 40), child.status or "not ended", error]
 
     def _wait(self, wait: t.WaitView) -> list[Span | str]:
         since = micros(wait.since)
-        return [wait_in_words(wait, self._now), (f"for {span(self._now - since)}" if since else "", "dim")]
+        return [wait_view_text(wait, self._now), (f"for {span(self._now - since)}" if since else "", "dim")]
 
     def _long_questions(self) -> Iterator[Line]:
-        """All of each question that is cut above: a person decides about all of it."""
+        """The whole text of each question that is cut above."""
         for question in self._view.questions:
-            if question.text != cropped(question.text, LONGEST_WAIT):
+            if question.text != cropped(question.text, MAX_WAIT):
                 yield line()
                 yield line(("question", "bold"), f" {plain(question.id)}")
                 yield from _indented(question.text)
@@ -215,7 +197,7 @@ class _Detail:
             yield line()
             yield from _indented(error.trace.rstrip())
         elif error.trace:
-            yield line(("  its traceback is shown with --verbose", "dim"))
+            yield line(("  --verbose shows its traceback", "dim"))
 
     def _actions(self) -> Iterator[Line]:
         useful = [action for action in self._view.actions if action.useful]
@@ -224,10 +206,9 @@ class _Detail:
             yield line()
             yield line(("next", "bold"))
         for action in useful:
-            yield line(("  " + plain(action.command), "cyan"), fit="copy")
-            yield line((f"      {plain(action.why)}", "dim"), fit="wrap")
+            yield line("  ", (plain(action.command), "cyan"), fit="copy", note=plain(action.why))
             if action.repair is not None:
-                events = (f"append {planned_in_words(event)}" for event in action.repair.appends)
+                events = (f"append {_planned(event)}" for event in action.repair.appends)
                 for effect in (*action.repair.effects, *events):
                     yield line((f"      {plain(effect)}", "dim"), fit="wrap")
         if others:
@@ -235,7 +216,7 @@ class _Detail:
             yield line((f"also allowed: {', '.join(others)}", "dim"), fit="wrap")
 
     def _failure(self, error: t.ErrorView) -> str:
-        return cropped(error_in_words(error), self._longest)
+        return cropped(error_text(error), self._longest)
 
     def _value(self, raw: msgspec.Raw) -> str:
         text = bytes(memoryview(raw)[: 4 * self._longest]).decode(errors="replace")
@@ -259,7 +240,7 @@ def _indented(text: str) -> Iterator[Line]:
 
 
 def _branch_tree(view: t.BranchTreeView, now: int, *, full: bool = True) -> Iterator[Line]:  # noqa: ARG001
-    rows: list[list[Span | str]] = [list(_titles("branch", "events", "opened", "ended", "why"))]
+    rows: list[list[Span | str]] = [_titles("branch", "events", "opened", "ended", "why")]
     for guide, branch in tree(view.branches):
         events = f"{branch.first}–{branch.last}" if branch.last > branch.first else f"{branch.first}"
         opened = _time(branch.opened, full=full)
@@ -280,7 +261,7 @@ def _branch_tree(view: t.BranchTreeView, now: int, *, full: bool = True) -> Iter
 
 
 def tree(branches: Sequence[t.BranchView]) -> Iterator[tuple[str, t.BranchView]]:
-    """Each branch with the lines that lead to it, children below their parents in the order they opened."""
+    """Each branch with the tree lines before it; children below their parents in the order they opened."""
     below: dict[int | None, list[t.BranchView]] = {}
     for each in branches:
         below.setdefault(each.parent, []).append(each)
@@ -295,11 +276,10 @@ def tree(branches: Sequence[t.BranchView]) -> Iterator[tuple[str, t.BranchView]]
 
 
 def _standing(branch: t.BranchView) -> str:
-    """How it ended, or that it was left."""
+    """Its status, or the status in which the run left it."""
     status = "held" if branch.held else str(branch.status)
-    return (
-        f"left while {status}" if branch.status not in (*TERMINAL, RunStatus.WAITING) and not branch.current else status
-    )
+    is_left = not branch.current and branch.status not in (*TERMINAL, RunStatus.WAITING)
+    return f"left while {status}" if is_left else status
 
 
 # --- repair and proof
@@ -316,17 +296,17 @@ def _verification(view: t.VerificationView, now: int, *, wide: bool = True) -> I
     yield line(verdict, ident, f"  {counts}, digest {digest or 'none'}", fit="copy")
     for violation in view.violations[:SHOWN_VIOLATIONS]:
         place = f" at event {violation.seq}" if violation.seq else ""
-        said = f"     {violation.invariant}{place}: {cropped(violation.message)}"
-        yield line((said, "red"), fit="wrap")
+        text = f"     {violation.invariant}{place}: {cropped(violation.message, MAX_TEXT)}"
+        yield line((text, "red"), fit="wrap")
     if len(view.violations) > SHOWN_VIOLATIONS:
-        yield line(f"     and {len(view.violations) - SHOWN_VIOLATIONS} more, all of them with -o json")
+        yield line(f"     and {len(view.violations) - SHOWN_VIOLATIONS} more; -o json shows all")
     if any(each.seq == 1 and each.invariant == "V1" and "digest" in each.message for each in view.violations):
-        yield line("     the very first digest differs: written with another key? (--key-file)", fit="wrap")
+        yield line("     the first digest differs: the log may be written with another key (--key-file)", fit="wrap")
 
 
 def _examination(view: t.ExaminationView, now: int) -> Iterator[Line]:  # noqa: ARG001
     troubles = sum(finding.standing != "consistent" for finding in view.findings)
-    verdict = counted(troubles, "finding") if troubles else "nothing is the matter"
+    verdict = counted(troubles, "finding") if troubles else "no problem"
     yield line((view.run, "bold cyan"), "  ", (view.status, COLOURS.get(view.status, "")), f"  {verdict}", fit="wrap")  # type: ignore[call-overload]
     for finding in view.findings:
         yield from _finding(finding)
@@ -334,7 +314,7 @@ def _examination(view: t.ExaminationView, now: int) -> Iterator[Line]:  # noqa: 
         yield from _repair(repair)
     left = [finding for finding in view.after or () if finding.standing != "consistent"]
     if left:
-        yield line(("  what remains:", "bold"))
+        yield line(("  remaining findings:", "bold"))
     for finding in left:
         yield from _finding(finding)
 
@@ -346,7 +326,7 @@ def _finding(finding: t.FindingView) -> Iterator[Line]:
         noun = "event" if len(finding.events) == 1 else "events"
         yield line((f"        proved by {noun} {', '.join(map(str, finding.events))}", "dim"), fit="wrap")
     if finding.cause and finding.standing != "consistent":
-        yield line((f"        likely because {finding.cause}", "dim"), fit="wrap")
+        yield line((f"        likely cause: {finding.cause}", "dim"), fit="wrap")
     for action in finding.actions:
         yield line(f"        → {plain(action)}", fit="copy")
 
@@ -358,63 +338,49 @@ def _repair(repair: t.RepairView) -> Iterator[Line]:
         branch = f", on new branch {repair.new_branch}" if repair.new_branch is not None else ""
         yield line((f"  repaired {repair.code}{branch}: {plain(repair.reason)}", "bold green"), fit="wrap")
     elif repair.effects:
-        yield line((f"  --fix would do for {repair.code}:", "bold"))
+        yield line((f"  for {repair.code}, --fix would:", "bold"))
         for effect in repair.effects:
             yield line(f"    {plain(effect)}", fit="wrap")
     elif repair.needed:
-        yield line((f"  --fix would take the run over and append for {repair.code}:", "bold"), fit="wrap")
+        yield line((f"  for {repair.code}, --fix would take the run over and append:", "bold"), fit="wrap")
         for event in repair.appends:
-            yield line(f"    {plain(planned_in_words(event))}", fit="wrap")
+            yield line(f"    {_planned(event)}", fit="wrap")
 
 
-def planned_in_words(event: t.PlannedEventView) -> str:
-    """An event with the fields that say something, on one line."""
-    said = ", ".join(f"{name}={shown}" for name, value in event.fields.items() if value and (shown := _shown(value)))
-    return f"{event.type}({said})"
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, msgspec.Raw):
-        text = bytes(value).decode(errors="replace")
-        return "" if text == "null" else text
-    return repr(value)
+def _planned(event: t.PlannedEventView) -> str:
+    return plain(f"{event.type}  {event.text}").rstrip()
 
 
 def _plan(view: t.PlanView, now: int) -> Iterator[Line]:  # noqa: ARG001
-    yield line((f"run {view.run} would be taken over, and these events appended:", "bold"), fit="wrap")
+    yield line((f"The command would take run {view.run} over and append these events:", "bold"), fit="wrap")
     for event in view.would_append:
-        yield line(f"  {plain(planned_in_words(event))}", fit="wrap")
+        yield line(f"  {_planned(event)}", fit="wrap")
     for event in view.would_append:
         for verb in ("cancelled", "detached") if event.type == "BranchOpened" else ():
             if children := event.fields[verb]:
-                said = f"{counted(len(children), 'child', 'children')} would be {verb}: {', '.join(children)}"
-                yield line((plain(said), "yellow"), fit="wrap")
+                text = f"{counted(len(children), 'child', 'children')} would be {verb}: {', '.join(children)}"
+                yield line((plain(text), "yellow"), fit="wrap")
 
 
 # --- workers, code and stores
 
 
 def _version_list(view: t.VersionListView, now: int) -> Iterator[Line]:  # noqa: ARG001
-    rows: list[list[Span | str]] = [list(_titles("version", "runs", "first", "last", ""))]
+    rows: list[list[Span | str]] = [_titles("version", "runs", "first", "last", "")]
     for each in view.versions:
-        remark = " ".join(["today's code"] * each.current + ["not stored"] * (not each.stored))
+        remark = " ".join(["current code"] * each.current + ["not stored"] * (not each.stored))
         rows.append([each.version[:12] or "none", str(each.runs), _time(each.first), _time(each.last), remark])
     yield from table(rows)
 
 
 def _worker_list(view: t.WorkerListView, now: int) -> Iterator[Line]:
-    rows: list[list[Span | str]] = [list(_titles("worker", "", "last seen", "runs", "workflows"))]
+    rows: list[list[Span | str]] = [_titles("worker", "", "last seen", "runs", "workflows")]
     for each in view.workers:
         seen = micros(each.last_seen)
-        rows.append(
-            [
-                plain(each.worker),
-                ("alive", "green") if each.live else ("gone", "red"),
-                "-" if seen is None else f"{span(now - seen)} ago",
-                str(len(each.runs)),
-                plain(", ".join(each.workflows[:5]) + (" …" if len(each.workflows) > 5 else "")) or "-",
-            ]
-        )
+        ago = "-" if seen is None else f"{span(now - seen)} ago"
+        workflows = plain(", ".join(each.workflows[:5]) + (" …" if len(each.workflows) > 5 else "")) or "-"
+        status = ("alive", "green") if each.live else ("gone", "red")
+        rows.append([plain(each.worker), status, ago, str(len(each.runs)), workflows])
     yield from table(rows)
 
 
@@ -422,7 +388,7 @@ def _sweep(view: t.SweepReportView, now: int) -> Iterator[Line]:  # noqa: ARG001
     for seen in view.runs:
         if seen.reason != "ready":
             is_done = seen.is_recovered or (view.dry_run and seen.outcome)
-            done = f"{'would be ' * view.dry_run}{seen.outcome}" if is_done else "left as it is"
+            done = f"{'would be ' * view.dry_run}{seen.outcome}" if is_done else "not changed"
             yield line(f"{seen.run}  {seen.reason}: {seen.detail}; {done}", fit="wrap")
     counts = f"{view.healthy} healthy, {view.waiting} waiting, {view.recovered} recovered, {view.stalled} stalled"
     yield line((f"{counted(view.scanned, 'unfinished run')}: {counts}", "bold"))
@@ -439,7 +405,7 @@ def _store(view: t.StoreView, now: int) -> Iterator[Line]:  # noqa: ARG001
         "blobs": f"{view.blobs.count}, {size(view.blobs.bytes)} in {plain(view.blobs.path)}",
         "workers": f"{view.workers.live} alive" + (f", {view.workers.gone} gone" if view.workers.gone else ""),
     }
-    yield from table([[(name, "cyan"), said] for name, said in facts.items()])
+    yield from table([[(name, "cyan"), value] for name, value in facts.items()])
 
 
 def _backup(view: t.BackupView, now: int) -> Iterator[Line]:  # noqa: ARG001
@@ -448,7 +414,7 @@ def _backup(view: t.BackupView, now: int) -> Iterator[Line]:  # noqa: ARG001
 
 
 def _settings(view: t.SettingsView, now: int) -> Iterator[Line]:  # noqa: ARG001
-    rows: list[list[Span | str]] = [list(_titles("setting", "value", "from"))]
+    rows: list[list[Span | str]] = [_titles("setting", "value", "from")]
     for name, setting in view.settings.items():
         rows.append([(name, "cyan"), _setting(setting.value), (plain(setting.source), "dim")])
     yield from table([*rows, [("project", "cyan"), plain(view.root), ""]])

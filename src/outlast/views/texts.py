@@ -1,4 +1,4 @@
-"""Runs in words: ids made short, statuses coloured, what a run waits for."""
+"""Parts of views as text: short ids, the colour of a status, progress, the worker, the reason of a status."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import re
 from collections.abc import Iterable
 from itertools import pairwise
 
+from outlast.history.events import Failure
+from outlast.lifecycle.state import Wait
 from outlast.lifecycle.status import RunStatus
-from outlast.views.times import micros, span, until
+from outlast.lifecycle.timeline.phrases import counted, cropped, failure, wait_text
+from outlast.views.times import micros, span
 from outlast.views.types import ErrorView, HolderView, ProgressView, RunView, WaitView
 
 COLOURS = {
@@ -21,34 +24,15 @@ COLOURS = {
     RunStatus.CANCELLED: "dim",
 }
 AT_WORK = (RunStatus.RUNNING, RunStatus.COMPENSATING)
-SHORTEST = 13
-"""So much of a UUIDv7 is the millisecond it was made in: seldom shared, also with runs that are not on the screen."""
-LONGEST = 300
-"""More of a text is not shown in a table."""
-LONGEST_WAIT = 80
+MIN_ID = 13
+"""Characters of a UUIDv7 that hold its millisecond. Two runs seldom share them."""
+MAX_TEXT = 300
+"""Characters of a text in a table."""
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
-def plain(text: str, *, keep_indent: bool = False) -> str:
-    """Text from anywhere on one line, without effect on a terminal: white space becomes a space, other controls visible."""
-    words = text if keep_indent else " ".join(text.split())
-    if words.isprintable():
-        return words
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in words)
-
-
-def cropped(text: str, length: int = LONGEST) -> str:
-    """`plain`, and not longer than that."""
-    words = plain(text[: 4 * length])
-    return words if len(words) <= length and len(text) <= 4 * length else words[: length - 1] + "…"
-
-
-def counted(number: int, noun: str, plural: str = "") -> str:
-    return f"{number} {noun if number == 1 else plural or noun + 's'}"
-
-
-def short_ids(runs: Iterable[str], least: int = SHORTEST) -> dict[str, str]:
-    """Each run's id cut to what tells it from the others; ids that people chose stay whole."""
+def short_ids(runs: Iterable[str], least: int = MIN_ID) -> dict[str, str]:
+    """Each run id, cut to a unique prefix if it is a UUID."""
     ordered = sorted(set(runs))
     shared = dict.fromkeys(ordered, 0)
     for one, other in pairwise(ordered):
@@ -63,75 +47,51 @@ def _cut(run: str, length: int) -> str:
     return run[:length] if run[length - 1] != "-" else run[: length + 1]
 
 
-def wait_in_words(wait: WaitView, now: int) -> str:
-    """What one wait is for."""
-    due = micros(wait.due)
-    when = f" {until(due, now)}" if due is not None else ""
-    text = cropped(wait.text, LONGEST_WAIT)
-    match wait.kind:
-        case "interaction":
-            return f"answer to “{text or plain(wait.id)}”" + (f" (expires{when})" if when else "")
-        case "signal":
-            return f"signal {text or plain(wait.id)}"
-        case "timer" if wait.id == f"retry:{wait.node}":
-            return f"retry of {plain(wait.node)}{when}" + (f" after “{text}”" if text else "")
-        case "timer":
-            return f"timer {plain(wait.id)}{when}"
-        case "child":
-            return f"child {text} {plain(wait.id)}".replace("  ", " ")
-        case "outbox" | "trigger":
-            return f"{wait.kind} {text or plain(wait.id)}"
+def wait_view_text(wait: WaitView, now: int) -> str:
+    return wait_text(Wait(wait.kind, wait.id, wait.node, micros(wait.due), wait.text), now)
 
 
-def progress_in_words(progress: ProgressView) -> str:
+def error_text(error: ErrorView) -> str:
+    """`ValueError: message`, with the module of a class that is not a builtin."""
+    return failure(Failure(error.kind, error.message))
+
+
+def amount_text(progress: ProgressView) -> str:
+    """`1,304 of 5,000`."""
+    return f"{progress.done:,g}" if progress.total is None else f"{progress.done:,g} of {progress.total:,g}"
+
+
+def progress_text(progress: ProgressView) -> str:
     """`fetch 1,304 of 5,000: the third page`."""
-    amount = f"{progress.done:,g}" if progress.total is None else f"{progress.done:,g} of {progress.total:,g}"
     text = f": {cropped(progress.text, 60)}" if progress.text else ""
-    return f"{cropped(progress.node, 40)} {amount}{text}"
+    return f"{cropped(progress.node, 40)} {amount_text(progress)}{text}"
 
 
-def holder_in_words(holder: HolderView | None, now: int) -> str:
-    """What is wrong with the worker of a run that is at work; empty if nothing is."""
+def holder_text(holder: HolderView | None, now: int) -> str:
+    """Why a running run makes no progress: its worker is gone. Empty if the worker is alive."""
     if holder is None:
         return "no worker holds it"
-    if holder.live:
-        return ""
     seen = micros(holder.last_seen)
-    return "worker gone" if seen is None else f"worker gone for {span(now - seen)}"
+    return "" if holder.live else "worker gone" if seen is None else f"worker gone for {span(now - seen)}"
 
 
 def about(run: RunView, now: int) -> str:
-    """What a person asks next about a run: its progress, what it waits for and since when, why it stopped, or its title."""
-    shown = [wait_in_words(wait, now) for wait in run.waits[:2]]
+    """The last column of a list of runs: progress, waits and since when, the reason of the status, or the title."""
+    shown = [wait_view_text(wait, now) for wait in run.waits[:2]]
     if run.waiting > len(shown):
         shown.append(f"{run.waiting - len(shown)} more")
     opened = [since for wait in run.waits if (since := micros(wait.since)) is not None]
     if opened and run.status is RunStatus.WAITING:
         shown[-1] += f", for {span(now - min(opened))}"
-    at_work = [progress_in_words(each) for each in run.progress if each.total is None or each.done < each.total][:2]
-    gone = holder_in_words(run.holder, now) if run.status in AT_WORK else ""
-    parts = [gone, ", ".join(at_work), ", ".join(shown), _why(run)]
-    return " · ".join(filter(None, parts)) or cropped(run.title)
-
-
-def _why(run: RunView) -> str:
-    reason = cropped(run.reason)
-    if run.held:
-        return f"held: {reason}"
-    if run.recoverable:
-        return f"{reason} (recoverable)"
-    return reason
-
-
-def error_in_words(error: ErrorView) -> str:
-    """`ValueError: its message`, with the module of a class unless it is a built-in one."""
-    module, _, name = error.kind.rpartition(":")
-    kind = name if module in ("", "builtins", "__main__", "outlast.errors") else f"{module}.{name}"
-    return f"{kind}: {error.message}" if error.message else kind
+    at_work = [progress_text(each) for each in run.progress if each.total is None or each.done < each.total][:2]
+    gone = holder_text(run.holder, now) if run.status in AT_WORK else ""
+    reason = cropped(run.reason, MAX_TEXT)
+    why = f"held: {reason}" if run.held else f"{reason} (recoverable)" if run.recoverable else reason
+    return " · ".join(filter(None, [gone, ", ".join(at_work), ", ".join(shown), why])) or cropped(run.title, MAX_TEXT)
 
 
 def size(count: int) -> str:
-    """Bytes for people."""
+    """A number of bytes: 12 bytes, 4.2 kB, 1.3 GB."""
     amount = float(count)
     for unit in ("bytes", "kB", "MB", "GB"):
         if amount < 1000:

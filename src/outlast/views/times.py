@@ -1,4 +1,4 @@
-"""Times: as people type them, as they read them, and as programs do."""
+"""Times: parsed from the command line, shown as local time, and as ISO 8601 in JSON."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def parse_time(text: str, now: int) -> int:
 
 
 def iso(time: int | None) -> str | None:
-    """A time for programs: 2026-11-01T13:30:00.000000Z; None stays None, and so does what no calendar holds."""
+    """A time in JSON: 2026-11-01T13:30:00.000000Z; None for None and for a time that datetime cannot represent."""
     if time is None:
         return None
     try:
@@ -39,12 +39,12 @@ def iso(time: int | None) -> str | None:
 
 
 def micros(time: str | None) -> int | None:
-    """The microseconds of a time for programs; None stays None."""
+    """The microseconds of a time in JSON; None for None."""
     return None if time is None else (datetime.fromisoformat(time) - EPOCH) // timedelta(microseconds=1)
 
 
 def local(time: int, *, full: bool) -> str:
-    """A time for people, in their zone; without the year if it has to be short."""
+    """A local time; without the year unless `full`."""
     try:
         moment = (EPOCH + timedelta(microseconds=time)).astimezone()
     except (OverflowError, ValueError, OSError):
@@ -53,21 +53,9 @@ def local(time: int, *, full: bool) -> str:
 
 
 def span(time: int) -> str:
-    """A length of time in one unit: 12s, 5m, 3h, 9d."""
+    """A duration in one unit: 12s, 5m, 3h, 9d."""
     seconds = max(0, round(time / SECOND))
     for unit, size, limit in (("s", 1, 60), ("m", 60, 3600), ("h", 3600, 172_800)):
         if seconds < limit:
             return f"{seconds // size}{unit}"
     return f"{seconds // 86_400}d"
-
-
-def until(due: int, now: int) -> str:
-    """When something is due, seen from `now`."""
-    return f"in {span(due - now)}" if due > now else f"due {span(now - due)} ago"
-
-
-def took(ms: float) -> str:
-    """How long a node worked."""
-    if ms < 1000:
-        return f"{ms:.3g} ms"
-    return f"{ms / 1000:.3g} s" if ms < 60_000 else span(int(ms * 1000))

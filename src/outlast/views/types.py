@@ -1,6 +1,6 @@
-"""The views: what programs read of runs and stores. Within a schema version fields are added, never renamed or removed.
+"""The views: the JSON form of runs and stores. Within a schema version fields are added, never renamed or removed.
 
-Times are ISO 8601 in UTC with microseconds. Values of users are the JSON they were given in, with integers of any size.
+Times are ISO 8601 in UTC with microseconds. Values of users are plain JSON, with integers of any size.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class View(Struct, frozen=True, kw_only=True):
 
 
 class WaitView(View, frozen=True, kw_only=True):
-    """What a run waits for. `since` is when this wait was opened; `due` is when it ends by itself."""
+    """An open wait of a run. `since` is the time it was opened; `due` is the time it ends by itself."""
 
     kind: Literal["interaction", "signal", "timer", "child", "outbox", "trigger"]
     id: str
@@ -45,7 +45,7 @@ class WaitView(View, frozen=True, kw_only=True):
 
 
 class QuestionView(WaitView, frozen=True, kw_only=True):
-    """A question to people. `schema` is the JSON Schema of an answer, null if any value is accepted."""
+    """A question of a run. `schema` is the JSON Schema of an answer, null if any value is accepted."""
 
     schema: Value
 
@@ -60,7 +60,7 @@ class ProgressView(View, frozen=True, kw_only=True):
 
 
 class HolderView(View, frozen=True, kw_only=True):
-    """The worker that holds a run. `last_seen` is when it last renewed its lease."""
+    """The worker that holds a run. `last_seen` is the time it last renewed its lease."""
 
     worker: str
     live: bool
@@ -69,7 +69,7 @@ class HolderView(View, frozen=True, kw_only=True):
 
 
 class RunView(View, frozen=True, kw_only=True):
-    """A run in a list. `at` is the event this was computed from; `waiting` counts all waits, of which `waits` has the first.
+    """A run in a list. `at` is the event this was computed from; `waiting` counts all waits, and `waits` has the first ones.
 
     `progress` and `holder` are filled for runs that are at work."""
 
@@ -113,7 +113,7 @@ class ErrorView(View, frozen=True, kw_only=True):
 
 
 class NodeView(View, frozen=True, kw_only=True):
-    """A node of a run. `ms` is how long its last attempt took."""
+    """A node of a run. `ms` is the duration of its last attempt."""
 
     node: str
     step: str | None
@@ -130,14 +130,14 @@ class NodeView(View, frozen=True, kw_only=True):
 
 
 class StepView(View, frozen=True, kw_only=True):
-    """A step of a run."""
+    """A step of a run: a named group of nodes."""
 
     step: str
     completed: bool
 
 
 class ChildView(View, frozen=True, kw_only=True):
-    """A run that this run started. `status` is null until it ended; a detached child is not waited for."""
+    """A run that this run started. `status` is null until it ends. The run does not wait for a detached child."""
 
     run: str
     workflow: str | None
@@ -156,14 +156,15 @@ class FileView(View, frozen=True, kw_only=True):
 
 
 class PlannedEventView(View, frozen=True, kw_only=True):
-    """An event that a command would append."""
+    """An event that a command would append. `text` is the event as a sentence; it may be empty."""
 
     type: str
+    text: str
     fields: dict[str, Any]
 
 
 class RepairView(View, frozen=True, kw_only=True):
-    """What a repair did, or would do in a dry run. `needed` is false if there was nothing to repair.
+    """A repair, or in a dry run the plan of a repair. `needed` is false if there was nothing to repair.
 
     A repair appends events, opens `new_branch`, or has other `effects`, such as records beside the log that are written
     again. `error` says why the repair failed."""
@@ -179,8 +180,8 @@ class RepairView(View, frozen=True, kw_only=True):
 
 
 class ActionView(View, frozen=True, kw_only=True):
-    """An action that is allowed on a run now. `useful` if a person would take it in this state; `command` is what to type;
-    `repair` is what a repair would do."""
+    """An action that is allowed on a run now. `useful` marks the actions to take in this state; `command` is the shell
+    command, `why` its effect, `repair` the plan of a repair."""
 
     action: str
     useful: bool
@@ -190,7 +191,7 @@ class ActionView(View, frozen=True, kw_only=True):
 
 
 class RunDetailView(RunView, frozen=True, kw_only=True):
-    """Everything that is known of one run."""
+    """One run with its nodes, children, files, questions and actions."""
 
     entry: str
     root: str
@@ -209,7 +210,7 @@ class RunDetailView(RunView, frozen=True, kw_only=True):
 
 
 class RunResultView(View, frozen=True, kw_only=True):
-    """How a run ended that a command waited for, or that it is paused. `files` are those of a paused run."""
+    """The end of a run that a command waited for, or its pause. `files` are the files of a paused run."""
 
     run: str
     status: RunStatus
@@ -221,7 +222,7 @@ class RunResultView(View, frozen=True, kw_only=True):
 
 
 class RunStatusView(View, frozen=True, kw_only=True):
-    """A run after a request. `resumed` is set by commands that let a run continue: whether that changed anything."""
+    """A run after a request. `resumed` is set by commands that continue a run: whether they changed anything."""
 
     run: str
     status: RunStatus
@@ -248,7 +249,7 @@ class EventView(PlannedEventView, frozen=True, kw_only=True):
 
 
 class PlanView(View, frozen=True, kw_only=True):
-    """What a command would append to a run."""
+    """The events that a command would append to a run."""
 
     run: str
     would_append: tuple[PlannedEventView, ...]
@@ -296,7 +297,7 @@ class LogLineView(View, frozen=True, kw_only=True):
 
 
 class ChangeView(View, frozen=True, kw_only=True):
-    """A difference inside an event. A side that has nothing at this path is absent."""
+    """A difference inside an event. A side without a value at this path is absent."""
 
     path: str
     old: Value | UnsetType = UNSET
@@ -304,7 +305,7 @@ class ChangeView(View, frozen=True, kw_only=True):
 
 
 class ComparedEventView(View, frozen=True, kw_only=True):
-    """An event that is on the left, on the right, or on both sides."""
+    """An event on the left, on the right, or on both sides."""
 
     verdict: Literal["same", "differs", "left", "right"]
     left: EventView | None
@@ -322,7 +323,7 @@ class ComparedSideView(View, frozen=True, kw_only=True):
 
 
 class ComparisonView(View, frozen=True, kw_only=True):
-    """Two lineages side by side. Events up to `shared` are the same because both branches share them, and are not listed."""
+    """Two lineages side by side. Both branches share the events up to `shared`, which are not listed."""
 
     same: bool
     left: ComparedSideView
@@ -366,7 +367,7 @@ class VerificationListView(View, frozen=True, kw_only=True):
 
 
 class FindingView(View, frozen=True, kw_only=True):
-    """Something that the doctor found. `events` prove it; `actions` are what is safe to do."""
+    """A finding of the doctor. `events` prove it; `actions` are safe to take."""
 
     code: str
     standing: Literal["consistent", "repairable", "reported"]
@@ -377,7 +378,7 @@ class FindingView(View, frozen=True, kw_only=True):
 
 
 class ExaminationView(View, frozen=True, kw_only=True):
-    """What the doctor found about one run and did. `after` are the findings that remain after repairs, null without any."""
+    """The findings and repairs of one run. `after` are the findings that remain after repairs, null without repairs."""
 
     run: str
     status: str
@@ -389,7 +390,7 @@ class ExaminationView(View, frozen=True, kw_only=True):
 
 
 class DoctorView(View, frozen=True, kw_only=True):
-    """All runs that the doctor examined: `seen` in total, `ill` with something to be done."""
+    """All runs that the doctor examined: `seen` in total, `ill` with findings that need action."""
 
     runs: tuple[ExaminationView, ...]
     seen: int
@@ -400,7 +401,7 @@ class DoctorView(View, frozen=True, kw_only=True):
 
 
 class VersionView(View, frozen=True, kw_only=True):
-    """A version of a workflow. `current` if the code that is importable here has this version."""
+    """A version of a workflow. `current` if the code that can be imported here has this version."""
 
     version: str
     workflow: str
@@ -419,7 +420,7 @@ class VersionListView(View, frozen=True, kw_only=True):
 
 
 class WorkerView(View, frozen=True, kw_only=True):
-    """A worker that a store knows. `workflows` are those it can execute; `runs` are those it holds."""
+    """A worker of a store. It can execute `workflows` and holds `runs`."""
 
     worker: str
     live: bool
@@ -436,7 +437,7 @@ class WorkerListView(View, frozen=True, kw_only=True):
 
 
 class SweptRunView(View, frozen=True, kw_only=True):
-    """A run that a sweep looked at and that was neither healthy nor waiting. `outcome` is what was done, or would be."""
+    """A run that a sweep found neither healthy nor waiting. `outcome` is the action taken, or planned in a dry run."""
 
     run: str
     reason: str
@@ -447,7 +448,7 @@ class SweptRunView(View, frozen=True, kw_only=True):
 
 
 class SweepReportView(View, frozen=True, kw_only=True):
-    """What a sweep found; the counts add up to `scanned`."""
+    """The result of a sweep. The counts add up to `scanned`."""
 
     scanned: int
     healthy: int
@@ -460,7 +461,7 @@ class SweepReportView(View, frozen=True, kw_only=True):
 
 
 class WorkerCountView(View, frozen=True, kw_only=True):
-    """How many workers a store knows. `outlast workers` lists them."""
+    """The numbers of workers of a store. `outlast workers` lists them."""
 
     live: int
     gone: int
@@ -489,7 +490,7 @@ class StoreView(View, frozen=True, kw_only=True):
 
 
 class BackupView(View, frozen=True, kw_only=True):
-    """A backup that was made. `damaged` and `missing` are hashes of blobs that were so before the backup."""
+    """A backup. `damaged` and `missing` are hashes of blobs that were damaged or missing before the backup."""
 
     path: str
     bytes: int
@@ -500,7 +501,7 @@ class BackupView(View, frozen=True, kw_only=True):
 
 
 class CopiedRunView(View, frozen=True, kw_only=True):
-    """What became of one run in a copy to another store. `why` is the reason if it was not copied."""
+    """The result of copying one run to another store. `why` is the reason if it was not copied."""
 
     run: str
     outcome: Literal["over", "going on", "as it was", "there already", "not copied"]
@@ -525,7 +526,7 @@ class SettingView(View, frozen=True, kw_only=True):
 
 
 class SettingsView(View, frozen=True, kw_only=True):
-    """The settings in force in a project."""
+    """The settings of a project in force."""
 
     root: str
     settings: dict[str, SettingView]

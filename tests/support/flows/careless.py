@@ -1,4 +1,4 @@
-"""Nodes for helper processes that are careless with a secret; the processes find them by name."""
+"""Nodes that disclose a secret, for helper processes, which import them by name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import outlast as ol
 
 
 class Refused(Exception):
-    """Carries what was refused."""
+    """Contains the secret."""
 
     def __init__(self, key: str) -> None:
         super().__init__("refused")

@@ -1,4 +1,4 @@
-"""What the helper processes of the tests are given to do. None of them waits for a time where it can wait for a word."""
+"""Functions for the helper processes of the tests. They wait for messages where possible, not for times."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class ShopError(Exception):
 
 
 class Held:
-    """As a decorated function is: it holds the bare one."""
+    """Contains the plain function, like a decorated one."""
 
     def __init__(self, fn: Any) -> None:
         self.fn = fn
 
     def __call__(self, *_: object) -> NoReturn:
-        raise AssertionError("the bare function is to be called")
+        raise AssertionError("the plain function must be called")
 
 
 @Held
@@ -97,14 +97,14 @@ def nested(depth: int) -> Any:
 
 
 def busy() -> NoReturn:
-    """Says who it is, and never ends."""
+    """Reports its process id, and never ends."""
     here().progress({"pid": os.getpid()})
     while True:
         pass
 
 
 def busy_with_another(*, leaves: bool = False) -> NoReturn:
-    """Starts a process that would outlive it; then stays, or leaves without a word."""
+    """Starts a process that would outlive it; then stays, or exits without a message."""
     other = subprocess.Popen(["sleep", "1000"])
     here().progress({"pid": os.getpid(), "other": other.pid})
     while not leaves:
@@ -126,11 +126,11 @@ def leave(code: int) -> NoReturn:
 
 def die(number: int) -> NoReturn:
     os.kill(os.getpid(), number)
-    raise AssertionError("nobody gets here")
+    raise AssertionError("unreachable")
 
 
 def counted(upto: int) -> int:
-    """Works in steps, and goes on from the step that was kept last."""
+    """Works in steps, and continues after the last checkpoint."""
     attempt = here().attempt
     start = int(attempt.checkpoint or b"0")
     for step in range(start + 1, upto + 1):
@@ -155,7 +155,7 @@ def noisy(name: str) -> str:
 
 
 def forked() -> int:
-    """Leaves a fork that goes on as if it were the helper."""
+    """Leaves a fork that continues as if it were the helper."""
     pid = os.fork()
     if pid == 0:
         log.info("this must not be heard")
@@ -182,7 +182,7 @@ def process_left() -> int:
 
 
 def word_left() -> None:
-    """A thread has begun to speak when the call ends, and is done before the next."""
+    """A thread that is sending when the call ends, and is done before the next call."""
     helper = process_child._helper
     assert helper is not None
 

@@ -1,4 +1,4 @@
-"""Nodes that work in processes of their own; they are imported there by name."""
+"""Nodes that run in separate processes, which import them by name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import outlast as ol
 
 @ol.node(run_in="process")
 def toil(folder: str, name: str) -> str:
-    """Works until a file is there; every beginning leaves a mark."""
+    """Runs until a file exists; every start leaves a file."""
     place = Path(folder)
     number = len(list(place.glob(f"{name}.begun.*"))) + 1
     (place / f"{name}.begun.{number}").write_text(ol.idempotency_key())

@@ -1,4 +1,4 @@
-"""Nodes for helper processes that misbehave, and workflows of them. Helpers find them here by name."""
+"""Misbehaving nodes for helper processes, which import them by name, and workflows of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import outlast as ol
 
 
 class Odd(BaseException):
-    """No Exception."""
+    """Not an Exception."""
 
 
 class Mute(Exception):
@@ -90,7 +90,7 @@ def _circle() -> Any:
 
 
 class Plain:
-    """Nothing stores it."""
+    """Cannot be stored."""
 
 
 class Trap(list[Any]):
@@ -108,7 +108,7 @@ UNSTORABLE: dict[str, Any] = {
     "function": lambda: raised,
     "error": lambda: ValueError("x"),
 }
-"""What a node may return and nothing can store."""
+"""Values that a node may return and that cannot be stored."""
 
 STORABLE: dict[str, Any] = {
     "30 MB": lambda: "x" * 30_000_000,
@@ -137,7 +137,7 @@ def return_far(name: str) -> Any:
 
 @ol.node(run_in="process")
 def leave(log: str, times: int) -> int:
-    """End the process, as often as told; then say which attempt this is."""
+    """End the process this many times; then return the number of the attempt."""
     with Path(log).open("a") as file:
         file.write("x")
     if len(Path(log).read_text()) <= times:
@@ -162,7 +162,7 @@ def spin_on(log: str) -> NoReturn:
 
 @ol.node(run_in="process")
 def dies_once_and_lingers(folder: str) -> None:
-    """Its second attempt says who it is and waits to be ended."""
+    """The second attempt writes its process id and waits to be ended."""
     if ol.context().attempt == 1:
         os._exit(3)
     (Path(folder) / "helper").write_text(str(os.getpid()))

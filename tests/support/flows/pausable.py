@@ -1,4 +1,4 @@
-"""Nodes for helper processes, which find them by name."""
+"""Nodes for helper processes, which import them by name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import outlast as ol
 
 @ol.node(run_in="process")
 def counting_in_a_process() -> list[int]:
-    """Where it began, and how far it came; the second checkpoint waits for the file `go`."""
+    """Returns where it began and how far it came; the second checkpoint waits for the file `go`."""
     begin = ol.last_checkpoint(0)
     done = [begin] if begin else []
     try:
@@ -32,7 +32,7 @@ def counting_in_a_process() -> list[int]:
 
 @ol.node(run_in="process")
 def writing_in_a_process(path: str) -> int:
-    """Writes two halves; between them it keeps a checkpoint, or waits for ever if there is a file `stuck`."""
+    """Writes two halves with a checkpoint in between; the first attempt waits for the file `go` there."""
     with ol.output_path(path) as hidden:
         hidden.write_text("first half, ")
         Path("half").touch()
@@ -46,7 +46,7 @@ def writing_in_a_process(path: str) -> int:
 
 @ol.node(run_in="process")
 def dying_while_writing(path: str) -> int:
-    """Its process dies in the midst of its first attempt."""
+    """The process dies during the first attempt."""
     with ol.output_path(path) as hidden:
         hidden.write_text("half")
         if ol.context().attempt == 1:

@@ -25,7 +25,7 @@ _odd = st.sampled_from(
 
 
 def values() -> st.SearchStrategy[Raw]:
-    """JSON in its exact bytes, also as other programs write it."""
+    """JSON in its exact bytes, also in forms that other programs write."""
     return (_json.map(msgspec.json.encode) | _odd).map(Raw)
 
 
@@ -35,8 +35,8 @@ def events(
     numbers: st.SearchStrategy[int] = NUMBERS,
     newer: bool = True,
 ) -> st.SearchStrategy[e.AnyEvent]:
-    """Any event, or any of these types, with any fields. Texts and numbers may be narrowed so that events meet; `newer`
-    adds fields that this version does not know."""
+    """Any event, or one of these types, with any fields. Texts and numbers may be narrowed so that events refer to
+    each other; `newer` adds fields unknown to this version."""
     return st.sampled_from(kinds or tuple(e.EVENT_TYPES.values())).flatmap(
         lambda kind: _event_of(kind, text, numbers, newer)
     )
@@ -55,7 +55,7 @@ def _event_of(
 
 
 def _any(shape: msgspec.inspect.Type, text: st.SearchStrategy[str], numbers: st.SearchStrategy[int]) -> Any:
-    """A strategy for a field, from what msgspec knows of its type. An unforeseen type fails here, loudly."""
+    """A strategy for a field by its msgspec type. An unknown type raises."""
     match shape:
         case msgspec.inspect.StrType():
             return text
@@ -76,7 +76,7 @@ def _any(shape: msgspec.inspect.Type, text: st.SearchStrategy[str], numbers: st.
         case msgspec.inspect.UnionType():
             return st.one_of(*(_any(each, text, numbers) for each in shape.types))
         case msgspec.inspect.DictType(value_type=msgspec.inspect.RawType()):
-            return st.nothing()  # fields of a newer version: whoever wants them adds them
+            return st.nothing()  # fields of a newer version: `_event_of` adds them
         case msgspec.inspect.StructType():
             return st.builds(shape.cls, **{each.name: _any(each.type, text, numbers) for each in shape.fields})
         case _:

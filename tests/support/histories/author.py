@@ -12,11 +12,11 @@ from support.histories.event_generator import Burst, Muse, Pick
 from support.histories.log import History
 
 _TICKS = (1, 0, 1000, 60_000_000, -500)
-"""How the clock moves between appends; the clock of a guest may be behind."""
+"""Steps of the clock between appends; a guest's clock may be behind."""
 
 
 class Author:
-    """Writes a random history, append after append."""
+    """Writes a random history, append by append."""
 
     def __init__(self, pick: Pick, history: History | None = None) -> None:
         self.history = History() if history is None else history
@@ -25,7 +25,7 @@ class Author:
             self.muse.hear(entries(record))
 
     def go_on(self) -> None:
-        """One append more, of whatever kind may come; the first one creates the run."""
+        """Write one more append of a random kind; the first one creates the run."""
         history, muse = self.history, self.muse
         kind = self._kind()
         history.time += _TICKS[muse.pick(len(_TICKS))]
@@ -57,7 +57,7 @@ class Author:
 
 
 _WRITERS = (Kind.OWNER,) * 8 + (Kind.GUEST,) * 2 + (Kind.TAKEOVER, Kind.CONTROL)
-"""Who writes how often."""
+"""Kinds of appends by frequency."""
 
 
 @cache
@@ -67,7 +67,7 @@ def _below(n: int) -> st.SearchStrategy[int]:
 
 @st.composite
 def histories(draw: st.DrawFn, appends: int = 25) -> History:
-    """A legal log of up to so many appends."""
+    """A legal log of up to this many appends."""
     author = Author(lambda n: draw(_below(n)) if n > 1 else 0)
     for _ in range(1 + draw(_below(appends))):
         author.go_on()
@@ -75,7 +75,7 @@ def histories(draw: st.DrawFn, appends: int = 25) -> History:
 
 
 def written(seed: int, appends: int = 25) -> History:
-    """The legal log that belongs to this number, without Hypothesis: quick, but it does not shrink."""
+    """The legal log for this seed, without Hypothesis: fast, but it does not shrink."""
     random = Random(seed)
     author = Author(random.randrange)
     for _ in range(appends):

@@ -1,4 +1,4 @@
-"""What may be said next."""
+"""Generates events that may follow in a log."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from outlast.lifecycle.transitions import CONTROL, GUEST_DATA, may_follow
 
 Part = TypeVar("Part")
 Pick: TypeAlias = Callable[[int], int]
-"""From n to a number below n; 0 is the plainest choice."""
+"""From n to a number below n; 0 is the simplest choice."""
 
 Burst: TypeAlias = list[e.AnyEvent]
-"""Events that are said in one breath."""
+"""Events of one append."""
 
 _VALUES = tuple(map(Raw, (b"null", b"0", b'"text"', b"[1, 2]", b'{"a":{"b":null}}', b"true", b"-1.5e3")))
 _WORDS = ("", "ada", "because", "öß™", 'a "quoted"\nline')

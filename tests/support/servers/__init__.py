@@ -1,5 +1,5 @@
-"""Real servers for tests: brought up on the loopback, with their data in a temporary folder, and taken down again.
+"""Real servers for tests: started on loopback with their data in a temporary folder, and stopped again.
 
-A server is started by its own launcher, never installed. It dies with whoever started it, however that died: a small shell
-stands between the two, reads a pipe that nobody writes to, and takes the server down when the pipe ends.
+A server is started by its own launcher, never installed. It ends with the process that started it, however that ends:
+a small shell in between reads a pipe without a writer and stops the server at the end of the pipe.
 """

@@ -18,7 +18,7 @@ _schemas = count(1)
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
-    """A server of our own, which may be restarted; each worker of pytest-xdist has its own."""
+    """A server that may be restarted; each worker of pytest-xdist has its own."""
     with postgres_server() as server:
         yield server
 
@@ -34,6 +34,6 @@ def _any_postgres(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def postgres_url(_any_postgres: str) -> str:
-    """The address of a store that is not there yet: a schema of the test's own."""
+    """The address of a store that does not exist yet, in a schema of this test."""
     mark = "&" if "?" in _any_postgres else "?"
     return f"{_any_postgres}{mark}schema=test_{os.getpid()}_{next(_schemas)}"

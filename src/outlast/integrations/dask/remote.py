@@ -1,6 +1,6 @@
-"""What runs on a Dask worker: one attempt of a node, in one of the worker's threads.
+"""The part that runs on a Dask worker: one attempt of a node, in one of the worker's threads.
 
-It speaks to its engine through events of Dask's scheduler, which come in order and before the result of the task. The
+It sends notes to its engine through events of Dask's scheduler, which arrive in order and before the result of the task. The
 engine answers by calling `told` and `stop` on the worker.
 """
 
@@ -26,9 +26,9 @@ from outlast.execution.process_wire import Call, Kind
 from outlast.store import Blobs
 from outlast.values.codec import INLINE_LIMIT, stored
 
-PATIENCE = 120.0
-"""Seconds that a task waits for an answer of its engine, which may be busy, or gone."""
-SENDING = 10.0
+ANSWER_TIMEOUT_S = 120.0
+"""Seconds that a task waits for an answer of its engine, which may be busy, or lost."""
+SEND_TIMEOUT_S = 10.0
 """Seconds that a note may take to the worker's own loop."""
 LARGEST_CHECKPOINT = 64_000
 """Bytes of a checkpoint: it passes through Dask's scheduler, which keeps the last thousand messages for a while."""
@@ -42,7 +42,7 @@ _turn = threading.Lock()
 
 
 def run(key: str, call: bytes, inputs: bytes, topic: str, shelf: str) -> tuple[Told, bytes]:
-    """Ask whether to begin; if so run the function, and say how it went. Nothing is raised."""
+    """Ask the engine whether to start; if so run the function and return its outcome. Raises nothing."""
     from distributed import get_worker
 
     wire = Wire(get_worker(), topic, key)
@@ -59,21 +59,21 @@ def run(key: str, call: bytes, inputs: bytes, topic: str, shelf: str) -> tuple[T
 
 
 def told(key: str, serial: int, answer: bool) -> None:
-    """The engine's answer to a question of a task here."""
+    """Deliver the engine's answer to a question of a task here."""
     wire = _wires.get(key)
     if wire is not None:
         wire.hear(serial, answer)
 
 
 def stop(key: str) -> None:
-    """The engine no longer waits for this task: it sees that by `is_stopping()`, and at its next checkpoint."""
+    """The engine no longer waits for this task, which learns that by `is_stopping()` and at its next checkpoint."""
     wire = _wires.get(key)
     if wire is not None:
         wire.stop()
 
 
 class Wire:
-    """The way from a task to its engine."""
+    """The connection from a task to its engine."""
 
     def __init__(self, worker: Any, topic: str, key: str) -> None:
         self.is_stopping = False
@@ -91,9 +91,9 @@ class Wire:
             self._worker.log_event(self._topic, note)
             sent.set()
 
-        # Not log_event itself: whoever speaks faster than the worker can send would fill its memory.
+        # Wait until it is sent: a task that logs faster than the worker can send would fill the memory.
         self._worker.loop.add_callback(send)
-        sent.wait(SENDING)
+        sent.wait(SEND_TIMEOUT_S)
 
     def ask(self, kind: Asked, body: bytes = b"") -> bool | None:
         """The engine's answer; None if there is none."""
@@ -101,7 +101,7 @@ class Wire:
         self._open[serial] = answer
         try:
             self.send_note(kind, body, serial)
-            return answer.get(timeout=PATIENCE)
+            return answer.get(timeout=ANSWER_TIMEOUT_S)
         except queue.Empty:
             return None
         finally:
@@ -113,7 +113,7 @@ class Wire:
             asked.put(answer)
 
     def stop(self) -> None:
-        """Nobody waits for it any more, and nobody answers what it has asked."""
+        """The engine no longer waits for the task, and answers none of its questions."""
         self.is_stopping = True
         for answer in list(self._open.values()):
             answer.put(None)
@@ -122,24 +122,24 @@ class Wire:
         if len(data) > LARGEST_CHECKPOINT:
             raise NotStorable(
                 f"a checkpoint of {len(data)} bytes is too large for a node on a Dask cluster, where it may have "
-                f"{LARGEST_CHECKPOINT}: keep a reference to what you have, such as the path of a file"
+                f"{LARGEST_CHECKPOINT}: store a reference instead, such as the path of a file"
             )
         ends = True if self.is_stopping else self.ask("checkpoint", data)
         if ends is None and not self.is_stopping:
-            raise ConnectionError(f"the engine did not confirm a checkpoint within {PATIENCE:g} s")
+            raise ConnectionError(f"the engine did not confirm a checkpoint within {ANSWER_TIMEOUT_S:g} s")
         return ends is not False
 
 
 def _run(wire: Wire, call: Call, inputs: bytes, shelf: str) -> tuple[Told, bytes]:
     root = logging.getLogger()
-    if root.level == logging.WARNING:  # as it is where nobody has set it
+    if root.level == logging.WARNING:  # the default level
         root.setLevel(logging.INFO)
-    give_back = listen_to_logging()
+    stop_listening = listen_to_logging()
     try:
         with remote.attempt_entered(remote.RemoteAttempt(call.attempt, wire)):
             kind, body = outcome(call, inputs, remote.LogForwarder(wire))
     finally:
-        give_back()
+        stop_listening()
     if kind == "done" and len(body) > INLINE_LIMIT and shelf:
         reference = _put(body, shelf)
         if reference and wire.ask("stored", reference):
@@ -151,11 +151,12 @@ def _run(wire: Wire, call: Call, inputs: bytes, shelf: str) -> tuple[Told, bytes
 
 
 def _put(body: bytes, shelf: str) -> bytes:
-    """A reference to the result, put where the engine's blobs should be; empty if they are not to be reached from here."""
+    """A reference to the result, stored where the engine's blobs should be; empty if that place cannot be reached from
+    here."""
     try:
         return bytes(asyncio.run(_put_now(body, shelf)))
     except Exception as error:
-        logging.getLogger("outlast.dask").info("a large result takes the way through the scheduler: %s", error)
+        logging.getLogger("outlast.dask").info("a large result is sent through the scheduler: %s", error)
         return b""
 
 
@@ -164,13 +165,13 @@ async def _put_now(body: bytes, shelf: str) -> Raw:
 
 
 def _blobs_at(shelf: str) -> Blobs:
-    """Nothing is made here: a place that is not there is on another machine."""
+    """Nothing is created here: a place that does not exist is on another machine."""
     bucket = bucket_at(shelf)
     if bucket is None:
         from outlast.stores.blob_folder import FolderBlobs
 
         if not Path(shelf).is_dir():
-            raise NotFound(f"there is no folder {shelf}")
+            raise NotFound(f"the folder {shelf} does not exist")
         return FolderBlobs(Path(shelf))
     from outlast.stores.objects.blobs import ObjectBlobs
     from outlast.stores.objects.opening import open_bucket

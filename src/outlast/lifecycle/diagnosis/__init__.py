@@ -1,12 +1,11 @@
-"""What is the matter with a run: every state of the catalogue by its code, with the events that prove it. Pure.
+"""The diagnosis of a run: findings by code, each with the events that prove it. Pure.
 
-`diagnose` looks at what was found (`Evidence`) and answers with findings. A finding says in one sentence what is the case,
-shows the events, names the likely cause and what is safe to do. One that can be repaired without losing anything carries its
-remedy; whoever recovers the run carries it out and has nothing to decide. A consistent run has no remedy, so nobody touches
-it.
+`diagnose` turns the collected `Evidence` into findings. A finding has one sentence, the events that prove it, the likely
+cause and the safe actions. A finding that can be repaired without loss also has a remedy, and recovery applies it without
+further decisions. A consistent run has no remedy, so recovery leaves it unchanged.
 
-Stale is not inconsistent: a summary behind the log is refolded (G2). A summary of the same version that says something else
-than the fold of the log was edited or damaged (A1 to A3r): then what cannot be trusted is left on its branch.
+A stale summary is not inconsistent: a summary behind the log is made again from the log (G2). A summary of the same version
+that differs from the fold of the log was edited or damaged (A1 to A3r): then the untrusted events stay on their branch.
 """
 
 from __future__ import annotations
@@ -68,16 +67,16 @@ _RULES: tuple[Rule, ...] = (
     unused_branches,
     unwatched,
 )
-"""In the order in which findings are told and remedies carried out: one at a time, because each changes the evidence."""
+"""In the order of the findings. Recovery applies one remedy at a time, because each changes the evidence."""
 
 
 def diagnose(evidence: Evidence) -> list[Finding]:
-    """Everything that can be said of the run's state, the gravest first. What must not be built upon silences the rest."""
+    """All findings about the run, the gravest first. If the log is damaged, only that is reported."""
     grave = [finding for rule in _GRAVE for finding in rule(evidence)]
     if grave:
         return grave
     found = [finding for rule in _RULES for finding in rule(evidence)]
-    is_graph = evidence.state.outline.kind == "graph"  # of a function, today's code is all there is: replay decides
+    is_graph = evidence.state.outline.kind == "graph"  # a function only has its current code: replay decides
     if is_graph and any(finding.code == "E2" and finding.remedy is None for finding in found):
         return [structs.replace(finding, remedy=None) for finding in found]
     return found

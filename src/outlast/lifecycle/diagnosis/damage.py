@@ -1,4 +1,4 @@
-"""What nobody repairs by themselves: damaged logs, lost tails, missing blobs (G3, G4, G5)."""
+"""Damage that recovery does not repair: damaged logs, lost tails, missing blobs (G3, G4, G5)."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def damage(evidence: Evidence) -> Iterator[Finding]:
         standing="reported",
         sentence=f"the log is damaged: {first}{and_more(len(evidence.damage) - 1)}",
         events=tuple(sorted({each.seq for each in evidence.damage if each.seq}))[:20],
-        cause="the store's bytes were changed outside of Outlast: a failing disk, an edit by hand, a bad copy",
+        cause="the bytes of the store were changed outside of Outlast: a failing disk, a manual edit or a bad copy",
         actions=(
-            "restore the store from a backup, if there is one",
-            *((f"{back}  (goes on from the last good event; what follows stays on its branch)",) if back else ()),
+            "restore the store from a backup",
+            *((f"{back}  (continues from the last good event; later events stay on their branch)",) if back else ()),
         ),
     )
 
@@ -31,13 +31,13 @@ def lost_tail(evidence: Evidence) -> Iterator[Finding]:
         yield Finding(
             code="G5",
             standing="reported",
-            sentence=f"the log ends at event {evidence.version}, the summary knows of event {summary.at}: it says that the "
-            f"run is {summary.status}{f' ({summary.reason})' if summary.reason else ''}, {summary.done_nodes} nodes done",
+            sentence=f"the log ends at event {evidence.version}, but the summary is of event {summary.at}: the run was "
+            f"{summary.status}{f' ({summary.reason})' if summary.reason else ''} with {summary.done_nodes} nodes completed",
             events=(evidence.version,),
-            cause="the end of the log was lost: an older copy of the file was put back, or a disk lied about its flushes",
+            cause="the end of the log was lost: an older copy of the file was restored, or a disk did not flush its writes",
             actions=(
                 "restore the newest backup",
-                "nothing is repaired by itself: work that was done may not be in the log and would be done again",
+                "outlast doctor --fix does not repair this: completed work of the lost events would be repeated",
             ),
         )
 
@@ -45,15 +45,15 @@ def lost_tail(evidence: Evidence) -> Iterator[Finding]:
 def missing_blobs(evidence: Evidence) -> Iterator[Finding]:
     if evidence.missing:
         seq, node, why = evidence.missing[0]
-        what = f"the output of node {node}" if node else "a value"
+        value = f"the output of node {node}" if node else "a value"
         yield Finding(
             code="G4",
             standing="reported",
-            sentence=f"{what} at event {seq} lies in a blob that {why}{and_more(len(evidence.missing) - 1)}",
+            sentence=f"{value} at event {seq} is stored in a blob that {why}{and_more(len(evidence.missing) - 1)}",
             events=tuple(seq for seq, _, _ in evidence.missing)[:20],
             cause="the folder of blobs was not copied or restored with the database, or a file in it was changed",
             actions=(
                 "restore the blobs beside the store",
-                *((f"outlast retry {evidence.run} {node}  (does it again, on a new branch)",) if node else ()),
+                *((f"outlast retry {evidence.run} {node}  (repeats the node, on a new branch)",) if node else ()),
             ),
         )

@@ -1,4 +1,4 @@
-"""What the doctor looks at, and what it finds."""
+"""The input of a diagnosis, its findings, and their remedies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from outlast.lifecycle.summary import RunSummary
 
 
 class Holder(Struct, frozen=True):
-    """Whoever claims the run, whether they still count as alive, and until when they have renewed (microseconds)."""
+    """The worker that claims the run, whether it counts as alive, and when its lease expires (microseconds)."""
 
     worker: str
     is_live: bool
@@ -25,8 +25,8 @@ class Holder(Struct, frozen=True):
 
 
 class RelatedRun(Struct, frozen=True):
-    """A run that this one depends on and that is not as its log expects: a child or successor that does not exist, a child
-    that has ended without telling it, or a child of a part that was left (`left`) and that nobody has asked to stop."""
+    """A related run that differs from the log: a child or successor that does not exist, a child whose end was not
+    delivered, or a child of a left branch (`left`) that was not cancelled."""
 
     run: RunId
     relation: Literal["child", "successor", "left"]
@@ -34,8 +34,8 @@ class RelatedRun(Struct, frozen=True):
 
 
 class Evidence(Struct, kw_only=True):
-    """What there is to look at. `log` is the current lineage as far as it reads, `state` what it amounts to; `version` is
-    where the log ends. `today` is the version of the code that is known here, `initial` the one the run began with."""
+    """The facts about one run. `log` is the readable part of the current lineage, `state` its fold; `version` is the last
+    event of the log. `today` is the version of the code in this process, `initial` the version the run began with."""
 
     run: RunId
     now: int
@@ -44,13 +44,13 @@ class Evidence(Struct, kw_only=True):
     version: int
     summary: RunSummary | None
     true: RunSummary
-    """The summary that the log would give."""
+    """The summary made from the log."""
     is_closed: bool = False
-    """Whether the head says that the run is over."""
+    """Whether the head marks the run as over."""
     waits: Mapping[str, Wait] = {}
-    """What the store shows that the run waits for."""
+    """The stored waits."""
     faults: Sequence[str] = ()
-    """What does not read of what the store keeps beside the log."""
+    """The stored rows beside the log that cannot be read."""
     related_runs: Sequence[RelatedRun] = ()
     holder: Holder | None = None
     is_ready: bool = False
@@ -58,23 +58,23 @@ class Evidence(Struct, kw_only=True):
     initial: str = ""
     known_versions: frozenset[str] | None = None
     attempts: dict[str, int] = {}
-    """How often today's code would try each of its nodes."""
+    """The maximum number of attempts of each node in the current code."""
     damage: Sequence[Violation] = ()
     last_good: int = 0
     missing: Sequence[tuple[int, str, str]] = ()
-    """Places whose blobs are not there or damaged, the nodes that made them, and which it is."""
+    """For each missing or damaged blob: the event, its node, and the fault."""
     watchers: int | None = None
     unused: int = 0
     """Branches that the current one does not descend from."""
 
     @property
     def is_held(self) -> bool:
-        """Whether somebody alive advances it."""
+        """Whether a live worker advances the run."""
         return self.holder is not None and self.holder.is_live
 
 
 class Rewrite(Struct, frozen=True):
-    """Write the summary, the waits and the head's flag again, from the log; `changes` says what that changes."""
+    """Write the summary, the waits and the head's flag again, from the log; `changes` describes the effect."""
 
     changes: tuple[str, ...] = ()
 
@@ -86,19 +86,20 @@ class Open(Struct, frozen=True):
 
 
 class Settle(Struct, frozen=True):
-    """Do what a run owes to others: tell the parent of one that ended, start its successor, cancel children that it left."""
+    """Complete what an ended run owes to others: notify its parent, start its successor, cancel the children of left
+    branches."""
 
     run: RunId
 
 
 class Say(Struct, frozen=True):
-    """Append these on the same branch."""
+    """Append these events on the current branch."""
 
     events: tuple[e.AnyEvent, ...]
 
 
 class HandOver(Struct, frozen=True):
-    """Take it over, which counts what was interrupted, and let the next worker go on."""
+    """Take the run over, which records the interruption, and release it for the next worker."""
 
 
 Remedy: TypeAlias = Rewrite | Settle | Open | Say | HandOver
@@ -106,7 +107,7 @@ Standing: TypeAlias = Literal["consistent", "repairable", "reported"]
 
 
 class Finding(Struct, frozen=True, kw_only=True):
-    """One thing that is the case. `events` prove it; `actions` are what is safe to do, as commands or sentences."""
+    """One fact about the run. `events` prove it; `actions` are safe actions, as commands or sentences."""
 
     code: str
     sentence: str
@@ -118,5 +119,5 @@ class Finding(Struct, frozen=True, kw_only=True):
 
 
 def and_more(count: int) -> str:
-    """For people: how many there are beyond those that were named."""
+    """The end of a list that names only some items."""
     return f", and {count} more" if count > 0 else ""

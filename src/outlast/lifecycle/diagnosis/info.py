@@ -1,4 +1,4 @@
-"""What is as it should be, and worth saying (B1, B2, D1, F2), and a worker that is there and does nothing."""
+"""Findings that need no repair (B1, B2, D1, F2), held runs, and live workers that have stopped."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from outlast.lifecycle.diagnosis.evidence import Evidence, Finding
 from outlast.lifecycle.status import RunStatus
 
 LONG_US = 24 * 3600 * 1_000_000
-"""Microseconds after which a question counts as one that waits for long."""
+"""Microseconds after which an open question counts as old."""
 
 LATE_US = 60 * 1_000_000
-"""Microseconds after its time has run out, after which a worker that is alive counts as stopped."""
+"""Microseconds after the expiry of its claims at which a live worker counts as stopped."""
 
 
 def stopped(evidence: Evidence) -> Iterator[Finding]:
-    """The worker is alive, so nobody takes the run from it, and it goes on with nothing."""
+    """The worker is alive, so no other worker takes the run over, but it does not advance its runs."""
     holder = evidence.holder
     if holder is None or not holder.is_live or evidence.now - holder.expires < LATE_US:
         return
@@ -26,43 +26,43 @@ def stopped(evidence: Evidence) -> Iterator[Finding]:
         code="G1",
         standing="reported",
         sentence=f"worker {holder.worker} is alive, but its claims expired {late} s ago and it has not renewed them",
-        cause="its process was stopped (SIGSTOP, a debugger, a paused container), or the clock was set",
+        cause="the process was stopped (SIGSTOP, a debugger, a paused container), or the clock was changed",
         actions=(
-            "let the process go on (SIGCONT), or end it (SIGKILL): then the next worker takes the run at once",
-            "the process holds the worker's lock file, in the folder named .workers beside the database",
+            "continue the process (SIGCONT), or end it (SIGKILL): the next worker then takes the run over at once",
+            "the process holds the lock file of the worker, in the folder .workers beside the database",
         ),
     )
 
 
 def held(evidence: Evidence) -> Iterator[Finding]:
-    """A run that waits for the decision of a person is never well."""
+    """A run that waits for a decision."""
     outline, run = evidence.state.outline, evidence.run
     if not outline.held:
         return
     place = next((each.seq for each in reversed(evidence.log) if isinstance(each.event, e.RunFailed)), 0)
     actions: tuple[str, ...]
-    ends = f"outlast cancel {run} ends it"
+    ends = f"outlast cancel {run} ends the run"
     if has_diverged(evidence.state):
         actions = (
             f"outlast versions diff {run} shows what changed in the code",
-            f"to be safe, put the old code back, then outlast resume {run} goes on as if nothing had changed",
-            f"outlast migrate {run} goes on with today's code from where the two differ, as a new branch",
+            f"to continue unchanged, restore the old code, then outlast resume {run}",
+            f"outlast migrate {run} continues with the current code from where the two differ, on a new branch",
             ends,
         )
-        cause = "the code of the workflow was changed while the run was under way"
+        cause = "the code of the workflow was changed after the run had started"
     elif node := inside(evidence.state):
         actions = (
-            f"if it was done: outlast jump {run} --to {node} --edit output=VALUE goes on with that result",
-            f"if it was not done: outlast retry {run} {node} does it again",
+            f"if {node} took effect: outlast jump {run} --to {node} --edit output=VALUE continues with that result",
+            f"if {node} did not take effect: outlast retry {run} {node} repeats it",
             ends,
         )
-        cause = f"only a person can find out whether {node} was done"
+        cause = f"only a person can find out whether {node} took effect"
     else:
-        actions, cause = (f"outlast resume {run} goes on with it", ends), ""
+        actions, cause = (f"outlast resume {run} continues the run", ends), ""
     yield Finding(
         code="E3" if has_diverged(evidence.state) else "C1",
         standing="reported",
-        sentence=f"the run is held, a person has to decide: {outline.reason or 'no reason was given'}",
+        sentence=f"the run is held until a person decides: {outline.reason or 'no reason was given'}",
         events=(place,),
         cause=cause,
         actions=actions,
@@ -76,7 +76,7 @@ def waiting(evidence: Evidence) -> Iterator[Finding]:
             since = next((each.time for each in evidence.log if each.seq == asked.seq), evidence.now)
             yield Finding(
                 code="B2" if evidence.now - since > LONG_US else "B1",
-                sentence=f"the run waits for an answer to {wait.text or wait.id!r}, for as long as that takes",
+                sentence=f"the run waits for an answer to {wait.text or wait.id!r}, however long that takes",
                 events=(asked.seq,),
                 actions=(f"outlast answer {evidence.run} VALUE --interaction {wait.id}",),
             )
@@ -86,11 +86,11 @@ def unused_branches(evidence: Evidence) -> Iterator[Finding]:
     if evidence.unused:
         yield Finding(
             code="D1",
-            sentence=f"{evidence.unused} older branch{'es' if evidence.unused > 1 else ''} that the run no longer follows",
+            sentence=f"the run has {evidence.unused} older branch{'es' if evidence.unused > 1 else ''} that it left",
             actions=(f"outlast branches {evidence.run}",),
         )
 
 
 def unwatched(evidence: Evidence) -> Iterator[Finding]:
     if evidence.is_held and evidence.watchers == 0 and evidence.state.status is RunStatus.RUNNING:
-        yield Finding(code="F2", sentence="the run is advanced and nobody watches it, which it does not need")
+        yield Finding(code="F2", sentence="a worker advances the run, and no client watches it; a run needs no watcher")

@@ -1,44 +1,40 @@
-"""The summary against the log: stale (G2), or of the same version and saying something else (A1, A2, A3r)."""
+"""The summary compared with the log: stale (G2), or different at the same version (A1, A2, A3r)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec import structs
+
 from outlast.lifecycle.branch_plan import BranchPlan, recovery_cutoff
-from outlast.lifecycle.diagnosis.derived_rows import rewrite
+from outlast.lifecycle.diagnosis.derived_rows import to_rewrite
 from outlast.lifecycle.diagnosis.evidence import Evidence, Finding, Open
 from outlast.lifecycle.status import RunStatus
 from outlast.lifecycle.summary import RunSummary
 
 _KEPT = ("status", "branch", "version", "reason", "recoverable", "held", "waiting")
-"""What a summary has to have right."""
+"""The summary fields that must be right."""
 
 
 def stale(evidence: Evidence) -> Iterator[Finding]:
     stored, true = evidence.summary, evidence.true
     if stored is None and not evidence.faults:
-        yield Finding(
-            code="G2",
-            standing="repairable",
-            sentence="the run has no summary, so lists do not show it",
-            events=(evidence.version,),
-            cause="the catalogue lost a row",
-            actions=("outlast doctor --fix writes it from the log",),
-            remedy=rewrite(evidence),
+        yield to_rewrite(
+            evidence, "the run has no summary, so lists do not show it", (evidence.version,), "the summary row was lost"
         )
     elif stored is not None and stored.at < true.at and _differs(stored, true) and not evidence.is_held:
         like = _resembles(stored, true)
-        is_next = evidence.is_ready and evidence.holder is None
-        yield Finding(
-            code="G2",
-            standing="consistent" if is_next else "repairable",
-            sentence=f"the summary is of event {stored.at}, the log ends at {evidence.version}: {_differing(stored, true)}"
-            f"{f' (it resembles {like}, and is merely stale)' if like else ''}",
-            events=(stored.at, evidence.version),
-            cause="something was delivered to the run and no worker has taken it up yet, or one died in between",
-            actions=(f"{'the next worker' if is_next else 'outlast doctor --fix'} writes it from the log",),
-            remedy=None if is_next else rewrite(evidence),
+        finding = to_rewrite(
+            evidence,
+            f"the summary is of event {stored.at}, the log ends at event {evidence.version}: {_differing(stored, true)}"
+            f"{f' (similar to {like}, but the summary is only stale)' if like else ''}",
+            (stored.at, evidence.version),
+            "an event was delivered to the run and no worker has read it yet, or a worker died before it did",
         )
+        if evidence.is_ready and evidence.holder is None:
+            by_worker = ("the next worker writes it from the log",)
+            finding = structs.replace(finding, standing="consistent", actions=by_worker, remedy=None)
+        yield finding
 
 
 def _differs(stored: RunSummary, true: RunSummary) -> bool:
@@ -58,43 +54,24 @@ def _asks(summary: RunSummary) -> bool:
 
 
 def contradicted(evidence: Evidence) -> Iterator[Finding]:
-    """A summary of the log's own version that says something else (A1, A2, A3r)."""
+    """A summary of the log's version that differs from the log (A1, A2, A3r)."""
     stored, true = evidence.summary, evidence.true
     if stored is None or stored.at != true.at or not _differs(stored, true):
         return
-    cause = "the summary was edited or written by something else: the log is what counts"
+    cause = "the summary was edited or written by another program; the log is authoritative"
     is_going = evidence.state.outline.base in (RunStatus.RUNNING, RunStatus.COMPENSATING)
     if stored.status is RunStatus.WAITING and true.status is RunStatus.RUNNING and not _has_questions(evidence):
         yield branched(
-            evidence,
-            "A1",
-            "the summary says that the run waits for a person, the log has no open question",
-            cause,
+            evidence, "A1", "the summary shows the run as waiting for a person, but the log has no open question", cause
         )
     elif stored.status is RunStatus.RUNNING and true.status is RunStatus.WAITING and _has_questions(evidence):
-        yield branched(
-            evidence,
-            "A2",
-            "the summary says that the run is running, the log that it waits for an answer",
-            cause,
-        )
+        yield branched(evidence, "A2", "the summary shows the run as running, but the log has an open question", cause)
     elif stored.status is RunStatus.COMPLETED and is_going:
         yield branched(
-            evidence,
-            "A3r",
-            "the summary says that the run is completed, the log has no RunCompleted",
-            cause,
+            evidence, "A3r", "the summary shows the run as completed, but the log has no RunCompleted", cause
         )
-    else:  # nothing has to be cut: what has ended or stands still is not set going by a summary
-        yield Finding(
-            code="G2",
-            standing="repairable",
-            sentence=_differing(stored, true),
-            events=(stored.at,),
-            cause=cause,
-            actions=("outlast doctor --fix writes it from the log",),
-            remedy=rewrite(evidence),
-        )
+    else:  # no branch is needed: a summary alone does not restart a run that has ended or stopped
+        yield to_rewrite(evidence, _differing(stored, true), (stored.at,), cause)
 
 
 def _has_questions(evidence: Evidence) -> bool:
@@ -103,9 +80,9 @@ def _has_questions(evidence: Evidence) -> bool:
 
 def _differing(stored: RunSummary, true: RunSummary) -> str:
     if stored.status is not true.status:
-        return f"the summary says that the run is {stored.status}, the log that it is {true.status}"
+        return f"the run is {stored.status} in the summary and {true.status} in the log"
     name = next(name for name in _KEPT if getattr(stored, name) != getattr(true, name))
-    return f"the summary says {name} {getattr(stored, name)!r}, the log {getattr(true, name)!r}"
+    return f"the summary has {name} {getattr(stored, name)!r}, the log {getattr(true, name)!r}"
 
 
 def branched(evidence: Evidence, code: str, sentence: str, cause: str) -> Finding:
@@ -120,6 +97,6 @@ def branched(evidence: Evidence, code: str, sentence: str, cause: str) -> Findin
         sentence=sentence,
         events=tuple(seq for seq in sorted({cutoff, evidence.version}) if seq),
         cause=cause,
-        actions=(f"outlast doctor --fix goes on from {place} as a new branch; what follows stays readable on its own",),
+        actions=(f"outlast doctor --fix continues from {place} on a new branch; later events stay on their branch",),
         remedy=Open(plan),
     )

@@ -21,17 +21,17 @@ def versions(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _unversioned(evidence: Evidence) -> Finding:
-    word = e.VersionChanged(version=evidence.today, reason="E1: the run had no version; it goes on with today's code")
+    changed = e.VersionChanged(version=evidence.today, reason="E1: the run had no version; it uses the current code")
     return Finding(
         code="E1",
         standing="repairable" if evidence.today else "reported",
-        sentence="the run does not say which version of its workflow it began with",
+        sentence="the run does not record the version of its workflow",
         events=(1,),
-        cause="it was created by something that records no versions",
-        actions=("outlast doctor --fix runs it on today's code and records that",)
+        cause="a program that records no versions created the run",
+        actions=("outlast doctor --fix runs it with the current code and records that version",)
         if evidence.today
-        else ("name the code with --app, then outlast doctor --fix runs it on that and records it",),
-        remedy=Say((word,)) if evidence.today else None,
+        else ("name the code with --app; outlast doctor --fix then runs it with that code and records the version",),
+        remedy=Say((changed,)) if evidence.today else None,
     )
 
 
@@ -39,44 +39,42 @@ def _unknown_version(evidence: Evidence) -> Finding:
     version, known = evidence.state.outline.version, evidence.known_versions or frozenset()
     places = tuple(each.seq for each in evidence.log if isinstance(each.event, e.VersionChanged | e.RunCreated))
     has_initial = evidence.initial in known and evidence.initial != version
-    word = e.VersionChanged(
+    changed = e.VersionChanged(
         version=evidence.initial,
         previous=version,
-        reason="E2: its version is not stored; it goes on with the initial one",
+        reason="E2: the version of the run is not stored; it uses the initial version",
     )
     return Finding(
         code="E2",
         standing="repairable" if has_initial else "reported",
-        sentence=f"the run is of version {version[:12]}, which is not stored here",
+        sentence=f"the run uses version {version[:12]} of its workflow, which is not in this store",
         events=places[-1:],
-        cause="the definition was stored elsewhere, or its blob was removed",
-        actions=(f"outlast doctor --fix goes back to the initial version {evidence.initial[:12]} and records that",)
+        cause="the definition is in another store, or its blob was removed",
+        actions=(f"outlast doctor --fix returns to the initial version {evidence.initial[:12]} and records that",)
         if has_initial
         else (_without_definition(evidence),),
-        remedy=Say((word,)) if has_initial else None,
+        remedy=Say((changed,)) if has_initial else None,
     )
 
 
 def _without_definition(evidence: Evidence) -> str:
     if evidence.state.outline.kind == "graph":
-        return "bring the definition back (copy its blob); nothing is changed until then"
-    return "the next worker replays it on today's code, and holds it if that differs; or bring the definition back"
+        return "restore the definition (copy its blob); the run does not change until then"
+    return "the next worker replays the run with the current code, and holds it if the two differ; or restore the definition"
 
 
 def _changed_code(evidence: Evidence) -> Finding:
     outline = evidence.state.outline
     is_graph = outline.kind == "graph"
-    what = (
-        "it stays on the version it is pinned to" if is_graph else "the replay of its log decides whether that matters"
-    )
+    effect = "the run stays on its version" if is_graph else "the replay of the log decides whether that matters"
     return Finding(
         code="E3",
-        sentence=f"the workflow has changed since: the run is of version {outline.version[:12]}, today's is "
-        f"{evidence.today[:12]}; {what}",
+        sentence=f"the workflow has changed: the run uses version {outline.version[:12]}, the current version is "
+        f"{evidence.today[:12]}; {effect}",
         events=(1,),
         cause="new code was deployed",
         actions=(
             f"outlast versions diff {evidence.run} shows what changed",
-            f"outlast migrate {evidence.run} moves it, by a branch",
+            f"outlast migrate {evidence.run} moves the run to the current version, on a new branch",
         ),
     )

@@ -1,5 +1,5 @@
-"""What each event does to the state: one small function per event type, one module per group of events.
+"""The effect of each event on the state: one small function per event type, one module per group of events.
 
-A handler checks first and changes afterwards, so that an illegal event raises `Illegal` and leaves the state as it was (L2).
-It may trust the table: `fold.apply` has asked it. `registry` is where handlers are found.
+A handler checks first and changes afterwards, so that an illegal event raises `Illegal` and leaves the state unchanged (L2).
+`fold.apply` checks the transition table before it calls a handler. `registry` maps event types to handlers.
 """

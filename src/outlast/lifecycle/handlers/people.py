@@ -1,17 +1,17 @@
-"""What is asked of people, told by signals, and timed."""
+"""Handlers of the events of questions, signals, timers and decisions."""
 
 from __future__ import annotations
 
 from outlast.errors import Illegal
 from outlast.history import events as e
-from outlast.lifecycle.handlers.registry import on
+from outlast.lifecycle.handlers.registry import on, open_wait
 from outlast.lifecycle.state import Interaction, Signal, State, Wait
 
 
 @on(e.InteractionRequested)
 def _interaction_requested(state: State, event: e.InteractionRequested, seq: int) -> None:
     if state.interactions.get(event.interaction) is not None:
-        raise Illegal("V7", f"interaction {event.interaction} was asked before", seq=seq)
+        raise Illegal("V7", f"interaction {event.interaction} was already asked", seq=seq)
     wait = Wait(
         "interaction",
         event.interaction,
@@ -45,18 +45,15 @@ def _interaction_withdrawn(state: State, event: e.InteractionWithdrawn, seq: int
 def _pending(state: State, name: str, verb: str, seq: int) -> Interaction:
     asked = state.interactions.get(name)
     if asked is None:
-        raise Illegal("V7", f"interaction {name} is {verb} but was never asked on this lineage", seq=seq)
+        raise Illegal("V7", f"interaction {name} is {verb} but was not asked on this lineage", seq=seq)
     if asked.answer is not None or asked.withdrawn:
-        raise Illegal("V7", f"interaction {name} is {verb} but was settled before", seq=seq)
+        raise Illegal("V7", f"interaction {name} is {verb} but was already answered or withdrawn", seq=seq)
     return asked
 
 
 @on(e.SignalAwaited)
 def _signal_awaited(state: State, event: e.SignalAwaited, seq: int) -> None:
-    wait = Wait("signal", event.wait, text=event.name, since=state.outline.time)
-    if state.waits.get(wait.name) is not None:
-        raise Illegal("V7", f"the run waits for {event.wait} already", seq=seq)
-    state.waits[wait.name] = wait
+    open_wait(state, Wait("signal", event.wait, text=event.name, since=state.outline.time), seq)
 
 
 @on(e.SignalReceived)
@@ -69,17 +66,14 @@ def _signal_received(state: State, event: e.SignalReceived, seq: int) -> None:
 def _signal_consumed(state: State, event: e.SignalConsumed, seq: int) -> None:
     signal = state.signals.get(event.signal)
     if signal is None or signal.consumed:
-        raise Illegal("V7", f"signal {event.signal} is consumed but was not received, or was before", seq=seq)
+        raise Illegal("V7", f"signal {event.signal} is consumed but was not received, or was already consumed", seq=seq)
     state.signals[event.signal] = Signal(signal.name, e.NULL, seq, True)
     state.waits.pop(f"signal:{event.wait}", None)
 
 
 @on(e.TimerSet)
 def _timer_set(state: State, event: e.TimerSet, seq: int) -> None:
-    wait = Wait("timer", event.timer, event.node, event.due, since=state.outline.time)
-    if state.waits.get(wait.name) is not None:
-        raise Illegal("V7", f"timer {event.timer} is set already", seq=seq)
-    state.waits[wait.name] = wait
+    open_wait(state, Wait("timer", event.timer, event.node, event.due, since=state.outline.time), seq)
 
 
 @on(e.TimerFired)
@@ -101,5 +95,5 @@ def _stop_timer(state: State, timer: str, verb: str, seq: int) -> None:
 @on(e.DecisionRecorded)
 def _decision_recorded(state: State, event: e.DecisionRecorded, seq: int) -> None:
     if state.decisions.get(event.key) is not None:
-        raise Illegal("V7", f"decision {event.key} was made before", seq=seq)
+        raise Illegal("V7", f"decision {event.key} was already made", seq=seq)
     state.decisions[event.key] = event.value

@@ -1,12 +1,13 @@
-"""Handlers by event type."""
+"""Handlers by event type, and the check that they share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from outlast.errors import Illegal
 from outlast.history import events as e
-from outlast.lifecycle.state import State
+from outlast.lifecycle.state import State, Wait
 
 Kind = TypeVar("Kind", bound=e.Event)
 Handler = Callable[[State, Any, int], None]
@@ -15,10 +16,16 @@ HANDLERS: dict[type[e.Event], Handler] = {}
 
 
 def on(kind: type[Kind]) -> Callable[[Callable[[State, Kind, int], None]], Callable[[State, Kind, int], None]]:
-    """Make the function the handler of events of this type; it gets the state, the event and its seq."""
+    """Register the function as the handler of events of this type. It receives the state, the event and its seq."""
 
     def register(handler: Callable[[State, Kind, int], None]) -> Callable[[State, Kind, int], None]:
         HANDLERS[kind] = handler
         return handler
 
     return register
+
+
+def open_wait(state: State, wait: Wait, seq: int) -> None:
+    if state.waits.get(wait.name) is not None:
+        raise Illegal("V7", f"the run already waits for {wait.kind} {wait.id}", seq=seq)
+    state.waits[wait.name] = wait

@@ -1,4 +1,4 @@
-"""What befalls the run as a whole, its branches included."""
+"""Handlers of the events of the run as a whole, its branches included."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from outlast.lifecycle.state import CLEANUP, Child, Interaction, State, Wait
 from outlast.lifecycle.status import RunStatus
 
 
-def _nothing_to_keep(_state: State, _event: e.Event, _seq: int) -> None:
-    """A fact for people and later drivers; the state does not depend on it."""
+def _no_effect(_state: State, _event: e.Event, _seq: int) -> None:
+    """The state does not depend on the event."""
 
 
 for _kind in (e.RunTakenOver, e.RunRecovered, e.GraphExtended, e.NewsHeard, e.Recalled):
-    HANDLERS[_kind] = _nothing_to_keep
+    HANDLERS[_kind] = _no_effect
 
 
 @on(e.RunCreated)
 def _run_created(state: State, event: e.RunCreated, seq: int) -> None:
     if seq != 1:
-        raise Illegal("V2", "RunCreated is the first event of the log", seq=seq)
+        raise Illegal("V2", "RunCreated must be the first event of the log", seq=seq)
     outline = state.outline
     outline.base = RunStatus.CREATED
     outline.workflow, outline.version, outline.kind = event.workflow, event.version, event.kind
@@ -34,16 +34,16 @@ def _run_created(state: State, event: e.RunCreated, seq: int) -> None:
 def _run_started(state: State, event: e.RunStarted, seq: int) -> None:
     outline = state.outline
     if outline.base is RunStatus.CREATED and event.resumed:
-        raise Illegal("V5", "a run that never started cannot be resumed", seq=seq)
+        raise Illegal("V5", "a run that has not started cannot be resumed", seq=seq)
     if outline.base is not RunStatus.CREATED and not event.resumed:
-        raise Illegal("V5", f"a run that is {outline.base} starts again only as resumed", seq=seq)
+        raise Illegal("V5", f"a run that is {outline.base} can only start with resumed=True", seq=seq)
     outline.base = RunStatus.COMPENSATING if outline.undoing else RunStatus.RUNNING
     outline.recoverable = outline.held = False
     outline.reason, outline.copied_to, outline.error, outline.failed_node = "", "", None, ""
     outline.extends_cleanup = outline.cleanup is not None
     for wait in [wait for wait in state.loose.values() if wait.kind == "child"] if event.resumed else ():
         child = state.children.get(wait.id)
-        if child is not None and not child.detached:  # the end of the run had let go of it
+        if child is not None and not child.detached:  # the end of the run moved the wait to `loose`
             state.loose.pop(wait.name, None)
             state.waits[wait.name] = wait
 
@@ -67,8 +67,8 @@ def _request_refused(state: State, event: e.RequestRefused, seq: int) -> None:
     outline = state.outline
     requests = left_open(outline.requests, event)
     if len(requests) == len(outline.requests) and event.request >= outline.branch_first:
-        raise Illegal("V12", f"no open request stands at event {event.request}", seq=seq)
-    outline.requests = requests  # one that lies on the branch that was left is not among them: see `request_violations`
+        raise Illegal("V12", f"event {event.request} is not an open request", seq=seq)
+    outline.requests = requests  # `request_violations` checks requests on the branch that was left
 
 
 @on(e.RunCompleted)
@@ -92,8 +92,7 @@ def _run_failed(state: State, event: e.RunFailed, seq: int) -> None:
 def _cleanup_started(state: State, event: e.CleanupStarted, seq: int) -> None:
     outline = state.outline
     if (outline.cleanup is not None) is not event.extended:
-        said = "has not started" if event.extended else "has started already"
-        raise Illegal("V5", f"the clean-up of the run {said}", seq=seq)
+        raise Illegal("V5", f"the clean-up of the run has {'not' if event.extended else 'already'} started", seq=seq)
     outline.base, outline.undoing = RunStatus.COMPENSATING, True
     outline.cleanup, outline.extends_cleanup = event, False
     outline.recoverable = outline.held = False
@@ -120,12 +119,10 @@ def _end(state: State, status: RunStatus, event: e.AnyEvent, seq: int) -> None:
     outline = state.outline
     if outline.open_nodes:
         raise Illegal(
-            "V5",
-            f"the run ends with {outline.open_nodes} nodes in flight; their outcomes come first",
-            seq=seq,
+            "V5", f"the run ends while {outline.open_nodes} nodes are open; their outcomes must come first", seq=seq
         )
     if outline.cleanup is not None and status is not RunStatus.CANCELLED:
-        raise Illegal("V5", "a run whose clean-up has started ends as cancelled", seq=seq)
+        raise Illegal("V5", "a run whose clean-up has started can only end as cancelled", seq=seq)
     for request in left_open(outline.requests, event):
         raise Illegal("V12", f"the run ends while the request at event {request.seq} is open; refuse it first", seq=seq)
     outline.base, outline.open_nodes, outline.requests = status, 0, ()
@@ -138,7 +135,7 @@ def _end(state: State, status: RunStatus, event: e.AnyEvent, seq: int) -> None:
 
 
 def _stop_waiting(state: State, wait: Wait, seq: int) -> None:
-    """Nobody waits any more: a child may still tell its end, a question can no longer be answered."""
+    """The run is over: a child may still report its end, and a question cannot be answered any more."""
     if wait.kind == "child":
         state.loose[wait.name] = wait
     asked = state.interactions.get(wait.id) if wait.kind == "interaction" else None
@@ -155,12 +152,12 @@ def _version_changed(state: State, event: e.VersionChanged, _seq: int) -> None:
 def _branch_opened(state: State, event: e.BranchOpened, seq: int) -> None:
     outline = state.outline
     if event.branch <= outline.branch:
-        raise Illegal("V8", f"branch {event.branch} opens after branch {outline.branch}", seq=seq)
+        raise Illegal("V8", f"branch {event.branch} cannot open after branch {outline.branch}", seq=seq)
     if max(event.cutoff, 1) != outline.seq:
         place = "before the first event" if event.cutoff == BEFORE_FIRST else f"at event {event.cutoff}"
-        raise Illegal("V8", f"branch {event.branch} is cut {place}, the lineage ends at {outline.seq}", seq=seq)
+        raise Illegal("V8", f"branch {event.branch} is cut {place}, but its lineage ends at {outline.seq}", seq=seq)
     outline.branch, outline.branch_first = event.branch, seq
-    outline.requests = ()  # its append obeys or refuses all that were open, also on the branch that is left (V12)
+    outline.requests = ()  # the append obeys or refuses all open requests, also those of the branch that is left (V12)
     if event.cause != "recovery":
         outline.generation = event.branch
         outline.extends_cleanup = outline.cleanup is not None

@@ -1,7 +1,7 @@
 """The timeline of a run, built from its log: entries with a level and a one-line text.
 
-`TimelineBuilder` reads entries in order and folds them. `condensed` joins entries of one kind until the timeline is short
-enough. Nothing here reads a clock.
+`TimelineBuilder` reads entries in order and folds them. A condensed timeline joins entries of one kind until it is short
+enough. No function here reads a clock.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from outlast.lifecycle.timeline.texts import (
 __all__ = ["MAX_ENTRIES", "TEXTS", "Link", "Timeline", "TimelineBuilder", "TimelineEntry", "text_of"]
 
 MAX_ENTRIES = 30
-"""Entries of a condensed timeline: with its headline and actions it fits on a screen."""
+"""Entries of a condensed timeline: with its headline and actions, the explanation fits on a screen."""
 
 _OPENS: dict[type[e.Event], str] = {
     e.StepStarted: "step",
@@ -53,7 +53,7 @@ _CLOSES: dict[type[e.Event], str] = {
     e.NodeCompleted: "node",
     e.NodeFailed: "node",
 }
-"""The field by which an event ends what an earlier one began."""
+"""The field that pairs an event with the earlier one that it closes."""
 _LINKS = {
     "request": "event",
     "target": "event",
@@ -77,7 +77,7 @@ _TURNS = (
 
 
 class Link(Struct, frozen=True):
-    """What an entry refers to: the `event` or `run` of that number or id."""
+    """A reference to an `event` by its number or to a `run` by its id."""
 
     kind: str
     target: str
@@ -110,7 +110,7 @@ class Timeline(Struct, frozen=True):
 
 
 class _Item(Struct):
-    """An entry while the timeline is built: its text is rendered when it is known to be shown."""
+    """An entry of an unfinished timeline. The text is rendered only for entries that are shown."""
 
     entry: Entry
     key: str
@@ -126,7 +126,7 @@ class _Item(Struct):
     def join(self, later: _Item) -> None:
         self.last, self.ended, self.count = later.last, later.ended, self.count + later.count
         self.families = list(dict.fromkeys([*(self.families or [self.family]), *(later.families or [later.family])]))
-        if self.level not in (WARNING, ERROR):  # of failures the first one is quoted, else the last
+        if self.level not in (WARNING, ERROR):  # failures quote the first entry, others the last
             self.extra, self.quoted = later.extra, later.quoted or later.entry
 
     def text(self) -> str:
@@ -146,7 +146,7 @@ class _Item(Struct):
 
 
 class _Left(Struct):
-    """What a lineage does not include of the branch that it left."""
+    """The events of a branch that a lineage left."""
 
     first: int = 0
     last: int = 0
@@ -178,8 +178,8 @@ class _Left(Struct):
 
 class TimelineBuilder:
     """Reads a log in order. `lineage` are the intervals that the branch includes; without it all events count. `state` is
-    what the events read so far amount to, `since` when each open wait began, `counts` the number of events by their key
-    in `TEXTS`."""
+    the fold of the events read so far, `since` the time at which each open wait began, `counts` the number of events by
+    their key in `TEXTS`."""
 
     def __init__(self, lineage: Sequence[Interval] = ()) -> None:
         self.state = State()
@@ -207,7 +207,7 @@ class TimelineBuilder:
         self._before = entry
 
     def _extra(self, entry: Entry) -> tuple[Level | None, str]:
-        """What the events before add to the text of an entry."""
+        """The level and the addition to the text that depend on earlier events."""
         event, kind = entry.event, type(entry.event)
         if name := _OPENS.get(kind):
             self.since[f"{name}:{getattr(event, name)}"] = entry.time
@@ -261,7 +261,7 @@ def _links(event: e.AnyEvent) -> Iterator[Link]:
 
 
 def _family(event: e.AnyEvent) -> str:
-    """What events of one kind are about: nodes, steps and timers by their common name, children by their workflow."""
+    """The common name of the node, step or timer of an event."""
     return say.base(getattr(event, "node", "") or getattr(event, "step", "") or getattr(event, "timer", ""))
 
 
@@ -269,7 +269,7 @@ def _family(event: e.AnyEvent) -> str:
 
 
 def _condensed(items: list[_Item], limit: int) -> tuple[list[_Item], int, int]:
-    """At most `limit` items, how many were left out, and where. Each step joins more than the one before."""
+    """At most `limit` items, the number of omitted items, and their position. Each step joins more than the one before."""
     for by_family, barriers in _STEPS:
         if len(items) <= limit:
             break

@@ -17,7 +17,7 @@ SECOND = 1_000_000
 MAX_VALUE = 90
 """Characters of a value or message in a sentence."""
 MAX_NAMES = 3
-"""Names that a list gives before it counts the rest."""
+"""Names that a list shows before it counts the rest."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _COUNT = re.compile(r"#[0-9]+$|\[.*\]$", re.DOTALL)
@@ -107,7 +107,7 @@ def user_frame(error: Failure) -> str:
 
 
 def base(node: str) -> str:
-    """What names of one kind have in common: `fetch#2` and `fetch[x]` are `fetch`, `read/read/17` is `read/read/*`."""
+    """The common part of names of one kind: `fetch#2` and `fetch[x]` give `fetch`, `read/read/17` gives `read/read/*`."""
     cut = _COUNT.sub("", node)
     if "/" not in cut:
         return cut
@@ -115,7 +115,7 @@ def base(node: str) -> str:
 
 
 def label(pattern: str) -> str:
-    """A kind of names, for people: without the stars at either end."""
+    """A pattern of `base` for display: without the stars at either end."""
     shown = pattern.removesuffix("/*")
     while shown.startswith("*/"):
         shown = shown.removeprefix("*/")
@@ -123,7 +123,7 @@ def label(pattern: str) -> str:
 
 
 def wait_text(wait: Wait, now: int, length: int = 80) -> str:
-    """What the run waits for, with the remaining time."""
+    """A wait of the run, with the remaining time."""
     when = ""
     if wait.due is not None:
         when = f" in {duration(wait.due - now)}" if wait.due > now else f" due {duration(now - wait.due)} ago"

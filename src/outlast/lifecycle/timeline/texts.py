@@ -17,7 +17,7 @@ from outlast.lifecycle.timeline import phrases as say
 
 Level: TypeAlias = Literal["info", "notice", "warning", "error"]
 INFO: Final = "info"
-"""Left out of a timeline unless all entries are asked for."""
+"""Only in a full timeline."""
 NOTICE: Final = "notice"
 WARNING: Final = "warning"
 ERROR: Final = "error"
@@ -143,7 +143,7 @@ def key_of(event: e.AnyEvent) -> str:
 
 
 def text_of(event: e.AnyEvent, time: int) -> str:
-    """What the event says, on one line; `time` is the time of its entry, in microseconds."""
+    """The text of the event, on one line; `time` is the time of its entry, in microseconds."""
     key = key_of(event)
     return TEXTS[key][1].format_map(_Fields(event, time)) if key in TEXTS else ""
 
@@ -153,7 +153,7 @@ def level_of(key: str) -> Level:
 
 
 class _Fields(dict[str, "_Part"]):
-    """The fields of an event, each rendered when the text asks for it."""
+    """The fields of an event, rendered on first use."""
 
     def __init__(self, event: e.AnyEvent, time: int) -> None:
         super().__init__()

@@ -1,26 +1,24 @@
-"""Runs in an object store: S3, Google Cloud Storage or Azure; nothing else is needed, no server of ours.
+"""A store in an object store: S3, Google Cloud Storage or Azure, without another server.
 
-An append is one object, named by its run and the seq of its first event, and created only where nothing is. That is the
-commit: of two that write at one place the server refuses one, whoever holds which claim. Everything else follows from
-those objects, and is recognised when it is behind:
+An append is one object, named by its run and the seq of its first event, and created only if the name is free. That is the
+commit: if two writers create the same object, the server refuses one of them, with or without a claim. Everything else is
+derived from these objects and has a version that shows whether it is stale:
 
-- The sheet of a run (`run_index.py`) is its head, summary and waits as of a version, and who holds it. It is replaced by
-  compare-and-set; whoever reads one reads the log from there on. It is written when what people look for changes, and now
-  and then, so that little has to be read behind it: the boundary between two nodes is one request.
-- Marks (`keys.py`) are empty objects whose names say that a run is ready, held, waiting, due or listed. They are put
-  before what makes them right, so a process that dies in between leaves a mark too many and never one too few; whoever
-  finds a mark looks at the run, and removes it in time.
-- Merged segments (`reading.py`) repeat appends to be read at once. The appends' own objects are never removed.
+- The index of a run (`run_index.py`, object `sheet/{run}`) has its head, summary and waits at a version, and its holder. It
+  is replaced by compare-and-set; a reader then reads the log after its version. It is written when the searchable fields
+  change and every few appends, so that this read stays short: the boundary between two nodes costs one request.
+- Marks (`keys.py`) are empty objects whose names record that a run is ready, held, waiting, due or listed. A mark is put
+  before the change that requires it, so a process that dies in between leaves a mark too many, never one too few. A reader
+  that finds a mark reads the run, and later deletes a stale mark.
+- Merged segments (`reading.py`) repeat many appends in one object for fast reading. The objects of the appends stay.
 
-O1  An append's object, once there, is never changed, removed or made again.
-O2  Whoever wrote something under a condition recognises it: every such object carries a nonce, and a refusal is answered
-    by reading what is there. So a request that was sent twice happened once, and an object that looks as it did is the
-    same one.
-O3  The epoch, the version and the waits an append needs are judged by what is exact for the version it expects; that the
-    log is still there, its own creation tells.
-O4  What is unfinished is found by marks alone: no list grows with the runs that are over, but those of runs that are
-    over.
-O5  Time is the server's (`clock.py`).
+O1  The object of an append is never changed, removed or created again.
+O2  A writer recognises its own conditional write: every such object has a nonce, and after a refusal the writer reads the
+    object. So a request that was sent twice happened once, and two equal objects are the same one.
+O3  Epoch, version and needed waits are checked against an index that is exact for the version that the append expects. The
+    creation of the append's object checks that the log still has this version.
+O4  Unfinished runs are found only by marks: only lists of finished runs grow with the number of finished runs.
+O5  Time is the server's clock (`clock.py`).
 
 The bucket (`bucket.py`) is the interface to the server; `remote.py` implements it with obstore.
 """
@@ -43,12 +41,12 @@ from outlast.stores.objects.wakeups import WakeupObjects
 
 __all__ = ["ObjectStore"]
 
-PATIENCE = 10.0
-"""Seconds that closing waits for what follows from appends that have landed."""
+CLOSE_TIMEOUT_S = 10.0
+"""Seconds that `close` waits for background writes."""
 
 
 class ObjectStore(JournalObjects, ChangeFeedObjects, ClaimObjects, WakeupObjects, LineObjects, DocumentObjects):
-    """A store in a bucket that keeps conditions (`opening.open_bucket`), with its blobs in it unless they have a folder."""
+    """A store in a bucket with conditional writes (`opening.open_bucket`). Its blobs are in the bucket or in a folder."""
 
     blobs: Blobs
 
@@ -64,7 +62,7 @@ class ObjectStore(JournalObjects, ChangeFeedObjects, ClaimObjects, WakeupObjects
 
     @property
     def requests(self) -> Requests:
-        """How many requests were made, by kind."""
+        """The number of requests, by kind."""
         return self._bucket.requests
 
     async def now(self) -> int:
@@ -77,8 +75,8 @@ class ObjectStore(JournalObjects, ChangeFeedObjects, ClaimObjects, WakeupObjects
 
     async def close(self) -> None:
         if self._tasks:
-            await asyncio.wait(self._tasks, timeout=PATIENCE)
+            await asyncio.wait(self._tasks, timeout=CLOSE_TIMEOUT_S)
             for task in list(self._tasks):
                 task.cancel()
-        await self._publish_and_leave()
+        await self._stop_publishing()
         await self._bucket.close()

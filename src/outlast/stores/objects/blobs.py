@@ -1,4 +1,4 @@
-"""Blobs as objects, named by what is in them."""
+"""Blobs as objects, named by the hash of their content."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from outlast.store import BlobRef
 from outlast.stores.objects.bucket import Bucket
 
 SMALL = 4 << 20
-"""Bytes that are gathered in memory; what is longer goes through a file."""
+"""Bytes that are buffered in memory; larger blobs use a temporary file."""
 _HASH = re.compile(r"[0-9a-f]{64}")
 
 
 class ObjectBlobs:
-    """Blobs in a bucket. Writing one again only makes it younger, so that collection, which spares what is young, spares
-    it."""
+    """Blobs in a bucket. A second write of the same bytes updates the object's time, because collection does not delete
+    young objects."""
 
     def __init__(self, bucket: Bucket, *, readonly: bool = False) -> None:
         self._bucket = bucket
@@ -32,26 +32,26 @@ class ObjectBlobs:
             name = hashlib.blake2b(chunks, digest_size=32).hexdigest()
             await self._bucket.put(_key(name), chunks)
             return BlobRef(name, len(chunks))
-        return await self._put_slowly(chunks)
+        return await self._put_stream(chunks)
 
-    async def _put_slowly(self, chunks: AsyncIterator[bytes]) -> BlobRef:
-        """Its name is known only at its end."""
+    async def _put_stream(self, chunks: AsyncIterator[bytes]) -> BlobRef:
+        """Write a blob whose hash is known only at its end."""
         hasher, size = hashlib.blake2b(digest_size=32), 0
         with tempfile.TemporaryDirectory(prefix="outlast-blob-") as folder:
             path = Path(folder, "blob")
-            gathered = bytearray()
+            buffer = bytearray()
             async for chunk in chunks:
                 hasher.update(chunk)
                 size += len(chunk)
-                gathered += chunk
-                if len(gathered) > SMALL:
-                    await asyncio.to_thread(_add, path, bytes(gathered))
-                    gathered.clear()
+                buffer += chunk
+                if len(buffer) > SMALL:
+                    await asyncio.to_thread(_add, path, bytes(buffer))
+                    buffer.clear()
             name = hasher.hexdigest()
             if size <= SMALL:
-                await self._bucket.put(_key(name), bytes(gathered))
+                await self._bucket.put(_key(name), bytes(buffer))
             else:
-                await asyncio.to_thread(_add, path, bytes(gathered))
+                await asyncio.to_thread(_add, path, bytes(buffer))
                 await self._bucket.put(_key(name), path)
         return BlobRef(name, size)
 
@@ -67,7 +67,7 @@ class ObjectBlobs:
         except FileNotFoundError:
             raise missing from None
         if hasher.hexdigest() != ref.hash:
-            raise Damaged(f"blob {ref.hash} does not hold what it did when it was written")
+            raise Damaged(f"blob {ref.hash} is damaged: its bytes do not match its hash")
 
     async def has(self, hash: str) -> bool:
         return bool(_HASH.fullmatch(hash)) and await self._bucket.written(_key(hash)) is not None
@@ -79,7 +79,7 @@ class ObjectBlobs:
 
     def _require_writable(self) -> None:
         if self._readonly:
-            raise StoreReadOnly("the blobs were opened for reading only")
+            raise StoreReadOnly("the blobs were opened read-only")
 
 
 def _key(hash: str) -> str:

@@ -1,12 +1,12 @@
-"""What the store asks of a place for objects: seven requests, each counted.
+"""The interface of a bucket: seven kinds of request, each counted.
 
-A bucket keeps bytes under names. Names are paths of segments, `list` gives those below a folder in order of their names,
-and two requests are conditional: `create` writes only where nothing is, `update` only where what is there is what was
-last seen. Whoever refuses one of them raises `Taken`, and has written nothing.
+A bucket stores bytes under names. A name is a path; a list returns the names below a folder in order. Two requests are
+conditional: `create` writes only if the name is free, `update` only if the object still has a given version. A refused
+request raises `Taken` and writes nothing.
 
-B1  What a request that writes has answered for is durable, and every later request sees it, whoever makes it.
-B2  Of several that create the same name, or update the same version of it, one is told that it did.
-B3  An error that leaves it open whether something was written is `OutcomeUnknown`; any other means that nothing was.
+B1  When a write returns, it is durable, and every later request of any process sees it.
+B2  Of several requests that create the same name or update the same version of it, exactly one succeeds.
+B3  An error that leaves the outcome open is `OutcomeUnknown`. After any other error, nothing is written.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ from typing import Protocol, TypeAlias
 from msgspec import Struct
 
 Tag: TypeAlias = tuple[str, str]
-"""Which version of an object: its ETag and, where a server counts them, its version."""
+"""The version of an object: its ETag and, on some servers, its version number."""
 
 
 _NAME = re.compile(r"(?!.*(?:^|/)\.{0,2}(?:/|$))[A-Za-z0-9._:@=+,/-]+")
 
 
 def is_name(name: str) -> bool:
-    """Whether an object can be called that. Ids come from people and out of logs, and must not lead astray."""
+    """Return whether this is a valid object name. Ids come from users and logs and must not name other objects."""
     return _NAME.fullmatch(name) is not None
 
 
 class Taken(Exception):
-    """The condition of a conditional write did not hold. It may have been held off by itself: a request whose answer was
-    lost on the way is sent again, and then finds what it wrote. So whoever is told this reads and compares."""
+    """The condition of a conditional write did not hold. The cause may be the same write: a request whose answer was lost is
+    sent again and then finds its own object. So the caller reads the object and compares."""
 
 
 class Found(Struct, frozen=True):
-    """An object that was read."""
+    """The content and version of an object."""
 
     body: bytes
     tag: Tag
 
 
 class Listed(Struct, frozen=True, gc=False):
-    """An object in a list; `time` is when it was written, in microseconds by the clock of whoever keeps it,
-    `tag` is another after every change."""
+    """An object in a list. `time` is when it was written, in microseconds by the server's clock. `tag` changes with every
+    write."""
 
     name: str
     size: int
@@ -53,7 +53,7 @@ class Listed(Struct, frozen=True, gc=False):
 
 
 class Requests(Struct):
-    """How many requests were made since the store was opened, by kind. A list counts once for every thousand names."""
+    """The number of requests since the store was opened, by kind. A list counts once per thousand names."""
 
     create: int = 0
     update: int = 0
@@ -69,44 +69,35 @@ class Requests(Struct):
 
 
 class Bucket(Protocol):
-    """A place for objects."""
+    """A place that stores objects."""
 
     requests: Requests
 
     async def create(self, name: str, body: bytes) -> Tag:
-        """Write it if there is no such object, else `Taken`."""
-        ...
+        """Write the object if the name is free, else raise `Taken`."""
 
     async def update(self, name: str, body: bytes, tag: Tag) -> Tag:
-        """Write it if the object is still that version, else `Taken`."""
-        ...
+        """Write the object if it still has this version, else raise `Taken`."""
 
     async def put(self, name: str, body: bytes | Path) -> Tag:
-        """Write it, or what is in a file, whatever was there before."""
-        ...
+        """Write bytes or the content of a file, replacing any existing object."""
 
     async def get(self, name: str) -> Found | None:
-        """All of it, None if it is not there."""
-        ...
+        """Read the whole object; None if it does not exist."""
 
     def stream(self, name: str) -> AsyncIterator[bytes]:
-        """Its bytes in pieces; `FileNotFoundError` if it is not there."""
-        ...
+        """Yield the bytes in chunks; raise `FileNotFoundError` if the object does not exist."""
 
     async def written(self, name: str) -> int | None:
-        """When it was written, in microseconds by the clock of whoever keeps it; None if it is not there."""
-        ...
+        """Return when the object was written, in microseconds by the server's clock; None if it does not exist."""
 
     def listing(self, folder: str, after: str = "") -> AsyncIterator[Listed]:
-        """What is below a folder, with names greater than `after`, in their order."""
-        ...
+        """List the objects below a folder with names greater than `after`, in order."""
 
     async def folders(self, folder: str) -> Sequence[str]:
-        """The names of the folders right below a folder."""
-        ...
+        """List the names of the folders directly below a folder."""
 
     async def delete(self, names: Iterable[str]) -> None:
-        """Remove these; what is not there already is."""
-        ...
+        """Delete these objects; absent ones are ignored."""
 
     async def close(self) -> None: ...

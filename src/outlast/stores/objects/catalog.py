@@ -1,8 +1,8 @@
-"""Summaries as objects.
+"""The catalog of an object store: summaries and scratch.
 
-A summary is in the run's sheet; marks on shelves say which runs there are, the newest first: one shelf for all that are
-not over, one for each way to end. A page costs a list per shelf and one request for every run that is looked at, so
-whoever filters by anything but status and time pays for the runs between those that match.
+A summary is in the run's index object. Marks in status folders list the runs, newest first: one folder for unfinished runs,
+one for each final status. A search costs a list per folder and one request per run that it reads, so a filter by anything
+but status and time also costs the runs that do not match.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from outlast.errors import Damaged, InvalidInput
+from outlast.errors import Damaged
 from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
 from outlast.lifecycle.status import RunStatus
@@ -21,15 +21,15 @@ from outlast.store import Derived, Listed, Page, RunFilter, unreadable
 from outlast.stores.objects import keys
 from outlast.stores.objects.run_index import STATUS_FOLDERS, UNFINISHED_FOLDER, RunIndex, status_folder
 from outlast.stores.objects.shared import ObjectStoreBase
-from outlast.stores.shared import check_limit, cursor, matches
+from outlast.stores.shared import check_limit, cursor, invalid_cursor, matches
 
 _RUN = re.compile(r"[A-Za-z0-9._:@=+-]{0,200}")
 AT_ONCE = 100
-"""Sheets that are read together while a page is filled."""
+"""Index objects that a search reads concurrently."""
 
 
 class CatalogObjects(ObjectStoreBase):
-    """The catalog's part of the store."""
+    """Implements the catalog."""
 
     async def summary(self, run: RunId) -> RunSummary | None:
         async with self._locked(run) as known:
@@ -66,7 +66,7 @@ class CatalogObjects(ObjectStoreBase):
         found: list[RunSummary] = []
         last, batch = after, list[str]()
         async for place in self._in_folders(_folders(query.statuses), _since(query, after), _upto(query)):
-            if place == last:  # a run that moves has a mark on two shelves
+            if place == last:  # a run that changes its status has marks in two folders
                 continue
             last = place
             batch.append(place)
@@ -77,8 +77,8 @@ class CatalogObjects(ObjectStoreBase):
                     break
         found += await self._matching(batch, query)
         shown = found[: query.limit]
-        following = f"{shown[-1].created}:{shown[-1].run}" if len(found) > query.limit else ""
-        return Page(tuple(await self._each(self._with_scratch, shown)), following)
+        next_cursor = f"{shown[-1].created}:{shown[-1].run}" if len(found) > query.limit else ""
+        return Page(tuple(await self._each(self._with_scratch, shown)), next_cursor)
 
     async def correct(self, summary: RunSummary, seen: int) -> bool:
         self._require_writable()
@@ -95,12 +95,12 @@ class CatalogObjects(ObjectStoreBase):
         self._require_writable()
 
         async def keep(run: RunId) -> None:
-            if await self._is_there(run):
+            if await self._exists(run):
                 await self._bucket.put(f"scratch/{run}", scratch[run])
 
         await self._each(keep, scratch)
 
-    async def _is_there(self, run: RunId) -> bool:
+    async def _exists(self, run: RunId) -> bool:
         known = self._known.get(run)
         if known is not None and known.run_index is not None:
             return True
@@ -117,31 +117,30 @@ class CatalogObjects(ObjectStoreBase):
         runs = [RunId(name.rpartition(",")[0].rpartition(",")[2] if unfinished else name) for name in found[:limit]]
         return list(dict.fromkeys(runs)), found[limit - 1] if len(found) > limit else ""
 
-    async def _in_folders(self, status_folders: Sequence[str], after: str, upto: str) -> AsyncIterator[str]:
-        """`age,run` of the runs on these shelves, in order."""
+    async def _in_folders(self, folders: Sequence[str], after: str, upto: str) -> AsyncIterator[str]:
+        """Yield `age,run` of the runs in these folders, in order."""
         heads: dict[str, str] = {}
         lists = {
-            shelf: self._bucket.listing(f"catalog/{shelf}", after=f"catalog/{shelf}/{after}")
-            for shelf in status_folders
+            folder: self._bucket.listing(f"catalog/{folder}", after=f"catalog/{folder}/{after}") for folder in folders
         }
 
-        async def step(shelf: str) -> None:
-            heads.pop(shelf, None)
-            async for listed in lists[shelf]:
-                heads[shelf] = listed.name.rpartition("/")[2].rpartition(",")[0]
+        async def step(folder: str) -> None:
+            heads.pop(folder, None)
+            async for listed in lists[folder]:
+                heads[folder] = listed.name.rpartition("/")[2].rpartition(",")[0]
                 break
 
-        for shelf in status_folders:
-            await step(shelf)
+        for folder in folders:
+            await step(folder)
         while heads:
-            shelf = min(heads, key=heads.__getitem__)
-            if heads[shelf] > upto:
+            folder = min(heads, key=heads.__getitem__)
+            if heads[folder] > upto:
                 return
-            yield heads[shelf]
-            await step(shelf)
+            yield heads[folder]
+            await step(folder)
 
     async def _matching(self, places: Sequence[str], query: RunFilter) -> list[RunSummary]:
-        """The summaries of the runs at these places that match, in their order."""
+        """Return the matching summaries of the runs at these places, in order."""
 
         async def read(place: str) -> RunSummary | None:
             age, _, run = place.partition(",")
@@ -149,17 +148,17 @@ class CatalogObjects(ObjectStoreBase):
                 run_index = await self._stored(RunId(run))
             except Damaged:
                 return unreadable(run, keys.LATEST - int(age))
-            if run_index is None or run_index.summary is None:  # whoever put the mark did not come to write the sheet
+            if run_index is None or run_index.summary is None:  # the process that put the mark did not write the index
                 async with self._locked(RunId(run)) as known:
                     run_index = await self._look(RunId(run), known)
             summary = run_index.summary if run_index else None
-            is_here = summary is not None and keys.in_status_folder("", summary.created) == f"catalog//{age},"
-            return summary if summary is not None and is_here and matches(summary, query) else None
+            is_current = summary is not None and keys.in_status_folder("", summary.created) == f"catalog//{age},"
+            return summary if summary is not None and is_current and matches(summary, query) else None
 
         return [summary for summary in await self._each(read, places) if summary is not None]
 
     async def _with_scratch(self, summary: RunSummary) -> Listed:
-        """Progress is of interest while there is some."""
+        """Add the scratch of an unfinished run."""
         if status_folder(summary.status) != UNFINISHED_FOLDER:
             return Listed(summary)
         found = await self._bucket.get(f"scratch/{summary.run}")
@@ -177,18 +176,18 @@ def _age(created: int) -> str:
 
 
 def _cursor(query: RunFilter) -> str:
-    """`age,run` after which the list goes on, empty at its beginning."""
+    """Decode the cursor to `age,run`, empty at the beginning of the list."""
     check_limit(query.limit)
     if not query.after:
         return ""
     created, run = cursor(query.after)
     if not _RUN.fullmatch(run):
-        raise InvalidInput(f"{query.after[:80]!r} is not a cursor of a list; use the one a page came with")
+        raise invalid_cursor(query.after)
     return f"{_age(created)},{run}"
 
 
 def _since(query: RunFilter, after: str) -> str:
-    """The name on a shelf after which to look. A nonce is of digits and letters up to f, and a comma goes before a dash."""
+    """The name on a folder after which to look. A nonce is of digits and letters up to f, and a comma goes before a dash."""
     until = "" if query.created_until is None else f"{_age(query.created_until)}-"
     return max(f"{after},g" if after else "", until)
 

@@ -1,9 +1,9 @@
 """Workers and the runs they hold, as objects.
 
-A worker's life is one object with a time, renewed for all its runs at once. Who holds a run is in the run's sheet, and
-changes hands by compare-and-set. Marks say where to look: `ready/` for runs that want an owner, `claims/{worker}/` for
-those that a worker holds, or was about to. A time that was seen only grows, so a worker that was alive until then is not
-asked for before.
+A worker has one object with the end of its lease; one renewal covers all its runs. The holder of a run is in the run's index
+object and changes by compare-and-set. Marks list the candidates: `ready/` for runs that need an owner, `claims/{worker}/`
+for runs that a worker holds or was about to claim. A lease only grows, so a live worker's lease is read again only after the
+end that was read before.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from outlast.stores.objects.shared import ObjectStoreBase
 
 log = logging.getLogger("outlast.stores")
 
-SHORTEST = 10.0
-"""Seconds that a claim lasts at least where the clock is a server's: it is known to a second or two."""
+SHORTEST_LEASE_S = 10.0
+"""The shortest lease in seconds: the server's clock is known only to a second or two."""
 FORGOTTEN_AFTER = 86_400_000_000
-"""Microseconds after which the object of a dead worker that holds nothing is removed."""
+"""Microseconds until the object of a dead worker without runs is deleted."""
 
 
 class WorkerLease(Struct, frozen=True):
-    """Until when a worker lives, when it last enrolled or renewed, and which workflows it knows."""
+    """The end of a worker's lease, when it last enrolled or renewed, and the workflows it knows."""
 
     worker: WorkerId
     expires: int
@@ -47,7 +47,7 @@ _decode = msgspec.json.Decoder(WorkerLease).decode
 
 
 class ClaimObjects(ObjectStoreBase):
-    """The claims' part of the store."""
+    """Implements the claims."""
 
     def __init__(self, bucket: Bucket, *, readonly: bool = False) -> None:
         super().__init__(bucket, readonly=readonly)
@@ -55,15 +55,15 @@ class ClaimObjects(ObjectStoreBase):
         self._lease_tags: dict[WorkerId, Tag] = {}
         self._workflows: dict[WorkerId, tuple[str, ...]] = {}
 
-    # --- lives
+    # --- workers
 
     async def enrol(self, worker: WorkerId, ttl: float, workflows: Collection[str] = ()) -> None:
         self._require_writable()
         self._workflows[worker] = tuple(sorted(workflows))
-        if ttl < SHORTEST:
-            raise InvalidInput(f"claims in an object store last at least {SHORTEST:.0f} seconds, not {ttl:g}")
-        self._lease_tags[worker] = await self._bucket.put(keys.worker(worker), await self._life(worker, ttl))
-        await self._forget_expired()
+        if ttl < SHORTEST_LEASE_S:
+            raise InvalidInput(f"a lease in an object store has at least {SHORTEST_LEASE_S:.0f} seconds, not {ttl:g}")
+        self._lease_tags[worker] = await self._bucket.put(keys.worker(worker), await self._encoded_lease(worker, ttl))
+        await self._delete_expired()
 
     async def renew(self, worker: WorkerId, ttl: float) -> bool:
         self._require_writable()
@@ -74,8 +74,8 @@ class ClaimObjects(ObjectStoreBase):
                 if found is None:
                     return False
                 tag = found.tag
-                self._workflows.setdefault(worker, _life(found.body).workflows)
-            body = await self._life(worker, ttl)
+                self._workflows.setdefault(worker, _decoded_lease(found.body).workflows)
+            body = await self._encoded_lease(worker, ttl)
             try:
                 self._lease_tags[worker] = await self._bucket.update(keys.worker(worker), body, tag)
                 return True
@@ -89,35 +89,35 @@ class ClaimObjects(ObjectStoreBase):
     async def retire(self, worker: WorkerId) -> None:
         self._require_writable()
 
-        async def give_back(run: RunId) -> None:
+        async def released(run: RunId) -> None:
             async with self._locked(run) as known:
                 await self._look(run, known)
                 await self._change(run, known, lambda run_index: _released(run_index, worker, ready=True))
 
         held = [keys.mark(listed.name) async for listed in self._held_by(keys.plain(worker))]
-        await self._each(give_back, [RunId(run) for run in dict.fromkeys(mark.run for mark in held)])
+        await self._each(released, [RunId(run) for run in dict.fromkeys(mark.run for mark in held)])
         await self._bucket.delete([keys.worker(worker), *(mark.name for mark in held)])
         self._lease_tags.pop(worker, None)
 
-    async def _life(self, worker: WorkerId, ttl: float) -> bytes:
+    async def _encoded_lease(self, worker: WorkerId, ttl: float) -> bytes:
         now, workflows = await self._now(), self._workflows.get(worker, ())
         return _encode(WorkerLease(worker, now + int(ttl * 1_000_000), fresh(), now, workflows))
 
     async def _expires(self, worker: str) -> int:
-        """Until when the worker of that plain name lives, 0 if nobody knows it."""
-        life = await self._lease_of(worker)
-        self._leases[worker] = 0 if life is None else life.expires
+        """Return the end of a worker's lease, 0 if the worker is unknown."""
+        lease = await self._lease_of(worker)
+        self._leases[worker] = 0 if lease is None else lease.expires
         return self._leases[worker]
 
     async def _lease_of(self, plain: str) -> WorkerLease | None:
         found = await self._bucket.get(f"workers/{plain}")
-        return None if found is None else _life(found.body)
+        return None if found is None else _decoded_lease(found.body)
 
     async def _is_alive(self, worker: str) -> bool:
         now = await self._now()
         return self._leases.get(worker, 0) > now or await self._expires(worker) > now
 
-    async def _forget_expired(self) -> None:
+    async def _delete_expired(self) -> None:
         now, clock = await self._now(), await self._clock.now()
         names = [each.name async for each in self._bucket.listing("workers") if each.time < clock - FORGOTTEN_AFTER]
         for name in names:
@@ -152,7 +152,7 @@ class ClaimObjects(ObjectStoreBase):
     async def _claimed(
         self, run: RunId, worker: WorkerId, named: bool, workflows: Collection[str] | None
     ) -> Claim | None:
-        """One whose sheet does not read is nobody's, and the others are claimed."""
+        """Claim a run, unless its index is damaged: damage of one run must not stop the claims of others."""
         try:
             return await self._claim(run, worker, named, workflows)
         except Damaged as damage:
@@ -160,7 +160,7 @@ class ClaimObjects(ObjectStoreBase):
             return None
 
     async def _candidates(self, worker: WorkerId, workflows: Collection[str] | None) -> list[RunId]:
-        """Runs whose worker is gone, then runs that are marked ready: the cost follows those and the workers."""
+        """Return runs of dead workers, then runs marked ready. The cost depends on their number and that of the workers."""
         if workflows is not None and not workflows:
             return []
         own, found = keys.plain(worker), list[str]()
@@ -175,25 +175,24 @@ class ClaimObjects(ObjectStoreBase):
     async def _claim(
         self, run: RunId, worker: WorkerId, named: bool, workflows: Collection[str] | None
     ) -> Claim | None:
-        """The run for this worker, if nobody else alive holds it."""
+        """Claim the run for this worker, if no other live worker holds it."""
         async with self._locked(run) as known:
             while (run_index := await self._look(run, known)) is not None:
                 held = run_index.held
-                own = held is not None and held.worker == worker
-                if not named and not _is_wanted(run_index, own, workflows):
+                is_own = held is not None and held.worker == worker
+                if not named and not _is_claimable(run_index, is_own, workflows):
                     if run_index.head.closed and known.stored < run_index.head.version:
-                        await self._change(
-                            run, known, lambda run_index: run_index
-                        )  # its worker died before lists could show it
+                        # Its worker died before it updated the lists.
+                        await self._change(run, known, lambda run_index: run_index)
                     return None
-                if held is not None and not own and await self._is_alive(keys.plain(held.worker)):
+                if held is not None and not is_own and await self._is_alive(keys.plain(held.worker)):
                     return None
                 new = _granted(run_index, worker)
                 if await self._change(run, known, partial(_replacement, run_index, new)):
                     return Claim(run, worker, new.granted, new.interrupted, "expired" if new.interrupted else "claimed")
         return None
 
-    # --- giving back
+    # --- releasing
 
     async def release(self, run: RunId, worker: WorkerId, version: int, *, ready: bool = False) -> bool:
         self._require_writable()
@@ -201,31 +200,33 @@ class ClaimObjects(ObjectStoreBase):
             await self._look(run, known)
             is_moved = False
 
-            def give_back(run_index: RunIndex) -> RunIndex | None:
+            def released(run_index: RunIndex) -> RunIndex | None:
                 nonlocal is_moved
                 new = _released(run_index, worker, ready=ready)
                 is_moved = new is not None and run_index.head.version != version
                 return None if is_moved else new
 
-            await self._change(run, known, give_back)
+            await self._change(run, known, released)
             return not is_moved
 
-    # --- looking
+    # --- reading
 
     async def holding(self, run: RunId) -> Holding | None:
         async with self._locked(run) as known:
             run_index = await self._look(run, known)
         if run_index is None or run_index.held is None:
             return None
-        life = await self._lease_of(keys.plain(run_index.held.worker))
-        expires, seen = (0, 0) if life is None else (life.expires, life.seen)
+        lease = await self._lease_of(keys.plain(run_index.held.worker))
+        expires, seen = (0, 0) if lease is None else (lease.expires, lease.seen)
         return Holding(run, run_index.held.worker, expires, expires > await self._now(), seen)
 
     async def workers(self) -> list[Enrolled]:
         names = [listed.name.partition("/")[2] async for listed in self._bucket.listing("workers")]
-        lives, now = [await self._lease_of(plain) for plain in names], await self._now()
+        leases, now = [await self._lease_of(plain) for plain in names], await self._now()
         return [
-            Enrolled(life.worker, life.expires > now, life.expires, life.seen, life.workflows) for life in lives if life
+            Enrolled(lease.worker, lease.expires > now, lease.expires, lease.seen, lease.workflows)
+            for lease in leases
+            if lease
         ]
 
     async def holdings(self, worker: WorkerId | None = None, *, after: str = "", limit: int = 1000) -> list[Holding]:
@@ -233,35 +234,35 @@ class ClaimObjects(ObjectStoreBase):
         marks = [keys.mark(listed.name) async for listed in self._bucket.listing(folder)]
         holders = {mark.run: mark.place.split("/")[1] for mark in marks if mark.run > after}
         shown = sorted(holders)[: max(limit, 0)]
-        lives: dict[str, WorkerLease | None] = {}
+        leases: dict[str, WorkerLease | None] = {}
         for plain in {holders[run] for run in shown}:
-            lives[plain] = await self._lease_of(plain)
+            leases[plain] = await self._lease_of(plain)
         now = await self._now()
-        return [_holding(RunId(run), holders[run], lives[holders[run]], now) for run in shown]
+        return [_holding(RunId(run), holders[run], leases[holders[run]], now) for run in shown]
 
 
-def _life(body: bytes) -> WorkerLease:
+def _decoded_lease(body: bytes) -> WorkerLease:
     try:
         return _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Damaged(f"the object of a worker does not read: {error}") from error
+        raise Damaged(f"the object of a worker cannot be decoded: {error}") from error
 
 
-def _holding(run: RunId, plain: str, life: WorkerLease | None, now: int) -> Holding:
-    if life is None:
+def _holding(run: RunId, plain: str, lease: WorkerLease | None, now: int) -> Holding:
+    if lease is None:
         return Holding(run, WorkerId(plain), 0, False)
-    return Holding(run, life.worker, life.expires, life.expires > now, life.seen)
+    return Holding(run, lease.worker, lease.expires, lease.expires > now, lease.seen)
 
 
-def _is_wanted(run_index: RunIndex, own: bool, workflows: Collection[str] | None) -> bool:
-    """Whether someone who names no runs may have it: it is interrupted, or ready."""
+def _is_claimable(run_index: RunIndex, is_own: bool, workflows: Collection[str] | None) -> bool:
+    """Return whether a worker that names no runs can claim this one: it is interrupted, or ready."""
     if workflows is not None and (run_index.summary is None or run_index.summary.workflow not in workflows):
         return False
-    return not own and (run_index.held is not None or (run_index.head.ready and not run_index.head.closed))
+    return not is_own and (run_index.held is not None or (run_index.head.ready and not run_index.head.closed))
 
 
 def _granted(run_index: RunIndex, worker: WorkerId) -> RunIndex:
-    """An interruption is remembered until a takeover has landed: whoever finds it may be interrupted too."""
+    """The interrupted worker is stored until a takeover is in the log, because the claimant may be interrupted too."""
     epoch = max(run_index.granted, run_index.head.epoch) + 1
     new = replace(run_index, held=Holder(worker, epoch), granted=epoch)
     if run_index.held is not None and run_index.held.worker != worker:
@@ -274,7 +275,7 @@ def _replacement(old: RunIndex, new: RunIndex, now: RunIndex) -> RunIndex | None
 
 
 def _released(run_index: RunIndex, worker: WorkerId, *, ready: bool) -> RunIndex | None:
-    """The sheet without that holder; None if the run is not its own."""
+    """Return the index without this holder; None if another worker or none holds the run."""
     if run_index.held is None or run_index.held.worker != worker:
         return None
     return replace(run_index, held=None, head=replace(run_index.head, ready=ready))

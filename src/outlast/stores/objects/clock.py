@@ -1,8 +1,8 @@
-"""The clock of whoever keeps the objects, as far as it can be told from here.
+"""An estimate of the server's clock.
 
-A server says when an object was written, in whole seconds. So an object is written and its time asked for: the server's
-clock was that far along at some moment between the two, which leaves a second or so in which it may differ from ours.
-Ours is believed as far as it does not contradict that. It is asked again after a while, and when our own clock was set.
+A server reports the time of an object's last write in whole seconds. So the store writes an object and reads its time: this
+was the server's time at some moment between the two requests, which leaves an uncertainty of about a second. Within it, the
+local clock is used. The store repeats this after a while, and when the local clock was set.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from outlast.stores.objects.bucket import Bucket
 from outlast.stores.objects.run_index import fresh
 
 TRUSTED_S = 120.0
-"""Seconds after which the server is asked again."""
+"""Seconds until the server's time is read again."""
 SECOND = 1_000_000
 
 
@@ -23,31 +23,31 @@ class Clock:
 
     def __init__(self, bucket: Bucket, *, readonly: bool) -> None:
         self._bucket = bucket
-        self._is_ours = readonly  # who may not write cannot ask
+        self._is_local = readonly  # it requires a write
         self._offset = 0
-        self._asked = -TRUSTED_S
+        self._measured = -TRUSTED_S
         self._drift = 0.0
 
     async def now(self) -> int:
-        if not self._is_ours and self._is_old():
-            await self._ask()
+        if not self._is_local and self._is_stale():
+            await self._measure()
         return time.time_ns() // 1000 + self._offset
 
-    def _is_old(self) -> bool:
+    def _is_stale(self) -> bool:
         mono = time.monotonic()
-        return mono - self._asked >= TRUSTED_S or abs(time.time() - mono - self._drift) > 1
+        return mono - self._measured >= TRUSTED_S or abs(time.time() - mono - self._drift) > 1
 
-    async def _ask(self) -> None:
+    async def _measure(self) -> None:
         before = time.time_ns() // 1000
         await self._bucket.put(keys.CLOCK, fresh().encode())
         written = await self._bucket.written(keys.CLOCK)
         after = time.time_ns() // 1000
         if written is not None:
             self._offset = nearest(written - after, written + SECOND - before)
-        self._asked = time.monotonic()
-        self._drift = time.time() - self._asked
+        self._measured = time.monotonic()
+        self._drift = time.time() - self._measured
 
 
 def nearest(low: int, high: int) -> int:
-    """The number between two that is nearest to 0."""
+    """Return the number in a range that is nearest to 0."""
     return max(low, min(high, 0))

@@ -1,7 +1,7 @@
-"""Small named values of services, as objects.
+"""The documents of an object store.
 
-A bucket has no conditional delete, so a document that is removed is replaced by an empty object. A write whose answer was
-lost finds its own version when it reads back.
+A bucket has no conditional delete, so an empty object replaces a removed document. A write whose answer was lost finds its
+own version when it reads the object.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from outlast.stores.shared import check_limit, checked_document
 FOLDER = "documents"
 
 
-class _Kept(Struct, frozen=True):
+class _Stored(Struct, frozen=True):
     version: str
     body: bytes | None
 
 
-_decode = msgspec.json.Decoder(_Kept).decode
+_decode = msgspec.json.Decoder(_Stored).decode
 
 
 class DocumentObjects(ObjectStoreBase):
-    """The documents' part of the store."""
+    """Implements the documents."""
 
     async def document(self, name: str) -> Document | None:
         found = await self._found(name)
         return found[0] if found else None
 
     async def put_document(self, document: Document, *, replaces: str = "") -> bool:
-        return await self._replace(document.name, _Kept(document.version, document.body), replaces)
+        return await self._replace(document.name, _Stored(document.version, document.body), replaces)
 
     async def remove_document(self, name: str, version: str) -> bool:
-        there = await self.document(name)
-        return there is None or await self._replace(name, _Kept("", None), version)
+        stored = await self.document(name)
+        return stored is None or await self._replace(name, _Stored("", None), version)
 
     async def documents(self, prefix: str = "", *, after: str = "", limit: int = 1000) -> list[Document]:
         check_limit(limit)
@@ -55,31 +55,31 @@ class DocumentObjects(ObjectStoreBase):
             found += [each for each in await self._each(self.document, batch) if each is not None]
         return found[:limit]
 
-    async def _replace(self, name: str, kept: _Kept, replaces: str) -> bool:
-        """Write it if the version is `replaces`; whether it is there then, also if it was there before."""
+    async def _replace(self, name: str, new: _Stored, replaces: str) -> bool:
+        """Write the document if its version is `replaces`. True also if the new version is stored already."""
         self._require_writable()
-        there = await self._found(checked_document(name))
-        version = there[0].version if there and there[0] else ""
+        found = await self._found(checked_document(name))
+        version = found[0].version if found and found[0] else ""
         if version != replaces:
-            return version == kept.version
-        path, body = f"{FOLDER}/{name}", msgspec.json.encode(kept)
+            return version == new.version
+        path, body = f"{FOLDER}/{name}", msgspec.json.encode(new)
         try:
-            if there is None:
+            if found is None:
                 await self._bucket.create(path, body)
             else:
-                await self._bucket.update(path, body, there[1])
+                await self._bucket.update(path, body, found[1])
         except Taken:
-            found = await self._bucket.get(path)
-            return found is not None and found.body == body
+            read = await self._bucket.get(path)
+            return read is not None and read.body == body
         return True
 
     async def _found(self, name: str) -> tuple[Document | None, Tag] | None:
-        """The document, None where one was removed, and the version of its object."""
+        """Return the document, None if it was removed, and the version of its object."""
         found = await self._bucket.get(f"{FOLDER}/{name}")
         if found is None:
             return None
         try:
-            kept = _decode(found.body)
+            stored = _decode(found.body)
         except msgspec.DecodeError as error:
-            raise Damaged(f"the document {name} does not read: {error}") from error
-        return (None if kept.body is None else Document(name, kept.version, kept.body)), found.tag
+            raise Damaged(f"the document {name} cannot be decoded: {error}") from error
+        return (None if stored.body is None else Document(name, stored.version, stored.body)), found.tag

@@ -1,8 +1,7 @@
-"""An append as an object, and several of them as one.
+"""Encodes an append as an object, and several of these objects as a segment.
 
-A line of JSON says everything the append was asked to do, so that whoever finds it can finish what its writer may not
-have; after the line come the bytes of its events, exactly. A merged segment is a line with the sizes, and then the
-objects as they are.
+The first line is JSON with all fields of the append, so that any reader can complete the derived objects. The exact bytes of
+the events follow. A segment is a JSON line with the sizes of its objects, followed by the unchanged objects.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from outlast.store import Append, Head
 
 
 class _Line(Struct, frozen=True, omit_defaults=True):
-    """What stands before the events. Of the head, only what does not follow from the record."""
+    """The JSON before the events. It omits fields of the head that follow from the record."""
 
     run: RunId
     first: int
@@ -46,7 +45,7 @@ class _Line(Struct, frozen=True, omit_defaults=True):
 
 
 class Landed(Struct, frozen=True, gc=False):
-    """An append that is in the log, and the marks that were put for it."""
+    """An append in the log, with the marks that were put for it."""
 
     append: Append
     marks: dict[str, str]
@@ -60,11 +59,11 @@ class Landed(Struct, frozen=True, gc=False):
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(_Line).decode
 _sizes = msgspec.json.Decoder(list[int]).decode
-_STRANGE = (msgspec.DecodeError, UnicodeDecodeError, ValueError)
+_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, ValueError)
 
 
 def sealed(append: Append, marks: dict[str, str]) -> bytes:
-    """The object of an append."""
+    """Encode an append as an object."""
     record, head = append.record, append.head
     line = _Line(
         run=record.run,
@@ -92,14 +91,14 @@ def sealed(append: Append, marks: dict[str, str]) -> bytes:
 
 
 def opened(run: RunId, first: int, sealed: bytes) -> Landed:
-    """The append in an object that should hold the one of that run and place; `Damaged` if it does not."""
+    """Decode the append of this run and seq from an object; raise `Damaged` if it has another one."""
     head, _, body = sealed.partition(b"\n")
     try:
         line = _decode(head)
-    except _STRANGE as error:
+    except _ERRORS as error:
         raise Damaged(f"the object is not an append: {error}", run=run, seq=first) from error
     if (line.run, line.first, line.size) != (run, first, len(body)):
-        raise Damaged("the object holds another append than its name says, or not all of it", run=run, seq=first)
+        raise Damaged("the object has another append than its name, or is incomplete", run=run, seq=first)
     record = Record(
         run, first, line.count, line.branch, line.epoch, line.kind, AppendId(line.id), line.time, body, line.digest
     )
@@ -114,19 +113,19 @@ def opened(run: RunId, first: int, sealed: bytes) -> Landed:
 
 
 def merged(objects: Sequence[bytes]) -> bytes:
-    """Several objects, in order, as one."""
+    """Encode several objects, in order, as a segment."""
     return b"\n".join([_encode([len(each) for each in objects]), b"".join(objects)])
 
 
-def parted(run: RunId, first: int, segment: bytes) -> list[Landed]:
-    """The appends in a segment that begins with event `first`."""
+def split_segment(run: RunId, first: int, segment: bytes) -> list[Landed]:
+    """Decode the appends of a segment that begins with event `first`."""
     head, _, rest = segment.partition(b"\n")
     try:
         sizes = _sizes(head)
-    except _STRANGE as error:
-        raise Damaged(f"the segment does not read: {error}", run=run, seq=first) from error
+    except _ERRORS as error:
+        raise Damaged(f"the segment cannot be decoded: {error}", run=run, seq=first) from error
     if sum(sizes) != len(rest):
-        raise Damaged("the segment is not whole", run=run, seq=first)
+        raise Damaged("the segment is incomplete", run=run, seq=first)
     found: list[Landed] = []
     start = 0
     for size in sizes:

@@ -1,4 +1,4 @@
-"""Append records and heads, as objects."""
+"""The journal of an object store: append records and heads."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ from outlast.stores.shared import Refusal, refusal
 log = logging.getLogger("outlast.stores")
 
 TAIL = 256
-"""How many records a `Lost` brings along at most."""
+"""The most records in a `Lost`."""
 LAG = 16
-"""Appends that change nothing but the head after which the sheet is written all the same: so many objects at most have to be
-read behind a sheet."""
+"""Appends after which the index is written even if only the head changed. A reader of the index reads at most so many
+appends after it."""
 TRIES = 4
-"""How often a create is tried that is refused though there is nothing: the server was busy with another one."""
+"""Attempts of a create that the server refuses although the name is free, because it was busy."""
 
 
 class JournalObjects(Reading):
-    """The journal's part of the store."""
+    """Implements the journal."""
 
     async def append(self, batch: Sequence[Append]) -> list[Outcome]:
         self._require_writable()
         by_run: dict[RunId, list[int]] = {}
-        for at, append in enumerate(batch):
-            by_run.setdefault(append.record.run, []).append(at)
+        for place, append in enumerate(batch):
+            by_run.setdefault(append.record.run, []).append(place)
         outcomes: dict[int, Outcome | StoreError] = {}
 
         async def in_order(places: list[int]) -> None:
-            for at in places:
-                outcomes[at] = await self._outcome(batch[at])
+            for place in places:
+                outcomes[place] = await self._outcome(batch[place])
 
         await self._each(in_order, by_run.values())
-        landed = frozenset(batch[at].record.run for at, outcome in outcomes.items() if outcome is LANDED)
+        landed = frozenset(batch[place].record.run for place, outcome in outcomes.items() if outcome is LANDED)
         if landed:
             self._announce(landed)
-        return _certain([outcomes[at] for at in range(len(batch))])
+        return _combined([outcomes[place] for place in range(len(batch))])
 
     async def _outcome(self, append: Append) -> Outcome | StoreError:
         try:
@@ -65,11 +65,11 @@ class JournalObjects(Reading):
     async def _append(self, append: Append) -> Outcome:
         record = append.record
         async with self._locked(record.run) as known:
-            if _refusal(known.run_index, append) is not None:  # by what we know, which may be behind
+            if _refusal(known.run_index, append) is not None:  # the cached index may be stale
                 await self._look(record.run, known)
                 if _refusal(known.run_index, append) is not None:
                     return await self._lost(append, known)
-            marks = await self._mark(record.run, _to_mark(known.run_index, append))
+            marks = await self._mark(record.run, _needed_marks(known.run_index, append))
             if await self._commit(append, marks):
                 await self._land(append, marks, known)
                 return LANDED
@@ -78,7 +78,7 @@ class JournalObjects(Reading):
             return await self._lost(append, known)
 
     async def _commit(self, append: Append, marks: dict[str, str]) -> bool:
-        """Create the append's object: from here on it is in the log. False if another is there."""
+        """Create the append's object, which commits it. False if another append has the name."""
         record = append.record
         name, body = keys.record(record.run, record.first), sealed(append, marks)
         for number in range(TRIES):
@@ -88,47 +88,47 @@ class JournalObjects(Reading):
             except Taken:
                 found = await self._bucket.get(name)
                 if found is not None:
-                    return found.body == body  # ours, if it was sent again after its answer was lost
+                    return found.body == body  # equal: our own, sent again after its answer was lost
                 await asyncio.sleep(0.05 * number)
-        raise OutcomeUnknown(f"the server neither takes {name} nor has it")
+        raise OutcomeUnknown(f"the server refuses to create {name} but does not have it; the outcome is unknown")
 
     async def _land(self, append: Append, marks: dict[str, str], known: Known) -> None:
-        """The append is in the log; everything else follows. What fails of that is done again later, and whoever reads the
-        log meanwhile knows all the same."""
+        """Update the index after the commit. A failed update is repeated later; until then, readers read the log after the
+        index."""
         run, old = append.record.run, known.run_index
         known.run_index = after_append(old, append, marks)
-        known.take(Landed(append, marks, len(append.record.body)))
+        known.add(Landed(append, marks, len(append.record.body)))
         self._merge_soon(run, known)
-        if not _shows(append, marks) and known.lag < LAG:
+        if not _changes_index(append, marks) and known.lag < LAG:
             return
         replaced = {place: old.marks[place] for place in marks if old is not None and place in old.marks}
-        await self._follow(run, known, replaced)
+        await self._update_index(run, known, replaced)
 
-    async def _follow(self, run: RunId, known: Known, replaced: Mapping[str, str]) -> None:
+    async def _update_index(self, run: RunId, known: Known, replaced: Mapping[str, str]) -> None:
         try:
             await self._change(run, known, lambda run_index: run_index)
             await self._unmark(run, replaced)
         except StoreError as error:
-            log.warning("run %s: an append landed, but what follows from it did not yet: %s", run, error)
-            self._follow_later(run)
+            log.warning("run %s: an append is committed, but its index is not updated; trying again: %s", run, error)
+            self._update_index_later(run)
 
     async def _lost(self, append: Append, known: Known) -> Lost:
-        """Say why; a stale version brings what is there."""
+        """Return the reason, with the records in the log if the version is stale."""
         record, head = append.record, known.run_index.head if known.run_index else None
         why = _refusal(known.run_index, append) or "version"
         if why != "version" or head is None or head.version < record.first:
             return Lost(why, head)
         tail = await self.read(record.run, record.first, None, TAIL)
         if tail and record_matches(tail[0], record) and known.stored < record.last:
-            await self._follow(record.run, known, {})  # it had landed, and its writer was told nothing
+            await self._update_index(record.run, known, {})  # this append had landed, but its writer got no answer
         return Lost(why, head, tuple(tail))
 
-    # --- what was left undone
+    # --- updates after an error
 
-    def _follow_later(self, run: RunId) -> None:
-        """Bring the sheet and the marks of a run up to its log, however often it takes."""
+    def _update_index_later(self, run: RunId) -> None:
+        """Update the index and the marks of a run in the background until it succeeds."""
 
-        async def follow() -> None:
+        async def update() -> None:
             pause = 0.1
             while True:
                 await asyncio.sleep(pause)
@@ -141,16 +141,16 @@ class JournalObjects(Reading):
                         await self._change(run, known, lambda run_index: run_index)
                     return
                 except StoreError as error:
-                    log.info("run %s: its sheet still does not follow: %s", run, error)
+                    log.info("run %s: could not update its index: %s", run, error)
 
-        self._in_background(follow(), f"follow-{run}")
+        self._in_background(update(), f"index-{run}")
 
 
-def _to_mark(old: RunIndex | None, append: Append) -> set[str]:
-    """Where marks have to be before the append lands. A guest marks the run ready whatever its sheet says: its owner may be
-    giving it back at this moment."""
+def _needed_marks(old: RunIndex | None, append: Append) -> set[str]:
+    """Return the places of marks that the append needs before its commit. A guest always marks the run ready, because its
+    owner may release it at the same time."""
     record, head = append.record, append.head
-    if not _shows(append, {}):
+    if not _changes_index(append, {}):
         return set()
     places = wanted(after_append(old, append, {})) - (old.marks.keys() if old else set())
     if record.kind in (Kind.GUEST, Kind.CONTROL) and head.ready and not head.closed:
@@ -158,8 +158,8 @@ def _to_mark(old: RunIndex | None, append: Append) -> set[str]:
     return places
 
 
-def _shows(append: Append, marks: dict[str, str]) -> bool:
-    """Whether anything but the head changes with it."""
+def _changes_index(append: Append, marks: dict[str, str]) -> bool:
+    """Return whether the append changes more of the index than the head."""
     return bool(
         marks
         or append.summary is not None
@@ -172,8 +172,8 @@ def _shows(append: Append, marks: dict[str, str]) -> bool:
     )
 
 
-def _certain(outcomes: list[Outcome | StoreError]) -> list[Outcome]:
-    """The outcomes, or the one error that is true of them all: nothing was written only if nothing was."""
+def _combined(outcomes: list[Outcome | StoreError]) -> list[Outcome]:
+    """Return the outcomes, or raise one error for the batch: not a definite one if some of its appends landed."""
     errors = [outcome for outcome in outcomes if isinstance(outcome, StoreError)]
     if not errors:
         return [outcome for outcome in outcomes if not isinstance(outcome, StoreError)]
@@ -182,9 +182,9 @@ def _certain(outcomes: list[Outcome | StoreError]) -> list[Outcome]:
         raise unknown[0]
     if len(errors) == len(outcomes) or all(outcome is not LANDED for outcome in outcomes):
         raise errors[0]
-    raise OutcomeUnknown(f"some of {len(outcomes)} appends landed, {len(errors)} were refused: {errors[0]}")
+    raise OutcomeUnknown(f"some of {len(outcomes)} appends landed, {len(errors)} failed: {errors[0]}")
 
 
 def _refusal(run_index: RunIndex | None, append: Append) -> Refusal | None:
-    """Why the append may not land on this sheet, which is exact for its version."""
+    """Return why the append does not fit this index, which is exact for its version."""
     return refusal(append, run_index.head, run_index.waits) if run_index else refusal(append, None, ())

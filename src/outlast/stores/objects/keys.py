@@ -1,21 +1,20 @@
-"""How objects are named.
+"""The names of objects.
 
-    outlast.json                      what this is: the version of the format; made once
-    clock                             written to learn the time of the server
-    log/{run}/{first}                 one append, named by the seq of its first event; created, never changed, never removed
-    merged/{run}/{first}-{last}       the same appends in one object, to be read at once
-    sheet/{run}                       all that follows from a log up to a version, and who holds the run
-    ready/{run},{nonce}               a mark: the run wants an owner
+    outlast.json                      the version of the format; created once
+    clock                             written to read the time of the server
+    log/{run}/{first}                 one append, named by the seq of its first event; never changed or removed
+    merged/{run}/{first}-{last}       a segment: the same appends in one object
+    sheet/{run}                       the index of a run: values derived from its log at a version, and its holder
+    ready/{run},{nonce}               a mark: the run needs an owner
     claims/{worker}/{run},{nonce}     a mark: the worker holds the run
-    waiting/{kind}/{run},{nonce}      a mark: the run waits for something of that kind
-    timers/{due},{run},{nonce}        a mark: something of the run is due then
-    catalog/{shelf}/{age},{run},{nonce}  a mark: the run is in lists, the newest first
-    workers/{worker}                  until when a worker lives
-    scratch/{run}  lines/{run}/{first}  blobs/{two digits}/{hash}  news/{door}
-    documents/{name}                  a small value of a service; an empty one was removed
+    waiting/{kind}/{run},{nonce}      a mark: the run has a wait of this kind
+    timers/{due},{run},{nonce}        a mark: the run has a wait that is due then
+    catalog/{folder}/{age},{run},{nonce}  a mark: lists show the run, newest first
+    workers/{worker}                  the lease of a worker
+    scratch/{run}  lines/{run}/{first}  blobs/{two digits}/{hash}  news/{store}
+    documents/{name}                  a document; an empty object is a removed one
 
-Numbers are padded, so that names sort as numbers do. A comma is in no run id, a slash in no name of a worker that is kept
-as it is.
+Numbers are padded, so names sort as numbers do. Run ids have no comma, and worker ids in names have no slash.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@=+-]{0,199}")
 
 
 def number(value: int) -> str:
-    """A number as a part of a name: those that no log or clock can hold are drawn to the nearest that one can."""
+    """Format a number as a part of a name, limited to the range of the format."""
     return f"{min(max(value, 0), LATEST):0{WIDTH}d}"
 
 
@@ -53,11 +52,11 @@ def worker(id: str) -> str:
 
 
 def plain(id: str) -> str:
-    """A worker's id as one part of a name; one that cannot be one is replaced by its hash."""
+    """Return a worker's id as one part of a name, or its hash if the id is not valid there."""
     return id if _PLAIN.fullmatch(id) else "=" + hashlib.blake2b(id.encode(), digest_size=16).hexdigest()
 
 
-# --- marks: a place that follows from the sheet, the run, and a nonce of whoever put it
+# --- marks: a place that follows from the index, the run, and a nonce of the writer
 
 READY = "ready/"
 
@@ -79,7 +78,7 @@ def in_status_folder(folder: str, created: int) -> str:
 
 
 class Mark(NamedTuple):
-    """A mark that was found in a list. `place` is what the sheet calls it."""
+    """The parsed name of a mark. `place` is its key in the index."""
 
     place: str
     run: str
@@ -91,7 +90,7 @@ class Mark(NamedTuple):
 
 
 def mark(name: str) -> Mark:
-    """The parts of a mark's name."""
+    """Parse the name of a mark."""
     rest, _, nonce = name.rpartition(",")
     cut = max(rest.rfind("/"), rest.rfind(",")) + 1
     return Mark(rest[:cut], rest[cut:], nonce)

@@ -1,8 +1,8 @@
-"""Lines of attempts, as objects: a chunk for each time some are kept, numbered by the first of its lines.
+"""The lines of an object store: each call of `keep` writes one chunk per run, named by the number of its first line.
 
-A chunk is created under the number that follows the last one known, so two doors never give a number twice. A chunk whose
-lines are all superseded, because their attempts have said enough since, is removed; until then they are passed over when
-lines are read. What an attempt has said before is told by the place of its first line.
+A chunk is created under the number after the last known one, so two processes never assign the same number. A chunk is
+deleted when newer lines of its attempts have superseded all its lines; until then, readers skip superseded lines. The place
+of an attempt's first line shows how many were dropped.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from outlast.errors import InvalidInput
 from outlast.history.ids import RunId
 from outlast.store import LINES_PER_ATTEMPT, Line
 from outlast.stores.objects import keys
 from outlast.stores.objects.bucket import Bucket, Taken
 from outlast.stores.objects.catalog import CatalogObjects
 from outlast.stores.objects.run_index import fresh
+from outlast.stores.shared import check_limit
 
 REMEMBERED = 1000
-"""Runs whose chunks are known at once."""
+"""Runs whose chunks are cached."""
 
 
 class _Chunk(Struct, frozen=True):
@@ -36,14 +36,14 @@ _decode = msgspec.json.Decoder(_Chunk).decode
 
 
 class _KnownLines:
-    """What is known of the lines of a run: the last number, how much each attempt has said, and what chunks hold."""
+    """The cached state of a run's lines: the last number, the last place of each attempt, and the places in each chunk."""
 
     def __init__(self) -> None:
         self.last = 0
         self.places: Counter[tuple[str, int]] = Counter()
         self.chunks: dict[str, dict[tuple[str, int], int]] = {}
 
-    def take(self, name: str, lines: Sequence[Line]) -> None:
+    def add(self, name: str, lines: Sequence[Line]) -> None:
         newest = {(line.node, line.attempt): line.place for line in lines}
         self.chunks[name] = newest
         self.last = max(self.last, *(line.number for line in lines))
@@ -51,7 +51,7 @@ class _KnownLines:
             self.places[attempt] = max(self.places[attempt], place)
 
     def superseded(self) -> list[str]:
-        """Chunks of which no line is among the newest of its attempt."""
+        """Remove and return the chunks that have none of the newest lines of their attempts."""
         old = [
             name
             for name, newest in self.chunks.items()
@@ -63,7 +63,7 @@ class _KnownLines:
 
 
 class LineObjects(CatalogObjects):
-    """The lines' part of the store."""
+    """Implements the lines."""
 
     def __init__(self, bucket: Bucket, *, readonly: bool = False) -> None:
         super().__init__(bucket, readonly=readonly)
@@ -76,7 +76,7 @@ class LineObjects(CatalogObjects):
             by_run.setdefault(line.run, []).append(line)
 
         async def keep_of(run: RunId) -> None:
-            if await self._is_there(run):
+            if await self._exists(run):
                 async with self._locked(run):
                     await self._keep(run, by_run[run])
 
@@ -99,40 +99,39 @@ class LineObjects(CatalogObjects):
                 if found is None or found.body != body:
                     await self._catch_up(run, known_lines)
                     continue
-            known_lines.take(name, numbered)
+            known_lines.add(name, numbered)
             break
         await self._bucket.delete(known_lines.superseded())
 
     async def _catch_up(self, run: RunId, known_lines: _KnownLines) -> None:
-        """Learn what others have kept."""
+        """Read the chunks that other processes wrote."""
         after = _chunk(run, known_lines.last) if known_lines.last else ""
         names = [listed.name async for listed in self._bucket.listing(f"lines/{run}", after=after)]
         for name, lines in zip(names, await self._each(self._chunk_of, names), strict=True):
             if lines:
-                known_lines.take(name, lines)
+                known_lines.add(name, lines)
 
     async def _chunk_of(self, name: str) -> list[Line]:
         found = await self._bucket.get(name)
         try:
             return [] if found is None else _decode(found.body).lines
         except (msgspec.DecodeError, UnicodeDecodeError):
-            return []  # they are no facts
+            return []  # lines are not facts
 
     async def lines(
         self, run: RunId, *, node: str = "", attempt: int | None = None, after: int = 0, limit: int = 1000
     ) -> list[Line]:
-        if limit < 1:
-            raise InvalidInput(f"a page holds at least one line, not {limit}")
+        check_limit(limit)
         names = [listed.name async for listed in self._bucket.listing(f"lines/{run}")]
-        begun = [name for name in names if int(name.rpartition("/")[2]) <= after][:-1]
-        chunks = await self._each(self._chunk_of, names[len(begun) :])
-        said = [line for chunk in chunks for line in chunk]
+        skipped = [name for name in names if int(name.rpartition("/")[2]) <= after][:-1]
+        chunks = await self._each(self._chunk_of, names[len(skipped) :])
+        stored = [line for chunk in chunks for line in chunk]
         places: Counter[tuple[str, int]] = Counter()
-        for line in said:
+        for line in stored:
             places[line.node, line.attempt] = max(places[line.node, line.attempt], line.place)
         found = [
             line
-            for line in said
+            for line in stored
             if line.number > after
             and line.place > places[line.node, line.attempt] - LINES_PER_ATTEMPT
             and node in ("", line.node)
@@ -146,8 +145,8 @@ def _chunk(run: RunId, first: int) -> str:
 
 
 def _numbered(lines: Sequence[Line], known_lines: _KnownLines) -> list[Line]:
-    """The lines with their numbers and places. Those that are superseded before they are kept are only counted, but for
-    the first and the last: the one names the chunk, the other says how far the numbers go."""
+    """Return the lines with numbers and places, without those that later lines of the same call supersede. The first and the
+    last stay: the first names the chunk, the last has the greatest number."""
     places = Counter(known_lines.places)
     numbered = []
     for number, line in enumerate(lines, known_lines.last + 1):

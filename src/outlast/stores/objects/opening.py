@@ -1,8 +1,8 @@
-"""Opening a bucket, and proving that it keeps conditions before anything is entrusted to it.
+"""Opens a bucket and checks that it supports conditional writes.
 
-A server that accepts `If-None-Match` and ignores it loses runs without a word. So whoever opens a store creates the
-object that says what this place is, which all but the first must be refused; the first tries it a second time, and tries
-to update it under a version it never had. Whoever lets that pass is not used.
+A server that accepts `If-None-Match` but ignores it loses runs silently. So each open creates the format object, which the
+server must refuse if it exists. The first open creates it a second time, and updates it with a version that never existed.
+If the server accepts one of these, the bucket is not used.
 """
 
 from __future__ import annotations
@@ -23,25 +23,22 @@ if TYPE_CHECKING:
     from obstore.store import ClientConfig, RetryConfig
 
 _FORMAT = msgspec.json.encode({"format": VERSION, "what": "runs of Outlast"})
-MISSING = (
-    "object stores need obstore, which is not installed: install Outlast with its extra, outlast[objects] "
-    "(pip install 'outlast[objects]')"
-)
+MISSING = "an object store needs obstore, which is not installed: pip install 'outlast[objects]'"
 IGNORES = (
-    "the server does not keep conditions (If-None-Match and If-Match): two workers could write the same run, so it cannot "
-    "hold runs. Use a server with conditional writes, or another kind of store"
+    "the server ignores conditional writes (If-None-Match and If-Match), so two workers could write the same run. Use a "
+    "server with conditional writes, or another kind of store"
 )
 
 
 def open_bucket(at: BucketAddress, *, readonly: bool = False) -> Bucket:
-    """The bucket at an address, proved; `StoreUnusable` if it cannot hold runs."""
+    """Open and check the bucket at an address; raise `StoreUnusable` if it is unsuitable."""
     try:
         from obstore.exceptions import BaseError
         from obstore.store import from_url
     except ImportError:
         raise StoreUnusable(MISSING) from None
 
-    from outlast.stores.objects.remote import known_cause, told
+    from outlast.stores.objects.remote import known_cause, message_of
 
     try:
         config: Any = dict(at.config)
@@ -50,16 +47,16 @@ def open_bucket(at: BucketAddress, *, readonly: bool = False) -> Bucket:
     except (BaseError, ValueError, OSError) as error:
         cause = known_cause(error)
         raise StoreUnusable(
-            f"could not open {at.url}: {f'{cause} ({told(error)})' if cause else told(error)}"
+            f"could not open {at.url}: {f'{cause} ({message_of(error)})' if cause else message_of(error)}"
         ) from None
 
 
 def bucket_over(store: Any, shown: str, *, readonly: bool = False) -> Bucket:
-    """The bucket behind a store of obstore's, proved. Errors name it as `shown`."""
+    """Check a store of obstore and return its bucket. Errors call it `shown`."""
     from outlast.stores.objects.remote import RemoteBucket
 
     if not readonly:
-        _prove(store)
+        _check_conditions(store)
     try:
         body = bytes(store.get(keys.FORMAT).bytes())
     except FileNotFoundError:
@@ -83,8 +80,8 @@ def _client(at: BucketAddress) -> ClientConfig:
     }
 
 
-def _prove(store: Any) -> None:
-    """Make the object that says what this is; if we are the first, see conditions being kept."""
+def _check_conditions(store: Any) -> None:
+    """Create the format object. If it is new, check that the server refuses false conditions."""
     if _tag(store, "create") is None:
         return
     if _tag(store, "create") is not None or _tag(store, {"e_tag": '"never"', "version": "0"}) is not None:
@@ -96,7 +93,7 @@ def _prove(store: Any) -> None:
 
 
 def _tag(store: Any, mode: Any) -> Tag | None:
-    """The tag of the format's object once it is written, None if that was refused."""
+    """Write the format object. Return its tag, or None if the server refused."""
     from obstore.exceptions import AlreadyExistsError, NotSupportedError, PreconditionError
 
     try:
@@ -112,5 +109,5 @@ def _check_format(body: bytes, where: str) -> None:
     try:
         version = int(msgspec.json.decode(body)["format"])
     except (msgspec.DecodeError, KeyError, TypeError, ValueError):
-        raise StoreUnusable(f"{where} holds an {keys.FORMAT} that is not Outlast's; nothing was changed") from None
+        raise StoreUnusable(f"{where} has an object {keys.FORMAT} that is not Outlast's; nothing was changed") from None
     check_version(where, version)

@@ -1,8 +1,7 @@
-"""Reading logs: records one by one where they are young, many at once where they were merged.
+"""Reads logs: recent records from their own objects, older ones from segments.
 
-An append's object is never changed and never removed. Merged segments repeat what they hold, so that a long log is read
-with few requests; whoever has written enough of a log in a row writes one, in its own time. A segment that is missing
-costs speed and nothing else.
+The object of an append is never changed or removed. Segments repeat them, so that a long log needs few requests to read. A
+process that has written enough consecutive appends writes a segment in the background. A missing segment costs only time.
 """
 
 from __future__ import annotations
@@ -17,36 +16,36 @@ from outlast.history.ids import RunId
 from outlast.history.record import Record
 from outlast.stores.objects import keys
 from outlast.stores.objects.bucket import Bucket
-from outlast.stores.objects.envelope import Landed, merged, parted, sealed
+from outlast.stores.objects.envelope import Landed, merged, sealed, split_segment
 from outlast.stores.objects.shared import Known, ObjectStoreBase
+from outlast.stores.shared import LARGEST
 
 MERGED = 64
-"""Appends that make a segment."""
+"""Appends in a segment."""
 MERGED_BYTES = 1 << 18
-"""Bytes of events that make one, however few appends."""
-WORTHWHILE = 16
-"""Appends that are merged when their run is over."""
-ENDLESS = 1 << 62
+"""Bytes of events after which a segment is written with fewer appends."""
+MERGED_AT_END = 16
+"""The fewest appends that are merged when their run ends."""
 
 
 class Reading(ObjectStoreBase):
-    """Records by place, and the segments that make it quick."""
+    """Implements reading and the writing of segments."""
 
     def __init__(self, bucket: Bucket, *, readonly: bool = False) -> None:
         super().__init__(bucket, readonly=readonly)
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def read(self, run: RunId, first: int = 1, last: int | None = None, limit: int = 1000) -> list[Record]:
-        end = ENDLESS if last is None else last
+        end = LARGEST if last is None else last
         place, found = max(first, 1), list[Record]()
         segments = [] if self._is_boundary(run, place) else await self._segments(run, end)
         while len(found) < limit and place <= end:
-            row = _in_a_row(segments, place, (limit - len(found)) // MERGED + 1)
+            row = _consecutive(segments, place, (limit - len(found)) // MERGED + 1)
             some = await self._parts(run, row) if row else await self._until(run, place, end, limit, segments)
             fitting = _fitting(some, place, end)
             if not fitting and not row:
                 break
-            if not fitting:  # a segment that is gone or does not read: the appends have objects of their own
+            if not fitting:  # a missing or damaged segment: read the objects of its appends
                 segments = [each for each in segments if each not in row]
                 continue
             found += fitting
@@ -56,24 +55,11 @@ class Reading(ObjectStoreBase):
     async def _until(
         self, run: RunId, place: int, end: int, limit: int, segments: Sequence[tuple[int, int]]
     ) -> list[Landed]:
-        """Records by their own objects, until the next segment."""
-        before = max((last for _, last in segments if last < place), default=0)
-        until = min((start for start, _ in segments if start > place), default=ENDLESS)
-        return await self._singles(run, place, min(end, until - 1), before, limit)
-
-    async def _parts(self, run: RunId, row: Sequence[tuple[int, int]]) -> list[Landed]:
-        async def part(bounds: tuple[int, int]) -> list[Landed]:
-            found = await self._bucket.get(keys.segment(run, *bounds))
-            with suppress(Damaged):
-                return [] if found is None else parted(run, bounds[0], found.body)
-            return []
-
-        return [landed for some in await self._each(part, row) for landed in some]
-
-    async def _singles(self, run: RunId, place: int, end: int, before: int, limit: int) -> list[Landed]:
-        """Records from the one that holds `place`, by their own objects. One of them begins right after `before`."""
-        if self._is_boundary(run, place):
-            before = place - 1
+        """Read records from their own objects, from the one that holds `place` up to the next segment."""
+        before = place - 1  # a record begins right after it
+        if not self._is_boundary(run, place):
+            before = max((last for _, last in segments if last < place), default=0)
+        end = min(end, min((start for start, _ in segments if start > place), default=LARGEST) - 1)
         names: list[str] = []
         async for listed in self._bucket.listing(f"log/{run}", after=keys.record(run, before)):
             start = int(listed.name.rpartition("/")[2])
@@ -82,17 +68,26 @@ class Reading(ObjectStoreBase):
             names = [listed.name] if start <= place else [*names, listed.name]
         return await self._appends(run, names[: limit + 1])
 
+    async def _parts(self, run: RunId, row: Sequence[tuple[int, int]]) -> list[Landed]:
+        async def part(bounds: tuple[int, int]) -> list[Landed]:
+            found = await self._bucket.get(keys.segment(run, *bounds))
+            with suppress(Damaged):
+                return [] if found is None else split_segment(run, bounds[0], found.body)
+            return []
+
+        return [landed for some in await self._each(part, row) for landed in some]
+
     def _is_boundary(self, run: RunId, place: int) -> bool:
-        """Whether a record is known to begin at that place, or the log to end before it."""
+        """Return whether the cache shows that a record begins at `place`, or that the log ends before it."""
         known = self._known.get(run)
         if known is None or known.run_index is None:
             return False
-        return place == known.run_index.head.version + 1 or any(each.record.first == place for each in known.kept)
+        return place == known.run_index.head.version + 1 or any(each.record.first == place for each in known.recent)
 
     # --- segments
 
     async def _segments(self, run: RunId, end: int) -> list[tuple[int, int]]:
-        """First and last event of each, in order."""
+        """Return first and last event of each segment, in order."""
         found: list[tuple[int, int]] = []
         async for listed in self._bucket.listing(f"merged/{run}"):
             first, _, last = listed.name.rpartition("/")[2].partition("-")
@@ -102,20 +97,20 @@ class Reading(ObjectStoreBase):
         return found
 
     def _merge_soon(self, run: RunId, known: Known) -> None:
-        """If enough was appended in a row, or nothing more will be, write it as one."""
+        """Write a segment if there are enough consecutive appends, or if the run has ended."""
         is_over = known.run_index is not None and known.run_index.head.closed
-        if not is_over and len(known.kept) < MERGED and known.kept_bytes < MERGED_BYTES:
+        if not is_over and len(known.recent) < MERGED and known.recent_bytes < MERGED_BYTES:
             return
-        row, known.kept, known.kept_bytes = known.kept, [], 0
-        if len(row) >= (WORTHWHILE if is_over else 2):
+        row, known.recent, known.recent_bytes = known.recent, [], 0
+        if len(row) >= (MERGED_AT_END if is_over else 2):
             self._in_background(self._merge(run, row), f"merge-{run}")
 
     async def _merge(self, run: RunId, row: Sequence[Landed]) -> None:
         body = merged([sealed(each.append, each.marks) for each in row])
-        with suppress(StoreError):  # it only makes reading quicker
+        with suppress(StoreError):  # a segment only makes reading faster
             await self._bucket.put(keys.segment(run, row[0].record.first, row[-1].record.last), body)
 
-    # --- work that nobody waits for
+    # --- background tasks
 
     def _in_background(self, work: Coroutine[Any, Any, None], name: str) -> None:
         task = asyncio.get_running_loop().create_task(work, name=f"outlast-objects-{name}")
@@ -123,11 +118,11 @@ class Reading(ObjectStoreBase):
         task.add_done_callback(self._tasks.discard)
 
     def _announce(self, runs: frozenset[RunId]) -> None:
-        """Told after each batch which runs this process has appended to."""
+        """Called after each batch with the changed runs."""
 
 
-def _in_a_row(segments: Sequence[tuple[int, int]], place: int, most: int) -> list[tuple[int, int]]:
-    """Segments that hold `place` and what follows it without a gap, at most so many."""
+def _consecutive(segments: Sequence[tuple[int, int]], place: int, most: int) -> list[tuple[int, int]]:
+    """Return up to `most` consecutive segments from the one that holds `place`."""
     row: list[tuple[int, int]] = []
     for first, last in segments:
         if len(row) < most and first <= place <= last:
@@ -137,7 +132,7 @@ def _in_a_row(segments: Sequence[tuple[int, int]], place: int, most: int) -> lis
 
 
 def _fitting(landed: Sequence[Landed], place: int, end: int) -> list[Record]:
-    """The records from the one that holds `place` on, each after the one before it: segments may overlap."""
+    """Return consecutive records from the one that holds `place`: segments may overlap."""
     found: list[Record] = []
     for each in landed:
         record = each.record

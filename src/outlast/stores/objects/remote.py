@@ -1,7 +1,7 @@
-"""A bucket on a server: S3, Google Cloud Storage, Azure, and what speaks like one of them; through obstore.
+"""A bucket on S3, Google Cloud Storage, Azure or a compatible server, accessed with obstore.
 
-What obstore sends again after an answer was lost may find its own object there: `Taken` then says nothing about who wrote
-it. A write that failed in any other way than being refused may have happened, and may still happen: `OutcomeUnknown`.
+obstore repeats a request whose answer was lost, and may then find its own object, so `Taken` does not show which process
+wrote it. A write that failed without being refused may have happened or may still happen: `OutcomeUnknown`.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
 PAGE = 1000
-"""Names that a server lists in one answer."""
+"""Names in one answer to a list request."""
 PIECE = 8 << 20
-"""Bytes of a large object that are asked for at once."""
+"""Bytes of a large object per request."""
 SECRET = ("SECRET", "TOKEN", "PASSWORD", "ACCESS_KEY", "ACCOUNT_KEY", "CREDENTIAL")
 
 
@@ -87,7 +87,7 @@ class RemoteBucket:
         while start < size:
             self.requests.get += 1
             with _reading(name):
-                if start == 0:  # a range of an empty object would be refused, so its size is asked for first
+                if start == 0:  # a range of an empty object would be refused, so read the size first
                     size = (await self._store.head_async(name))["size"]
                     if size == 0:
                         return
@@ -110,16 +110,16 @@ class RemoteBucket:
         if not is_name(folder):
             return
         with _reading(folder):
-            pages = self._store.list(folder, offset=after or None, chunk_size=PAGE)
+            batches = self._store.list(folder, offset=after or None, chunk_size=PAGE)
             self.requests.list += 1
             count = 0
-            async for page in pages:
-                for meta in page:
+            async for batch in batches:
+                for meta in batch:
                     count += 1
                     if count % PAGE == 0:
                         self.requests.list += 1
                     if meta["path"] <= after:
-                        continue  # a server that does not know where to begin begins at the beginning
+                        continue  # some servers ignore the offset
                     time = int(meta["last_modified"].timestamp() * 1_000_000)
                     yield Listed(meta["path"], meta["size"], time, meta["e_tag"] or str(time))
 
@@ -130,18 +130,18 @@ class RemoteBucket:
             return sorted(path.rstrip("/").rpartition("/")[2] for path in found["common_prefixes"])
 
     async def delete(self, names: Iterable[str]) -> None:
-        gone = list(names)
-        if not gone:
+        targets = list(names)
+        if not targets:
             return
         self.requests.delete += 1
-        with _writing(gone[0]):
+        with _writing(targets[0]):
             try:
-                await self._answer(self._store.delete_async(gone if len(gone) > 1 else gone[0]))
+                await self._answer(self._store.delete_async(targets if len(targets) > 1 else targets[0]))
             except FileNotFoundError:
                 return
 
     async def _answer(self, request: Awaitable[Any]) -> Any:
-        """The answer to a request; that there is none for long is logged."""
+        """Await the answer to a request, and log if there is none for long."""
         with self._outage.watched():
             try:
                 result = await request
@@ -149,13 +149,13 @@ class RemoteBucket:
                 self._outage.answered()
                 raise
             except BaseError as error:
-                self._outage.error = told(error)
+                self._outage.error = message_of(error)
                 raise
         self._outage.answered()
         return result
 
     async def close(self) -> None:
-        """obstore closes its connections when nobody uses them."""
+        """Does nothing: obstore closes idle connections."""
 
 
 @contextmanager
@@ -166,7 +166,7 @@ def _writing(name: str) -> Iterator[None]:
         raise Taken(name) from error
     except (BaseError, FileNotFoundError, ValueError, OSError) as error:
         _check_definite(error)
-        raise OutcomeUnknown(f"writing {name} failed: {told(error)}") from None
+        raise OutcomeUnknown(f"could not write {name}: {message_of(error)}; the outcome is unknown") from None
 
 
 @contextmanager
@@ -177,44 +177,40 @@ def _reading(name: str) -> Iterator[None]:
         raise
     except (BaseError, ValueError, OSError) as error:
         _check_definite(error)
-        raise StoreError(f"reading {name} failed: {told(error)}") from None
+        raise StoreError(f"could not read {name}: {message_of(error)}") from None
 
 
 def _check_definite(error: Exception) -> None:
-    """Raise what says for certain that nothing was done."""
+    """Raise an error if it is certain that nothing was written."""
     if cause := known_cause(error):
-        raise StoreUnusable(f"{cause} ({told(error)})") from None
+        raise StoreUnusable(f"{cause} ({message_of(error)})") from None
     if isinstance(error, PermissionDeniedError | UnauthenticatedError):
-        raise StoreReadOnly(f"the server does not let us: {told(error)}") from None
+        raise StoreReadOnly(f"the server denies access; nothing was written: {message_of(error)}") from None
     if isinstance(error, FileNotFoundError):
-        raise StoreUnusable(f"there is no such bucket: {told(error)}") from None
+        raise StoreUnusable(f"the bucket does not exist: {message_of(error)}") from None
     if isinstance(error, NotSupportedError | InvalidPathError):
-        raise StoreUnusable(f"the server cannot do this: {told(error)}") from None
+        raise StoreUnusable(f"the server does not support this request: {message_of(error)}") from None
 
 
 _CAUSES = {
-    r"RequestTimeTooSkewed|RequestExpired": (
-        "the clock of this machine differs too much from that of the server, which refuses its signatures: set the clock"
-    ),
-    r"InvalidAccessKeyId|InvalidClientTokenId|SignatureDoesNotMatch": (
-        "the server refuses these credentials: the access key or the secret key is wrong"
-    ),
+    r"RequestTimeTooSkewed|RequestExpired": ("the server refuses the clock of this machine: set the clock"),
+    r"InvalidAccessKeyId|InvalidClientTokenId|SignatureDoesNotMatch": ("the access key or the secret key is wrong"),
     r"ExpiredToken|TokenRefreshRequired": "the session token has expired: renew the credentials",
     r"169\.254\.169\.254|latest/(api/token|meta-data)|metadata\.google|missing.{0,20}credential|no credential": (
         "no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, GOOGLE_APPLICATION_CREDENTIALS or "
         "AZURE_STORAGE_ACCOUNT_KEY in the environment"
     ),
 }
-"""What servers and libraries say, and what is the matter then."""
+"""Patterns in errors of servers and libraries, with the cause."""
 
 
 def known_cause(error: BaseException) -> str:
-    """What is the matter and what to do, if the error says so anywhere in its many lines; else empty."""
+    """Return the cause and the remedy if the error matches a known pattern; else empty."""
     return next((cause for pattern, cause in _CAUSES.items() if re.search(pattern, str(error), re.IGNORECASE)), "")
 
 
-def told(error: BaseException) -> str:
-    """What an error says, in one line, without anything that is secret in the environment."""
+def message_of(error: BaseException) -> str:
+    """Return the first line of an error's message, with secrets from the environment masked."""
     line = str(error).strip().partition("\n")[0].partition(": <")[0][:300]
     for name, value in os.environ.items():
         if len(value) >= 4 and any(word in name.upper() for word in SECRET):

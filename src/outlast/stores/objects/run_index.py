@@ -1,14 +1,13 @@
-"""The sheet of a run: what its log comes to up to a version, and who holds it.
+"""The index of a run: values derived from its log at a version, and its holder.
 
-An append is durable when its own object is; the sheet follows. It is the head, the summary and the waits as of
-`head.version`, and is brought up to date by folding in the appends after that (`after_append`): the same whoever does
-it, for
-an append's object carries everything the append was asked to do. What no log holds, who claimed the run and under which
-epoch, is kept in the sheet alone, and changed by compare-and-set.
+An append is durable when its own object is; the index follows. It has the head, the summary and the waits at
+`head.version`. A reader adds the later appends (`after_append`); every reader gets the same result, because the object of an
+append has all its fields. The holder of the run and the epoch of its claim are stored only in the index and change by
+compare-and-set.
 
-Marks are how a run is found without looking at all of them. Which ones there should be follows from the sheet (`wanted`).
-A mark is put before whatever makes it right, and named by a nonce, which the sheet then lists; so a mark may be there
-without being right, never the other way round, and whoever removes one removes that one and not its successor.
+Marks make runs searchable. The index determines which ones must exist (`wanted`). A mark is put before the change that
+requires it and named by a nonce, which the index then lists. So there may be a mark too many, never one too few, and a
+delete removes exactly this mark, not its successor.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from collections.abc import Mapping
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from outlast.errors import Damaged
 from outlast.history.ids import RunId, WorkerId
@@ -28,18 +26,19 @@ from outlast.lifecycle.status import RunStatus
 from outlast.lifecycle.summary import RunSummary
 from outlast.store import Append, Head
 from outlast.stores.objects import keys
+from outlast.stores.shared import head_after
 
 
 class Holder(Struct, frozen=True):
-    """Who holds a run, since which epoch."""
+    """The worker that holds a run, and the epoch of its claim."""
 
     worker: WorkerId
     epoch: int
 
 
 class RunIndex(Struct, frozen=True, omit_defaults=True):
-    """See above. `granted` is the greatest epoch that was ever given away; `interrupted` the worker whose runs were taken
-    from it, remembered until a takeover of epoch `since` or later has landed. `nonce` tells one writing from another."""
+    """The index of a run. `granted` is the greatest epoch of any claim. `interrupted` is the worker that lost the run, until
+    a takeover with epoch `since` or later is in the log. `nonce` distinguishes two writes."""
 
     head: Head
     summary: RunSummary | None = None
@@ -53,7 +52,7 @@ class RunIndex(Struct, frozen=True, omit_defaults=True):
 
 
 def after_append(old: RunIndex | None, append: Append, marks: Mapping[str, str]) -> RunIndex:
-    """The sheet once the append has landed, for which these marks were put."""
+    """Return the index after an append for which these marks were put."""
     record = append.record
     if old is None:
         held = None if append.claim is None else Holder(append.claim, record.epoch)
@@ -65,7 +64,7 @@ def after_append(old: RunIndex | None, append: Append, marks: Mapping[str, str])
         held = None
     is_over = record.kind is Kind.TAKEOVER and record.epoch >= old.since
     return RunIndex(
-        head=_moved(old.head, append),
+        head=head_after(old.head, append),
         summary=append.summary if append.summary is not None else old.summary,
         waits=_waits(old.waits, append),
         held=held,
@@ -75,12 +74,6 @@ def after_append(old: RunIndex | None, append: Append, marks: Mapping[str, str])
         marks={**old.marks, **marks} if marks else old.marks,
         nonce=old.nonce,
     )
-
-
-def _moved(old: Head, append: Append) -> Head:
-    """Only guests and those who give the run back say whether it is ready."""
-    keeps = append.record.kind in (Kind.OWNER, Kind.TAKEOVER) and not append.release
-    return replace(append.head, ready=old.ready) if keeps and append.head.ready != old.ready else append.head
 
 
 def _waits(old: dict[str, Wait], append: Append) -> dict[str, Wait]:
@@ -97,12 +90,12 @@ UNFINISHED_FOLDER = "open"
 
 
 def status_folder(status: RunStatus) -> str:
-    """Finished runs lie apart, by how they ended, so that lists of the others cost nothing for them."""
+    """Return the folder of a status. Finished runs have their own, so they do not slow lists of unfinished runs."""
     return STATUS_FOLDERS.get(status, UNFINISHED_FOLDER)
 
 
 def wanted(run_index: RunIndex) -> set[str]:
-    """The places at which a mark has to be. A run that is held is found by its holder, ready or not."""
+    """Return the places of the required marks. A held run is listed under its holder, ready or not."""
     places = {keys.waiting_for(wait.kind) for wait in run_index.waits.values()}
     places |= {keys.due_at(wait.due) for wait in run_index.waits.values() if wait.due is not None}
     if run_index.held is not None:
@@ -111,13 +104,13 @@ def wanted(run_index: RunIndex) -> set[str]:
         places.add(keys.READY)
     if run_index.summary is not None:
         places.add(keys.in_status_folder(status_folder(run_index.summary.status), run_index.summary.created))
-        if not run_index.head.closed:  # a run that is held is not over
+        if not run_index.head.closed:  # a held run may continue
             places.add(keys.in_status_folder(UNFINISHED_FOLDER, run_index.summary.created))
     return places
 
 
 def fresh() -> str:
-    """A nonce."""
+    """Return a new nonce."""
     return os.urandom(6).hex()
 
 
@@ -135,9 +128,9 @@ def decode_run_index(run: RunId, body: bytes) -> RunIndex:
     try:
         return _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Damaged(f"the sheet does not read: {error}", run=run) from error
+        raise Damaged(f"the index of the run cannot be decoded: {error}", run=run) from error
 
 
 def record_matches(one: Record, other: Record) -> bool:
-    """Whether both are the same append, sent twice."""
+    """Return whether both are the same append."""
     return one.first == other.first and one.id == other.id

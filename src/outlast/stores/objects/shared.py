@@ -1,8 +1,8 @@
-"""The ground that the parts of the store stand on: the bucket, the clock, and what this process knows of runs.
+"""The base class of the parts of an object store: bucket, clock and cached indexes of runs.
 
-What is known of a run is its sheet, exact as of some version of its log. A log only grows and an append's object never
-changes, so knowledge may be behind but is never wrong: an append that expects the version we know is judged without
-asking anybody, and its own `create` finds out whether the log has grown.
+A cached index is exact for some version of the log. A log only grows and the object of an append never changes, so the cache
+may be stale but is never wrong: an append that expects the cached version is checked without a request, and its own `create`
+detects a longer log.
 """
 
 from __future__ import annotations
@@ -24,47 +24,46 @@ from outlast.stores.objects.envelope import Landed, opened
 from outlast.stores.objects.run_index import RunIndex, after_append, decode_run_index, encode_run_index, fresh, wanted
 
 REMEMBERED = 10_000
-"""Runs that are known at once; to forget one only costs reading its sheet again."""
+"""Cached runs. Evicting one only costs another read of its index."""
 LARGE = 1 << 16
-"""Bytes of events in an append that are too many to be kept in memory."""
+"""Bytes of events above which an append is not cached."""
 GRACE = 600_000_000
-"""Microseconds after which a mark that no sheet knows of is removed: whoever put it has long given up."""
+"""Microseconds until a mark that is not in its index is deleted: no request takes so long."""
 TOGETHER = 48
-"""Requests of one kind of work that are under way at once."""
+"""Concurrent requests of one operation."""
 T = TypeVar("T")
 R = TypeVar("R")
 
 
 class Known:
-    """A run, as far as this process knows it. `run_index` is exact for its version; `tag` and `stored` are those of
-    the sheet's
-    object when it was last seen, `kept` the newest appends that no segment holds yet."""
+    """The cache of a run. `run_index` is exact for its version. `tag` and `stored` are tag and version of the index object
+    when it was last read. `recent` has the newest appends, which are not in a segment yet."""
 
-    __slots__ = ("kept", "kept_bytes", "lag", "lock", "run_index", "stored", "tag", "users")
+    __slots__ = ("lag", "lock", "recent", "recent_bytes", "run_index", "stored", "tag", "users")
 
     def __init__(self) -> None:
         self.lock = asyncio.Lock()
         self.run_index: RunIndex | None = None
         self.tag: Tag | None = None
         self.stored = 0
-        self.kept: list[Landed] = []
-        self.kept_bytes = 0
+        self.recent: list[Landed] = []
+        self.recent_bytes = 0
         self.lag = 0
         self.users = 0
 
-    def take(self, landed: Landed) -> None:
-        """Remember an append, as long as those that are remembered are in a row."""
+    def add(self, landed: Landed) -> None:
+        """Cache an append; cached appends are consecutive."""
         size = len(landed.record.body)
-        if size > LARGE or (self.kept and self.kept[-1].record.last + 1 != landed.record.first):
-            self.kept, self.kept_bytes = [], 0
+        if size > LARGE or (self.recent and self.recent[-1].record.last + 1 != landed.record.first):
+            self.recent, self.recent_bytes = [], 0
         if size <= LARGE:
-            self.kept.append(landed)
-            self.kept_bytes += size
+            self.recent.append(landed)
+            self.recent_bytes += size
         self.lag += 1
 
 
 class ObjectStoreBase:
-    """What all parts share."""
+    """The base class of the parts of the store."""
 
     def __init__(self, bucket: Bucket, *, readonly: bool = False) -> None:
         self._bucket = bucket
@@ -78,13 +77,13 @@ class ObjectStoreBase:
 
     def _require_writable(self) -> None:
         if self._readonly:
-            raise StoreReadOnly("the store was opened for reading only")
+            raise StoreReadOnly("the store was opened read-only")
 
-    # --- knowing runs
+    # --- cached runs
 
     @asynccontextmanager
     async def _locked(self, run: RunId) -> AsyncIterator[Known]:
-        """What is known of a run, for one task of this process at a time."""
+        """Lock the cache of a run for one task of this process."""
         known = self._known.get(run)
         if known is None:
             known = self._known[run] = Known()
@@ -94,9 +93,9 @@ class ObjectStoreBase:
                 yield known
         finally:
             known.users -= 1
-            self._forget_some(run)
+            self._evict(run)
 
-    def _forget_some(self, used: RunId) -> None:
+    def _evict(self, used: RunId) -> None:
         if used in self._known:
             self._known.move_to_end(used)
         while len(self._known) > REMEMBERED:
@@ -106,7 +105,7 @@ class ObjectStoreBase:
             del self._known[oldest]
 
     async def _look(self, run: RunId, known: Known) -> RunIndex | None:
-        """Bring what is known of the run up to the end of its log; None if there is no such run."""
+        """Read the run up to the end of its log. Return its index; None if the run does not exist."""
         found = await self._bucket.get(keys.run_index(run))
         if found is not None:
             known.tag = found.tag
@@ -114,30 +113,30 @@ class ObjectStoreBase:
             known.stored = run_index.head.version
             if known.run_index is None or run_index.head.version >= known.run_index.head.version:
                 known.run_index = run_index
-            else:  # the object lags behind what we know of the log; who holds the run, only it can tell
+            else:  # the object is older than the cached log, but only it has the holder
                 known.run_index = self._caught_up(run_index, known)
         await self._read_on(run, known)
         return known.run_index
 
     def _caught_up(self, run_index: RunIndex, known: Known) -> RunIndex:
-        """The stored sheet with the appends after it folded in, those that we remember without reading them."""
-        for landed in known.kept:
+        """Add the cached appends after the stored index to it."""
+        for landed in known.recent:
             if landed.record.first == run_index.head.version + 1:
                 run_index = after_append(run_index, landed.append, landed.marks)
         return run_index
 
     async def _read_on(self, run: RunId, known: Known) -> None:
-        """Fold in what has been appended since."""
+        """Read the appends after the cached version and add them to the index."""
         version = known.run_index.head.version if known.run_index else 0
         names = [listed.name async for listed in self._bucket.listing(f"log/{run}", after=keys.record(run, version))]
         for landed in await self._appends(run, names):
             if landed.record.first == version + 1:
                 known.run_index = after_append(known.run_index, landed.append, landed.marks)
-                known.take(landed)
+                known.add(landed)
                 version = landed.record.last
 
     async def _appends(self, run: RunId, names: Iterable[str]) -> list[Landed]:
-        """What is in these objects of a log; they are there for good."""
+        """Read these appends of a log."""
 
         async def read(name: str) -> Landed | None:
             found = await self._bucket.get(name)
@@ -146,22 +145,22 @@ class ObjectStoreBase:
         return [each for each in await self._each(read, names) if each is not None]
 
     async def _stored(self, run: RunId) -> RunIndex | None:
-        """The sheet as it is stored, which may be behind: one request."""
+        """Return the stored index, which may be stale, with one request."""
         found = await self._bucket.get(keys.run_index(run))
         return None if found is None else decode_run_index(run, found.body)
 
-    # --- writing sheets and marks
+    # --- writing indexes and marks
 
     async def _mark(self, run: RunId, places: Iterable[str]) -> dict[str, str]:
-        """Put a new mark at each of these places."""
+        """Put a new mark at each of these places. Return the nonces."""
         marks = {place: fresh() for place in places}
         names = [keys.Mark(place, run, nonce).name for place, nonce in marks.items()]
         await self._each(lambda name: self._bucket.put(name, b""), names)
         return marks
 
     async def _change(self, run: RunId, known: Known, change: Callable[[RunIndex], RunIndex | None]) -> bool:
-        """Replace the sheet of a run that is there by what `change` makes of it, once that is settled; False if it makes
-        nothing of it. What is known of the run has to be looked up before."""
+        """Replace the index of a run by the result of `change`, and repeat that after a conflict. False if the run does not
+        exist or `change` returns None. The caller has read the run."""
         spare: dict[str, str] = {}
         try:
             while known.run_index is not None:
@@ -173,13 +172,13 @@ class ObjectStoreBase:
                 await self._look(run, known)
             return False
         finally:
-            # What we put in vain. Ours may have landed and been built upon: then the sheet has its marks.
+            # Delete unused marks. If our write did succeed and others followed it, the index lists its marks.
             marks = known.run_index.marks if known.run_index else {}
             await self._unmark(run, {place: nonce for place, nonce in spare.items() if marks.get(place) != nonce})
 
     async def _store(self, run: RunId, known: Known, new: RunIndex, spare: dict[str, str]) -> bool:
-        """Put the marks that are missing, then the sheet, then remove the marks that are right no longer; False if someone
-        else has changed the sheet meanwhile. `spare` marks were put before."""
+        """Put the missing marks, then write the index, then delete stale marks. False if another process changed the index
+        meanwhile. `spare` has marks of earlier attempts."""
         places = wanted(new)
         spare |= await self._mark(run, places - new.marks.keys() - spare.keys())
         marks = {**spare, **new.marks}
@@ -205,11 +204,11 @@ class ObjectStoreBase:
         except Taken:
             found = await self._bucket.get(name)
             known.tag = found.tag if found else None
-            return found is not None and found.body == body  # it was our own, sent again after its answer was lost
+            return found is not None and found.body == body  # equal: our own, sent again after its answer was lost
         return True
 
     async def _sweep(self, found: Iterable[Listed]) -> None:
-        """Remove those of these marks that are old and that no sheet knows of."""
+        """Delete the old ones of these marks that are not in their index."""
         now = await self._clock.now()
         for listed in found:
             if not self._readonly and listed.time < now - GRACE:
@@ -222,10 +221,10 @@ class ObjectStoreBase:
                 if run_index is None or run_index.marks.get(mark.place) != mark.nonce:
                     await self._bucket.delete([listed.name])
 
-    # --- many at once
+    # --- concurrency
 
     async def _each(self, work: Callable[[T], Awaitable[R]], items: Iterable[T]) -> list[R]:
-        """Do the work for each, some at a time; the results in order."""
+        """Call `work` for each item, some concurrently. Return the results in order."""
         todo = list(items)
         if len(todo) == 1:
             return [await work(todo[0])]

@@ -1,4 +1,4 @@
-"""What runs wait for, as objects: a mark for each kind of wait and for each time, and the waits themselves in the sheets."""
+"""The waits of an object store: they are in the indexes of the runs, with marks for each kind and each due time."""
 
 from __future__ import annotations
 
@@ -6,24 +6,25 @@ import logging
 import re
 from collections.abc import Sequence
 
-from outlast.errors import Damaged, InvalidInput
+from outlast.errors import Damaged
 from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
 from outlast.store import Due
 from outlast.stores.objects import keys
 from outlast.stores.objects.bucket import Listed
 from outlast.stores.objects.shared import ObjectStoreBase
+from outlast.stores.shared import check_limit, invalid_cursor
 
 log = logging.getLogger("outlast.stores")
 
 AT_ONCE = 100
-"""Sheets that are read together."""
+"""Index objects that are read concurrently."""
 _KIND = re.compile(r"[a-z][a-z_-]*")
 _CURSOR = re.compile(r"([a-z][a-z_-]*)\n([A-Za-z0-9._:@=+-]+)\n(.*)", re.DOTALL)
 
 
 class WakeupObjects(ObjectStoreBase):
-    """The wake-ups' part of the store, but for the news."""
+    """Implements the waits; `change_feed` implements the notifications."""
 
     async def wait(self, run: RunId, name: str) -> Wait | None:
         async with self._locked(run) as known:
@@ -44,10 +45,10 @@ class WakeupObjects(ObjectStoreBase):
         return shown, f"{last.wait.kind}\n{last.run}\n{last.wait.name}" if last else ""
 
     async def _waits_of(self, kind: str, since: tuple[str, str, str], limit: int) -> list[Due]:
-        """Waits of that kind after a place, more than `limit` if there are."""
+        """Return waits of a kind after `since`: more than `limit`, if there are more."""
         place, found, runs = keys.waiting_for(kind), list[Due](), list[RunId]()
 
-        async def look() -> None:
+        async def read_batch() -> None:
             for run, waits in zip(runs, await self._each(self._of_run_index, runs), strict=True):
                 names = sorted(name for name, wait in waits.items() if wait.kind == kind)
                 found.extend(Due(run, waits[name]) for name in names if run != since[1] or name > since[2])
@@ -58,16 +59,16 @@ class WakeupObjects(ObjectStoreBase):
             if run not in runs[-1:]:
                 runs.append(run)
             if len(runs) >= AT_ONCE:
-                await look()
+                await read_batch()
                 if len(found) > limit:
                     return found
-        await look()
+        await read_batch()
         return found
 
     async def _of_run_index(self, run: RunId) -> dict[str, Wait]:
         try:
             run_index = await self._stored(run)
-        except Damaged as damage:  # the waits of the other runs go on
+        except Damaged as damage:  # damage of one run must not hide the waits of others
             log.error("%s", damage)
             return {}
         return {} if run_index is None else run_index.waits
@@ -76,11 +77,11 @@ class WakeupObjects(ObjectStoreBase):
 
     async def due(self, limit: int = 100, *, after: Due | None = None) -> list[Due]:
         now, found = await self._now(), dict[tuple[str, str, str], Due]()
-        since = ("", "", "") if after is None else _due_place(after)
+        since = ("", "", "") if after is None else _due_order(after)
         marks: list[Listed] = []
 
-        async def look() -> None:  # two marks may be of one wait
-            found.update((_due_place(due), due) for due in await self._due_at(marks) if _due_place(due) > since)
+        async def read_batch() -> None:  # a wait may have two marks
+            found.update((_due_order(due), due) for due in await self._due_at(marks) if _due_order(due) > since)
             marks.clear()
 
         async for listed in self._bucket.listing("timers", after=f"{since[0]}{since[1]}," if after else ""):
@@ -88,14 +89,14 @@ class WakeupObjects(ObjectStoreBase):
                 break
             marks.append(listed)
             if len(marks) >= AT_ONCE:
-                await look()
+                await read_batch()
                 if len(found) >= limit:
                     break
-        await look()
+        await read_batch()
         return list(found.values())[: max(limit, 0)]
 
     async def _due_at(self, marks: Sequence[Listed]) -> list[Due]:
-        """What is due at these marks, in order; those that are of nothing are removed in time."""
+        """Return the waits that are due at these marks, in order. Delete old marks without a wait."""
 
         async def read(listed: Listed) -> list[Due]:
             mark = keys.mark(listed.name)
@@ -105,10 +106,10 @@ class WakeupObjects(ObjectStoreBase):
 
         found = await self._each(read, marks)
         await self._sweep([mark for mark, due in zip(marks, found, strict=True) if not due])
-        seen: dict[tuple[str, str], Due] = {}
+        unique: dict[tuple[str, str], Due] = {}
         for due in (each for some in found for each in some):
-            seen.setdefault((due.run, due.wait.name), due)
-        return list(seen.values())
+            unique.setdefault((due.run, due.wait.name), due)
+        return list(unique.values())
 
     async def next_due(self) -> int | None:
         async for listed in self._bucket.listing("timers"):
@@ -117,18 +118,17 @@ class WakeupObjects(ObjectStoreBase):
         return None
 
 
-def _due_place(due: Due) -> tuple[str, str, str]:
-    """Where a wait stands in the list of times: as its mark does, and those of one mark by their names."""
+def _due_order(due: Due) -> tuple[str, str, str]:
+    """Return the sort key of a due wait: that of its mark, then its name."""
     return keys.due_at(due.wait.due or 0), due.run, due.wait.name
 
 
 def _cursor(after: str, limit: int) -> tuple[str, str, str]:
-    """Kind, run and name after which a list goes on."""
-    if limit < 1:
-        raise InvalidInput(f"a page holds at least one wait, not {limit}")
+    """Decode the cursor into kind, run and name."""
+    check_limit(limit)
     if not after:
         return "", "", ""
     parts = _CURSOR.fullmatch(after)
     if parts is None:
-        raise InvalidInput(f"{after[:80]!r} is not a cursor of a list of waits; use the one a page came with")
+        raise invalid_cursor(after)
     return parts[1], parts[2], parts[3]

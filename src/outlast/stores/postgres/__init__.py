@@ -1,22 +1,20 @@
-"""Runs in a PostgreSQL database, for as many processes on as many machines as reach it.
+"""A store in a PostgreSQL database, for any number of processes and machines.
 
-An acknowledged append has been flushed to the server's disk: synchronous_commit is switched on for every append where the
-database has it off; `durability="relaxed"` switches it off, and is the caller's choice.
+The server has flushed every acknowledged append to its disk: an append sets synchronous_commit if the database has it off.
+`durability="relaxed"` sets it off.
 
-How it is kept:
-
-- `log` has one row per append, its body in its exact bytes; the view `event` shows one row per event. `head` is one narrow
-  row per run, half of each of its pages left free, without an index on what every append changes: so an append writes over
-  it in place. `catalogue` is written only when what people search for changes.
+- `log` has one row per append with the exact bytes of its body; the view `event` shows one row per event. `head` is one
+  narrow row per run, without an index on columns that every append changes and with a fill factor of 50 %, so appends
+  update it in place (HOT). `catalogue` changes only with the searchable fields.
 - A batch of appends is one call of one function (`schema.sql`), one round trip and one flush. It locks the heads in the
-  order of their numbers, so that two batches never wait for each other; what loses is left out, and comes back with why.
-- Appends have a connection of their own; everything else shares a few (`connections`). One that breaks is made anew, for as
-  long as one is patient: the server may be restarted at any time.
-- A line that is cut while an append is under way leaves its outcome open (`trouble`); the ledger finds out by its id.
-- Many runs are claimed in one call that skips what others are claiming. Leases are by the server's clock.
-- Others hear of what landed by NOTIFY, and by looking (`news`).
-- Blobs are in the database too (`blobs`), unless they are given a folder.
-- Tables and functions are in a schema of their own (`schema`), made by whoever comes first.
+  order of their ids, so two batches cannot deadlock. It returns each losing append with the reason.
+- Appends have their own connection; all other statements share a few (`connections`). The store replaces a broken
+  connection and retries within its patience, so the server can restart at any time.
+- If the connection breaks during an append, the outcome is open (`errors`); the ledger looks for the append's id.
+- One call claims many runs and skips those that other workers are claiming. Leases use the server's clock.
+- Other processes learn of appends by NOTIFY and by polling (`change_feed`).
+- Blobs are in the database too (`blobs`), or in a folder.
+- Tables and functions are in their own schema (`schema`), which the first process creates.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ from outlast.store import Blobs
 from outlast.stores.blob_folder import FolderBlobs
 
 if find_spec("asyncpg") is None:
-    raise StoreUnusable("a store in PostgreSQL needs its driver: pip install 'outlast[postgres]'")
+    raise StoreUnusable("a PostgreSQL store needs asyncpg, which is not installed: pip install 'outlast[postgres]'")
 
 from outlast.stores.postgres.blobs import DatabaseBlobs
 from outlast.stores.postgres.catalog import CatalogRows
@@ -48,9 +46,9 @@ __all__ = ["PostgresStore"]
 
 
 class PostgresStore(JournalRows, CatalogRows, ClaimRows, LineRows, DocumentRows, MaintenanceRows, WakeupRows):
-    """A store in the database that `url` names. Nothing is connected to before it is used, or opened with `open`.
+    """A store in the database at `url`. It connects at its first use, or in `open`.
 
-    `patience` is how many seconds a call waits for a server that is away."""
+    `patience` is the time in seconds that a call waits for an unavailable server."""
 
     def __init__(
         self,
@@ -63,7 +61,7 @@ class PostgresStore(JournalRows, CatalogRows, ClaimRows, LineRows, DocumentRows,
     ) -> None:
         server = server_at(url)
         if server is None:
-            raise InvalidInput("this is not a PostgreSQL address; write postgresql://user@host:5432/database")
+            raise InvalidInput("this is not a PostgreSQL URL: write postgresql://user@host:5432/database")
         database = Database(server, readonly=readonly, relaxed=durability == "relaxed", patience=patience)
         super().__init__(database)
         self._reopen = partial(
@@ -75,16 +73,16 @@ class PostgresStore(JournalRows, CatalogRows, ClaimRows, LineRows, DocumentRows,
 
     @property
     def shown(self) -> str:
-        """Where the store is, for people: without a password."""
+        """The URL of the store without a password."""
         return self._db.server.shown
 
     @property
     def in_flight(self) -> int:
-        """Statements under way."""
+        """The number of running statements."""
         return self._db.in_flight
 
     async def open(self) -> None:
-        """Connect, and make the schema if it is not there; what is wrong with the address or the server shows here."""
+        """Connect, and create the schema if it is absent. Errors of the URL or the server occur here."""
         await self._db.open()
 
     def reopen(self) -> PostgresStore:
@@ -93,5 +91,5 @@ class PostgresStore(JournalRows, CatalogRows, ClaimRows, LineRows, DocumentRows,
         return other
 
     async def close(self) -> None:
-        await self._news.close()
+        await self._change_feed.close()
         await self._db.close()

@@ -1,7 +1,7 @@
-"""A batch of appends as the server takes it: one array for each column.
+"""Converts a batch of appends into the arguments of the server's function: one array per column.
 
-No two appends of one call are of one run, so that the server can take them all at once. A run that is there twice (its
-owner and a guest of it write in the same moment) has its second append in a second call of the same transaction.
+The appends of one call are of different runs, so that the server can process them together. If a run occurs twice (its owner
+and a guest append at the same time), its second append is in a second call of the same transaction.
 """
 
 from __future__ import annotations
@@ -13,40 +13,40 @@ from typing import Any
 import msgspec
 
 from outlast.store import Append, search_text
-from outlast.stores.postgres.rows import kept
+from outlast.stores.postgres.rows import escape
 
 LARGEST_PART = 64 << 20
-"""Bytes of bodies that one call carries, about; the server takes no message beyond a gigabyte."""
+"""Approximate bytes of bodies in one call; the server limits a message to one gigabyte."""
 
 _encode = msgspec.json.Encoder().encode
 
 APPEND = f"select * from {{s}}.append({', '.join(f'${number}' for number in range(1, 47))})"
 
 
-def parted(batch: Sequence[Append]) -> list[list[int]]:
-    """The places of the appends that go into each call. Those of one run stay in order."""
+def split_batch(batch: Sequence[Append]) -> list[list[int]]:
+    """Return the positions of the appends in each call. Appends of one run stay in order."""
     size = sum(len(append.record.body) for append in batch)
     if size <= LARGEST_PART and len({append.record.run for append in batch}) == len(batch):
         return [list(range(len(batch)))]
-    turns: Counter[str] = Counter()
+    next_parts: Counter[str] = Counter()
     parts: list[list[int]] = []
     sizes: list[int] = []
     for place, append in enumerate(batch):
         run, size = append.record.run, len(append.record.body)
-        turn = turns[run]
-        while turn < len(parts) and sizes[turn] and sizes[turn] + size > LARGEST_PART:
-            turn += 1
-        if turn == len(parts):
+        part = next_parts[run]
+        while part < len(parts) and sizes[part] and sizes[part] + size > LARGEST_PART:
+            part += 1
+        if part == len(parts):
             parts.append([])
             sizes.append(0)
-        parts[turn].append(place)
-        sizes[turn] += size
-        turns[run] = turn + 1
+        parts[part].append(place)
+        sizes[part] += size
+        next_parts[run] = part + 1
     return parts
 
 
 def columns(batch: Sequence[Append], relaxed: bool) -> list[Any]:
-    """The arguments of the server's function, in its order."""
+    """Return the arguments of the server's function, in its order."""
     records, heads = [append.record for append in batch], [append.head for append in batch]
     return [
         [record.run for record in records],
@@ -85,15 +85,15 @@ def _summaries(batch: Sequence[Append]) -> list[list[Any]]:
         [summary.run for _, summary in found],
         [summary.at for _, summary in found],
         [str(summary.status) for _, summary in found],
-        [kept(summary.workflow) for _, summary in found],
-        [kept(summary.parent) for _, summary in found],
-        [kept(summary.exclusive) for _, summary in found],
+        [escape(summary.workflow) for _, summary in found],
+        [escape(summary.parent) for _, summary in found],
+        [escape(summary.exclusive) for _, summary in found],
         [summary.created for _, summary in found],
         [summary.updated for _, summary in found],
-        [kept(search_text(summary)) for _, summary in found],
+        [escape(search_text(summary)) for _, summary in found],
         [_encode(summary) for _, summary in found],
         [place for place, _ in tags],
-        [kept(tag) for _, tag in tags],
+        [escape(tag) for _, tag in tags],
     ]
 
 
@@ -112,11 +112,11 @@ def _waits(batch: Sequence[Append]) -> list[list[Any]]:
     return [
         [place for place, _, _ in needs],
         [run for _, run, _ in needs],
-        [kept(name) for _, _, name in needs],
+        [escape(name) for _, _, name in needs],
         [place for place, _ in closes],
-        [kept(name) for _, name in closes],
+        [escape(name) for _, name in closes],
         [place for place, _ in opens],
-        [kept(wait.name) for _, wait in opens],
+        [escape(wait.name) for _, wait in opens],
         [wait.kind for _, wait in opens],
         [wait.due for _, wait in opens],
         [_encode(wait) for _, wait in opens],

@@ -1,8 +1,8 @@
-"""Blobs in the database, in chunks, named by what is in them: so every machine that reaches the log reaches them.
+"""Blobs in the database, in chunks, named by their hash, so every machine that reaches the log reaches them.
 
-The chunks are written first, each by itself and without waiting for the disk, under a number that nobody knows; the last
-statement gives them their name, and waits for all of it. So no transaction is open while the source is slow. What was never
-named is removed by whoever writes a blob a day later.
+The chunks are written first under a new id, one statement each, without a flush. The last statement sets the name and
+flushes everything. So no transaction is open while the source is slow. Chunks that never got a name are deleted when a blob
+is written a day later.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ with quick as materialized (select set_config('synchronous_commit', 'off', true)
 insert into {s}.chunk (blob, number, body) select $1::bigint, $2::bigint, $3::bytea from quick"""
 _TOUCH = "update {s}.blob set touched = now() where hash = $1 and size = $2 returning 1"
 _NAME = "select {s}.name_blob($1, $2, $3, $4)"
-_FORGET = """
+_DROP = """
 with gone as (delete from {s}.blob where id = $1 returning id) delete from {s}.chunk using gone where blob = gone.id"""
 _FIND = "select id, size from {s}.blob where hash = $1"
 _READ = "select body from {s}.chunk where blob = $1 and number = $2"
@@ -77,7 +77,7 @@ class DatabaseBlobs:
         if hasher.hexdigest() != ref.hash:
             if not await self.has(ref.hash):
                 raise NotFound(f"blob {ref.hash} was removed while it was read")
-            raise Damaged(f"blob {ref.hash} does not hold what it did when it was written")
+            raise Damaged(f"blob {ref.hash} is damaged: its bytes do not match its hash")
 
     async def has(self, hash: str) -> bool:
         return bool(_HASH.fullmatch(hash)) and bool(await self._db.read(_FIND, bytes.fromhex(hash)))
@@ -96,29 +96,29 @@ class _Part:
         self._id = id
         self._hasher = hashlib.blake2b(digest_size=32)
         self._size = self._number = 0
-        self._waiting = bytearray()
+        self._buffer = bytearray()
 
-    async def write(self, given: bytes) -> None:
-        self._hasher.update(given)
-        self._size += len(given)
-        view = memoryview(given)
+    async def write(self, chunk: bytes) -> None:
+        self._hasher.update(chunk)
+        self._size += len(chunk)
+        view = memoryview(chunk)
         while view:
-            room = CHUNK - len(self._waiting)
-            self._waiting += view[:room]
-            view = view[room:]
-            if len(self._waiting) == CHUNK:
+            free = CHUNK - len(self._buffer)
+            self._buffer += view[:free]
+            view = view[free:]
+            if len(self._buffer) == CHUNK:
                 await self._send()
 
     async def _send(self) -> None:
-        await self._db.write(_CHUNK, self._id, self._number, bytes(self._waiting))
+        await self._db.write(_CHUNK, self._id, self._number, bytes(self._buffer))
         self._number += 1
-        self._waiting.clear()
+        self._buffer.clear()
 
     async def keep(self) -> BlobRef:
-        if self._waiting:
+        if self._buffer:
             await self._send()
         await self._db.write(_NAME, self._id, self._hasher.digest(), self._size, self._db.relaxed, is_repeatable=True)
         return BlobRef(self._hasher.hexdigest(), self._size)
 
     async def drop(self) -> None:
-        await self._db.write(_FORGET, self._id, is_repeatable=True)
+        await self._db.write(_DROP, self._id, is_repeatable=True)

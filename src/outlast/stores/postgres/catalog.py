@@ -1,4 +1,4 @@
-"""Summaries in PostgreSQL."""
+"""The catalog of a PostgreSQL store: summaries, tags and scratch."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
 from outlast.lifecycle.summary import RunSummary
 from outlast.store import Derived, Head, Listed, Page, RunFilter, search_text, unreadable
-from outlast.stores.postgres.rows import Rows, bounded, kept, told
+from outlast.stores.postgres.rows import Rows, escape, unescape
 from outlast.stores.postgres.wakeups import read_wait
-from outlast.stores.shared import catalogue_faults, check_limit, cursor, encode_summary, page_of, summary_of
+from outlast.stores.shared import bounded, catalogue_faults, check_limit, cursor, encode_summary, page_of, summary_of
 
 _SUMMARY = "select body from {s}.catalogue where id = (select id from {s}.head where run = $1)"
 _CORRECT = "select {s}.correct($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"
@@ -37,14 +37,14 @@ _encode = msgspec.json.Encoder().encode
 
 
 class CatalogRows(Rows):
-    """The catalog's part of the store."""
+    """Implements the catalog."""
 
     async def summary(self, run: RunId) -> RunSummary | None:
-        rows = await self._db.read(_SUMMARY, kept(run))
+        rows = await self._db.read(_SUMMARY, escape(run))
         return summary_of(run, rows[0][0]) if rows else None
 
     async def derived(self, run: RunId) -> Derived:
-        rows = await self._db.read(_DERIVED, kept(run))
+        rows = await self._db.read(_DERIVED, escape(run))
         if not rows:
             return Derived(None)
         head, columns, tags, waits = rows[0][:7], rows[0][7:16], rows[0][16], rows[0][17]
@@ -53,8 +53,8 @@ class CatalogRows(Rows):
         found: dict[str, Wait] = {}
         for name, kind, due, body in waits:
             wait = read_wait(body)
-            if wait is None or (kept(wait.name), kept(wait.kind), wait.due) != (name, kind, due):
-                faults.append(f"the row of the wait {name!r} does not read")
+            if wait is None or (escape(wait.name), escape(wait.kind), wait.due) != (name, kind, due):
+                faults.append(f"the row of the wait {name!r} cannot be decoded")
             else:
                 found[wait.name] = wait
         return Derived(None if head[0] is None else Head(run, *head), summary, found, tuple(faults))
@@ -67,18 +67,18 @@ class CatalogRows(Rows):
         except Damaged as damage:
             faults.append(str(damage))
             return None
-        faults += catalogue_faults(_COLUMNS, row, _row(summary), tags, [kept(tag) for tag in summary.tags])
+        faults += catalogue_faults(_COLUMNS, row, _row(summary), tags, [escape(tag) for tag in summary.tags])
         return summary
 
     async def rewrite(self, summary: RunSummary, waits: Sequence[Wait], *, closed: bool) -> bool:
         rows = await self._db.write(
             _REWRITE,
-            kept(summary.run),
+            escape(summary.run),
             closed,
             *_row(summary),
-            [kept(tag) for tag in dict.fromkeys(summary.tags)],
-            [kept(wait.name) for wait in waits],
-            [kept(wait.kind) for wait in waits],
+            [escape(tag) for tag in dict.fromkeys(summary.tags)],
+            [escape(wait.name) for wait in waits],
+            [escape(wait.kind) for wait in waits],
             [wait.due for wait in waits],
             [_encode(wait) for wait in waits],
             is_repeatable=True,
@@ -93,29 +93,29 @@ class CatalogRows(Rows):
     async def correct(self, summary: RunSummary, seen: int) -> bool:
         rows = await self._db.write(
             _CORRECT,
-            kept(summary.run),
+            escape(summary.run),
             bounded(seen),
             *_row(summary),
-            [kept(tag) for tag in dict.fromkeys(summary.tags)],
+            [escape(tag) for tag in dict.fromkeys(summary.tags)],
         )
         return bool(rows[0][0])
 
     async def note(self, scratch: Mapping[RunId, bytes]) -> None:
         if scratch:
-            await self._db.write(_NOTE, [kept(run) for run in scratch], list(scratch.values()), is_repeatable=True)
+            await self._db.write(_NOTE, [escape(run) for run in scratch], list(scratch.values()), is_repeatable=True)
 
 
 def _row(summary: RunSummary) -> tuple[Any, ...]:
-    """The columns of a summary's row after its run."""
+    """Return the columns of a summary's row after its run."""
     return (
         summary.at,
         str(summary.status),
-        kept(summary.workflow),
-        kept(summary.parent),
-        kept(summary.exclusive),
+        escape(summary.workflow),
+        escape(summary.parent),
+        escape(summary.exclusive),
         summary.created,
         summary.updated,
-        kept(search_text(summary)),
+        escape(search_text(summary)),
         encode_summary(summary),
     )
 
@@ -124,7 +124,7 @@ def _listed(run: str, created: int, status: str, workflow: str, body: bytes, scr
     try:
         return Listed(summary_of(run, body), scratch or b"")
     except Damaged:
-        return Listed(unreadable(told(run), created, status, told(workflow)))
+        return Listed(unreadable(unescape(run), created, status, unescape(workflow)))
 
 
 def _search(query: RunFilter) -> tuple[str, list[Any]]:
@@ -150,20 +150,20 @@ def _terms(query: RunFilter) -> tuple[list[str], list[Any]]:
     if query.statuses:
         term("c.status = any({0}::text[])", [str(status) for status in query.statuses])
     if query.workflow:
-        term("c.workflow = {0} and left(c.workflow, 200) = left({0}, 200)", kept(query.workflow))
+        term("c.workflow = {0} and left(c.workflow, 200) = left({0}, 200)", escape(query.workflow))
     if query.parent:
-        term("c.parent = {0} and c.parent != ''", kept(query.parent))
+        term("c.parent = {0} and c.parent != ''", escape(query.parent))
     if query.exclusive:
-        term("md5(c.exclusive) = md5({0}) and c.exclusive = {0} and c.exclusive != ''", kept(query.exclusive))
+        term("md5(c.exclusive) = md5({0}) and c.exclusive = {0} and c.exclusive != ''", escape(query.exclusive))
     for tag in query.tags:
-        term("exists (select 1 from {s}.tag t where md5(t.tag) = md5({0}) and t.run = c.id)", kept(tag))
+        term("exists (select 1 from {s}.tag t where md5(t.tag) = md5({0}) and t.run = c.id)", escape(tag))
     if query.text:
-        term("strpos(c.text, {0}) > 0", kept(query.text.casefold()))
+        term("strpos(c.text, {0}) > 0", escape(query.text.casefold()))
     if query.created_from is not None:
         term("c.created >= {0}", bounded(query.created_from))
     if query.created_until is not None:
         term("c.created < {0}", bounded(query.created_until))
     if query.after:
         created, run = cursor(query.after)
-        term("(c.created, c.run) < ({0}::bigint, {1}::text)", created, kept(run))
+        term("(c.created, c.run) < ({0}::bigint, {1}::text)", created, escape(run))
     return terms, values

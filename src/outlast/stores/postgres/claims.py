@@ -1,7 +1,7 @@
 """Workers and the runs they hold, in PostgreSQL.
 
-A worker's life is one row with a time by the server's clock, renewed for all its runs at once. That a worker is dead cannot
-be proved from afar: a line that is cut proves nothing. Its claims run out.
+A worker has one row with the end of its lease by the server's clock; one renewal covers all its runs. A broken connection
+does not prove that a worker is dead, so its claims end only with its lease.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import msgspec
 
 from outlast.history.ids import RunId, WorkerId
 from outlast.store import Claim, Enrolled, Holding
-from outlast.stores.postgres.rows import Rows, bounded, kept, told
-from outlast.stores.shared import names_in
+from outlast.stores.postgres.rows import Rows, escape, unescape
+from outlast.stores.shared import bounded, names_in
 
 FORGOTTEN_AFTER = 86_400_000_000
-"""Microseconds after which the row of a dead worker that holds nothing is removed."""
+"""Microseconds until the row of a dead worker without runs is deleted."""
 
 _ENROL = """
 with gone as (
@@ -39,25 +39,25 @@ where h.run > $1 and ($2::text is null or c.worker = $2) order by h.run limit $3
 
 
 class ClaimRows(Rows):
-    """The claims' part of the store."""
+    """Implements the claims."""
 
     async def enrol(self, worker: WorkerId, ttl: float, workflows: Collection[str] = ()) -> None:
-        names = kept(msgspec.json.encode(sorted(workflows)).decode())
+        names = escape(msgspec.json.encode(sorted(workflows)).decode())
         times = self.skew, _microseconds(ttl), FORGOTTEN_AFTER
-        await self._db.write(_ENROL, kept(worker), *times, names, is_repeatable=True)
+        await self._db.write(_ENROL, escape(worker), *times, names, is_repeatable=True)
 
     async def workers(self) -> list[Enrolled]:
         rows = await self._db.read(_ENROLLED, self.skew)
         return [
-            Enrolled(WorkerId(told(id)), is_live, until, seen, names_in(told(workflows)))
+            Enrolled(WorkerId(unescape(id)), is_live, until, seen, names_in(unescape(workflows)))
             for id, is_live, until, seen, workflows in rows
         ]
 
     async def renew(self, worker: WorkerId, ttl: float) -> bool:
-        return bool(await self._db.write(_RENEW, kept(worker), self.skew, _microseconds(ttl), is_repeatable=True))
+        return bool(await self._db.write(_RENEW, escape(worker), self.skew, _microseconds(ttl), is_repeatable=True))
 
     async def retire(self, worker: WorkerId) -> None:
-        await self._db.write(_RETIRE, kept(worker), is_repeatable=True)
+        await self._db.write(_RETIRE, escape(worker), is_repeatable=True)
 
     async def claim(
         self,
@@ -67,26 +67,26 @@ class ClaimRows(Rows):
         workflows: Collection[str] | None = None,
         limit: int = 1,
     ) -> list[Claim]:
-        named = None if runs is None else [kept(run) for run in dict.fromkeys(runs)]
-        names = None if workflows is None or runs is not None else [kept(name) for name in workflows]
-        rows = await self._db.write(_CLAIM, kept(worker), self.skew, named, names, bounded(limit))
+        named = None if runs is None else [escape(run) for run in dict.fromkeys(runs)]
+        names = None if workflows is None or runs is not None else [escape(name) for name in workflows]
+        rows = await self._db.write(_CLAIM, escape(worker), self.skew, named, names, bounded(limit))
         return [
-            Claim(RunId(run), worker, epoch, told(previous), "expired" if previous else "claimed")
+            Claim(RunId(run), worker, epoch, unescape(previous), "expired" if previous else "claimed")
             for run, epoch, previous in rows
         ]
 
     async def release(self, run: RunId, worker: WorkerId, version: int, *, ready: bool = False) -> bool:
-        rows = await self._db.write(_RELEASE, kept(run), kept(worker), bounded(version), ready, is_repeatable=True)
+        rows = await self._db.write(_RELEASE, escape(run), escape(worker), bounded(version), ready, is_repeatable=True)
         return bool(rows[0][0])
 
     async def holding(self, run: RunId) -> Holding | None:
-        rows = await self._db.read(_HOLDING, kept(run), self.skew)
-        return Holding(run, WorkerId(told(rows[0][0])), *rows[0][1:]) if rows else None
+        rows = await self._db.read(_HOLDING, escape(run), self.skew)
+        return Holding(run, WorkerId(unescape(rows[0][0])), *rows[0][1:]) if rows else None
 
     async def holdings(self, worker: WorkerId | None = None, *, after: str = "", limit: int = 1000) -> list[Holding]:
-        whose = None if worker is None else kept(worker)
-        rows = await self._db.read(_HOLDINGS, kept(after), whose, max(0, bounded(limit)), self.skew)
-        return [Holding(RunId(run), WorkerId(told(holder)), *times) for run, holder, *times in rows]
+        holder = None if worker is None else escape(worker)
+        rows = await self._db.read(_HOLDINGS, escape(after), holder, max(0, bounded(limit)), self.skew)
+        return [Holding(RunId(run), WorkerId(unescape(holder)), *times) for run, holder, *times in rows]
 
 
 def _microseconds(seconds: float) -> int:

@@ -1,7 +1,7 @@
-"""Connections to the server: few, made when they are needed, made anew when they break.
+"""Connections to the server: a small pool that opens them on demand and replaces broken ones.
 
-A connection is lent to one caller at a time. Whoever fails on it in a way that leaves its state in doubt, or is cancelled in
-the middle of a statement, has it cut: nobody is handed a connection that still carries somebody else's answer.
+One caller uses a connection at a time. If a statement fails in a way that leaves the connection's state unknown, or is
+cancelled, the pool closes the connection, so that no caller receives the answer to another caller's statement.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ import asyncpg
 
 from outlast.address import Server
 from outlast.stores.outage import Outage
-from outlast.stores.postgres.errors import DRIVERS, is_cut, is_worth_waiting_for, said, while_connecting
+from outlast.stores.postgres.errors import DRIVERS, is_cut, is_worth_waiting_for, message_of, while_connecting
 
 Connection: TypeAlias = Any
-"""asyncpg's own class has no types."""
+"""The connection class of asyncpg is untyped."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.5
-"""Seconds between two tries to reach the server."""
+"""Seconds between attempts to connect."""
 CONNECTING = 10.0
-"""Seconds that one try may take."""
+"""Seconds for one attempt."""
 CLOSING = 2.0
 CACHED = 200
-"""Prepared statements kept for each connection."""
+"""Prepared statements cached per connection."""
 
 
 class Pool:
@@ -38,13 +38,13 @@ class Pool:
         self._outage = outage
         self._idle: list[Connection] = []
         self._lent: set[Connection] = set()
-        self._turns = asyncio.Semaphore(size)
+        self._slots = asyncio.Semaphore(size)
         self._is_closed = False
 
     @asynccontextmanager
     async def lend(self, give_up: float) -> AsyncIterator[Connection]:
-        """A connection that works, as far as one can know; `StoreBusy` if there is none by that time of the loop."""
-        async with self._turns:
+        """Yield a connection that is believed to work. Raise `StoreBusy` if there is none by the loop time `give_up`."""
+        async with self._slots:
             connection = self._take() or await self.connect(give_up)
             self._lent.add(connection)
             try:
@@ -55,7 +55,7 @@ class Pool:
                 raise
             finally:
                 self._lent.discard(connection)
-                self._give_back(connection)
+                self._put_back(connection)
 
     def _take(self) -> Connection | None:
         while self._idle:
@@ -64,7 +64,7 @@ class Pool:
                 return connection
         return None
 
-    def _give_back(self, connection: Connection) -> None:
+    def _put_back(self, connection: Connection) -> None:
         if connection.is_closed():
             return
         if self._is_closed or connection.is_in_transaction():
@@ -73,20 +73,20 @@ class Pool:
             self._idle.append(connection)
 
     async def connect(self, give_up: float) -> Connection:
-        """A new connection, for the caller to close; the server may be coming up, or away for a moment."""
+        """Return a new connection, which the caller closes. Wait if the server is starting or briefly unavailable."""
         loop, pause = asyncio.get_running_loop(), FIRST_PAUSE
         while True:
             try:
                 return await connected(self.server)
             except (*DRIVERS, ValueError) as error:
-                self._outage.error = said(error)
+                self._outage.error = message_of(error)
                 if self._is_closed or loop.time() > give_up or not is_worth_waiting_for(error):
                     raise while_connecting(error, self.server.shown) from error
             await asyncio.sleep(random.uniform(0.5, 1.5) * pause)
             pause = min(2 * pause, LONGEST_PAUSE)
 
     def close_idle(self) -> None:
-        """Let go of all that nobody uses: the server they led to is gone."""
+        """Close all unused connections: their server is gone."""
         while self._idle:
             self._idle.pop().terminate()
 
@@ -99,12 +99,12 @@ class Pool:
 
 
 async def connected(server: Server) -> Connection:
-    """One try to connect."""
+    """Try once to connect."""
     cached = 0 if server.pgbouncer else CACHED
     return await asyncpg.connect(server.dsn, timeout=CONNECTING, statement_cache_size=cached, command_timeout=None)
 
 
 async def close_gracefully(connection: Connection) -> None:
-    """Close a connection politely, if the server is there to hear it."""
+    """Close a connection properly, if the server still answers."""
     with suppress(*DRIVERS):
         await connection.close(timeout=CLOSING)

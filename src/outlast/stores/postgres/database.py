@@ -1,7 +1,7 @@
-"""The server as one process sees it: its connections, and how a statement is carried out on them.
+"""Executes statements on the connections of one process.
 
-A statement that only reads, or that may be done twice, is tried again when the line is cut, for as long as one is patient.
-Any other that was cut is `OutcomeUnknown`: whoever sent it knows how to ask.
+If the connection breaks, a statement that only reads or is repeatable is retried until the patience ends. Any other
+statement raises `OutcomeUnknown`; its caller resolves the outcome.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from outlast.address import Server
 from outlast.errors import StoreReadOnly, StoreUnusable
 from outlast.stores.outage import Outage
 from outlast.stores.postgres.connections import FIRST_PAUSE, LONGEST_PAUSE, Connection, Pool
-from outlast.stores.postgres.errors import DRIVERS, PASSING, is_cut, said, while_reading, while_writing
+from outlast.stores.postgres.errors import CONFLICTS, DRIVERS, is_cut, message_of, while_reading, while_writing
 from outlast.stores.postgres.schema import check_server, create, has_schema, in_schema
 
 Result = TypeVar("Result")
@@ -24,28 +24,28 @@ Rows: TypeAlias = list[Any]
 Work: TypeAlias = Callable[[Connection], Awaitable[Result]]
 
 SHARED = 4
-"""Connections for everything but appends, which have one of their own and never wait behind a long list."""
+"""Connections for all statements but appends, which have their own and never wait for a long query."""
 OPENING = 3.0
-"""Seconds to wait for a server that was never reached: more likely than away, it is not where one looks for it."""
+"""Seconds to wait for a server that never answered: its address is probably wrong."""
 STATEMENT = 60.0
-"""Seconds after which a statement is given up: the server, or the way to it, hangs."""
+"""Timeout of a statement in seconds: the server or the network hangs."""
 TRIES = 10
-"""How often a transaction is begun again that stood in another's way."""
+"""Attempts of a transaction that conflicts with another one."""
 
 _HORIZON = "select pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
 
 
 class Database:
-    """Opened at its first use: connected to, proved to be ours, and made if it is not there."""
+    """A database. The first use connects, checks the schema and creates it if it is absent."""
 
     def __init__(self, server: Server, *, readonly: bool, relaxed: bool, patience: float) -> None:
         self.server = server
         self.readonly = readonly
         self.relaxed = relaxed
         self.horizon = 0
-        """Every transaction before this one was over when the store was opened."""
+        """Every transaction before this one had ended when the store was opened."""
         self.in_flight = 0
-        """Statements under way."""
+        """The number of running statements."""
         self._patience = patience
         self._outage = Outage(server.shown)
         self._shared = Pool(server, SHARED, self._outage)
@@ -75,11 +75,11 @@ class Database:
         return horizon
 
     async def inspect(self, work: Work[Result]) -> Result:
-        """Look at the server as it is, whether there is a store or not."""
+        """Run a read that does not need a store."""
         return await self._with_retries(self._shared, work, while_reading, OPENING, is_repeatable=True)
 
     async def connect(self) -> Connection:
-        """A connection for the caller alone, who closes it."""
+        """Return a connection for this caller alone, which closes it."""
         with self.counted():
             return await self._shared.connect(asyncio.get_running_loop().time() + self._patience)
 
@@ -91,25 +91,25 @@ class Database:
     # --- statements
 
     def text(self, template: str) -> str:
-        """The statement in our schema."""
+        """Return the statement with the schema's name."""
         found = self._texts.get(template)
         if found is None:
             found = self._texts[template] = in_schema(template, self.server.schema)
         return found
 
     async def read(self, template: str, *values: Any) -> Rows:
-        """What a statement finds; it changes nothing."""
+        """Execute a statement that only reads. Return its rows."""
         return await self._do(self._shared, self._fetching(template, values), while_reading, is_repeatable=True)
 
     async def write(self, template: str, *values: Any, is_repeatable: bool = False) -> Rows:
-        """Carry out a statement that is a transaction by itself."""
+        """Execute a statement as its own transaction. Return its rows."""
         self.require_writable()
         return await self._do(
             self._shared, self._fetching(template, values), while_writing, is_repeatable=is_repeatable
         )
 
     async def append(self, template: str, parts: Sequence[Sequence[Any]]) -> list[Rows]:
-        """The same statement for each of these parts, on the connection that appends have for themselves, all or nothing."""
+        """Execute the same statement for each part, in one transaction, on the connection for appends."""
         self.require_writable()
         text = self.text(template)
 
@@ -123,7 +123,7 @@ class Database:
 
     def require_writable(self) -> None:
         if self.readonly:
-            raise StoreReadOnly(f"{self.server.shown} was opened for reading only")
+            raise StoreReadOnly(f"{self.server.shown} was opened read-only")
 
     def _fetching(self, template: str, values: Sequence[Any]) -> Work[Rows]:
         text = self.text(template)
@@ -135,14 +135,20 @@ class Database:
         return work
 
     async def _do(
-        self, pool: Pool, work: Work[Result], told: Callable[..., Exception], *, is_repeatable: bool = False
+        self, pool: Pool, work: Work[Result], translate: Callable[..., Exception], *, is_repeatable: bool = False
     ) -> Result:
         if not self._is_open:
             await self.open()
-        return await self._with_retries(pool, work, told, self._patience, is_repeatable=is_repeatable)
+        return await self._with_retries(pool, work, translate, self._patience, is_repeatable=is_repeatable)
 
     async def _with_retries(
-        self, pool: Pool, work: Work[Result], told: Callable[..., Exception], patience: float, *, is_repeatable: bool
+        self,
+        pool: Pool,
+        work: Work[Result],
+        translate: Callable[..., Exception],
+        patience: float,
+        *,
+        is_repeatable: bool,
     ) -> Result:
         loop, pause, tries = asyncio.get_running_loop(), FIRST_PAUSE, 0
         give_up = loop.time() + patience
@@ -156,19 +162,19 @@ class Database:
                 except DRIVERS as error:
                     tries += 1
                     if is_cut(error):
-                        self._outage.error = said(error)
+                        self._outage.error = message_of(error)
                         pool.close_idle()
                         may_try_again = is_repeatable and loop.time() < give_up
                     else:
-                        may_try_again = getattr(error, "sqlstate", "") in PASSING and tries < TRIES
+                        may_try_again = getattr(error, "sqlstate", "") in CONFLICTS and tries < TRIES
                     if not may_try_again:
-                        raise told(error, self.server.shown) from error
+                        raise translate(error, self.server.shown) from error
                 await asyncio.sleep(random.uniform(0.5, 1.5) * pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
 
     @contextmanager
     def counted(self) -> Iterator[None]:
-        """An answer of the server is awaited."""
+        """Count one running statement."""
         self.in_flight += 1
         try:
             yield

@@ -1,10 +1,10 @@
-"""Small named values of services, in PostgreSQL."""
+"""The documents of a PostgreSQL store."""
 
 from __future__ import annotations
 
 from outlast.store import Document
-from outlast.stores.postgres.rows import Rows, bounded, kept
-from outlast.stores.shared import check_limit, checked_document
+from outlast.stores.postgres.rows import Rows, escape
+from outlast.stores.shared import bounded, check_limit, checked_document
 
 _ONE = "select name, version, body from {s}.document where name = $1"
 _CREATE = "insert into {s}.document (name, version, body) values ($1, $2, $3) on conflict do nothing returning 1"
@@ -16,10 +16,10 @@ where name > $1 and starts_with(name, $2) order by name limit $3"""
 
 
 class DocumentRows(Rows):
-    """The documents' part of the store."""
+    """Implements the documents."""
 
     async def document(self, name: str) -> Document | None:
-        rows = await self._db.read(_ONE, kept(name))
+        rows = await self._db.read(_ONE, escape(name))
         return Document(*rows[0]) if rows else None
 
     async def put_document(self, document: Document, *, replaces: str = "") -> bool:
@@ -28,14 +28,14 @@ class DocumentRows(Rows):
             landed = await self._db.write(_REPLACE, *values, replaces)
         else:
             landed = await self._db.write(_CREATE, *values)
-        there = None if landed else await self.document(document.name)
-        return bool(landed) or (there is not None and there.version == document.version)
+        stored = None if landed else await self.document(document.name)
+        return bool(landed) or (stored is not None and stored.version == document.version)
 
     async def remove_document(self, name: str, version: str) -> bool:
-        removed = await self._db.write(_REMOVE, kept(name), version)
+        removed = await self._db.write(_REMOVE, escape(name), version)
         return bool(removed) or await self.document(name) is None
 
     async def documents(self, prefix: str = "", *, after: str = "", limit: int = 1000) -> list[Document]:
         check_limit(limit)
-        rows = await self._db.read(_SOME, kept(after), kept(prefix), bounded(limit))
+        rows = await self._db.read(_SOME, escape(after), escape(prefix), bounded(limit))
         return [Document(*row) for row in rows]

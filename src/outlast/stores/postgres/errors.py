@@ -1,7 +1,7 @@
-"""The driver's errors as ours: the only module that knows what PostgreSQL calls them.
+"""Translates the driver's errors. Only this module uses PostgreSQL's error codes.
 
-Which of them leave the outcome open is decided here and nowhere else. The server says what happened to a statement, unless
-it goes down or the line is cut before it could: only then is a write in doubt. An error that the server did send means that
+This module alone decides which errors leave the outcome open. The server reports the result of every statement, unless it
+shuts down or the connection breaks first: only then is the outcome of a write unknown. If the server did report an error,
 the transaction was rolled back.
 """
 
@@ -31,35 +31,35 @@ DRIVERS = (
     TimeoutError,
     asyncio.IncompleteReadError,
 )
-"""What the driver raises; a cut line may come as any but the first."""
+"""Errors of the driver. A broken connection may raise any but the first."""
 
-PASSING = ("40001", "40P01")
-"""Two transactions stood in each other's way and this one was undone: to be tried again at once."""
-_GOES_DOWN = ("57P01", "57P02", "57P05")
-_COMING_UP = ("57P03", "53300", "53400")
+CONFLICTS = ("40001", "40P01")
+"""The transaction conflicted with another one and was rolled back; the store retries it at once."""
+_SHUTTING_DOWN = ("57P01", "57P02", "57P05")
+_STARTING = ("57P03", "53300", "53400")
 _FULL = ("53100",)
-_BUSY = ("55P03", "57014", "53200", "53000", *PASSING)
+_BUSY = ("55P03", "57014", "53200", "53000", *CONFLICTS)
 _READ_ONLY = ("25006",)
 _DENIED = ("42501",)
 _DROPPED = ("42P01", "42883", "3F000", "3D000")
 _NO_STORE = ("42703", "42804")
-_DAMAGED = ("XX001", "XX002", "23505")  # the last: a row is there already that follows its head
+_DAMAGED = ("XX001", "XX002", "23505")  # the last: the log already has a row after its head
 GRANTS = (
     "this role needs USAGE on the schema, SELECT, INSERT, UPDATE and DELETE on its tables and EXECUTE on its functions; the "
-    "first one to open a store also needs CREATE on the database"
+    "role that creates a store also needs CREATE on the database"
 )
 
 
 def is_cut(error: BaseException) -> bool:
-    """Whether the line to the server is gone, so that the statement may have been carried out or not."""
+    """Return whether the connection broke, so that the outcome of the statement is unknown."""
     if isinstance(error, asyncpg.PostgresError):
         state = error.sqlstate or ""
-        return state in _GOES_DOWN or state.startswith("08") or error.severity in ("FATAL", "PANIC")
+        return state in _SHUTTING_DOWN or state.startswith("08") or error.severity in ("FATAL", "PANIC")
     return isinstance(error, DRIVERS)
 
 
 def while_connecting(error: BaseException, where: str) -> OutlastError:
-    """Nothing was sent yet, so nothing was written."""
+    """Translate an error during connecting: nothing was written."""
     state = getattr(error, "sqlstate", None) or ""
     if state[:2] == "28" or state == "3D000":
         return StoreUnusable(f"could not open {where}: {error}")
@@ -67,56 +67,56 @@ def while_connecting(error: BaseException, where: str) -> OutlastError:
         return StoreUnusable(f"could not open {where}: {error}; {GRANTS}")
     if isinstance(error, asyncpg.ClientConfigurationError | ValueError) and not isinstance(error, OSError):
         return InvalidInput(f"could not open {where}: {error}")
-    return StoreBusy(f"could not reach {where}: {said(error)}; nothing was written")
+    return StoreBusy(f"could not reach {where}: {message_of(error)}; nothing was written")
 
 
 def is_worth_waiting_for(error: BaseException) -> bool:
-    """Whether a server that cannot be connected to may be there a moment later."""
+    """Return whether a later attempt to connect may succeed."""
     if isinstance(error, asyncpg.PostgresError):
-        return error.sqlstate in _COMING_UP or (is_cut(error) and (error.sqlstate or "")[:2] not in ("28", "3D"))
+        return error.sqlstate in _STARTING or (is_cut(error) and (error.sqlstate or "")[:2] not in ("28", "3D"))
     return isinstance(error, OSError | TimeoutError | asyncio.IncompleteReadError)
 
 
 def while_writing(error: BaseException, where: str) -> OutlastError:
-    """A statement that writes failed."""
+    """Translate an error of a statement that writes."""
     if is_cut(error):
-        return OutcomeUnknown(f"the line to {where} was cut: {said(error)}; whether it was written is unknown")
+        return OutcomeUnknown(f"the connection to {where} broke: {message_of(error)}; the outcome is unknown")
     return _refused(error, f"write to {where}")
 
 
 def while_reading(error: BaseException, where: str) -> OutlastError:
-    """A statement that only reads failed."""
+    """Translate an error of a statement that only reads."""
     if is_cut(error):
-        return StoreBusy(f"the line to {where} was cut: {said(error)}")
+        return StoreBusy(f"the connection to {where} broke: {message_of(error)}")
     return _refused(error, f"read {where}")
 
 
 def _refused(error: BaseException, what: str) -> OutlastError:
-    """The server said no, and undid the transaction."""
+    """Translate an error that the server reported: the transaction was rolled back."""
     state = getattr(error, "sqlstate", None) or ""
     match state:
         case _ if state in _FULL:
-            return StoreFull(f"could not {what}: no space is left ({said(error)}); nothing was written")
+            return StoreFull(f"could not {what}: no space is left ({message_of(error)}); nothing was written")
         case _ if state in _READ_ONLY:
-            return StoreReadOnly(f"could not {what}: it may only be read ({said(error)}); nothing was written")
+            return StoreReadOnly(f"could not {what}: it may only be read ({message_of(error)}); nothing was written")
         case _ if state in _DENIED:
             kind = StoreUnusable if what.startswith("read") else StoreReadOnly
-            return kind(f"could not {what}: {said(error)}; {GRANTS}; nothing was written")
+            return kind(f"could not {what}: {message_of(error)}; {GRANTS}; nothing was written")
         case _ if state in _DROPPED:
             return StoreUnusable(
-                f"could not {what}: a part of the store is missing ({said(error)}): its schema, a table or a function was "
-                "dropped; restore it from a backup"
+                f"could not {what}: a part of the store is missing ({message_of(error)}): its schema, a table or a function "
+                "was dropped; restore the store from a backup"
             )
         case _ if state in _BUSY:
-            return StoreBusy(f"could not {what}: it is busy ({said(error)}); nothing was written")
+            return StoreBusy(f"could not {what}: the server is busy ({message_of(error)}); nothing was written")
         case _ if state in _NO_STORE:
-            return StoreUnusable(f"could not {what}: the tables are not those of this version ({said(error)})")
+            return StoreUnusable(f"could not {what}: the tables are of another version ({message_of(error)})")
         case _ if state in _DAMAGED:
-            return Damaged(f"could not {what}: the server found damage ({said(error)})")
+            return Damaged(f"could not {what}: the server reported damage ({message_of(error)})")
         case _:
-            return StoreError(f"could not {what}: {said(error)}; nothing was written")
+            return StoreError(f"could not {what}: {message_of(error)}; nothing was written")
 
 
-def said(error: BaseException) -> str:
-    """What an error says."""
+def message_of(error: BaseException) -> str:
+    """Return the message of an error, or its type if it is empty."""
     return str(error) or type(error).__name__

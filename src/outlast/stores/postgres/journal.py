@@ -1,4 +1,4 @@
-"""Append records and heads in PostgreSQL."""
+"""The journal of a PostgreSQL store: append records and heads."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from outlast.errors import Damaged
 from outlast.history.ids import AppendId, RunId
 from outlast.history.record import Kind, Record
 from outlast.store import LANDED, Append, Head, Lost, Outcome
-from outlast.stores.postgres.batches import APPEND, columns, parted
-from outlast.stores.postgres.rows import LARGEST, Rows, bounded, kept, told
+from outlast.stores.postgres.batches import APPEND, columns, split_batch
+from outlast.stores.postgres.rows import Rows, escape, unescape
+from outlast.stores.shared import LARGEST, bounded
 
 _HEAD = """
 select run, version, digest, epoch, branch, branch_first, closed, ready from {s}.head where run = $1"""
@@ -28,12 +29,12 @@ _KINDS = {int(kind): kind for kind in Kind}
 
 
 class JournalRows(Rows):
-    """The journal's part of the store."""
+    """Implements the journal."""
 
     async def append(self, batch: Sequence[Append]) -> list[Outcome]:
         if not batch:
             return []
-        parts = parted(batch)
+        parts = split_batch(batch)
         answers = await self._db.append(
             APPEND, [columns([batch[place] for place in part], self._db.relaxed) for part in parts]
         )
@@ -45,23 +46,23 @@ class JournalRows(Rows):
         return outcomes
 
     async def head(self, run: RunId) -> Head | None:
-        rows = await self._db.read(_HEAD, kept(run))
+        rows = await self._db.read(_HEAD, escape(run))
         return _head(run, rows[0][1:]) if rows else None
 
     async def runs(self, *, unfinished: bool = False, after: str = "", limit: int = 1000) -> tuple[list[RunId], str]:
         sql = _OPEN_RUNS if unfinished else _RUNS
         rows = await self._db.read(sql, int(after or 0), bounded(limit) + 1)
         shown = rows[:limit]
-        return [RunId(told(run)) for _, run in shown], str(shown[-1][0]) if len(rows) > limit else ""
+        return [RunId(unescape(run)) for _, run in shown], str(shown[-1][0]) if len(rows) > limit else ""
 
     async def read(self, run: RunId, first: int = 1, last: int | None = None, limit: int = 1000) -> list[Record]:
         until = bounded(LARGEST if last is None else last)
-        rows = await self._db.read(_READ, kept(run), bounded(first), until, max(0, bounded(limit)))
+        rows = await self._db.read(_READ, escape(run), bounded(first), until, max(0, bounded(limit)))
         return [_record(run, row) for row in rows]
 
 
 def _losses(runs: Sequence[RunId], rows: Sequence[Any]) -> dict[int, Lost]:
-    """What the server says was lost: one row for each record of the tail, at least one for each append."""
+    """Decode the losing appends: the server returns a row for each record of a tail, at least one per append."""
     found: dict[int, Lost] = {}
     for row in rows:
         number, why = row[0] - 1, row[1]

@@ -1,14 +1,14 @@
-"""What attempts said, in PostgreSQL. The server numbers the lines; a counter of the run keeps two doors from meeting."""
+"""The lines of a PostgreSQL store. The server numbers them with a counter per run, which it locks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from outlast.errors import InvalidInput
 from outlast.history.ids import RunId
 from outlast.store import LINES_PER_ATTEMPT, Line
-from outlast.stores.postgres.rows import Rows, bounded, kept, told
+from outlast.stores.postgres.rows import Rows, escape, unescape
+from outlast.stores.shared import bounded, check_limit
 
 _KEEP = "select {s}.keep($1, $2, $3, $4, $5, $6, $7, $8)"
 _LINES = """
@@ -17,7 +17,7 @@ where run = (select id from {{s}}.head where run = $1) and number > $2 {} order 
 
 
 class LineRows(Rows):
-    """The lines' part of the store."""
+    """Implements the lines."""
 
     async def keep(self, lines: Sequence[Line]) -> None:
         self._db.require_writable()
@@ -25,30 +25,29 @@ class LineRows(Rows):
             return
         await self._db.write(
             _KEEP,
-            [kept(line.run) for line in lines],
-            [kept(line.node) for line in lines],
+            [escape(line.run) for line in lines],
+            [escape(line.node) for line in lines],
             [line.attempt for line in lines],
             [line.time for line in lines],
-            [kept(line.level) for line in lines],
-            [kept(line.logger) for line in lines],
-            [kept(line.text) for line in lines],
+            [escape(line.level) for line in lines],
+            [escape(line.logger) for line in lines],
+            [escape(line.text) for line in lines],
             LINES_PER_ATTEMPT,
         )
 
     async def lines(
         self, run: RunId, *, node: str = "", attempt: int | None = None, after: int = 0, limit: int = 1000
     ) -> list[Line]:
-        if limit < 1:
-            raise InvalidInput(f"a page holds at least one line, not {limit}")
+        check_limit(limit)
         terms, values = "", list[Any]()
         if node:
-            values.append(kept(node))
+            values.append(escape(node))
             terms = f"and md5(node) = md5(${len(values) + 3})"
         if attempt is not None:
             values.append(bounded(attempt))
             terms += f" and attempt = ${len(values) + 3}"
-        rows = await self._db.read(_LINES.format(terms), kept(run), bounded(after), bounded(limit), *values)
+        rows = await self._db.read(_LINES.format(terms), escape(run), bounded(after), bounded(limit), *values)
         return [
-            Line(run, told(node), attempt, time, told(level), told(logger), told(text), number, place)
+            Line(run, unescape(node), attempt, time, unescape(level), unescape(logger), unescape(text), number, place)
             for node, attempt, time, level, logger, text, number, place in rows
         ]

@@ -1,4 +1,4 @@
-"""Looking at the schema as a whole."""
+"""Reports the contents of a schema."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from outlast.history.ids import WorkerId
 from outlast.stores.postgres.connections import Connection
-from outlast.stores.postgres.rows import Rows, told
+from outlast.stores.postgres.rows import Rows, unescape
 from outlast.stores.postgres.schema import has_schema, in_schema
-from outlast.stores.shared import VERSION
+from outlast.stores.shared import VERSION, WorkerRuns
 
 _BYTES = """
 select coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint from pg_class c
@@ -20,33 +20,24 @@ from {s}.worker w order by w.id"""
 _BLOBS = "select count(*), coalesce(sum(size), 0)::bigint from {s}.blob where hash is not null"
 
 
-class Enrolled(NamedTuple):
-    """A worker that the store knows, and how many runs it holds."""
-
-    worker: WorkerId
-    is_live: bool
-    expires: int
-    runs: int
-
-
 class Contents(NamedTuple):
-    """What is in a schema; version 0 if there is none."""
+    """The contents of a schema; version 0 if it does not exist."""
 
     shown: str
     version: int
     library: str
     bytes: int
     runs: dict[str, int]
-    workers: tuple[Enrolled, ...]
+    workers: tuple[WorkerRuns, ...]
     blob_count: int
     blob_bytes: int
 
 
 class MaintenanceRows(Rows):
-    """The caretaker's part of the store. It is no part of the contract."""
+    """Implements the contents report, which is not part of the contract."""
 
     async def look(self) -> Contents:
-        """What is in the schema, without making or changing it."""
+        """Return the contents of the schema, without creating or changing it."""
         return await self._db.inspect(self._look)
 
     async def _look(self, connection: Connection) -> Contents:
@@ -59,5 +50,7 @@ class MaintenanceRows(Rows):
         runs = await connection.fetch(in_schema(_RUNS, schema))
         workers = await connection.fetch(in_schema(_WORKERS, schema))
         blobs = await connection.fetchrow(in_schema(_BLOBS, schema))
-        enrolled = tuple(Enrolled(WorkerId(told(id)), is_live, until, held) for id, is_live, until, held in workers)
+        enrolled = tuple(
+            WorkerRuns(WorkerId(unescape(id)), is_live, until, held) for id, is_live, until, held in workers
+        )
         return Contents(shown, VERSION, library, size, dict(runs), enrolled, blobs[0], blobs[1])

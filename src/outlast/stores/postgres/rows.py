@@ -1,4 +1,4 @@
-"""What the parts of the store share: the database, the clock, and how text and numbers are kept."""
+"""The base class of the parts of a PostgreSQL store, and the encoding of text."""
 
 from __future__ import annotations
 
@@ -7,26 +7,19 @@ from collections.abc import Sequence
 from outlast.store import Append
 from outlast.stores.postgres.database import Database
 
-LARGEST = 1 << 62
-"""Larger than any seq, time or number of rows; the server's own numbers end at 2 to the 63rd."""
 _ESCAPED = {"\x00": "\x01\x30", "\x01": "\x01\x31"}
 _PLAIN = {value: key for key, value in _ESCAPED.items()}
 
 
-def bounded(number: int) -> int:
-    """The number, or the largest one that makes sense to ask the server for."""
-    return max(-LARGEST, min(number, LARGEST))
-
-
-def kept(text: str) -> str:
-    """Text as the server can keep it: it has no character 0. Different texts stay different, and parts stay parts."""
+def escape(text: str) -> str:
+    """Encode text without the character 0, which the server cannot store. Distinct texts and substrings stay distinct."""
     if "\x00" not in text and "\x01" not in text:
         return text
     return "".join(_ESCAPED.get(character, character) for character in text)
 
 
-def told(text: str) -> str:
-    """Text as it was before it was kept."""
+def unescape(text: str) -> str:
+    """Decode text that was encoded by `escape`."""
     if "\x01" not in text:
         return text
     first, *others = text.split("\x01")
@@ -34,11 +27,11 @@ def told(text: str) -> str:
 
 
 class Rows:
-    """The ground the journal, the catalog, the claims, the wake-ups and the lines stand on."""
+    """The base class of journal, catalog, claims, wake-ups, lines and documents."""
 
     def __init__(self, database: Database) -> None:
         self._db = database
         self.skew = 0
 
     def _announce_own(self, landed: Sequence[Append]) -> None:
-        """Told after each batch of appends of this process; the wake-ups tell the others."""
+        """Called after each batch of appends: the wake-ups notify other processes."""

@@ -1,11 +1,11 @@
--- The schema of a store. `schema.py` says what the names in braces stand for.
+-- The schema of a store. `schema.py` replaces the names in braces.
 --
--- Names that people choose (of waits, nodes and tags) may be longer than an index takes, so they are indexed by their hash.
--- Text is compared byte by byte. There are no foreign keys: a foreign key would lock the head with every row.
+-- User-defined names (of waits, nodes and tags) may be longer than an index entry, so indexes use their hash. Text is compared
+-- byte by byte. There are no foreign keys: a foreign key would lock the head for every row.
 --
--- Every statement inside a function sees what was committed before it began. So each function first takes the locks it needs,
--- always those of heads and in the order of their ids, and then reads. Plans use the indexes: a plan made while the tables were
--- small would otherwise scan them when they are large. A wait for a lock ends after ten seconds; the store is then reported as busy.
+-- Every statement in a function sees the rows committed before the statement began. So each function first locks the heads that
+-- it needs, in the order of their ids, and then reads. Plans must use the indexes: a plan made for small tables would otherwise
+-- scan large ones. A lock wait ends after ten seconds with the error "busy".
 
 create schema if not exists {s};
 
@@ -144,7 +144,7 @@ create table {s}.chunk (
 );
 alter table {s}.chunk alter column body set storage external;
 
--- One row per event, for people with a SQL prompt: a body is a JSON array in its exact bytes.
+-- One row per event, for use at a SQL prompt. `log.body` is a JSON array; its exact bytes are hashed.
 create view {s}.event as
     select head.run as run, log.first + item.place - 1 as seq, log.branch as branch,
            item.event ->> 'type' as type, item.event ->> 'node' as node,
@@ -155,7 +155,7 @@ create view {s}.event as
 create function {s}.clock(skew bigint) returns bigint language sql volatile as $$
     select (extract(epoch from clock_timestamp()) * 1000000)::bigint + skew $$;
 
--- Whether this transaction waits for the disk, whatever is set for the database.
+-- Sets whether the commit of this transaction waits for the disk, overriding the setting of the database.
 create function {s}.flushed(relaxed boolean) returns void language plpgsql as $$
 begin
     if relaxed then
@@ -165,7 +165,7 @@ begin
     end if;
 end $$;
 
--- Do each of these appends, of which no two are of one run, or none of it; returns those that are lost, and to what.
+-- Writes appends of different runs, each completely or not at all. Returns the losing ones with the reason and the tail.
 create function {s}.append(
     runs text[], firsts bigint[], counts bigint[], branches bigint[], epochs bigint[], kinds smallint[], append_ids bytea[],
     times bigint[], bodies bytea[], digests bytea[],
@@ -237,7 +237,7 @@ begin
         for place, found_id in
             select a.at, h.id
             from unnest(fresh, runs) with ordinality as a (is_fresh, run, at) join {s}.head h on h.run = a.run
-            where a.is_fresh and h.xmin = pg_current_xact_id()::xid  -- else somebody made it at the same moment
+            where a.is_fresh and h.xmin = pg_current_xact_id()::xid  -- else another transaction created it
         loop
             ids[place] := found_id;
             landed := landed + 1;
@@ -311,7 +311,7 @@ begin
     end if;
 end $$;
 
--- Claim up to `most` runs: the `named` ones, or those whose worker's time ran out and those that are ready.
+-- Claims up to `most` runs: the `named` ones, or those with an expired lease and those that are ready.
 create function {s}.claim_runs(claimant text, skew bigint, named text[], workflows text[], most bigint)
 returns table (run text, epoch bigint, previous text) language plpgsql {by_index} as $$
 #variable_conflict use_column
@@ -383,7 +383,7 @@ begin
     delete from {s}.worker where id = leaver;
 end $$;
 
--- Give a run back if its log is still at that version; false if it is not.
+-- Releases a run if its log is still at that version; else returns false.
 create function {s}.release(given text, holder text, known bigint, is_ready boolean) returns boolean language plpgsql as $$
 declare
     found_id bigint;
@@ -402,7 +402,7 @@ begin
     return true;
 end $$;
 
--- Number these lines and keep them, but for those that their own successors push out.
+-- Numbers and stores lines, except those that later lines of the same call would displace.
 create function {s}.keep(
     runs text[], nodes text[], attempts bigint[], times bigint[], levels text[], loggers text[], texts text[], most bigint
 ) returns void language plpgsql {by_index} as $$
@@ -415,7 +415,7 @@ begin
     insert into {s}.spoken (run, number)
     select distinct a.id, 0 from unnest(ids) as a (id) where a.id is not null order by 1 on conflict do nothing;
     perform 1 from {s}.spoken p where p.run = any(ids) order by p.run for update;
-    with told as (
+    with numbered as (
         select a.*, row_number() over (partition by a.id order by a.at) as nth,
             row_number() over (partition by a.id, a.node, a.attempt order by a.at) as nth_of_attempt,
             count(*) over (partition by a.id, a.node, a.attempt) as of_attempt
@@ -425,13 +425,13 @@ begin
     insert into {s}.line (run, number, node, attempt, place, time, level, logger, text)
     select t.id, p.number + t.nth, t.node, t.attempt, coalesce(o.place, 0) + t.nth_of_attempt, t.time, t.level,
         t.logger, t.text
-    from told t join {s}.spoken p on p.run = t.id
+    from numbered t join {s}.spoken p on p.run = t.id
     left join lateral (
         select l.place from {s}.line l where l.run = t.id and md5(l.node) = md5(t.node) and l.attempt = t.attempt
         order by l.place desc limit 1) o on true
     where t.nth_of_attempt > t.of_attempt - most;
-    update {s}.spoken p set number = p.number + a.told
-    from (select id, count(*) as told from unnest(ids) as i (id) where id is not null group by id) a where p.run = a.id;
+    update {s}.spoken p set number = p.number + a.added
+    from (select id, count(*) as added from unnest(ids) as i (id) where id is not null group by id) a where p.run = a.id;
     delete from {s}.line l using (
         select a.id, a.node, a.attempt, (
             select max(n.place) from {s}.line n
@@ -441,7 +441,7 @@ begin
     where l.run = b.id and md5(l.node) = md5(b.node) and l.attempt = b.attempt and l.place <= b.newest - most;
 end $$;
 
--- Replace a summary if the stored one is still of the version that was seen; never by an older one.
+-- Replaces a summary if the stored one still has the version `seen`; never by an older one.
 create function {s}.correct(
     given text, seen bigint, now_at bigint, now_status text, now_workflow text, now_parent text,
     now_exclusive text, now_created bigint, now_updated bigint, now_text text, now_body bytea, now_tags text[]
@@ -465,7 +465,7 @@ begin
     return true;
 end $$;
 
--- Replace what follows from the log of a run, if that still ends at the same event.
+-- Replaces the records computed from the log of a run, if the log still ends at `now_at`.
 create function {s}.rewrite(
     given text, now_closed boolean,
     now_at bigint, now_status text, now_workflow text, now_parent text, now_exclusive text, now_created bigint,
@@ -479,18 +479,15 @@ begin
         return false;
     end if;
     delete from {s}.catalogue c where c.id = found_id;
-    insert into {s}.catalogue (id, run, at, status, workflow, parent, exclusive, created, updated, text, body)
-    values (found_id, given, now_at, now_status, now_workflow, now_parent, now_exclusive, now_created, now_updated, now_text,
-        now_body);
-    delete from {s}.tag where run = found_id;
-    insert into {s}.tag (run, tag) select found_id, t.tag from unnest(now_tags) as t (tag);
+    perform {s}.correct(given, 0, now_at, now_status, now_workflow, now_parent, now_exclusive, now_created, now_updated,
+        now_text, now_body, now_tags);
     delete from {s}.wait where run = found_id;
     insert into {s}.wait (run, name, kind, due, body)
     select found_id, w.name, w.kind, w.due, w.body from unnest(names, kinds, dues, bodies) as w (name, kind, due, body);
     return true;
 end $$;
 
--- Give the chunks of a blob their name, unless others have it already: then ours are not needed.
+-- Sets the name of a blob, or deletes its chunks if a blob of that name exists.
 create function {s}.name_blob(part bigint, name bytea, bytes bigint, relaxed boolean) returns void language plpgsql as $$
 begin
     perform {s}.flushed(relaxed);

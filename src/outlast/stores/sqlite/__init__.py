@@ -1,22 +1,21 @@
-"""Runs in one SQLite file, safe for several processes on it.
+"""A store in one SQLite file, which several processes can use at once.
 
-WAL mode with synchronous=FULL, so an acknowledged append survives a power cut; `durability="relaxed"` (synchronous=NORMAL)
-survives the death of the process but may lose the last moments to a power cut, and is the caller's choice. The library is
-the one apsw brings along: the one in many Python builds can corrupt a WAL that several connections checkpoint.
+The file is in WAL mode with synchronous=FULL, so an acknowledged append survives a power cut. With `durability="relaxed"`
+(synchronous=NORMAL) it survives the death of the process, but a power cut may lose the last moments. The store uses the
+SQLite library of apsw: that of many Python builds can corrupt a WAL that several connections checkpoint.
 
-How it is kept:
-
-- `log` has one row per append in order of arrival, so pages fill up and a process can ask what others added; a small unique
-  index finds a run's rows. `head` is one narrow row per run without an index on what changes. `catalogue` is written only
-  when what people search for changes.
-- A short commit is done on the caller's loop (a hop to a thread costs about as much as the flush); when commits turn out
-  slow, a writer thread does them.
-- `begin immediate` never blocks the loop: if another process writes, we sleep and try again, up to `busy_timeout`.
-- Lines of attempts are written on the writer thread and without a flush of their own: the next append brings it.
-- Checkpoints are made by a thread of their own, off the commit path.
-- Other processes' appends are noticed by polling `data_version` on a reading connection.
-- A worker holds an operating-system lock on a file beside the database while it lives: who can take the lock has proof that
-  the worker is dead and need not wait for its time to run out.
+- `log` has one row per append in order of arrival, so pages fill up and a process can query the rows that others added. A
+  small unique index finds a run's rows. `head` is one narrow row per run, without an index on columns that change.
+  `catalogue` changes only with the searchable fields.
+- Short commits run on the caller's event loop: a thread switch costs about as much as the flush. If commits are slow, they
+  move to a writer thread.
+- `begin immediate` never blocks the loop: while another process writes, the store sleeps and tries again, up to
+  `busy_timeout`.
+- Lines of attempts are written on the writer thread without their own flush: the next append flushes them.
+- A separate thread makes checkpoints, outside the commit path.
+- The store detects other processes' appends by polling `data_version` on a reading connection.
+- A live worker holds an operating-system lock on a file beside the database. If another process can take the lock, the
+  worker is dead, and its runs are free before its lease expires.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ __all__ = ["SqliteStore"]
 
 
 class SqliteStore(JournalRows, CatalogRows, ClaimRows, WakeupRows, LineRows, DocumentRows):
-    """A store in the file `path`, with its blobs in a folder beside it."""
+    """A store in the file `path`; its blobs are in a folder beside it."""
 
     def __init__(
         self,
@@ -75,6 +74,6 @@ class SqliteStore(JournalRows, CatalogRows, ClaimRows, WakeupRows, LineRows, Doc
         return other
 
     async def close(self) -> None:
-        self._stop_watching()
-        self._let_go_of_workers()
+        self._subscriptions.stop()
+        self._close_locks()
         await self._db.close()

@@ -1,4 +1,4 @@
-"""Appends as rows in SQLite, inside a transaction that somebody else makes."""
+"""Writes appends as rows in SQLite, inside the caller's transaction."""
 
 from __future__ import annotations
 
@@ -16,52 +16,52 @@ from outlast.stores.sqlite.records import head_of, records_of
 from outlast.stores.sqlite.wakeups import OPEN_WAIT, wait_row
 
 TAIL = 256
-"""How many records a `Lost` brings along at most."""
+"""The most records in a `Lost`."""
 
 _NEW_HEAD = """
 insert into head (id, run, version, digest, epoch, branch, branch_first, closed, ready, granted, interrupted)
 values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 _NEXT_ID = "select max(ifnull((select max(id) from head), 0), ifnull((select max(run) from log), 0)) + 1"
-"""Not that of a log whose head was lost."""
+"""Skips the id of a log whose head was lost."""
 _MOVE = """
 update head set version = ?, digest = ?, epoch = ?, branch = ?, branch_first = ?, closed = ?, ready = ifnull(?, ready),
     interrupted = iif(?, '', interrupted)
 where id = ? and version = ?"""
 _FENCE = {Kind.GUEST: "", Kind.CONTROL: "", Kind.OWNER: " and epoch = ?", Kind.TAKEOVER: " and epoch < ?"}
 _MOVE_BY = {kind: _MOVE + fence for kind, fence in _FENCE.items()}
-_MOVE_ON = "update head set version = ?, digest = ? where id = ? and version = ? and epoch = ? and closed = 0"
-"""What nearly all appends of an owner do to the head: nothing else of it changes."""
-_GOES_ON = """
+_ADVANCE = "update head set version = ?, digest = ? where id = ? and version = ? and epoch = ? and closed = 0"
+"""The change of the head by nearly all appends of an owner: only version and digest."""
+_SET_INTERRUPTED = """
 update head set interrupted = coalesce((select 'expired:' || worker from claim where claim.run = head.id), '')
 where id = ?"""
-"""From the takeover on, its worker is the one whom an interruption befalls, until it releases the run."""
+"""From its takeover until its release, the claiming worker is the one that an interruption would name."""
 _LOG = """
 insert into log (run, first, count, branch, epoch, kind, append_id, time, body, digest)
 values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 _CLOSE = "delete from wait where run = ? and name = ?"
 _HAS_WAIT = "select 1 from wait where run = ? and name = ?"
-_TAKE = "insert or replace into claim (run, worker, epoch) values (?, ?, ?)"
-_GIVE_BACK = "delete from claim where run = ? and epoch = ?"
+_CLAIM = "insert or replace into claim (run, worker, epoch) values (?, ?, ?)"
+_RELEASE = "delete from claim where run = ? and epoch = ?"
 
 _OWNER, _TAKEOVER = Kind.OWNER, Kind.TAKEOVER
 
 
 class Batch:
-    """Several appends inside one transaction.
+    """Several appends in one transaction.
 
-    Nearly always all of them land, so they are written together, table by table, if no two of them are of one run; should
-    one of them lose, that is undone and they are done one by one, in order."""
+    Nearly always all succeed, so appends of different runs are written together, table by table. If one of them loses, that
+    is rolled back, and they are written one by one, in order."""
 
     def __init__(self, db: apsw.Connection, ids: Mapping[RunId, int]) -> None:
         self.db = db
         self.ids = ids
         self.fresh: dict[RunId, int] = {}
-        """Runs whose numbers were found or given here."""
+        """Ids of runs that this batch looked up or created."""
         self.outcomes: list[Outcome] = []
         self.rows = _Rows(db)
 
-    def done(self, batch: Sequence[Append]) -> Batch:
-        """Itself, with one outcome for each append."""
+    def write(self, batch: Sequence[Append]) -> Batch:
+        """Write the batch. Returns itself, with one outcome for each append."""
         if len(batch) > 1 and self._all_at_once(batch):
             self.outcomes = [LANDED] * len(batch)
         else:
@@ -72,13 +72,13 @@ class Batch:
     # --- all at once
 
     def _all_at_once(self, batch: Sequence[Append]) -> bool:
-        """Write them together; False, and nothing is changed, if they cannot be or one of them loses."""
+        """Write the appends together. False, with nothing changed, if that is impossible or one of them loses."""
         if len({append.record.run for append in batch}) < len(batch):
             return False
         if [append for append in batch if append.needs or append.record.kind is not _OWNER]:
             return False
         self.db.execute("savepoint together")
-        if self._have_all_landed(batch):
+        if self._write_together(batch):
             self.db.execute("release together")
             return True
         self.db.execute("rollback to together")
@@ -86,11 +86,11 @@ class Batch:
         self.fresh, self.rows = {}, _Rows(self.db)
         return False
 
-    def _have_all_landed(self, batch: Sequence[Append]) -> bool:
+    def _write_together(self, batch: Sequence[Append]) -> bool:
         db, rows = self.db, self.rows
         born: list[tuple[Any, ...]] = []
         moves: list[tuple[Any, ...]] = []
-        moves_on: list[tuple[Any, ...]] = []
+        advances: list[tuple[Any, ...]] = []
         known = self.ids.get
         for append in batch:
             record = append.record
@@ -102,27 +102,27 @@ class Batch:
                 id = id or self._id(record.run)
                 if id is None:
                     return False
-                if _only_moves_on(append):
-                    moves_on.append(_move_on(append, id))
+                if _only_advances_head(append):
+                    advances.append(_advance_row(append, id))
                 else:
                     moves.append(_move(append, id))
             rows.add(append, id)
         before = db.total_changes()
-        db.executemany(_MOVE_ON, moves_on)
+        db.executemany(_ADVANCE, advances)
         db.executemany(_MOVE_BY[_OWNER], moves)
-        if db.total_changes() - before != len(moves_on) + len(moves):
+        if db.total_changes() - before != len(advances) + len(moves):
             return False
         try:
             db.executemany(_NEW_HEAD, born)
         except apsw.ConstraintError:
-            return False  # there is a run of that name already
+            return False  # a run with this id exists already
         rows.write()
         return True
 
     # --- one by one
 
     def _append(self, append: Append) -> Outcome:
-        """Do it or leave no trace of it: every check comes before the first change."""
+        """Write one append completely or not at all: every check comes before the first change."""
         db, record = self.db, append.record
         id = self._id(record.run)
         if id is None:
@@ -135,20 +135,20 @@ class Batch:
         else:
             if append.needs and not _has_waits(db, id, append.needs):
                 return self._lost(append, id, "wait")
-            if not self._has_moved(append, id):
+            if not self._moved_head(append, id):
                 return self._lost(append, id, "epoch")
             if record.kind is _TAKEOVER:
-                db.execute(_GOES_ON, (id,))
+                db.execute(_SET_INTERRUPTED, (id,))
         self.rows.add(append, id)
         self.rows.write()
         return LANDED
 
-    def _has_moved(self, append: Append, id: int) -> bool:
+    def _moved_head(self, append: Append, id: int) -> bool:
         db, record = self.db, append.record
-        if record.kind is _OWNER and _only_moves_on(append):
-            db.execute(_MOVE_ON, _move_on(append, id))
+        if record.kind is _OWNER and _only_advances_head(append):
+            db.execute(_ADVANCE, _advance_row(append, id))
             if db.changes():
-                return True  # else it has lost, or opens again what was closed
+                return True  # else it lost, or reopens a closed run
         db.execute(_MOVE_BY[record.kind], _move(append, id))
         return db.changes() > 0
 
@@ -161,7 +161,7 @@ class Batch:
         return found
 
     def _lost(self, append: Append, id: int | None, why: Literal["version", "epoch", "wait"]) -> Lost:
-        """Say why. A stale version goes before every other reason: its tail may show that this very append landed."""
+        """Return the reason. A stale version precedes every other reason: its tail may show that this same append landed."""
         record = append.record
         head = head_of(self.db, record.run)
         if id is None or head is None or head.version == record.first - 1:
@@ -170,7 +170,7 @@ class Batch:
 
 
 class _Rows:
-    """What appends that land leave in the tables beside the head, gathered and written together."""
+    """The rows of successful appends in the tables other than `head`, collected and written together."""
 
     def __init__(self, db: apsw.Connection) -> None:
         self.landed = 0
@@ -178,12 +178,12 @@ class _Rows:
         self._db = db
         self._log: list[tuple[Any, ...]] = []
         self._summaries: list[tuple[int, RunSummary]] = []
-        self._more: dict[str, list[tuple[Any, ...]]] = {sql: [] for sql in (_CLOSE, OPEN_WAIT, _TAKE, _GIVE_BACK)}
-        """What else there is to do, in this order."""
+        self._more: dict[str, list[tuple[Any, ...]]] = {sql: [] for sql in (_CLOSE, OPEN_WAIT, _CLAIM, _RELEASE)}
+        """Rows for further statements, which are executed in this order."""
 
     def add(self, append: Append, id: int) -> None:
         self._log.append(_log_row(append.record, id))
-        if _says_more(append):
+        if _has_more(append):
             self._add_more(append, id)
 
     def _add_more(self, append: Append, id: int) -> None:
@@ -195,9 +195,9 @@ class _Rows:
         for wait in append.opens:
             more[OPEN_WAIT].append(wait_row(id, wait))
         if append.claim is not None:
-            more[_TAKE].append((id, append.claim, epoch))
+            more[_CLAIM].append((id, append.claim, epoch))
         if append.release:
-            more[_GIVE_BACK].append((id, epoch))
+            more[_RELEASE].append((id, epoch))
 
     def write(self) -> None:
         db = self._db
@@ -229,34 +229,34 @@ def _log_row(record: Record, id: int) -> tuple[Any, ...]:
     )
 
 
-def _only_moves_on(append: Append) -> bool:
-    """Whether an owner's append says nothing of the head but how far the log goes, provided that the run is open."""
+def _only_advances_head(append: Append) -> bool:
+    """Return whether an owner's append changes only version and digest of the head of an open run."""
     head = append.head
     return not (head.closed or append.release or head.branch_first == append.record.first)
 
 
-def _says_more(append: Append) -> bool:
-    """Whether it leaves something in other tables than the log and the head, or has to find something there."""
+def _has_more(append: Append) -> bool:
+    """Return whether the append uses tables other than `log` and `head`."""
     if append.summary is not None or append.claim is not None:
         return True
     return bool(append.release or append.opens or append.closes or append.needs)
 
 
-def only_goes_on(append: Append) -> bool:
-    """Whether it is an owner's that says nothing beside the log: nearly all of them are."""
-    return append.record.kind is _OWNER and _only_moves_on(append) and not _says_more(append)
+def only_extends_log(append: Append) -> bool:
+    """Return whether this is an owner's append that only extends the log, as nearly all are."""
+    return append.record.kind is _OWNER and _only_advances_head(append) and not _has_more(append)
 
 
 def written_row(db: apsw.Connection, append: Append, id: int) -> int:
-    """Write an append that only goes on; the number of its row in the log, or 0 if the head is not where it should be."""
-    db.execute(_MOVE_ON, _move_on(append, id))
+    """Write an append that only extends the log. Return the id of its log row, or 0 if the head does not match."""
+    db.execute(_ADVANCE, _advance_row(append, id))
     if not db.changes():
         return 0
     db.execute(_LOG, _log_row(append.record, id))
     return db.last_insert_rowid()
 
 
-def _move_on(append: Append, id: int) -> tuple[Any, ...]:
+def _advance_row(append: Append, id: int) -> tuple[Any, ...]:
     record = append.record
     return append.head.version, record.digest, id, record.first - 1, record.epoch
 

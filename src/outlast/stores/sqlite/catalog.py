@@ -1,4 +1,4 @@
-"""Summaries in SQLite."""
+"""The catalog of a SQLite store: summaries, tags and scratch."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
 from outlast.lifecycle.summary import RunSummary
 from outlast.store import Derived, Listed, Page, RunFilter, search_text, unreadable
-from outlast.stores.shared import catalogue_faults, check_limit, cursor, encode_summary, page_of, summary_of
+from outlast.stores.shared import bounded, catalogue_faults, check_limit, cursor, encode_summary, page_of, summary_of
 from outlast.stores.sqlite.records import head_of
-from outlast.stores.sqlite.rows import Rows, bounded, legible
+from outlast.stores.sqlite.rows import Rows, legible
 from outlast.stores.sqlite.wakeups import OPEN_WAIT, read_wait, wait_row
 
 _PUT = """
@@ -23,7 +23,7 @@ values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 on conflict (id) do update set at = excluded.at, status = excluded.status, text = excluded.text, body = excluded.body"""
 _CORRECT = "update catalogue set workflow = ?, parent = ?, exclusive = ?, created = ? where id = ?"
 _UNTAG = "delete from tag where run = ?"
-_ARE_THERE_TAGS = "select exists (select 1 from tag)"
+_HAS_TAGS = "select exists (select 1 from tag)"
 _TAG = "insert into tag (tag, run) values (?, ?)"
 _SUMMARY = "select cast(body as blob) from catalogue join head using (id) where head.run = ?"
 _AT = "select head.id, coalesce(catalogue.at, 0) from head left join catalogue using (id) where head.run = ?"
@@ -33,13 +33,13 @@ _COLUMNS = ("id", "run", "at", "status", "workflow", "parent", "exclusive", "cre
 _CATALOGUE_ROW = f"select {', '.join(_COLUMNS)} from catalogue where id = ?"
 _ID = "select coalesce((select id from head where run = ?), (select id from catalogue where run = ?))"
 _WAIT_ROWS = "select run, name, kind, due, body from wait where run = ?"
-_CLOSE_OR_OPEN = "update head set closed = ? where run = ? and version = ? returning id"
-_FORGET_SUMMARY = "delete from catalogue where id = ?"
-_FORGET_WAITS = "delete from wait where run = ?"
+_SET_CLOSED = "update head set closed = ? where run = ? and version = ? returning id"
+_DELETE_SUMMARY = "delete from catalogue where id = ?"
+_DELETE_WAITS = "delete from wait where run = ?"
 
 
 class CatalogRows(Rows):
-    """The catalog's part of the store."""
+    """Implements the catalog."""
 
     async def summary(self, run: RunId) -> RunSummary | None:
         with self._db.reading() as db:
@@ -53,12 +53,12 @@ class CatalogRows(Rows):
 
     async def rewrite(self, summary: RunSummary, waits: Sequence[Wait], *, closed: bool) -> bool:
         def write(db: apsw.Connection) -> bool:
-            id = db.execute(_CLOSE_OR_OPEN, (closed, summary.run, summary.at)).get
+            id = db.execute(_SET_CLOSED, (closed, summary.run, summary.at)).get
             if id is None:
                 return False
-            db.execute(_FORGET_SUMMARY, (id,))
+            db.execute(_DELETE_SUMMARY, (id,))
             put_summaries(db, [(id, summary)])
-            db.execute(_FORGET_WAITS, (id,))
+            db.execute(_DELETE_WAITS, (id,))
             db.executemany(OPEN_WAIT, [wait_row(id, wait) for wait in waits])
             return True
 
@@ -85,7 +85,7 @@ class CatalogRows(Rows):
 
 
 def derived_of(db: apsw.Connection, run: RunId) -> Derived:
-    """What is stored of a run besides its log; the caller holds a read transaction."""
+    """Return the stored records of a run besides its log. The caller holds a read transaction."""
     faults: list[str] = []
     try:
         head = head_of(db, run)
@@ -97,7 +97,7 @@ def derived_of(db: apsw.Connection, run: RunId) -> Derived:
     for row in _legible_rows(db, _WAIT_ROWS, id, "wait", faults):
         wait = read_wait(row[-1])
         if wait is None or wait_row(id, wait) != row:
-            faults.append(f"the row of the wait {row[1]!r} does not read")
+            faults.append(f"the row of the wait {row[1]!r} cannot be decoded")
         else:
             waits[wait.name] = wait
     return Derived(head, summary, waits, tuple(faults))
@@ -122,21 +122,21 @@ def _legible_rows(db: apsw.Connection, sql: str, id: int, table: str, faults: li
     try:
         return db.execute(sql, (id,)).fetchall()
     except UnicodeDecodeError:
-        faults.append(f"a row of the table {table} does not read")
+        faults.append(f"a row of the table {table} cannot be decoded")
         return []
 
 
 def put_summaries(
     db: apsw.Connection, summaries: Sequence[tuple[int, RunSummary]], *, is_suspect: bool = False
 ) -> None:
-    """Write summaries and their tags, each under the number of its run, inside the caller's transaction. What a run has
-    from its creation (workflow, parent, exclusive key, time) never changes: in rows that are there it is written again only
-    if they are suspect, for each of it is in an index."""
+    """Write summaries and their tags, each with the row id of its run, in the caller's transaction. Workflow, parent,
+    exclusive key and creation time of a run never change. They are indexed, so existing rows are updated in these columns
+    only if they are suspect."""
     db.executemany(_PUT, [_row(id, summary) for id, summary in summaries])
     if is_suspect:
-        found = [(each.workflow, each.parent, each.exclusive, each.created, id) for id, each in summaries]
-        db.executemany(_CORRECT, found)
-    if db.execute(_ARE_THERE_TAGS).get:  # most stores have none
+        rows = [(each.workflow, each.parent, each.exclusive, each.created, id) for id, each in summaries]
+        db.executemany(_CORRECT, rows)
+    if db.execute(_HAS_TAGS).get:  # most stores have no tags
         db.executemany(_UNTAG, [(id,) for id, _ in summaries])
     tags = [(tag, id) for id, summary in summaries for tag in dict.fromkeys(summary.tags)]
     if tags:

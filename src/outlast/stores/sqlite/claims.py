@@ -1,8 +1,8 @@
 """Workers and the runs they hold, in SQLite.
 
-A worker's life is one row with a time, renewed for all its runs at once, and a lock on a file of its own, which the system
-frees when the process is gone. The lock decides: while it is held the worker is alive, whatever the clock says, for a clock
-may be set and a machine may sleep. The time decides only where no lock can be seen.
+A worker has one row with the end of its lease, which one renewal extends for all its runs, and a lock on its own file, which
+the operating system releases when the process ends. The lock decides: while it is held the worker is alive at any clock
+time, because a clock can be set and a machine can sleep. The lease decides only if the lock cannot be checked.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ import msgspec
 from outlast.errors import StoreError, StoreFull, StoreReadOnly
 from outlast.history.ids import RunId, WorkerId
 from outlast.store import Claim, Enrolled, Holding
-from outlast.stores.shared import names_in
+from outlast.stores.shared import LARGEST, names_in
 from outlast.stores.sqlite.database import Database
-from outlast.stores.sqlite.rows import LARGEST, Rows, legible
+from outlast.stores.sqlite.rows import Rows, legible
 
 fcntl: Any = importlib.import_module("fcntl") if os.name == "posix" else None
 
-# Cells of another type, in a file that was edited, must not stop the claims of other runs.
+# Values of a wrong type, in an edited file, must not stop the claims of other runs.
 _GRANTED = f"""
 cast(head.interrupted as blob),
 cast(iif(head.granted between head.epoch and {LARGEST}, head.granted, min(head.epoch, {LARGEST})) as integer)"""
@@ -37,7 +37,7 @@ _SEEN = "cast(coalesce(worker.seen, 0) as integer)"
 _ENROL = "insert or replace into worker (id, expires, seen, workflows) values (?, ?, ?, ?)"
 _RENEW = "update worker set expires = ?, seen = ? where id = ?"
 _ENROLLED = f"select cast(id as text), {_EXPIRES}, {_SEEN}, cast(workflows as text) from worker order by id"
-_FORGET = """
+_DELETE_OLD = """
 delete from worker where expires < ? and not exists (select 1 from claim where claim.worker = worker.id) returning id"""
 _RELEASED = "interrupted = iif(interrupted = 'expired:' || ?, '', interrupted)"
 _RETIRE = f"update head set ready = 1, {_RELEASED} where id in (select run from claim where worker = ?)"
@@ -45,7 +45,7 @@ _HOLDER = f"""
 select head.id, {_GRANTED}, claim.worker, {_EXPIRES}, {_SEEN}
 from head left join claim on claim.run = head.id left join worker on worker.id = claim.worker
 where head.run = ?"""
-_WAITING_FOR_AN_OWNER = f"""
+_READY_RUNS = f"""
 select head.id, cast(head.run as blob), {_GRANTED}, null, 'claimed' from head indexed by head_ready
 where ready = 1 and closed = 0 and not exists (select 1 from claim where claim.run = head.id)"""
 _WORKERS = f"""
@@ -60,21 +60,21 @@ from claim join head on head.id = claim.run left join worker on worker.id = clai
 where head.run > ? and (? is null or claim.worker = ?) order by head.run limit ?"""
 _OF_WORKFLOW = " and exists (select 1 from catalogue c where c.id = head.id and c.workflow in ({}))"
 _GRANT = "update head set granted = ?, interrupted = ? where id = ?"
-_TAKE = "insert or replace into claim (run, worker, epoch) values (?, ?, ?)"
-_LET_GO = """
+_CLAIM = "insert or replace into claim (run, worker, epoch) values (?, ?, ?)"
+_DELETE_CLAIM = """
 delete from claim where worker = ? and run = (select id from head where run = ? and version = ?) returning run"""
-_READY = f"update head set ready = ?, {_RELEASED} where id = ?"
+_SET_READY = f"update head set ready = ?, {_RELEASED} where id = ?"
 
 FORGOTTEN_AFTER = 86_400_000_000
-"""Microseconds after which the row and the lock file of a dead worker that holds nothing are removed."""
+"""Microseconds until the row and the lock file of a dead worker without runs are deleted."""
 
 Cause: TypeAlias = Literal["claimed", "expired", "dead"]
 Candidate: TypeAlias = tuple[int, RunId, str, int, WorkerId | None, Cause]
-"""Row number, run, whom an interruption befell, greatest epoch granted, whose it was, and why it is free."""
+"""Row id, run, interrupted worker, greatest granted epoch, last holder, and why the run is free."""
 
 
 class ClaimRows(Rows):
-    """The claims' part of the store."""
+    """Implements the claims."""
 
     def __init__(self, database: Database) -> None:
         super().__init__(database)
@@ -84,13 +84,13 @@ class ClaimRows(Rows):
     async def enrol(self, worker: WorkerId, ttl: float, workflows: Collection[str] = ()) -> None:
         def write(db: apsw.Connection) -> list[WorkerId]:
             db.execute(_ENROL, (worker, self._until(ttl), self._now(), encoded))
-            return [WorkerId(name) for (name,) in _rows(db, _FORGET, self._now() - FORGOTTEN_AFTER)]
+            return [WorkerId(name) for (name,) in _rows(db, _DELETE_OLD, self._now() - FORGOTTEN_AFTER)]
 
         encoded = msgspec.json.encode(sorted(workflows)).decode()
         self._db.require_writable()
-        self._lock_up(worker)
+        self._acquire_lock(worker)
         for forgotten in await self._db.transact(write):
-            with suppress(OSError):  # it is only litter, perhaps another user's
+            with suppress(OSError):  # the file is harmless, and may belong to another user
                 self._lock_path(forgotten).unlink()
 
     async def renew(self, worker: WorkerId, ttl: float) -> bool:
@@ -100,7 +100,7 @@ class ClaimRows(Rows):
 
         is_known = await self._db.transact(write)
         if not is_known:
-            self._unlock(worker)  # a worker that has to stop must not look alive
+            self._unlock(worker)  # a worker that must stop must not look alive
         return is_known
 
     async def retire(self, worker: WorkerId) -> None:
@@ -124,27 +124,27 @@ class ClaimRows(Rows):
             free = self._named(db, worker, runs) if runs is not None else self._claimable(db, worker, workflows, limit)
             return [_grant(db, candidate, worker) for candidate in free[:limit]]
 
-        if runs is None:  # a look without the write lock: idle workers must not get in the way of busy ones
+        if runs is None:  # check first without the write lock: idle workers must not block busy ones
             with self._db.reading() as db:
                 if not self._claimable(db, worker, workflows, 1):
                     return []
         return await self._db.transact(write)
 
     def _named(self, db: apsw.Connection, worker: WorkerId, runs: Sequence[RunId]) -> list[Candidate]:
-        """Those of the named runs that nobody else alive holds."""
+        """Return those of the named runs that no other live worker holds."""
         found: list[Candidate] = []
         for run in dict.fromkeys(runs):
             for id, interrupted, granted, holder, expires, _ in _rows(db, _HOLDER, run):
-                own = holder == worker
-                cause = "claimed" if own else self._why_free(holder, expires)
+                is_own = holder == worker
+                cause = "claimed" if is_own else self._why_free(holder, expires)
                 if cause is not None:
-                    found.append((id, run, legible(interrupted), granted, None if own else holder, cause))
+                    found.append((id, run, legible(interrupted), granted, None if is_own else holder, cause))
         return found
 
     def _claimable(
         self, db: apsw.Connection, worker: WorkerId, workflows: Collection[str] | None, limit: int
     ) -> list[Candidate]:
-        """Runs whose worker is gone, then runs that are ready: the cost follows those, not the runs of live workers."""
+        """Return runs of dead workers, then ready runs. The cost does not depend on the runs of live workers."""
         names = list(workflows or ())
         condition = "" if workflows is None else _OF_WORKFLOW.format(", ".join("?" * len(names)))
         found: list[Candidate] = []
@@ -153,7 +153,7 @@ class ClaimRows(Rows):
             if cause is not None and len(found) < limit:
                 held = db.execute(_HELD_BY + condition + " limit ?", (cause, holder, *names, limit - len(found)))
                 found += [_candidate(row) for row in held]
-        waiting = db.execute(_WAITING_FOR_AN_OWNER + condition + " limit ?", (*names, limit - len(found)))
+        waiting = db.execute(_READY_RUNS + condition + " limit ?", (*names, limit - len(found)))
         return [*found, *(_candidate(row) for row in waiting)]
 
     def _why_free(self, holder: WorkerId | None, expires: int) -> Cause | None:
@@ -166,9 +166,9 @@ class ClaimRows(Rows):
 
     async def release(self, run: RunId, worker: WorkerId, version: int, *, ready: bool = False) -> bool:
         def write(db: apsw.Connection) -> bool:
-            id = db.execute(_LET_GO, (worker, run, version)).get
+            id = db.execute(_DELETE_CLAIM, (worker, run, version)).get
             if id is not None:
-                db.execute(_READY, (ready, worker, id))
+                db.execute(_SET_READY, (ready, worker, id))
                 return True
             holder = db.execute(_HOLDER, (run,)).fetchone()
             return holder is None or holder[3] != worker
@@ -205,8 +205,8 @@ class ClaimRows(Rows):
         folder = self._db.path.with_name(self._db.path.name + ".workers")
         return folder / (worker.replace("/", "_") + ".lock")
 
-    def _lock_up(self, worker: WorkerId) -> None:
-        """Nobody looks at the lock before the worker's row is there, so it is free to take."""
+    def _acquire_lock(self, worker: WorkerId) -> None:
+        """Take the lock. It is free: other processes check it only after the worker's row exists."""
         if worker in self._locks:
             return
         path = self._lock_path(worker)
@@ -225,13 +225,13 @@ class ClaimRows(Rows):
                 self._lock_path(worker).unlink()
             os.close(handle)
 
-    def _let_go_of_workers(self) -> None:
+    def _close_locks(self) -> None:
         for handle in self._locks.values():
             os.close(handle)
         self._locks.clear()
 
     def _is_alive(self, worker: WorkerId) -> bool | None:
-        """Whether a process holds the worker's lock; None if that cannot be seen."""
+        """Return whether a process holds the worker's lock; None if that cannot be checked."""
         if worker in self._locks:
             return True
         try:
@@ -247,18 +247,18 @@ class ClaimRows(Rows):
 _stores: WeakSet[ClaimRows] = WeakSet()
 
 
-def _let_go_after_fork() -> None:
-    """A child of a fork shares the locks of its parent, and would keep the parent's workers alive after its death."""
+def _close_locks_after_fork() -> None:
+    """A forked child shares its parent's locks, and would keep the parent's workers alive after the parent's death."""
     for store in list(_stores):
-        store._let_go_of_workers()
+        store._close_locks()
 
 
 if fcntl is not None:
-    os.register_at_fork(after_in_child=_let_go_after_fork)
+    os.register_at_fork(after_in_child=_close_locks_after_fork)
 
 
 def _no_lock(store: Path, error: OSError) -> StoreError:
-    """Why there can be no worker on a store beside which no lock can be made: whoever may not do that may only read it."""
+    """Return the error for a lock file that cannot be created: a store without write access has no workers."""
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return StoreReadOnly(f"could not write to {store}: it may only be read ({error}); nothing was written")
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -267,14 +267,14 @@ def _no_lock(store: Path, error: OSError) -> StoreError:
 
 
 def _lock(handle: int) -> None:
-    """Hold the lock until the handle is closed. Where there are no such locks, the time alone decides."""
+    """Hold the lock until the handle is closed. Without file locks, only the lease decides."""
     if fcntl is not None:
         with suppress(OSError):
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _is_locked(handle: int) -> bool | None:
-    """Whether another handle holds the lock; None where there are no such locks. Several may ask at once."""
+    """Return whether another handle holds the lock; None without file locks. Concurrent checks do not conflict."""
     if fcntl is None:
         return None
     try:
@@ -296,13 +296,13 @@ def _candidate(row: tuple[Any, ...]) -> Candidate:
 
 
 def _grant(db: apsw.Connection, candidate: Candidate, worker: WorkerId) -> Claim:
-    """Whom an interruption befell is remembered until a takeover has landed: whoever finds it may be interrupted too. After
-    that it is the new owner, until it releases the run: a lost row of the table of claims hides no interruption."""
+    """The interrupted worker is stored until a takeover is in the log, because the claimant may be interrupted too. Then
+    the new owner is stored, until it releases the run: so a lost row of `claim` hides no interruption."""
     id, run, interrupted, granted, holder, cause = candidate
     if cause != "claimed":
         interrupted = f"{cause}:{holder}"
     db.execute(_GRANT, (granted + 1, interrupted, id))
-    db.execute(_TAKE, (id, worker, granted + 1))
+    db.execute(_CLAIM, (id, worker, granted + 1))
     known, _, previous = interrupted.partition(":")
     if previous == worker:
         known = previous = ""

@@ -1,4 +1,4 @@
-"""The file, its connections, and how one transaction is made: the only module that knows apsw's errors."""
+"""The database file, its connections and transactions. Only this module handles the errors of apsw."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from outlast.stores.sqlite.schema import create, has_schema
 Result = TypeVar("Result")
 
 SLOW_COMMIT = 0.005
-"""Commits that usually take longer than this many seconds move to the writer thread."""
+"""Seconds: if commits take longer on average, they move to the writer thread."""
 CHECKPOINT_PAGES = 1000
-"""WAL pages after which the checkpointer is woken."""
+"""WAL pages at which the checkpointer starts."""
 LIMIT_PAGES = 16_000
-"""WAL pages (64 MB) after which the writer checkpoints by itself: the file must not grow without bound."""
+"""WAL pages (64 MB) at which the writer itself makes a checkpoint, so that the file cannot grow without bound."""
 
 
 class Database:
-    """One process's view of the file: a writing connection, a reading one, a checkpointer."""
+    """A process's connections to the file: one to write, one to read, one to search, and a checkpointer."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Database:
         self._usual_commit = 0.0
         self._flushes = True
         self._is_closed = False
-        with _told(f"open {path}"):
+        with translating(f"open {path}"):
             self._write = self._open_writer()
             self._file = FileIdentity(path) if vfs is None else None
             self.read = self._with_retries(lambda: self._connect(writable=False))
@@ -83,14 +83,14 @@ class Database:
                 self._with_retries(lambda: complete_creation(self._connect(writable=True)))
                 connection, is_made = self._with_retries(self._open_reader)
             if not is_made:
-                raise StoreUnusable(f"{self.path} is an empty file, and no store yet; the first run in it makes it one")
+                raise StoreUnusable(f"{self.path} is an empty file, and no store yet: start a run to create the store")
             return connection
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise StoreUnusable(f"there can be no store at {self.path}: {error}") from error
+            raise StoreUnusable(f"could not create a store at {self.path}: {error}") from error
         if self.path.is_dir():
-            raise StoreUnusable(f"{self.path} is a folder; give the path of a file")
+            raise StoreUnusable(f"{self.path} is a folder: give the path of a file")
         if self.path.exists():
             self._with_retries(self._check_format)
         connection = self._with_retries(lambda: self._connect(writable=True))
@@ -102,11 +102,11 @@ class Database:
         return connection, has_schema(connection)
 
     def _check_format(self) -> None:
-        """Look through a connection that cannot change the file: closing any other one would tidy up a stranger's WAL."""
+        """Check over a read-only connection: closing a writable one would delete the WAL of a foreign database."""
         try:
             connection = self._connect(writable=False)
         except (apsw.ReadOnlyError, apsw.CantOpenError):
-            return  # left in the middle of being made: only a connection that may write can look into it
+            return  # its creation was interrupted: only a writable connection can read it
         try:
             has_schema(connection)
         except (apsw.ReadOnlyError, apsw.CantOpenError):
@@ -126,7 +126,7 @@ class Database:
         return connection
 
     def _with_retries(self, act: Callable[[], Result]) -> Result:
-        """Do something at opening time, waiting for other processes that do the same."""
+        """Call `act` while opening, and wait while other processes hold the lock."""
         give_up = time.monotonic() + self._busy_timeout
         while True:
             try:
@@ -140,15 +140,15 @@ class Database:
 
     def require_writable(self) -> None:
         if self.readonly:
-            raise StoreReadOnly(f"{self.path} was opened for reading only")
+            raise StoreReadOnly(f"{self.path} was opened read-only")
 
     async def transact(self, act: Callable[[apsw.Connection], Result], *, flushed: bool = True) -> Result:
-        """Run `act` inside one write transaction and make it durable; on any error nothing of it remains. If it is not to
-        be `flushed`, a power cut may undo it until the next one that is, and it keeps off the loop."""
+        """Run `act` in one write transaction and make it durable; after an error nothing is written. If not `flushed`, a
+        power cut may undo it until the next flushed one, and it runs on the writer thread."""
         self.require_writable()
         if flushed and not (self._writing.locked() or self._is_slow()):
             with suppress(StoreBusy):
-                return self._transact_now(act, flushed)  # it awaits nothing, so nobody can come between
+                return self._transact_now(act, flushed)  # no await, so no other task can run in between
         async with self._writing:
             give_up = 0.0
             pause = 0.0002
@@ -166,11 +166,11 @@ class Database:
                     pause = min(pause * 2, 0.01)
 
     def between_transactions(self) -> asyncio.Lock:
-        """A context in which nothing of this process is being written."""
+        """Return a context in which this process writes nothing."""
         return self._writing
 
     async def _in_thread(self, act: Callable[[apsw.Connection], Result], flushed: bool) -> Result:
-        """Commit on the writer thread; if we are cancelled, hold the lock until the thread is done all the same."""
+        """Commit on the writer thread. After a cancellation, hold the lock until the thread has finished."""
         work = asyncio.get_running_loop().run_in_executor(self._thread(), self._transact_now, act, flushed)
         try:
             return await asyncio.shield(work)
@@ -189,7 +189,7 @@ class Database:
                 self._file.check()
             committing, began = True, time.perf_counter()
             connection.execute("commit")
-        except apsw.ConnectionClosedError as error:  # nor can it be asked whether it is in a transaction
+        except apsw.ConnectionClosedError as error:  # a closed connection has no `in_transaction`
             raise _translated(error, f"write to {self.path}") from error
         except BaseException as error:
             if connection.in_transaction:
@@ -197,14 +197,14 @@ class Database:
             if isinstance(error, apsw.Error):
                 raise _translated(error, f"write to {self.path}", committing=committing) from error
             raise
-        if flushed:  # the others say nothing about how long an append takes
+        if flushed:  # other transactions do not show how long an append takes
             self._usual_commit += 0.05 * (time.perf_counter() - began - self._usual_commit)
         return result
 
     def _choose_flushing(self, flushed: bool) -> None:
-        """Whether commits wait for the disk. Asked before a transaction rather than undone after one: if this fails, the
-        transaction does not begin, so an append can never be acknowledged without its flush."""
-        self._flushes = False  # until it is known: an interrupt may come between the next two lines
+        """Set whether commits wait for the disk. It is set before a transaction, not reset after one: if this fails, the
+        transaction does not begin, so no append is acknowledged without its flush."""
+        self._flushes = False  # until it is known: an interrupt may occur between the next two lines
         self._write.execute(f"pragma synchronous = {self._synchronous if flushed else 'normal'}")
         self._flushes = flushed
 
@@ -213,7 +213,7 @@ class Database:
 
     def _thread(self) -> ThreadPoolExecutor:
         if self._is_closed:
-            raise StoreError(f"could not write to {self.path}: it was closed; nothing was written")
+            raise StoreError(f"could not write to {self.path}: the store is closed; nothing was written")
         if self._writer_thread is None:
             self._writer_thread = ThreadPoolExecutor(1, thread_name_prefix="outlast-sqlite-writer")
         return self._writer_thread
@@ -221,31 +221,31 @@ class Database:
     # --- reading
 
     def reading(self) -> _Reading:
-        """A connection for short reads on the loop, as a context."""
+        """Return a context with a connection for short reads on the event loop."""
         return self._reading
 
     async def scan(self, act: Callable[[apsw.Connection], Result]) -> Result:
-        """Run a read that may take long on a thread of its own."""
+        """Run a possibly long read on another thread."""
 
-        def in_turn() -> Result:
-            with self._searching, _told(f"read {self.path}"):
+        def locked() -> Result:
+            with self._searching, translating(f"read {self.path}"):
                 if self._file is not None:
                     self._file.check()
                 return act(self._search)
 
-        return await asyncio.to_thread(in_turn)
+        return await asyncio.to_thread(locked)
 
     # --- checkpoints
 
     def _on_wal(self, connection: apsw.Connection, _name: str, pages: int) -> int:
-        """After each commit. The checkpointer copies the bulk while we go on writing; the few pages written meanwhile are
-        copied here, so that the WAL starts over from its beginning: a file that does not grow is much faster to flush."""
+        """Called after each commit. The checkpointer copies most pages while commits continue. The few pages written since
+        are copied here, so that the WAL restarts at its beginning: a file that does not grow flushes much faster."""
         checkpointer = self._checkpointer
         if pages < CHECKPOINT_PAGES or checkpointer is None:
             return apsw.SQLITE_OK
         if checkpointer.stage == "done" or pages > LIMIT_PAGES:
             checkpointer.stage = "idle"
-            with suppress(apsw.Error):  # the commit has happened; a checkpoint that fails is tried after the next one
+            with suppress(apsw.Error):  # the commit succeeded; the next commit retries the checkpoint
                 connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
         elif checkpointer.stage == "idle":
             checkpointer.wake()
@@ -266,14 +266,14 @@ class Database:
 
 
 class _Checkpointer:
-    """A thread that moves the WAL into the database when it is told that the WAL has grown."""
+    """A thread that copies the WAL into the database after `wake`."""
 
     def __init__(self, connect: Callable[[], apsw.Connection]) -> None:
         self._connect = connect
         self._wanted = threading.Event()
         self._ended = False
         self.stage: Literal["idle", "working", "done"] = "idle"
-        """`done` when the bulk is copied, until the writer has copied the rest."""
+        """`done` when most pages are copied, until the writer has copied the rest."""
         self._thread: threading.Thread | None = None
 
     def wake(self) -> None:
@@ -302,20 +302,20 @@ class _Checkpointer:
                 finally:
                     connection.close()
             except apsw.Error:
-                time.sleep(0.1)  # a full disk, a lock: the log is safe in the WAL, the next commit asks again
+                time.sleep(0.1)  # a full disk, a lock: the data is safe in the WAL; the next commit tries again
             self.stage = "done"
 
 
 def complete_creation(connection: apsw.Connection) -> None:
-    """Do what the next writer would, and close the connection: a process that was killed while it made the file left a
-    journal to roll back."""
+    """Finish the creation of the file and close the connection: a process that was killed during it left a journal to roll
+    back."""
     with closing(connection):
         if not has_schema(connection):
             _prepare(connection)
 
 
 def _prepare(connection: apsw.Connection) -> None:
-    """WAL mode and the tables. Several processes may come here at once; one of them does it."""
+    """Set WAL mode and create the tables. Several processes may do this at once; one of them succeeds."""
     if has_schema(connection) and connection.pragma("journal_mode") == "wal":
         return
     connection.pragma("journal_mode", "wal")
@@ -338,8 +338,8 @@ def _roll_back(connection: apsw.Connection) -> None:
 
 
 @contextmanager
-def _told(what: str) -> Iterator[None]:
-    """Let the library's errors out as ours."""
+def translating(what: str) -> Iterator[None]:
+    """Translate apsw's errors into errors of Outlast."""
     try:
         yield
     except apsw.Error as error:
@@ -347,8 +347,8 @@ def _told(what: str) -> Iterator[None]:
 
 
 class _Reading:
-    """A connection to read by; the library's errors come out as ours. It holds nothing of whoever enters it, so that one
-    does for all: reads are too frequent for a generator each."""
+    """A reading connection as a context that translates errors. It has no state of its callers, so all reads share one:
+    they are too frequent for a generator each."""
 
     def __init__(self, connection: apsw.Connection, what: str, file: FileIdentity | None) -> None:
         self._connection = connection
@@ -365,19 +365,19 @@ class _Reading:
             raise _translated(error, self._what) from error
 
 
-_UNTOLD = "not an error"
-"""What the library says of an error that it has no words for, as when it copies a database to a disk that is full."""
+_NO_MESSAGE = "not an error"
+"""SQLite's text for an error without a message, such as a full disk during a backup."""
 
 
 def _translated(error: apsw.Error, what: str, *, committing: bool = False) -> OutlastError:
-    """One of our errors for one of the library's. Which of them leave the outcome open is decided here and nowhere else:
-    only an I/O error during the commit itself, when the last page may or may not have reached the disk."""
+    """Return the error of Outlast for an error of apsw. Only this function decides which errors leave the outcome open:
+    an I/O error during the commit itself, when the last page may or may not have reached the disk."""
     match error:
         case apsw.BusyError() | apsw.LockedError():
-            return StoreBusy(f"could not {what}: another process keeps it locked ({error})")
+            return StoreBusy(f"could not {what}: another process holds the lock ({error})")
         case apsw.FullError():
-            said = f" ({error})" if str(error) != _UNTOLD else ""
-            return StoreFull(f"could not {what}: no space is left{said}; nothing was written")
+            detail = f" ({error})" if str(error) != _NO_MESSAGE else ""
+            return StoreFull(f"could not {what}: no space is left{detail}; nothing was written")
         case apsw.ReadOnlyError() | apsw.PermissionsError():
             return StoreReadOnly(f"could not {what}: it may only be read ({error}); nothing was written")
         case apsw.CantOpenError():
@@ -387,9 +387,7 @@ def _translated(error: apsw.Error, what: str, *, committing: bool = False) -> Ou
         case apsw.CorruptError():
             return Damaged(f"could not {what}: the database file is damaged ({error})")
         case apsw.ConstraintError():
-            return Damaged(
-                f"could not {what}: a row is there already that follows its head ({error}); nothing was written"
-            )
+            return Damaged(f"could not {what}: the log already has a row after its head ({error}); nothing was written")
         case apsw.IOError() if committing:
             return OutcomeUnknown(f"could not {what}: {error}; whether the commit happened is unknown")
         case _:

@@ -1,4 +1,4 @@
-"""Small named values of services, in SQLite."""
+"""The documents of a SQLite store."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 import apsw
 
 from outlast.store import Document
-from outlast.stores.shared import check_limit, checked_document
-from outlast.stores.sqlite.rows import Rows, bounded
+from outlast.stores.shared import bounded, check_limit, checked_document
+from outlast.stores.sqlite.rows import Rows
 
 _ONE = "select name, version, body from document where name = ?"
 _PUT = "insert into document (name, version, body) values (?, ?, ?) on conflict do update set version = ?2, body = ?3"
@@ -19,7 +19,7 @@ where name > ? and name >= ? and substr(name, 1, length(?2)) = ?2 order by name 
 
 
 class DocumentRows(Rows):
-    """The documents' part of the store."""
+    """Implements the documents."""
 
     async def document(self, name: str) -> Document | None:
         with self._db.reading() as db:
@@ -31,10 +31,10 @@ class DocumentRows(Rows):
 
         def put(db: apsw.Connection) -> bool:
             row: Any = db.execute(_ONE, (document.name,)).get
-            there = row[1] if row else ""
-            if there == replaces:
+            stored = row[1] if row else ""
+            if stored == replaces:
                 db.execute(_PUT, values)
-            return there in (replaces, document.version)
+            return stored in (replaces, document.version)
 
         return await self._db.transact(put)
 

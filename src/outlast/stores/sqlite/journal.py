@@ -1,4 +1,4 @@
-"""Append records and heads in SQLite."""
+"""The journal of a SQLite store: append records and heads."""
 
 from __future__ import annotations
 
@@ -7,28 +7,29 @@ from collections.abc import Sequence
 from outlast.history.ids import RunId
 from outlast.history.record import Record
 from outlast.store import LANDED, Append, Head, Outcome
-from outlast.stores.sqlite.appending import Batch, only_goes_on, written_row
+from outlast.stores.shared import bounded
+from outlast.stores.sqlite.appending import Batch, only_extends_log, written_row
 from outlast.stores.sqlite.records import head_of, records_of
-from outlast.stores.sqlite.rows import Rows, bounded, legible
+from outlast.stores.sqlite.rows import Rows, legible
 
 _RUNS = "select id, cast(run as blob) from head where id > ? {} order by id limit ?"
 
 
 class JournalRows(Rows):
-    """The journal's part of the store."""
+    """Implements the journal."""
 
     async def append(self, batch: Sequence[Append]) -> list[Outcome]:
-        if len(batch) == 1 and await self._went_on(batch[0]):
+        if len(batch) == 1 and await self._append_lone(batch[0]):
             return [LANDED]
-        done = await self._db.transact(lambda db: Batch(db, self._ids).done(batch))
-        self._remember(done.fresh)
-        self._announce_own(done.rows.landed, done.rows.last)
-        return done.outcomes
+        written = await self._db.transact(lambda db: Batch(db, self._ids).write(batch))
+        self._remember(written.fresh)
+        self._announce_own(written.rows.landed, written.rows.last)
+        return written.outcomes
 
-    async def _went_on(self, append: Append) -> bool:
-        """Do a lone append that only goes on; False, and nothing is changed, if it is not one, or does not land as one."""
+    async def _append_lone(self, append: Append) -> bool:
+        """Write an append that only extends the log. False, with nothing changed, for any other append or if it loses."""
         id = self._ids.get(append.record.run)
-        if id is None or not only_goes_on(append):
+        if id is None or not only_extends_log(append):
             return False
         row = await self._db.transact(lambda db: written_row(db, append, id))
         if row:
@@ -41,9 +42,8 @@ class JournalRows(Rows):
 
     async def runs(self, *, unfinished: bool = False, after: str = "", limit: int = 1000) -> tuple[list[RunId], str]:
         sql = _RUNS.format("and closed = 0" if unfinished else "")
-        rows: list[tuple[int, bytes]] = await self._db.scan(
-            lambda db: list(db.execute(sql, (int(after or 0), bounded(limit) + 1)))
-        )
+        values = (int(after or 0), bounded(limit) + 1)
+        rows: list[tuple[int, bytes]] = await self._db.scan(lambda db: list(db.execute(sql, values)))
         shown = rows[:limit]
         return [RunId(legible(run)) for _, run in shown], str(shown[-1][0]) if len(rows) > limit else ""
 

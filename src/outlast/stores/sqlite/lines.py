@@ -1,7 +1,7 @@
-"""What attempts said, in SQLite.
+"""The lines of a SQLite store.
 
-The counters are read off the rows: only the oldest of an attempt are dropped, so its newest line, and with it the newest of
-the run, is always there. A row names its run by number and refers to nothing; nothing that an append touches knows of it.
+The counters come from the rows: only the oldest lines of an attempt are dropped, so its newest line, and the newest of the
+run, always exist. Appends do not touch the table.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any, TypeAlias
 
 import apsw
 
-from outlast.errors import InvalidInput
 from outlast.history.ids import RunId
 from outlast.store import LINES_PER_ATTEMPT, Line
-from outlast.stores.sqlite.rows import Rows, bounded
+from outlast.stores.shared import bounded, check_limit
+from outlast.stores.sqlite.rows import Rows
 
 _NUMBER = "select max(number) from line where run = ?"
 _PLACE = "select max(place) from line where run = ? and node = ? and attempt = ?"
@@ -28,40 +28,39 @@ select node, attempt, time, level, logger, text, number, place from line indexed
 where run = ? {} and number > ? order by number limit ?"""
 
 Attempt: TypeAlias = tuple[int, str, int]
-"""The row number of the run, the node, the attempt."""
+"""Row id of the run, node, attempt."""
 
 
 class LineRows(Rows):
-    """The lines' part of the store."""
+    """Implements the lines."""
 
     async def keep(self, lines: Sequence[Line]) -> None:
         self._db.require_writable()
         with self._db.reading() as db:
-            told = [(id, line) for line in lines if (id := self._id_of(db, line.run)) is not None]
-        if told:
-            await self._db.transact(lambda db: _write(db, told), flushed=False)
+            known = [(id, line) for line in lines if (id := self._id_of(db, line.run)) is not None]
+        if known:
+            await self._db.transact(lambda db: _write(db, known), flushed=False)
 
     async def lines(
         self, run: RunId, *, node: str = "", attempt: int | None = None, after: int = 0, limit: int = 1000
     ) -> list[Line]:
-        if limit < 1:
-            raise InvalidInput(f"a page holds at least one line, not {limit}")
+        check_limit(limit)
         with self._db.reading() as db:
             id = self._id_of(db, run)
         if id is None:
             return []
-        sql, values = _asked(node, attempt)
-        asked = (id, *values, bounded(after), bounded(limit))
-        rows: list[Any] = await self._db.scan(lambda db: db.execute(sql, asked).fetchall())
+        sql, values = _query(node, attempt)
+        values = [id, *values, bounded(after), bounded(limit)]
+        rows: list[Any] = await self._db.scan(lambda db: db.execute(sql, values).fetchall())
         return [Line(run, *row) for row in rows]
 
 
-def _write(db: apsw.Connection, told: Sequence[tuple[int, Line]]) -> None:
-    """Number the lines and insert them, but for those that their own successors would push out."""
+def _write(db: apsw.Connection, lines: Sequence[tuple[int, Line]]) -> None:
+    """Number the lines and insert them, except those that later lines of the same call would displace."""
     numbers: dict[int, int] = {}
     places: dict[Attempt, int] = {}
     newest: dict[Attempt, deque[tuple[Any, ...]]] = {}
-    for run, line in told:
+    for run, line in lines:
         attempt = (run, line.node, line.attempt)
         if run not in numbers:
             numbers[run] = db.execute(_NUMBER, (run,)).get or 0
@@ -77,8 +76,8 @@ def _write(db: apsw.Connection, told: Sequence[tuple[int, Line]]) -> None:
             db.execute(_DROP, (*attempt, places[attempt] - LINES_PER_ATTEMPT))
 
 
-def _asked(node: str, attempt: int | None) -> tuple[str, list[Any]]:
-    """The query and its values. A node is looked up by itself: its few lines are sorted sooner than a long run is read."""
+def _query(node: str, attempt: int | None) -> tuple[str, list[Any]]:
+    """Return the query and its values. A node has its own index: sorting its few lines is faster than reading a long run."""
     index, terms, values = "line_run_number", "", list[Any]()
     if node:
         index, terms, values = "line_attempt", "and node = ?", [node]

@@ -1,6 +1,6 @@
-"""Looking after the file: what is in it, and a copy of it while others write.
+"""Inspects, checks and copies a database file while other processes write.
 
-Everything here uses a connection that cannot change the file. Only a creation that was killed is completed first.
+All functions use a read-only connection. If a process was killed while it created the file, they first finish the creation.
 """
 
 from __future__ import annotations
@@ -15,13 +15,12 @@ from msgspec import Struct
 from outlast.errors import Damaged
 from outlast.history.ids import WorkerId
 from outlast.stores.shared import VERSION
-from outlast.stores.sqlite.database import _told as told
-from outlast.stores.sqlite.database import complete_creation
+from outlast.stores.sqlite.database import complete_creation, translating
 from outlast.stores.sqlite.schema import has_schema
 
-PATIENCE_MS = 10_000
+BUSY_TIMEOUT_MS = 10_000
 PAGES = 1000
-"""Copied at a time, about 4 MB: between two such pieces the caller has its turn."""
+"""Pages copied per step, about 4 MB. The caller gets control between steps."""
 
 _RUNS = "select status, count(*) from catalogue group by status order by status"
 _WORKERS = """
@@ -29,7 +28,7 @@ select id, expires, (select count(*) from claim where claim.worker = worker.id) 
 
 
 class Enrolled(Struct, frozen=True):
-    """A worker that the file knows, and how many runs it holds."""
+    """A registered worker and the number of runs it holds."""
 
     worker: WorkerId
     expires: int
@@ -37,7 +36,7 @@ class Enrolled(Struct, frozen=True):
 
 
 class Contents(Struct, frozen=True):
-    """What is in a file; version 0 if it is empty."""
+    """The contents of a file; version 0 if it is empty."""
 
     version: int
     library: str
@@ -46,8 +45,8 @@ class Contents(Struct, frozen=True):
 
 
 def look(path: Path) -> Contents:
-    """What is in the file at `path`."""
-    with told(f"look into {path}"), closing(_reader(path)) as db:
+    """Return the contents of the file at `path`."""
+    with translating(f"look into {path}"), closing(_reader(path)) as db:
         if not has_schema(db):
             return Contents(0, apsw.sqlite_lib_version())
         runs = {str(status): int(count) for status, count in db.execute(_RUNS)}
@@ -56,11 +55,15 @@ def look(path: Path) -> Contents:
 
 
 def copy(path: Path, target: Path) -> Generator[tuple[int, int], None, None]:
-    """Copy the file as it is when this begins into a new one, whatever others write meanwhile; yields how many pages are
-    done, and of how many. The caller flushes the new file."""
-    with told(f"copy {path} to {target}"), closing(_reader(path)) as old, closing(apsw.Connection(str(target))) as new:
+    """Copy a snapshot of the file into a new one while other processes write. Yield the number of copied pages and of all
+    pages. The caller flushes the new file."""
+    with (
+        translating(f"copy {path} to {target}"),
+        closing(_reader(path)) as old,
+        closing(apsw.Connection(str(target))) as new,
+    ):
         has_schema(old)
-        # Held to the end: without a transaction of its own, a copy starts over whenever somebody else has written.
+        # Open until the end: without its own transaction, the backup restarts after each write of another process.
         old.execute("begin; select count(*) from sqlite_schema").fetchall()
         new.pragma("synchronous", "off")
         with new.backup("main", old, "main") as backup:
@@ -70,12 +73,12 @@ def copy(path: Path, target: Path) -> Generator[tuple[int, int], None, None]:
 
 
 def check(path: Path) -> None:
-    """`Damaged` if the file does not open or its pages do not fit together."""
-    with told(f"check {path}"), closing(_reader(path)) as db:
+    """Raise `Damaged` if the file does not open or its pages are inconsistent."""
+    with translating(f"check {path}"), closing(_reader(path)) as db:
         has_schema(db)
         verdict = db.execute("pragma quick_check(1)").get
         if verdict != "ok":
-            raise Damaged(f"the pages of {path} do not fit together: {verdict}")
+            raise Damaged(f"the pages of {path} are inconsistent: {verdict}")
 
 
 def _reader(path: Path) -> apsw.Connection:
@@ -88,6 +91,6 @@ def _reader(path: Path) -> apsw.Connection:
 
 def _opened(path: Path) -> apsw.Connection:
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
-    connection.set_busy_timeout(PATIENCE_MS)
+    connection.set_busy_timeout(BUSY_TIMEOUT_MS)
     connection.execute("select count(*) from sqlite_schema").fetchall()  # fails if there is a journal to roll back
     return connection

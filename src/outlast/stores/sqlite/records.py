@@ -1,4 +1,4 @@
-"""Heads and append records as they are read from SQLite."""
+"""Decodes heads and append records of a SQLite store."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from outlast.errors import Damaged
 from outlast.history.ids import RunId
 from outlast.history.record import Kind, Record
 from outlast.store import Head
-from outlast.stores.sqlite.rows import LARGEST, bounded
+from outlast.stores.shared import LARGEST, bounded
 
 _HEAD = "select run, version, digest, epoch, branch, branch_first, closed, ready from head where run = ?"
 _TYPES = (str, int, bytes, int, int, int, int, int)
@@ -25,12 +25,12 @@ def head_of(db: apsw.Connection, run: RunId) -> Head | None:
     try:
         row = db.execute(_HEAD, (run,)).fetchone()
     except UnicodeDecodeError as error:
-        raise Damaged("the row of its head does not read", run=run) from error
+        raise Damaged("the row of its head cannot be decoded", run=run) from error
     if row is None:
         return None
     _, version, digest, epoch, branch, branch_first, closed, ready = row
     if tuple(map(type, row)) != _TYPES:
-        raise Damaged("the row of its head does not read", run=run)
+        raise Damaged("the row of its head cannot be decoded", run=run)
     return Head(run, version, digest, epoch, branch, branch_first, bool(closed), bool(ready))
 
 
@@ -40,7 +40,7 @@ def records_of(db: apsw.Connection, run: RunId, id: int, first: int, last: int |
     try:
         rows = db.execute(_READ, (id, start, last, limit + 1)).fetchall()
     except UnicodeDecodeError as error:
-        raise Damaged("a row of its log does not read", run=run, seq=first) from error
+        raise Damaged("a row of its log cannot be decoded", run=run, seq=first) from error
     found = [_record(run, row) for row in rows]
     if found and found[0].last < first:
         del found[0]

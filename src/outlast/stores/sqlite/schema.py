@@ -1,4 +1,4 @@
-"""Which schema a file has, and how the schema is made."""
+"""Checks and creates the schema of a database file."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from outlast.stores.shared import VERSION, check_schema, check_version
 
 APPLICATION_ID = 0x4F75_744C  # "OutL"
 
-_WHAT_IS_IT = """
+_IDENTIFY = """
 select (select user_version from pragma_user_version), (select application_id from pragma_application_id),
        (select count(*) from sqlite_schema)"""
 
 
 def has_schema(connection: apsw.Connection) -> bool:
-    """Whether the file is a store, not an empty file; `StoreUnusable` if it is not ours or of another version."""
-    version, mark, tables = map(int, connection.execute(_WHAT_IS_IT).get)
+    """Return True for a store, False for an empty file. Raise `StoreUnusable` for any other file or version."""
+    version, mark, tables = map(int, connection.execute(_IDENTIFY).get)
     if mark != APPLICATION_ID and (mark or version or tables):
         raise StoreUnusable(f"{connection.filename} is an SQLite file, but not one of Outlast's; nothing was changed")
     if version:
         check_version(connection.filename, version)
-        there = {str(name) for (name,) in connection.execute("select name from sqlite_schema")}
-        check_schema(connection.filename, _text(), there)
+        present = {str(name) for (name,) in connection.execute("select name from sqlite_schema")}
+        check_schema(connection.filename, _text(), present)
     return version != 0
 
 
 def create(connection: apsw.Connection) -> None:
-    """Make the schema in an empty file; the caller holds the write lock."""
+    """Create the schema in an empty file. The caller holds the write lock."""
     connection.execute(_text())
     connection.pragma("application_id", APPLICATION_ID)
     connection.pragma("user_version", VERSION)

@@ -107,7 +107,7 @@ create table document (
     body blob not null
 ) without rowid;
 
--- One row per event, for people with a SQL prompt: a body is a JSON array in its exact bytes.
+-- One row per event, for use at a SQL prompt. `log.body` is a JSON array; its exact bytes are hashed.
 create view event as
     select head.run as run, log.first + item.key as seq, log.branch as branch,
            item.value ->> 'type' as type, item.value ->> 'node' as node,

@@ -1,4 +1,4 @@
-"""What runs wait for, and the news of other processes, in SQLite."""
+"""The wake-ups of a SQLite store: waits, and notifications of other processes' appends."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from typing import Any
 import apsw
 import msgspec
 
-from outlast.errors import Damaged, InvalidInput, StoreError
+from outlast.errors import Damaged, StoreError
 from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
 from outlast.store import Due, Notify, unreadable_wait
+from outlast.stores.shared import Subscriptions, bounded, check_limit, invalid_cursor
 from outlast.stores.sqlite.database import Database
-from outlast.stores.sqlite.rows import Rows, bounded
+from outlast.stores.sqlite.rows import Rows
 
 POLL = 0.02
-"""Seconds between two looks at whether another process has written."""
+"""Seconds between checks for writes of other processes."""
 
 OPEN_WAIT = "insert or replace into wait (run, name, kind, due, body) values (?, ?, ?, ?, ?)"
 _WAIT = "select wait.body from wait join head on head.id = wait.run where head.run = ? and name = ?"
@@ -28,23 +29,23 @@ where (wait.run, wait.name) > (?, ?) {} order by wait.run, wait.name limit ?"""
 _DUE = """
 select head.run, wait.name, wait.due, wait.body from wait join head on head.id = wait.run
 where due <= ? {} order by due, wait.run, name limit ?"""
-_BEHIND = """
+_AFTER = """
 and due >= ? and (due, wait.run, name) > (?, coalesce((select id from head where run = ?), 0), ?)"""
 _NEXT = "select due from wait where due is not null and typeof(due) = 'integer' order by due limit 1"
 _NEWEST = "select coalesce(max(id), 0) from log"
-_NEWS = "select distinct head.run from log join head on head.id = log.run where log.id > ? and log.id <= ?"
+_NEW_RUNS = "select distinct head.run from log join head on head.id = log.run where log.id > ? and log.id <= ?"
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Wait).decode
 
 
 def wait_row(id: int, wait: Wait) -> tuple[Any, ...]:
-    """A wait as it is stored; `id` is the number of its run."""
+    """Return the stored row of a wait; `id` is the row id of its run."""
     return id, wait.name, wait.kind, wait.due, _encode(wait)
 
 
 def read_wait(body: Any) -> Wait | None:
-    """A stored wait, or None if its bytes do not read."""
+    """Decode a stored wait; None if that fails."""
     try:
         return _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, TypeError):
@@ -52,15 +53,14 @@ def read_wait(body: Any) -> Wait | None:
 
 
 class WakeupRows(Rows):
-    """The wake-ups' part of the store."""
+    """Implements the wake-ups."""
 
     def __init__(self, database: Database) -> None:
         super().__init__(database)
-        self._notifies: list[Notify] = []
-        self._watcher: asyncio.Task[None] | None = None
+        self._subscriptions = Subscriptions(self._watch, "outlast-sqlite-watcher")
         self._seen = 0
         self._own: list[tuple[int, int]] = []
-        """Rows beyond `_seen` that this process wrote: those after the first number, up to the second."""
+        """Log rows beyond `_seen` that this process wrote, as pairs (before the first one, last one)."""
 
     async def wait(self, run: RunId, name: str) -> Wait | None:
         with self._db.reading() as db:
@@ -69,7 +69,7 @@ class WakeupRows(Rows):
             return None
         wait = read_wait(body)
         if wait is None:
-            raise Damaged(f"the row of the wait {name!r} does not read", run=run)
+            raise Damaged(f"the row of the wait {name!r} cannot be decoded", run=run)
         return wait
 
     async def waits(self, *, kind: str = "", after: str = "", limit: int = 100) -> tuple[list[Due], str]:
@@ -82,7 +82,7 @@ class WakeupRows(Rows):
         return [_due(run, name, None, body) for run, _, name, body in shown], following
 
     async def due(self, limit: int = 100, *, after: Due | None = None) -> list[Due]:
-        sql = _DUE.format("" if after is None else _BEHIND)
+        sql = _DUE.format("" if after is None else _AFTER)
         place = () if after is None else (after.wait.due, after.wait.due, after.run, after.wait.name)
         with self._db.reading() as db:
             rows = list(db.execute(sql, (self._now(), *place, max(0, bounded(limit)))))
@@ -93,27 +93,13 @@ class WakeupRows(Rows):
             found: int | None = db.execute(_NEXT).get
         return found
 
-    # --- news of other processes
+    # --- appends of other processes
 
     def subscribe(self, notify: Notify) -> Callable[[], None]:
-        if self._watcher is None:
+        if not self._subscriptions:
             with self._db.reading() as db:
                 self._seen = db.execute(_NEWEST).get
-            self._watcher = asyncio.get_running_loop().create_task(self._watch(), name="outlast-sqlite-watcher")
-        self._notifies.append(notify)
-
-        def unsubscribe() -> None:
-            if notify in self._notifies:
-                self._notifies.remove(notify)
-            if not self._notifies:
-                self._stop_watching()
-
-        return unsubscribe
-
-    def _stop_watching(self) -> None:
-        if self._watcher is not None:
-            self._watcher.cancel()
-            self._watcher = None
+        return self._subscriptions.add(notify)
 
     async def _watch(self) -> None:
         version = -1
@@ -124,21 +110,20 @@ class WakeupRows(Rows):
                     found = int(db.pragma("data_version"))
                 if found == version:
                     continue
-                async with self._db.between_transactions():  # or rows that our own thread writes would count as others'
+                async with self._db.between_transactions():  # else our writer thread's rows would count as foreign
                     with self._db.reading() as db:
-                        runs = self._news(db)
+                        runs = self._new_runs(db)
                 version = found
             except StoreError:
-                continue  # a passing fault: the next look asks from the same place
+                continue  # a temporary error: the next check starts at the same row
             if runs:
-                for notify in list(self._notifies):
-                    notify(runs)
+                self._subscriptions.notify(runs)
 
-    def _news(self, db: apsw.Connection) -> frozenset[RunId]:
+    def _new_runs(self, db: apsw.Connection) -> frozenset[RunId]:
         newest, runs = db.execute(_NEWEST).get, set[RunId]()
         for before, last in (*self._own, (newest, newest)):
             if before > self._seen:
-                runs.update(RunId(run) for (run,) in db.execute(_NEWS, (self._seen, before)))
+                runs.update(RunId(run) for (run,) in db.execute(_NEW_RUNS, (self._seen, before)))
             self._seen = max(self._seen, last)
         self._own.clear()
         return frozenset(runs)
@@ -146,7 +131,7 @@ class WakeupRows(Rows):
     def _announce_own(self, landed: int, last: int) -> None:
         if landed and self._seen == last - landed:
             self._seen = last
-        elif landed and self._watcher is not None:
+        elif landed and self._subscriptions:
             self._own.append((last - landed, last))
 
 
@@ -157,8 +142,7 @@ def _due(run: str, name: str, due: int | None, body: Any) -> Due:
 
 def _cursor(after: str, limit: int) -> tuple[int, str]:
     place, separator, name = after.partition(":")
-    if limit < 1:
-        raise InvalidInput(f"a page holds at least one wait, not {limit}")
+    check_limit(limit)
     if after and not (separator and re.fullmatch(r"[0-9]{1,18}", place)):
-        raise InvalidInput(f"{after!r} is not a cursor of a list of waits; use the one a page came with")
+        raise invalid_cursor(after)
     return int(place or 0), name

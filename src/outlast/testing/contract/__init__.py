@@ -1,40 +1,24 @@
-"""The store contract as a pytest suite: whoever passes it is a store.
+"""The store contract as a pytest suite: a class that passes it is a store.
 
-Subclass `StoreContract` in a test module and say how a store is opened:
+Subclass `StoreContract` in a test module and implement `open_store`:
 
     class TestMyStore(StoreContract):
         async def open_store(self, where: Path) -> Store:
             return MyStore(where / "runs")
 
-`where` is a folder of the test's own. Two calls with the same `where` open two doors to the same data, as two processes
-would; a new `where` is empty. The doors are closed when the test is over. Every test cites the promise of `outlast.store`
-(S1 to S10) that it protects; a store that has no blobs, or that is tried in a second configuration, may subclass the parts.
+`where` is a folder for one test. Two calls with the same `where` open two connections to the same data, as two processes
+would. A new `where` has no data. The suite closes the connections after each test. Every test cites the promise of
+`outlast.store` (S1 to S10) that it checks. A store without blobs, or in a second configuration, can subclass the parts.
 
-The suite hands the store records it composed by itself. It never decodes an event and never asks the ledger, so it says
-what a store does and nothing else. It owns no clock: time passes by `Store.skew`.
+The suite composes its own records. It does not decode events or use the ledger, so it tests only the store. It advances
+time with `Store.skew`.
 """
+
+from pkgutil import iter_modules
 
 import pytest
 
-pytest.register_assert_rewrite(
-    *(
-        f"{__name__}.{part}"
-        for part in (
-            "blobs",
-            "catalog",
-            "claims",
-            "documents",
-            "fencing",
-            "journal",
-            "leases",
-            "lines",
-            "samples",
-            "search",
-            "wakeups",
-            "wholeness",
-        )
-    )
-)
+pytest.register_assert_rewrite(*(f"{__name__}.{part.name}" for part in iter_modules(__path__)))
 
 from outlast.testing.contract.blobs import BlobsContract  # noqa: E402
 from outlast.testing.contract.catalog import CatalogContract  # noqa: E402
@@ -69,4 +53,4 @@ class StoreContract(
     LinesContract,
     DocumentsContract,
 ):
-    """What `outlast.store.Store` promises."""
+    """Tests all promises of `outlast.store.Store`."""

@@ -1,4 +1,4 @@
-"""Blobs: the same bytes once, streamed both ways, there for every door (S3)."""
+"""Tests of blobs: equal bytes are stored once, streamed in both directions and visible to all connections (S3)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ NO_HASHES = ("", ".", "..", "0", "zz", "☃", "a" * 300)
 
 
 class BlobsContract(Contract):
-    """Large values beside the log."""
+    """Tests of `outlast.store.Blobs`."""
 
     @with_doors
-    async def test_bytes_come_back_exactly(self, doors: Doors) -> None:
+    async def test_a_blob_is_read_back_byte_for_byte(self, doors: Doors) -> None:
         """S3"""
         blobs = (await doors.open()).blobs
         for whole in (b"x", bytes(range(256)), b"\x00" * (3 * MEGABYTE + 1)):
@@ -27,7 +27,7 @@ class BlobsContract(Contract):
             assert await content(blobs, ref) == whole
 
     @with_doors
-    async def test_the_empty_blob_is_a_blob(self, doors: Doors) -> None:
+    async def test_an_empty_blob_is_stored(self, doors: Doors) -> None:
         """S3"""
         blobs = (await doors.open()).blobs
         ref = await blobs.put(b"")
@@ -36,7 +36,7 @@ class BlobsContract(Contract):
         assert await blobs.put(chunked([])) == ref
 
     @with_doors
-    async def test_chunks_are_kept_as_one(self, doors: Doors) -> None:
+    async def test_chunks_are_stored_as_one_blob(self, doors: Doors) -> None:
         """S3"""
         blobs = (await doors.open()).blobs
         chunks = [b"one", b"", b"two" * MEGABYTE, b"\x00three"]
@@ -46,7 +46,7 @@ class BlobsContract(Contract):
         assert await content(blobs, ref) == whole
 
     @with_doors
-    async def test_the_same_bytes_have_one_name_and_are_kept_once(self, doors: Doors) -> None:
+    async def test_equal_bytes_have_one_hash_and_are_stored_once(self, doors: Doors) -> None:
         """S3"""
         store, other = await doors.open(), await doors.open()
         ref = await store.blobs.put(b"the same bytes")
@@ -56,7 +56,7 @@ class BlobsContract(Contract):
         assert not await other.blobs.has(ref.hash)
 
     @with_doors
-    async def test_a_blob_is_there_for_other_doors_and_after_reopening(self, doors: Doors) -> None:
+    async def test_a_blob_is_visible_to_other_connections_and_after_reopening(self, doors: Doors) -> None:
         """S3"""
         store, other = await doors.open(), await doors.open()
         ref = await store.blobs.put(b"for all")
@@ -67,7 +67,7 @@ class BlobsContract(Contract):
         assert await content(store.blobs, ref) == b"for all"
 
     @with_doors
-    async def test_a_blob_that_is_not_there_is_not_found(self, doors: Doors) -> None:
+    async def test_an_absent_blob_is_not_found(self, doors: Doors) -> None:
         """S3"""
         store = await doors.open()
         ref = await store.blobs.put(b"soon gone")
@@ -80,24 +80,24 @@ class BlobsContract(Contract):
         assert await content(store.blobs, ref) == b"soon gone"
 
     @with_doors
-    async def test_what_is_no_hash_names_no_blob(self, doors: Doors) -> None:
-        """S3: a name comes from a log, and a log may be damaged"""
+    async def test_an_invalid_hash_names_no_blob(self, doors: Doors) -> None:
+        """S3: a hash from a damaged log may be invalid"""
         blobs = (await doors.open()).blobs
-        await blobs.put(b"so that there is a place for blobs")
-        treasure = doors.where / "treasure"
-        treasure.write_bytes(b"not a blob")
-        for name in (*NO_HASHES, str(treasure), f"..{treasure}", "../treasure", "..//treasure"):
+        await blobs.put(b"so that the folder of blobs exists")
+        foreign = doors.where / "foreign"
+        foreign.write_bytes(b"not a blob")
+        for name in (*NO_HASHES, str(foreign), f"..{foreign}", "../foreign", "..//foreign"):
             assert not await blobs.has(name), name
             with pytest.raises(NotFound):
                 await content(blobs, BlobRef(name, 1))
-        await blobs.remove(f"..{treasure}")
-        assert treasure.read_bytes() == b"not a blob"
+        await blobs.remove(f"..{foreign}")
+        assert foreign.read_bytes() == b"not a blob"
 
     @with_doors
-    async def test_a_source_that_fails_is_heard_of_and_harms_nothing(self, doors: Doors) -> None:
+    async def test_an_error_of_the_source_is_raised_and_changes_nothing(self, doors: Doors) -> None:
         """S5"""
         blobs = (await doors.open()).blobs
-        kept = await blobs.put(b"half")
+        stored = await blobs.put(b"half")
 
         async def failing() -> AsyncIterator[bytes]:
             yield b"half"
@@ -105,7 +105,7 @@ class BlobsContract(Contract):
 
         with pytest.raises(RuntimeError, match="the source failed"):
             await blobs.put(failing())
-        assert await content(blobs, kept) == b"half"
+        assert await content(blobs, stored) == b"half"
 
 
 async def chunked(chunks: Iterable[bytes]) -> AsyncIterator[bytes]:

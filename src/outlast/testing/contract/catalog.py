@@ -1,6 +1,6 @@
-"""The catalog: summaries come back, stale ones are corrected once, scratch lies beside them (S1).
+"""Tests of the catalog: summaries, their correction, and scratch (S1).
 
-How runs are found is in `search` (S7)."""
+Tests of searches are in `search` (S7)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from outlast.testing.contract.search import SearchContract, listed, names
 
 
 class CatalogContract(SearchContract):
-    """What `outlast.store.Catalog` promises."""
+    """Tests of `outlast.store.Catalog`."""
 
     # --- summaries
 
@@ -32,32 +32,12 @@ class CatalogContract(SearchContract):
         assert await names(store) == []
 
     @with_doors
-    async def test_every_part_of_a_summary_comes_back(self, doors: Doors) -> None:
+    async def test_every_field_of_a_summary_is_stored(self, doors: Doors) -> None:
         """S1"""
         store = await doors.open()
         wait = Wait("interaction", "q", "node", 5, "ok? ☃", "hash", msgspec.Raw(b'{"a": 1}'))
-        full = RunSummary(
-            A,
-            9,
-            RunStatus.WAITING,
-            "w",
-            2,
-            "v1",
-            "graph",
-            7,
-            8,
-            "p",
-            "t\n\x00'",
-            ("b", "a"),
-            "x",
-            "r",
-            "c",
-            True,
-            True,
-            6,
-            1,
-            (wait,),
-        )
+        words = ("p", "t\n\x00'", ("b", "a"), "x", "r", "c")
+        full = RunSummary(A, 9, RunStatus.WAITING, "w", 2, "v1", "graph", 7, 8, *words, True, True, 6, 1, (wait,))
         await land(store, begin(A, summary=full))
         assert await store.summary(A) == full
         assert [item.summary for item in (await store.search(RunFilter())).items] == [full]
@@ -65,7 +45,7 @@ class CatalogContract(SearchContract):
     # --- correcting
 
     @with_doors
-    async def test_a_stale_summary_is_corrected_only_if_nobody_did_before(self, doors: Doors) -> None:
+    async def test_a_stale_summary_is_corrected_only_at_the_expected_version(self, doors: Doors) -> None:
         """S1"""
         store, other = await doors.open(), await doors.open()
         await land(store, begin(A, count=9, summary=summary(A, 1, tags=("old",))))
@@ -79,16 +59,16 @@ class CatalogContract(SearchContract):
         assert (await names(other, tags=("new",)), await names(other, tags=("old",))) == ([A], [])
 
     @with_doors
-    async def test_a_correction_never_puts_an_older_summary_back(self, doors: Doors) -> None:
+    async def test_a_correction_never_stores_an_older_summary(self, doors: Doors) -> None:
         """S1"""
         store = await doors.open()
         await land(store, begin(A, count=9, summary=summary(A, 5, title="newer")))
         assert not await store.correct(summary(A, 4, title="older"), 5)
         assert await store.summary(A) == summary(A, 5, title="newer")
-        assert await store.correct(summary(A, 5, title="same"), 5), "what was wrong at that version is put right"
+        assert await store.correct(summary(A, 5, title="same"), 5), "a summary of the same version replaces a wrong one"
 
     @with_doors
-    async def test_of_two_corrections_one_wins(self, doors: Doors) -> None:
+    async def test_one_of_two_concurrent_corrections_wins(self, doors: Doors) -> None:
         """S1"""
         store, other = await doors.open(), await doors.open()
         await land(store, begin(A, count=9, summary=summary(A, 1)))
@@ -98,41 +78,34 @@ class CatalogContract(SearchContract):
         assert await store.summary(A) == (one if won[0] else two)
 
     @with_doors
-    async def test_a_missing_summary_counts_as_version_none(self, doors: Doors) -> None:
+    async def test_a_missing_summary_counts_as_version_0(self, doors: Doors) -> None:
         """S1"""
         store = await doors.open()
-        assert not await store.correct(summary(A), 0), "there is no such run"
+        assert not await store.correct(summary(A), 0), "the run does not exist"
         await land(store, begin(A))
         assert not await store.correct(summary(A), 1)
         assert await store.correct(summary(A), 0)
         assert await names(store) == [A]
 
     @with_doors
-    async def test_a_corrected_run_is_found_by_everything_it_now_says(self, doors: Doors) -> None:
-        """S1, S7: whatever was wrong with the old one"""
+    async def test_a_corrected_run_is_found_by_its_new_fields_only(self, doors: Doors) -> None:
+        """S1, S7"""
         store = await listed(doors, other={"created": 50})
         wrong = summary(A, 1, workflow="typo", parent="typo", exclusive="typo", created=1, tags=("typo",))
         await land(store, begin(A, count=2, summary=wrong))
         assert await store.correct(summary(A, 2, workflow="right", parent="p", exclusive="x", created=99), 1)
         assert await names(store) == [A, "other"]
-        for query in (
-            RunFilter(workflow="right"),
-            RunFilter(parent="p"),
-            RunFilter(exclusive="x"),
-            RunFilter(created_from=99),
+        for field, right, old in (
+            ("workflow", "right", "typo"),
+            ("parent", "p", "typo"),
+            ("exclusive", "x", "typo"),
+            ("created_from", 99, 100),
         ):
-            assert await names(store, query) == [A]
-        wrongly = (
-            RunFilter(workflow="typo"),
-            RunFilter(parent="typo"),
-            RunFilter(exclusive="typo"),
-            RunFilter(tags=("typo",)),
-            RunFilter(created_until=2),
-        )
-        for query in wrongly:
-            assert await names(store, query) == []
+            assert await names(store, **{field: right}) == [A], field
+            assert await names(store, **{field: old}) == [], field
+        assert await names(store, tags=("typo",)) == await names(store, created_until=2) == []
 
-    # --- what follows from the log
+    # --- derived records
 
     @with_doors
     async def test_head_summary_and_waits_are_read_together(self, doors: Doors) -> None:
@@ -146,10 +119,8 @@ class CatalogContract(SearchContract):
         assert await other.derived(A) == Derived(head, summary(A), {due.name: due})
 
     @with_doors
-    async def test_what_follows_from_the_log_is_rewritten_as_a_whole_at_the_version_it_was_read(
-        self, doors: Doors
-    ) -> None:
-        """S1, S7: of the head only whether the run is over"""
+    async def test_summary_and_waits_are_rewritten_together_at_the_expected_version(self, doors: Doors) -> None:
+        """S1, S7: of the head, only `closed` changes"""
         store, other = await doors.open(), await doors.open()
         stale, due = Wait("interaction", "q"), Wait("timer", "t", due=5)
         old = summary(A, 1, workflow="typo", parent="typo", exclusive="typo", created=1, tags=("typo",))
@@ -164,14 +135,14 @@ class CatalogContract(SearchContract):
         assert await names(store, tags=("typo",)) == await names(store, exclusive="typo") == []
 
     @with_doors
-    async def test_nothing_is_rewritten_of_a_run_that_is_not_there(self, doors: Doors) -> None:
+    async def test_an_absent_run_is_not_rewritten(self, doors: Doors) -> None:
         """S1"""
         store = await doors.open()
         assert not await store.rewrite(summary(A), [], closed=False)
         assert await names(store) == []
 
     @with_doors
-    async def test_all_runs_are_listed_by_their_heads_and_so_are_those_that_are_not_over(self, doors: Doors) -> None:
+    async def test_all_runs_and_unfinished_runs_are_listed_from_their_heads(self, doors: Doors) -> None:
         """S7"""
         store = await doors.open()
         assert await store.runs() == ([], "")
@@ -189,7 +160,7 @@ class CatalogContract(SearchContract):
 
     @with_doors
     async def test_the_latest_scratch_is_listed_beside_the_summary(self, doors: Doors) -> None:
-        """S1: it is no fact, and changes none"""
+        """S1: it is not a fact and changes none"""
         store, other = await doors.open(), await doors.open()
         made = [begin(run, summary=summary(run)) for run in (A, B)]
         assert await store.append(made) == [LANDED, LANDED]
@@ -201,7 +172,7 @@ class CatalogContract(SearchContract):
         assert (shown[A].summary, await other.head(A)) == (made[0].summary, made[0].head)
 
     @with_doors
-    async def test_scratch_of_a_run_that_is_not_there_makes_none(self, doors: Doors) -> None:
+    async def test_scratch_of_an_absent_run_creates_no_run(self, doors: Doors) -> None:
         """S1"""
         store = await doors.open()
         await store.note({A: b"10%"})

@@ -1,6 +1,6 @@
-"""Claims: one holder, and epochs that only grow (S6, S8).
+"""Tests of claims: one holder, and growing epochs (S6, S8).
 
-How long a claim lasts and how it is given back is in `leases`."""
+Tests of leases and releases are in `leases`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from outlast.testing.contract.samples import ANN, BEN, CAT, A, B, C, begin, begi
 
 
 class ClaimsContract(LeaseContract):
-    """What `outlast.store.Claims` promises."""
+    """Tests of `outlast.store.Claims`."""
 
     # --- one holder
 
@@ -29,7 +29,7 @@ class ClaimsContract(LeaseContract):
         assert await holder(other) == ANN
 
     @with_doors
-    async def test_claims_of_all_kinds_exclude_each_other(self, doors: Doors) -> None:
+    async def test_a_claimed_run_cannot_be_claimed_in_another_way(self, doors: Doors) -> None:
         """S6"""
         store, other = await workers(doors)
         await land(store, begin_ready(A))
@@ -37,26 +37,26 @@ class ClaimsContract(LeaseContract):
         assert claim == Claim(A, ANN, 1, "", "claimed")
         assert await other.claim(BEN, runs=[A]) == []
         assert await other.claim(BEN, workflows=["w"]) == []
-        assert await store.claim(ANN, workflows=["w"]) == [], "nor is it offered again to the same"
+        assert await store.claim(ANN, workflows=["w"]) == [], "the holder does not get it again without naming it"
 
     @with_doors
-    async def test_workers_at_two_doors_never_get_the_same_run(self, doors: Doors) -> None:
+    async def test_workers_on_two_connections_never_claim_the_same_run(self, doors: Doors) -> None:
         """S6"""
         store, other = await workers(doors)
         runs = [RunId(f"r{number:02}") for number in range(40)]
         assert await store.append([begin_ready(run) for run in runs]) == [LANDED] * len(runs)
         granted = await asyncio.gather(
-            *(door.claim(worker, limit=3) for _ in range(10) for door, worker in ((store, ANN), (other, BEN)))
+            *(each.claim(worker, limit=3) for _ in range(10) for each, worker in ((store, ANN), (other, BEN)))
         )
         claims = [claim for some in granted for claim in some]
         assert sorted(claim.run for claim in claims) == runs
         for claim in claims:
             assert await holder(store, claim.run) == claim.worker
 
-    # --- what can be claimed
+    # --- candidates
 
     @with_doors
-    async def test_a_named_run_is_claimed_whatever_its_state(self, doors: Doors) -> None:
+    async def test_a_named_run_is_claimed_in_any_state(self, doors: Doors) -> None:
         """S6"""
         store, _ = await workers(doors)
         await land(store, begin_ready(A))
@@ -68,7 +68,7 @@ class ClaimsContract(LeaseContract):
         ]
 
     @with_doors
-    async def test_unnamed_only_ready_runs_are_claimed(self, doors: Doors) -> None:
+    async def test_without_names_only_ready_runs_are_claimed(self, doors: Doors) -> None:
         """S8"""
         store, _ = await workers(doors)
         asleep = await land(store, begin(A, summary=summary(A), opens=[Wait("interaction", "q")]))
@@ -79,7 +79,7 @@ class ClaimsContract(LeaseContract):
         assert [claim.run for claim in await store.claim(ANN, limit=9)] == [A]
 
     @with_doors
-    async def test_unnamed_interrupted_runs_are_claimed(self, doors: Doors) -> None:
+    async def test_without_names_interrupted_runs_are_claimed(self, doors: Doors) -> None:
         """S8"""
         _, other = await held_by_ann(doors)
         doors.let_pass(31)
@@ -99,7 +99,7 @@ class ClaimsContract(LeaseContract):
         doors.let_pass(31)
         await store.enrol(BEN, 30)
         claims = await store.claim(BEN, workflows=["bake"], limit=9)
-        assert {claim.run for claim in claims} == {A, C}, "B was interrupted, but is of another workflow"
+        assert {claim.run for claim in claims} == {A, C}, "B was interrupted, but has another workflow"
 
     @with_doors
     async def test_no_more_than_the_limit_is_claimed(self, doors: Doors) -> None:
@@ -119,7 +119,7 @@ class ClaimsContract(LeaseContract):
 
     @with_doors
     async def test_every_claim_has_a_greater_epoch_than_all_before_it(self, doors: Doors) -> None:
-        """S6: released, expired, never landed, landed, retired"""
+        """S6: after a release, an expiry, a claim without takeover, a takeover and a retirement"""
         store, other = await workers(doors)
         head = await land(store, begin(A, claim=ANN))
         epochs = [head.epoch]
@@ -140,10 +140,10 @@ class ClaimsContract(LeaseContract):
         await store.enrol(ANN, 30)
         (claim,) = await store.claim(ANN)
         epochs.append(claim.epoch)
-        assert epochs == sorted(set(epochs)), "they do not grow"
+        assert epochs == sorted(set(epochs)), "the epochs do not grow"
 
     @with_doors
-    async def test_the_epoch_of_a_claim_can_take_over(self, doors: Doors) -> None:
+    async def test_a_takeover_with_the_epoch_of_a_claim_succeeds(self, doors: Doors) -> None:
         """S2, S6"""
         store, other = await held_by_ann(doors)
         head = await store.head(A)
@@ -151,14 +151,14 @@ class ClaimsContract(LeaseContract):
         doors.let_pass(31)
         await other.enrol(CAT, 30)
         (claim,) = await other.claim(CAT)
-        assert await store.head(A) == head, "nothing is in the log before the takeover lands"
+        assert await store.head(A) == head, "the log does not change before the takeover"
         taken = await land(other, follow(head, kind=Kind.TAKEOVER, epoch=claim.epoch))
         await land(other, follow(taken, release=True))
         assert await store.holding(A) is None
 
     @with_doors
-    async def test_a_worker_that_names_what_it_holds_gets_it_again_under_a_new_epoch(self, doors: Doors) -> None:
-        """S6: so a claim whose answer was lost is not lost"""
+    async def test_a_holder_that_names_its_run_gets_a_claim_with_a_new_epoch(self, doors: Doors) -> None:
+        """S6: so a claim survives the loss of its answer"""
         store, other = await held_by_ann(doors)
         (again,) = await store.claim(ANN, runs=[A])
         assert (again.worker, again.previous, again.cause) == (ANN, "", "claimed")
@@ -167,7 +167,7 @@ class ClaimsContract(LeaseContract):
         assert await other.claim(BEN, runs=[A]) == []
 
     @with_doors
-    async def test_a_run_named_twice_does_not_get_one_epoch_twice(self, doors: Doors) -> None:
+    async def test_a_run_named_twice_gets_no_epoch_twice(self, doors: Doors) -> None:
         """S6"""
         store, _ = await workers(doors)
         await land(store, begin_ready(A))

@@ -1,4 +1,4 @@
-"""Documents: small named values with compare-and-set (S10)."""
+"""Tests of documents: small named values with compare-and-set (S10)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def written(name: str, version: str, body: bytes = b"value") -> Document:
 
 
 class DocumentsContract(Contract):
-    """What `outlast.store.Documents` promises."""
+    """Tests of `outlast.store.Documents`."""
 
     @with_doors
-    async def test_a_document_is_found_at_every_connection_and_after_reopening(self, doors: Doors) -> None:
+    async def test_a_document_is_visible_to_other_connections_and_after_reopening(self, doors: Doors) -> None:
         """S10"""
         store, other = await doors.open(), await doors.open()
         document = written("tokens/a.b_c-1", "v1", bytes(range(256)))
@@ -33,21 +33,21 @@ class DocumentsContract(Contract):
         assert await store.document("tokens/other") is None
 
     @with_doors
-    async def test_a_document_is_replaced_only_over_the_version_that_the_writer_names(self, doors: Doors) -> None:
+    async def test_a_document_is_replaced_only_at_the_expected_version(self, doors: Doors) -> None:
         """S10"""
         store, other = await doors.open(), await doors.open()
         assert await store.put_document(written("a", "v1"))
-        assert not await other.put_document(written("a", "v2")), "there is one already"
+        assert not await other.put_document(written("a", "v2")), "the document exists"
         assert not await other.put_document(written("a", "v2"), replaces="v0")
-        assert not await other.put_document(written("b", "v2"), replaces="v1"), "there is none to replace"
+        assert not await other.put_document(written("b", "v2"), replaces="v1"), "the document does not exist"
         assert await other.put_document(written("a", "v2", b"new"), replaces="v1")
         assert not await store.put_document(written("a", "v3"), replaces="v1")
         assert await store.document("a") == written("a", "v2", b"new")
         assert await store.document("b") is None
 
     @with_doors
-    async def test_a_write_that_is_sent_again_is_recognised(self, doors: Doors) -> None:
-        """S10: the answer to the first may have been lost"""
+    async def test_a_repeated_write_of_a_document_is_recognised(self, doors: Doors) -> None:
+        """S10: the answer to the first write may be lost"""
         store = await doors.open()
         for _ in range(2):
             assert await store.put_document(written("a", "v1"))
@@ -57,7 +57,7 @@ class DocumentsContract(Contract):
             assert await store.remove_document("a", "v2")
 
     @with_doors
-    async def test_a_document_is_removed_only_as_the_version_that_the_writer_names(self, doors: Doors) -> None:
+    async def test_a_document_is_removed_only_at_the_expected_version(self, doors: Doors) -> None:
         """S10"""
         store, other = await doors.open(), await doors.open()
         assert await store.put_document(written("a", "v1"))
@@ -66,12 +66,12 @@ class DocumentsContract(Contract):
         assert await other.remove_document("a", "v1")
         assert await store.document("a") is None
         assert await store.documents() == []
-        assert not await store.put_document(written("a", "v2"), replaces="v1"), "there is none to replace"
+        assert not await store.put_document(written("a", "v2"), replaces="v1"), "the document does not exist"
         assert await store.put_document(written("a", "v3")), "the name is free again"
         assert await other.document("a") == written("a", "v3")
 
     @with_doors
-    async def test_of_several_writers_of_one_version_one_wins(self, doors: Doors) -> None:
+    async def test_one_of_several_writers_of_a_version_wins(self, doors: Doors) -> None:
         """S10"""
         stores = [await doors.open() for _ in range(RIVALS)]
         last = ""
@@ -86,7 +86,7 @@ class DocumentsContract(Contract):
             last = winner.version
 
     @with_doors
-    async def test_documents_are_listed_by_name_below_a_prefix_in_parts(self, doors: Doors) -> None:
+    async def test_documents_are_listed_by_name_prefix_and_limit(self, doors: Doors) -> None:
         """S7"""
         store = await doors.open()
         names = ["session/1", "session/10", "session/2", "sessions", "setting/a", "token/b/c"]
@@ -100,7 +100,7 @@ class DocumentsContract(Contract):
         assert await store.documents("none/") == []
 
     @with_doors
-    async def test_a_name_that_not_every_store_can_keep_is_refused(self, doors: Doors) -> None:
+    async def test_an_invalid_document_name_is_refused(self, doors: Doors) -> None:
         """S10"""
         store = await doors.open()
         for name in ("", "/", "a/", "/a", "a//b", "../a", "a/..", "A", "a b", "ä", "a,b", "a" * 201, "a\n"):

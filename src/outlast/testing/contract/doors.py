@@ -1,4 +1,4 @@
-"""How a test comes by the stores it looks at."""
+"""Opens stores for tests."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any, TypeAlias, TypeVar
 
 from outlast.store import Store
 
-PATIENCE = 60.0
-"""Seconds after which a test of a store that hangs is given up."""
+TIMEOUT_S = 60.0
+"""Timeout of one test in seconds."""
 
 OpenStore: TypeAlias = Callable[[Path], Awaitable[Store]]
 
 
 class Doors:
-    """The doors one test opens to the same data, each as if by a process of its own."""
+    """The connections of one test to the same data, each like that of a separate process."""
 
     def __init__(self, open_store: OpenStore, where: Path) -> None:
         self._open_store = open_store
@@ -31,7 +31,7 @@ class Doors:
         return store
 
     async def reopen(self, store: Store) -> Store:
-        """Close this door, then open another to the same data."""
+        """Close a connection, then open another one to the same data."""
         await self.close(store)
         return await self.open()
 
@@ -44,38 +44,38 @@ class Doors:
             await self._open.pop().close()
 
     def let_pass(self, seconds: float) -> None:
-        """Time goes by for the store, not for us."""
+        """Advance the clock of all stores."""
         self._skew += int(seconds * 1_000_000)
         for store in self._open:
             store.skew = self._skew
 
 
 class Contract:
-    """The root of every part of the suite."""
+    """The base class of all parts of the suite."""
 
     async def open_store(self, where: Path) -> Store:
-        """A door to the data kept at `where`, which is a folder; nothing is there at first."""
-        raise NotImplementedError("say how your store is opened")
+        """Open a connection to the data in the folder `where`, which is empty at first."""
+        raise NotImplementedError("implement `open_store` to open your store")
 
 
 Part = TypeVar("Part", bound=Contract)
 
 
 def with_doors(test: Callable[[Part, Doors], Coroutine[Any, Any, None]]) -> Callable[[Part, Path], None]:
-    """Make a plain test of one that is written as a coroutine and opens doors."""
+    """Convert a test coroutine that opens connections into a plain test."""
 
-    def played(self: Part, tmp_path: Path) -> None:
-        asyncio.run(_play(lambda doors: test(self, doors), Doors(self.open_store, tmp_path)))
+    def run(self: Part, tmp_path: Path) -> None:
+        asyncio.run(_run(lambda doors: test(self, doors), Doors(self.open_store, tmp_path)))
 
-    # Not functools.wraps: pytest would look through it and ask for a fixture named `doors`.
-    played.__name__, played.__qualname__ = test.__name__, test.__qualname__
-    played.__doc__, played.__module__ = test.__doc__, test.__module__
-    return played
+    # Not functools.wraps: pytest would then inspect `test` and require a fixture named `doors`.
+    run.__name__, run.__qualname__ = test.__name__, test.__qualname__
+    run.__doc__, run.__module__ = test.__doc__, test.__module__
+    return run
 
 
-async def _play(test: Callable[[Doors], Coroutine[Any, Any, None]], doors: Doors) -> None:
+async def _run(test: Callable[[Doors], Coroutine[Any, Any, None]], doors: Doors) -> None:
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT_S):
             await test(doors)
     finally:
         await doors.close_all()

@@ -1,4 +1,4 @@
-"""The journal's first part: where an append lands, and under whose epoch (S2)."""
+"""Tests of the journal: expected versions and epochs of appends (S2)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ RACES = 200
 
 
 class FencingContract(Contract):
-    """Expected versions, epochs, and the same append sent twice."""
+    """Tests of versions, epochs and repeated appends."""
 
     # --- versions
 
     @with_doors
-    async def test_an_append_at_the_expected_version_lands(self, doors: Doors) -> None:
+    async def test_an_append_at_the_expected_version_succeeds(self, doors: Doors) -> None:
         """S2"""
         store = await doors.open()
         first = begin(A, count=2)
@@ -31,7 +31,7 @@ class FencingContract(Contract):
         assert await store.read(A) == [first.record, second.record]
 
     @with_doors
-    async def test_an_append_behind_the_log_is_lost_and_brought_what_is_there(self, doors: Doors) -> None:
+    async def test_an_append_behind_the_log_is_lost_with_the_tail_of_the_log(self, doors: Doors) -> None:
         """S2"""
         store = await doors.open()
         made = await chain(store, A, 2, 1, 3)
@@ -39,8 +39,8 @@ class FencingContract(Contract):
         late = follow(Head(A, made[0].last, made[0].digest, 1))
         lost = await lose(store, late)
         assert (lost.why, lost.head) == ("version", head)
-        assert lost.tail[:1] == (made[1],), "the tail begins with the record at the expected place"
-        assert list(lost.tail) == made[1 : 1 + len(lost.tail)], "the tail is in order and without a gap"
+        assert lost.tail[:1] == (made[1],), "the tail begins with the record at the expected seq"
+        assert list(lost.tail) == made[1 : 1 + len(lost.tail)], "the tail is in order and has no gap"
         assert await trace(store, A) == before
 
     @with_doors
@@ -52,7 +52,7 @@ class FencingContract(Contract):
         assert (lost.why, lost.head, lost.tail) == ("version", head, ())
 
     @with_doors
-    async def test_an_append_to_a_run_that_is_not_there_is_lost(self, doors: Doors) -> None:
+    async def test_an_append_to_an_absent_run_is_lost(self, doors: Doors) -> None:
         """S2"""
         store = await doors.open()
         for kind in (Kind.OWNER, Kind.TAKEOVER, Kind.GUEST, Kind.CONTROL):
@@ -72,7 +72,7 @@ class FencingContract(Contract):
             assert lost.tail[:1] == (created.record,)
 
     @with_doors
-    async def test_a_record_that_would_begin_inside_another_is_lost(self, doors: Doors) -> None:
+    async def test_a_record_that_overlaps_another_is_lost(self, doors: Doors) -> None:
         """S2"""
         store = await doors.open()
         (whole,) = await chain(store, A, 5)
@@ -80,10 +80,10 @@ class FencingContract(Contract):
         assert lost.why == "version"
         assert await store.read(A) == [whole]
 
-    # --- the same append again
+    # --- repeated appends
 
     @with_doors
-    async def test_the_same_append_sent_again_is_recognised_and_kept_once(self, doors: Doors) -> None:
+    async def test_a_repeated_append_is_recognised_and_stored_once(self, doors: Doors) -> None:
         """S2"""
         store = await doors.open()
         created = begin(A)
@@ -98,18 +98,18 @@ class FencingContract(Contract):
         assert await store.read(A) == [created.record, second.record, third.record]
 
     @with_doors
-    async def test_an_owner_that_was_taken_over_still_recognises_what_it_wrote(self, doors: Doors) -> None:
-        """S2: a stale version is said before a stale epoch"""
+    async def test_a_fenced_owner_recognises_its_own_append(self, doors: Doors) -> None:
+        """S2: a stale version is reported before a stale epoch"""
         store = await doors.open()
-        last_words = follow(await land(store, begin(A)))
-        await land(store, last_words)
-        await land(store, follow(last_words.head, kind=Kind.TAKEOVER))
-        lost = await lose(store, last_words)
-        assert (lost.why, lost.tail[:1]) == ("version", (last_words.record,))
+        last = follow(await land(store, begin(A)))
+        await land(store, last)
+        await land(store, follow(last.head, kind=Kind.TAKEOVER))
+        lost = await lose(store, last)
+        assert (lost.why, lost.tail[:1]) == ("version", (last.record,))
 
     @with_doors
-    async def test_an_answer_sent_again_is_recognised_though_its_wait_is_gone(self, doors: Doors) -> None:
-        """S2: a stale version is said before a missing wait"""
+    async def test_a_repeated_answer_is_recognised_after_its_wait_ended(self, doors: Doors) -> None:
+        """S2: a stale version is reported before a missing wait"""
         store = await doors.open()
         head = await land(store, begin(A, opens=[Wait("interaction", "q")]))
         given = answer(head, "interaction:q")
@@ -120,7 +120,7 @@ class FencingContract(Contract):
     # --- epochs
 
     @with_doors
-    async def test_an_owner_under_another_epoch_is_lost(self, doors: Doors) -> None:
+    async def test_an_append_of_an_owner_with_another_epoch_is_lost(self, doors: Doors) -> None:
         """S2"""
         store = await doors.open()
         head = await land(store, begin(A, epoch=3))
@@ -143,7 +143,7 @@ class FencingContract(Contract):
         assert taken.epoch == 7
 
     @with_doors
-    async def test_the_old_owner_is_fenced_off_once_the_takeover_has_landed(self, doors: Doors) -> None:
+    async def test_a_takeover_fences_off_the_old_owner(self, doors: Doors) -> None:
         """S2"""
         store, other = await doors.open(), await doors.open()
         head = await land(store, begin(A))
@@ -152,7 +152,7 @@ class FencingContract(Contract):
         await land(other, follow(taken))
 
     @with_doors
-    async def test_guests_need_no_epoch_and_leave_the_owners_as_it_is(self, doors: Doors) -> None:
+    async def test_an_append_of_a_guest_needs_no_epoch_and_keeps_the_owners(self, doors: Doors) -> None:
         """S2"""
         store = await doors.open()
         head = await land(store, begin(A, epoch=5))
@@ -162,10 +162,10 @@ class FencingContract(Contract):
             assert (head.epoch, head.ready) == (5, True)
         await land(store, follow(head))
 
-    # --- waits that have to be there
+    # --- needed waits
 
     @with_doors
-    async def test_an_append_that_needs_a_wait_which_is_not_there_is_lost(self, doors: Doors) -> None:
+    async def test_an_append_that_needs_an_absent_wait_is_lost(self, doors: Doors) -> None:
         """S2"""
         store = await doors.open()
         head = await land(store, begin(A, opens=[Wait("interaction", "q"), Wait("timer", "t")]))
@@ -186,7 +186,7 @@ class FencingContract(Contract):
         assert (await lose(other, answer(head, "interaction:q"))).why == "wait"
 
     @with_doors
-    async def test_the_first_append_of_a_run_finds_no_waits(self, doors: Doors) -> None:
+    async def test_the_first_append_of_a_run_cannot_need_a_wait(self, doors: Doors) -> None:
         """S2"""
         store = await doors.open()
         lost = await lose(store, begin(A, kind=Kind.GUEST, epoch=0, needs=["interaction:q"]))
@@ -196,7 +196,7 @@ class FencingContract(Contract):
     # --- races
 
     @with_doors
-    async def test_of_two_doors_that_race_for_a_place_one_wins(self, doors: Doors) -> None:
+    async def test_one_of_two_concurrent_appends_at_a_version_wins(self, doors: Doors) -> None:
         """S2"""
         store, other = await doors.open(), await doors.open()
         head = await land(store, begin(A))
@@ -212,25 +212,25 @@ class FencingContract(Contract):
         await must_be_gapless(other, A, RACES + 1)
 
     @with_doors
-    async def test_writers_at_two_doors_leave_a_log_without_gaps(self, doors: Doors) -> None:
+    async def test_concurrent_writers_on_two_connections_leave_no_gap(self, doors: Doors) -> None:
         """S2"""
         store, other = await doors.open(), await doors.open()
         head = await land(store, begin(A))
-        landed = await asyncio.gather(*(insist(door, head, RACES // 4) for door in (store, other, store, other)))
+        landed = await asyncio.gather(*(insist(each, head, RACES // 4) for each in (store, other, store, other)))
         log = await must_be_gapless(store, A, RACES + 1)
-        told = [record.id for record in log[1:]]
-        assert sorted(told) == sorted(id for ids in landed for id in ids)
+        stored = [record.id for record in log[1:]]
+        assert sorted(stored) == sorted(id for ids in landed for id in ids)
 
 
 async def lose(store: Store, append: Append) -> Lost:
-    """Append it alone; it has to be lost."""
+    """Append one append, which must be lost."""
     (outcome,) = await store.append([append])
-    assert isinstance(outcome, Lost), f"it should have been lost: {append}"
+    assert isinstance(outcome, Lost), f"the append should have been lost: {append}"
     return outcome
 
 
 async def insist(store: Store, head: Head, times: int) -> list[bytes]:
-    """Append so often, each time until it lands; the ids of what landed."""
+    """Append `times` events, retrying each until it succeeds. Return the append ids."""
     landed: list[bytes] = []
     while len(landed) < times:
         append = follow(head)
@@ -246,7 +246,7 @@ async def insist(store: Store, head: Head, times: int) -> list[bytes]:
 
 
 async def must_be_gapless(store: Store, run: RunId, events: int) -> list[Record]:
-    """So many records of one event each, one after the other, and a head that fits the last."""
+    """Check that the log has so many consecutive records of one event each, and a matching head."""
     log = await store.read(run)
     assert [record.first for record in log] == list(range(1, events + 1))
     assert all(record.count == 1 for record in log)

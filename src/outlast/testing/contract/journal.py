@@ -1,6 +1,6 @@
-"""The journal: what was written is read back, byte by byte, from any door (S3, S7).
+"""Tests of the journal: every connection reads the same bytes (S3, S7).
 
-Where an append may land is in `fencing` (S2), that it lands whole in `wholeness` (S1, S4)."""
+Tests of versions and epochs are in `fencing` (S2), of atomicity in `wholeness` (S1, S4)."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from outlast.lifecycle.state import Wait
 from outlast.store import LANDED, Append, Store
 from outlast.testing.contract.doors import Doors, with_doors
 from outlast.testing.contract.fencing import FencingContract
-from outlast.testing.contract.samples import ANN, ENDLESS, NO_TRACE, A, B, begin, chain, follow, land, summary, trace
+from outlast.testing.contract.samples import ANN, NO_TRACE, A, B, begin, chain, follow, in_pages, land, summary, trace
 from outlast.testing.contract.wholeness import WholenessContract
 
 MEGABYTE = 1 << 20
 
 
 class JournalContract(FencingContract, WholenessContract):
-    """What `outlast.store.Journal` promises."""
+    """Tests of `outlast.store.Journal`."""
 
     # --- bytes
 
     @with_doors
-    async def test_bodies_of_any_bytes_come_back_exactly(self, doors: Doors) -> None:
+    async def test_bodies_of_any_bytes_are_stored_exactly(self, doors: Doors) -> None:
         """S3"""
         store = await doors.open()
         bodies = [b"", b"\x00", bytes(range(256)), b"not json", '["ünïcödé ☃"]'.encode(), b"[1, 2 ,\n3]"]
@@ -37,7 +37,7 @@ class JournalContract(FencingContract, WholenessContract):
         assert [type(record.body) for record in await store.read(A)] == [bytes] * len(records)
 
     @with_doors
-    async def test_large_bodies_come_back_exactly(self, doors: Doors) -> None:
+    async def test_large_bodies_are_stored_exactly(self, doors: Doors) -> None:
         """S3"""
         store = await doors.open()
         large = [bytes([number]) * (2 * MEGABYTE) for number in (0, 97, 255)]
@@ -50,7 +50,7 @@ class JournalContract(FencingContract, WholenessContract):
         assert [record.body for record in await store.read(B)] == large[2:]
 
     @with_doors
-    async def test_every_part_of_a_record_comes_back(self, doors: Doors) -> None:
+    async def test_every_field_of_a_record_is_stored(self, doors: Doors) -> None:
         """S3"""
         store = await doors.open()
         created = begin(A, epoch=1 << 40, branch=(1 << 31) - 1, count=(1 << 31) - 1, body=b"[]")
@@ -58,7 +58,7 @@ class JournalContract(FencingContract, WholenessContract):
         assert await store.read(A) == [created.record]
 
     @with_doors
-    async def test_run_ids_of_every_allowed_kind_are_told_apart(self, doors: Doors) -> None:
+    async def test_similar_run_ids_are_different_runs(self, doors: Doors) -> None:
         """S3"""
         store = await doors.open()
         names = ["a", "A", "aa", "a.", "a:", "a@b=c+d-e_f:g.h", "0", "00", "1e1", "9" * 200, "a" * 199, "a" * 200]
@@ -69,7 +69,7 @@ class JournalContract(FencingContract, WholenessContract):
             assert (seen.head, seen.log, seen.summary) == (append.head, (append.record,), append.summary)
 
     @with_doors
-    async def test_a_run_that_is_not_there_shows_nothing(self, doors: Doors) -> None:
+    async def test_an_absent_run_has_no_records(self, doors: Doors) -> None:
         """S3"""
         store = await doors.open()
         assert await trace(store, A) == NO_TRACE
@@ -79,7 +79,7 @@ class JournalContract(FencingContract, WholenessContract):
     # --- ranges
 
     @with_doors
-    async def test_a_range_brings_every_record_that_holds_one_of_its_events(self, doors: Doors) -> None:
+    async def test_a_range_returns_every_record_that_overlaps_it(self, doors: Doors) -> None:
         """S7"""
         store = await doors.open()
         made = await chain(store, A, 1, 3, 1, 4, 2)
@@ -95,16 +95,16 @@ class JournalContract(FencingContract, WholenessContract):
         store = await doors.open()
         made = await chain(store, A, *([1, 3, 2] * 5))
         for limit in (1, 2, 4, 5, 15, 16):
-            for begun in (1, 3, 4):
-                assert await paged(store, begun, limit) == overlapping(made, begun, made[-1].last)
+            for start in (1, 3, 4):
+                assert await paged(store, start, limit) == overlapping(made, start, made[-1].last)
 
     @with_doors
-    async def test_a_page_that_is_full_holds_exactly_the_limit(self, doors: Doors) -> None:
+    async def test_a_full_page_has_exactly_limit_records(self, doors: Doors) -> None:
         """S7"""
         store = await doors.open()
         made = await chain(store, A, 2, 2, 2)
         assert await store.read(A, 1, limit=2) == made[:2]
-        assert await store.read(A, 2, limit=2) == made[:2], "it begins inside a record"
+        assert await store.read(A, 2, limit=2) == made[:2], "the range begins inside a record"
         assert await store.read(A, 2, 3, limit=2) == made[:2]
         assert await store.read(A, 3, limit=2) == made[1:]
         assert await store.read(A, 7, limit=2) == []
@@ -123,10 +123,10 @@ class JournalContract(FencingContract, WholenessContract):
         assert await store.read(A) == logs[A]
         assert await store.read(B) == logs[B]
 
-    # --- other doors
+    # --- other connections
 
     @with_doors
-    async def test_what_landed_is_seen_at_another_door_at_once(self, doors: Doors) -> None:
+    async def test_an_append_is_visible_to_another_connection_at_once(self, doors: Doors) -> None:
         """S3"""
         store, other = await doors.open(), await doors.open()
         await store.enrol(ANN, 60)
@@ -134,13 +134,13 @@ class JournalContract(FencingContract, WholenessContract):
         for _ in range(10):
             assert await store.append([append]) == [LANDED]
             seen, here = await trace(other, A), await trace(store, A)
-            assert seen.log[-1:] == (append.record,), "the answer came before it was there"
+            assert seen.log[-1:] == (append.record,), "the append was acknowledged before it was visible"
             assert seen == here
             assert (seen.head, seen.summary, seen.waits) == (append.head, append.summary, append.opens)
             append = laden(append)
 
     @with_doors
-    async def test_what_landed_is_there_when_the_store_is_opened_again(self, doors: Doors) -> None:
+    async def test_an_append_is_visible_after_reopening(self, doors: Doors) -> None:
         """S3"""
         store = await doors.open()
         await store.enrol(ANN, 60)
@@ -156,7 +156,7 @@ class JournalContract(FencingContract, WholenessContract):
         assert seen.holding.worker == ANN
 
     @with_doors
-    async def test_a_door_that_read_before_sees_what_another_wrote_since(self, doors: Doors) -> None:
+    async def test_a_connection_that_has_read_sees_later_appends_of_another(self, doors: Doors) -> None:
         """S2, S3"""
         store, other = await doors.open(), await doors.open()
         assert await other.head(A) is None
@@ -174,19 +174,12 @@ def overlapping(made: list[Record], first: int, last: int) -> list[Record]:
 
 
 async def paged(store: Store, first: int, limit: int) -> list[Record]:
-    """The whole log of A from an event on, page by page."""
-    found: list[Record] = []
-    while True:
-        page = await store.read(A, first, limit=limit)
-        found += page
-        assert len(found) < ENDLESS, "the log never ends"
-        if len(page) < limit:
-            return found
-        first = page[-1].last + 1
+    """Read the log of A from an event, in pages."""
+    return await in_pages(lambda last: store.read(A, last.last + 1 if last else first, limit=limit), limit)
 
 
 def laden(before: Append | None) -> Append:
-    """An append with a summary and one wait that takes the place of the one before; the first one claims."""
+    """Return an append with a summary and one wait, which replaces the wait before. The first one also claims."""
     if before is None:
         return begin(A, summary=summary(A), opens=[Wait("timer", "1", due=1)], claim=ANN)
     at = before.head.version + 1

@@ -1,4 +1,4 @@
-"""The claims' first part: how long a worker lives, and how its runs pass on when it leaves (S6, S8)."""
+"""Tests of claims: leases of workers, and the release of runs (S6, S8)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from outlast.history.ids import RunId, WorkerId
 from outlast.history.record import Kind
 from outlast.store import LANDED, Holding, Store
 from outlast.testing.contract.doors import Contract, Doors, with_doors
-from outlast.testing.contract.samples import ANN, BEN, CAT, ENDLESS, A, B, C, begin, follow, land, summary
+from outlast.testing.contract.samples import ANN, BEN, CAT, A, B, C, begin, follow, in_pages, land, summary
 
 
 class LeaseContract(Contract):
-    """Time, and giving back."""
+    """Tests of leases and releases."""
 
-    # --- time
+    # --- leases
 
     @with_doors
     async def test_a_claim_lasts_as_long_as_its_worker_by_the_stores_clock(self, doors: Doors) -> None:
@@ -41,8 +41,8 @@ class LeaseContract(Contract):
         assert await other.claim(BEN, limit=2) == []
 
     @with_doors
-    async def test_a_worker_is_renewed_through_a_reopened_store_on_another_loop(self, doors: Doors) -> None:
-        """S6: so a loop that is blocked loses no claims"""
+    async def test_a_worker_renews_through_a_reopened_store_on_another_loop(self, doors: Doors) -> None:
+        """S6: so a blocked event loop loses no claims"""
         store, other = await held_by_ann(doors)
         doors.let_pass(20)
         again = store.reopen()
@@ -60,7 +60,7 @@ class LeaseContract(Contract):
         assert await store.renew(ANN, 30)
 
     @with_doors
-    async def test_a_worker_that_is_not_known_must_stop(self, doors: Doors) -> None:
+    async def test_renewal_of_an_unknown_worker_fails(self, doors: Doors) -> None:
         """S6"""
         store, other = await workers(doors)
         assert not await store.renew(CAT, 30)
@@ -69,7 +69,7 @@ class LeaseContract(Contract):
         assert await other.renew(BEN, 30)
 
     @with_doors
-    async def test_a_worker_is_listed_with_what_it_knows_and_when_it_was_last_heard_of(self, doors: Doors) -> None:
+    async def test_a_worker_is_listed_with_its_workflows_and_its_last_renewal(self, doors: Doors) -> None:
         """S6"""
         store, other = await held_by_ann(doors)
         await store.enrol(CAT, 30, ["ship", "pay"])
@@ -90,7 +90,7 @@ class LeaseContract(Contract):
         assert CAT not in {each.worker for each in await other.workers()}
 
     @with_doors
-    async def test_the_clock_is_moved_by_its_skew(self, doors: Doors) -> None:
+    async def test_skew_is_added_to_the_clock(self, doors: Doors) -> None:
         """S6"""
         store = await doors.open()
         before = await store.now()
@@ -98,7 +98,7 @@ class LeaseContract(Contract):
         assert 3_600_000_000 <= await store.now() - before < 3_700_000_000
 
     @with_doors
-    async def test_everyone_is_told_who_holds_a_run_and_until_when(self, doors: Doors) -> None:
+    async def test_other_connections_see_the_holder_of_a_run_and_its_expiry(self, doors: Doors) -> None:
         """S6"""
         _, other = await held_by_ann(doors)
         now = await other.now()
@@ -113,13 +113,13 @@ class LeaseContract(Contract):
         assert await other.holding(B) is None
 
     @with_doors
-    async def test_what_workers_hold_is_listed_in_pages(self, doors: Doors) -> None:
+    async def test_holdings_are_listed_in_pages(self, doors: Doors) -> None:
         """S7"""
         store, other = await workers(doors)
-        anns, bens = [RunId(f"a{number}") for number in range(5)], [RunId(f"B{number}") for number in range(3)]
-        created = [begin(run, claim=worker) for worker, runs in ((ANN, anns), (BEN, bens)) for run in runs]
+        of_ann, of_ben = [RunId(f"a{number}") for number in range(5)], [RunId(f"B{number}") for number in range(3)]
+        created = [begin(run, claim=worker) for worker, runs in ((ANN, of_ann), (BEN, of_ben)) for run in runs]
         assert await store.append([*reversed(created), begin(A)]) == [LANDED] * 9
-        for worker, expected in ((ANN, anns), (BEN, bens), (CAT, []), (None, [*bens, *anns])):
+        for worker, expected in ((ANN, of_ann), (BEN, of_ben), (CAT, []), (None, [*of_ben, *of_ann])):
             for limit in (1, 2, 5, 8, 1000):
                 found = await all_holdings(other, worker, limit)
                 assert [holding.run for holding in found] == expected
@@ -127,10 +127,10 @@ class LeaseContract(Contract):
         doors.let_pass(31)
         assert not any(holding.is_live for holding in await all_holdings(other, None, 3))
 
-    # --- giving back
+    # --- releases
 
     @with_doors
-    async def test_a_run_is_given_back_only_if_nothing_arrived(self, doors: Doors) -> None:
+    async def test_a_run_is_released_only_at_the_expected_version(self, doors: Doors) -> None:
         """S8"""
         store, other = await held_by_ann(doors)
         head = await store.head(A)
@@ -143,7 +143,7 @@ class LeaseContract(Contract):
         assert await store.holding(A) is None
 
     @with_doors
-    async def test_a_run_given_back_is_offered_again_only_if_that_was_asked(self, doors: Doors) -> None:
+    async def test_a_released_run_is_ready_only_if_requested(self, doors: Doors) -> None:
         """S8"""
         store, other = await held_by_ann(doors)
         assert await store.release(A, ANN, 1)
@@ -157,7 +157,7 @@ class LeaseContract(Contract):
         assert (claim.run, claim.previous, claim.cause) == (A, "", "claimed")
 
     @with_doors
-    async def test_a_worker_gives_back_only_what_is_its_own(self, doors: Doors) -> None:
+    async def test_a_worker_releases_only_its_own_runs(self, doors: Doors) -> None:
         """S6"""
         store, other = await held_by_ann(doors)
         await other.release(A, BEN, 1, ready=True)
@@ -165,7 +165,7 @@ class LeaseContract(Contract):
         assert await other.claim(BEN) == []
 
     @with_doors
-    async def test_what_a_worker_holds_when_it_retires_becomes_ready(self, doors: Doors) -> None:
+    async def test_the_runs_of_a_retired_worker_become_ready(self, doors: Doors) -> None:
         """S8"""
         store, other = await held_by_ann(doors)
         await land(store, begin(B, summary=summary(B), claim=BEN))
@@ -177,8 +177,8 @@ class LeaseContract(Contract):
         assert await holder(other, B) == BEN
 
     @with_doors
-    async def test_a_run_whose_old_owner_still_writes_is_not_forgotten(self, doors: Doors) -> None:
-        """S8: its claim went to another, who gave it back before the takeover landed"""
+    async def test_a_run_whose_old_owner_still_appends_stays_claimable(self, doors: Doors) -> None:
+        """S8: another worker claimed it and retired before its takeover"""
         store, other = await held_by_ann(doors)
         head = await store.head(A)
         assert head is not None
@@ -191,11 +191,11 @@ class LeaseContract(Contract):
         doors.let_pass(31)
         await other.enrol(BEN, 30)
         claims = await other.claim(BEN, limit=9)
-        assert [claim.run for claim in claims] == [A], "unfinished, and neither ready nor claimed nor waiting"
+        assert [claim.run for claim in claims] == [A], "an unfinished run is neither ready, claimed nor waiting"
 
 
 async def workers(doors: Doors) -> tuple[Store, Store]:
-    """Two doors, with ann behind the first and ben behind the second, both alive for 30 seconds."""
+    """Open two connections; ann enrols on the first and ben on the second, for 30 seconds each."""
     store, other = await doors.open(), await doors.open()
     await store.enrol(ANN, 30)
     await other.enrol(BEN, 30)
@@ -203,7 +203,7 @@ async def workers(doors: Doors) -> tuple[Store, Store]:
 
 
 async def held_by_ann(doors: Doors) -> tuple[Store, Store]:
-    """As `workers`, with run A of one event that ann holds."""
+    """Like `workers`, with run A of one event, which ann holds."""
     store, other = await workers(doors)
     await land(store, begin(A, summary=summary(A), claim=ANN))
     return store, other
@@ -215,11 +215,5 @@ async def holder(store: Store, run: RunId = A) -> str:
 
 
 async def all_holdings(store: Store, worker: WorkerId | None, limit: int) -> list[Holding]:
-    """Every page of what a worker holds, or of what all hold."""
-    found: list[Holding] = []
-    while True:
-        page = await store.holdings(worker, after=found[-1].run if found else "", limit=limit)
-        found += page
-        assert len(found) < ENDLESS, "the list never ends"
-        if len(page) < limit:
-            return found
+    """List all that one worker or all workers hold, in pages."""
+    return await in_pages(lambda last: store.holdings(worker, after=last.run if last else "", limit=limit), limit)

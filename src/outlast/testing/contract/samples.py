@@ -1,10 +1,10 @@
-"""Appends made by hand, as the ledger would make them; and all that a store shows of a run, to compare."""
+"""Builds appends as the ledger would, and collects all records of a run for comparison."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import count as counter
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
@@ -16,25 +16,26 @@ from outlast.lifecycle.summary import RunSummary
 from outlast.store import LANDED, Append, Due, Head, Holding, RunFilter, Store
 
 BEGINNING = 1_700_000_000_000_000
-"""When the runs of the samples were created, in microseconds."""
+"""The creation time of the sample runs, in microseconds."""
 
 ENDLESS = 10_000
-"""More than any list of a test holds."""
+"""More entries than any list of a test."""
 
 A, B, C = RunId("run-a"), RunId("run-b"), RunId("run-c")
 ANN, BEN, CAT = WorkerId("ann"), WorkerId("ben"), WorkerId("cat")
 
+T = TypeVar("T")
 _appends = counter(1)
 _everything = RunFilter(limit=1000)
 
 
 def begin(run: RunId, *, epoch: int = 1, kind: Kind = Kind.OWNER, **parts: Any) -> Append:
-    """The first append of a run, by its owner unless said otherwise."""
+    """Return the first append of a run, by default of its owner."""
     return follow(Head(run, 0, genesis(run)), epoch=epoch, kind=kind, **parts)
 
 
 def begin_ready(run: RunId, **parts: Any) -> Append:
-    """The first append of a run that nobody owns yet."""
+    """Return the first append of a ready run without an owner."""
     return begin(run, kind=Kind.GUEST, epoch=0, ready=True, **{"summary": summary(run), **parts})
 
 
@@ -55,16 +56,16 @@ def follow(
     claim: WorkerId | None = None,
     release: bool = False,
 ) -> Append:
-    """The append that comes after `old`: under its epoch for an owner, the next one for a takeover, none for guests."""
+    """Return the append after `old`: with its epoch for an owner, the next one for a takeover, none for guests."""
     is_guest = kind in (Kind.GUEST, Kind.CONTROL)
     if epoch is None:
         epoch = 0 if is_guest else old.epoch + (kind is Kind.TAKEOVER)
     first, number = old.version + 1, next(_appends)
     on = old.branch if branch is None else branch
-    told = events(count) if body is None else body
+    content = events(count) if body is None else body
     id, time = AppendId(number.to_bytes(16, "big")), BEGINNING + number
-    digest = chained(old.digest, first, count, on, epoch, kind, time, id, told)
-    record = Record(old.run, first, count, on, epoch, kind, id, time, told, digest)
+    digest = chained(old.digest, first, count, on, epoch, kind, time, id, content)
+    record = Record(old.run, first, count, on, epoch, kind, id, time, content, digest)
     head = Head(
         old.run,
         record.last,
@@ -79,30 +80,30 @@ def follow(
 
 
 def answer(old: Head, name: str) -> Append:
-    """A guest ends the wait of that name, which has to be there."""
+    """Return an append of a guest that needs and ends the wait `name`."""
     return follow(old, kind=Kind.GUEST, needs=[name], closes=[name])
 
 
 def events(count: int) -> bytes:
-    """A body that says `count` trivial things."""
+    """Return a body of `count` events."""
     return b"[" + b",".join([b'{"type":"NodeStarted","node":"n"}'] * count) + b"]"
 
 
 def summary(run: RunId, at: int = 1, **parts: Any) -> RunSummary:
-    """What the catalogue shows of a run."""
+    """Return a summary of a run."""
     return RunSummary(
         **{"run": run, "at": at, "status": RunStatus.RUNNING, "workflow": "w", "created": BEGINNING, **parts}
     )
 
 
 async def land(store: Store, append: Append) -> Head:
-    """Append it alone; it has to land."""
+    """Append one append, which must succeed. Return its head."""
     assert await store.append([append]) == [LANDED]
     return append.head
 
 
 async def chain(store: Store, run: RunId, *counts: int) -> list[Record]:
-    """Records of so many events each, one after the other, all of which land."""
+    """Append consecutive records with so many events each. Return them."""
     head, made = Head(run, 0, genesis(run), 1), []
     for count in counts:
         append = follow(head, count=count)
@@ -112,7 +113,7 @@ async def chain(store: Store, run: RunId, *counts: int) -> list[Record]:
 
 
 class Trace(Struct, frozen=True):
-    """All that a store shows of a run."""
+    """All records of a run in a store."""
 
     head: Head | None
     log: tuple[Record, ...]
@@ -126,7 +127,7 @@ NO_TRACE = Trace(None, (), None, False, (), None)
 
 
 async def trace(store: Store, run: RunId) -> Trace:
-    """All that a store shows of a run, now."""
+    """Read all records of a run."""
     listed = await store.search(_everything)
     waits = [due.wait for due in await all_waits(store) if due.run == run]
     return Trace(
@@ -139,11 +140,21 @@ async def trace(store: Store, run: RunId) -> Trace:
     )
 
 
+async def in_pages(read: Callable[[Any], Awaitable[list[T]]], limit: int) -> list[T]:
+    """Read pages of a list until one is short. `read` gets the last entry of the page before, None at first."""
+    found = page = await read(None)
+    while len(page) >= limit:
+        page = await read(page[-1])
+        found = [*found, *page]
+        assert len(found) < ENDLESS, "the list has too many pages"
+    return found
+
+
 async def all_waits(store: Store, *, kind: str = "", limit: int = 100) -> list[Due]:
-    """Every page of what is waited for."""
+    """List all waits, in pages."""
     found, after = await store.waits(kind=kind, limit=limit)
     while after:
         more, after = await store.waits(kind=kind, after=after, limit=limit)
         found = [*found, *more]
-        assert len(found) < ENDLESS, "the list never ends"
+        assert len(found) < ENDLESS, "the list has too many pages"
     return found

@@ -1,4 +1,4 @@
-"""The catalog's first part: runs are found by what their summaries say, and lists lose nothing (S7)."""
+"""Tests of the catalog: searches by summary fields, and complete lists (S7)."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ FOREIGN_CURSORS = ("²:x", "--1:x", ":", "-:", "9" * 40 + ":x", "\x00", "1", "x:
 
 
 class SearchContract(Contract):
-    """Filters and pages."""
+    """Tests of filters and pages."""
 
-    # --- searching
+    # --- filters
 
     @with_doors
     async def test_every_field_of_a_query_filters(self, doors: Doors) -> None:
@@ -75,16 +75,16 @@ class SearchContract(Contract):
         right = {name: values[0] for name, values in fields.items()}
         wrong = {f"but-{name}": {**right, name: values[1]} for name, values in fields.items()}
         store = await listed(doors, right=right, **wrong)
-        asked: dict[str, Any] = {
+        query: dict[str, Any] = {
             "statuses": (RunStatus.RUNNING,),
             "workflow": "bake",
             "parent": "p",
             "tags": ("red",),
             "text": "PLUM",
         }
-        assert await names(store, **asked, created_from=100, created_until=101) == ["right"]
-        assert await names(store, **asked, created_from=101) == []
-        assert set(await names(store, **asked)) == {"right", "but-created"}
+        assert await names(store, **query, created_from=100, created_until=101) == ["right"]
+        assert await names(store, **query, created_from=101) == []
+        assert set(await names(store, **query)) == {"right", "but-created"}
 
     @with_doors
     async def test_text_is_found_anywhere_and_in_any_case(self, doors: Doors) -> None:
@@ -106,7 +106,7 @@ class SearchContract(Contract):
             assert await names(store, text=nothing) == []
 
     @with_doors
-    async def test_a_run_is_found_by_what_was_written_last(self, doors: Doors) -> None:
+    async def test_a_run_is_found_by_its_last_summary(self, doors: Doors) -> None:
         """S1"""
         store = await doors.open()
         head = await land(
@@ -114,21 +114,20 @@ class SearchContract(Contract):
         )
         now = summary(A, 2, status=RunStatus.COMPLETED, tags=("new", "both"), title="new", reason="because")
         head = await land(store, follow(head, summary=now))
-        for query in (
-            RunFilter(statuses=(RunStatus.COMPLETED,)),
-            RunFilter(tags=("new", "both")),
-            RunFilter(text="because"),
+        for field, new, old in (
+            ("statuses", (RunStatus.COMPLETED,), (RunStatus.RUNNING,)),
+            ("tags", ("new", "both"), ("old",)),
+            ("text", "because", "old"),
         ):
-            assert await names(store, query) == [A]
-        for query in (RunFilter(statuses=(RunStatus.RUNNING,)), RunFilter(tags=("old",)), RunFilter(text="old")):
-            assert await names(store, query) == []
+            assert await names(store, **{field: new}) == [A], field
+            assert await names(store, **{field: old}) == [], field
         await land(store, follow(head, summary=summary(A, 3, status=RunStatus.COMPLETED)))
         assert await names(store, tags=("both",)) == [], "the last summary has no tags"
 
-    # --- paging
+    # --- pages
 
     @with_doors
-    async def test_pages_hold_every_run_once_and_the_newest_first(self, doors: Doors) -> None:
+    async def test_pages_contain_every_run_once_and_the_newest_first(self, doors: Doors) -> None:
         """S7"""
         store = await listed(doors, **{f"r{number:02}": {"created": number // 3} for number in range(23)})
         expected = {f"r{number:02}": number // 3 for number in range(23)}
@@ -141,7 +140,7 @@ class SearchContract(Contract):
             assert [each.created for each in found] == sorted(expected.values(), reverse=True)
 
     @with_doors
-    async def test_runs_of_the_same_moment_are_neither_lost_nor_repeated(self, doors: Doors) -> None:
+    async def test_pages_contain_every_run_of_the_same_time_once(self, doors: Doors) -> None:
         """S7"""
         runs = [f"{letter}{sign}x" for letter in "aAbB" for sign in (":", "-", "_", ".")]
         store = await listed(doors, **{run: {"created": BEGINNING} for run in runs})
@@ -150,7 +149,7 @@ class SearchContract(Contract):
             assert sorted(found) == sorted(runs)
 
     @with_doors
-    async def test_a_filtered_list_is_paged_too(self, doors: Doors) -> None:
+    async def test_a_filtered_list_has_pages(self, doors: Doors) -> None:
         """S7"""
         store = await listed(
             doors,
@@ -162,7 +161,7 @@ class SearchContract(Contract):
         assert found == [f"r{number:02}" for number in range(19, 0, -2)]
 
     @with_doors
-    async def test_a_list_goes_on_where_it_stopped_though_runs_were_added(self, doors: Doors) -> None:
+    async def test_a_cursor_stays_valid_when_runs_are_added(self, doors: Doors) -> None:
         """S7"""
         store = await listed(doors, **{f"r{number}": {"created": number} for number in range(6)})
         first = await store.search(RunFilter(limit=3))
@@ -172,7 +171,7 @@ class SearchContract(Contract):
         assert rest.next == ""
 
     @with_doors
-    async def test_what_is_no_cursor_is_refused(self, doors: Doors) -> None:
+    async def test_an_invalid_cursor_is_refused(self, doors: Doors) -> None:
         """S7"""
         store = await listed(doors, a={})
         with pytest.raises(InvalidInput):
@@ -181,7 +180,7 @@ class SearchContract(Contract):
             await answers_or_refuses(store, RunFilter(after=cursor))
 
     @with_doors
-    async def test_a_page_holds_at_least_one_run(self, doors: Doors) -> None:
+    async def test_a_limit_of_runs_below_1_is_refused(self, doors: Doors) -> None:
         """S7"""
         store = await listed(doors, a={}, b={})
         for limit in (0, -1, -100):
@@ -189,7 +188,7 @@ class SearchContract(Contract):
                 await store.search(RunFilter(limit=limit))
 
     @with_doors
-    async def test_numbers_beyond_any_store_are_answered_or_refused(self, doors: Doors) -> None:
+    async def test_very_large_numbers_are_accepted_or_refused(self, doors: Doors) -> None:
         """S7"""
         store = await listed(doors, a={})
         for number in (1 << 63, 1 << 100, -(1 << 70)):
@@ -200,16 +199,16 @@ class SearchContract(Contract):
 
 
 async def listed(doors: Doors, **runs: dict[str, Any]) -> Store:
-    """A store that holds these runs and their summaries."""
+    """Open a store with these runs and summaries."""
     store = await doors.open()
     made = [begin(RunId(run), summary=summary(RunId(run), **parts)) for run, parts in runs.items()]
     assert await store.append(made) == [LANDED] * len(made)
     return store
 
 
-async def names(store: Store, query: RunFilter | None = None, **parts: Any) -> list[str]:
-    """The runs that match, all on one page."""
-    page = await store.search(query or RunFilter(**parts))
+async def names(store: Store, **query: Any) -> list[str]:
+    """Return the matching runs, which must fit one page."""
+    page = await store.search(RunFilter(**query))
     assert page.next == ""
     return [item.summary.run for item in page.items]
 
@@ -217,13 +216,13 @@ async def names(store: Store, query: RunFilter | None = None, **parts: Any) -> l
 async def paged(store: Store, query: RunFilter) -> list[Page]:
     pages = [await store.search(query)]
     while pages[-1].next:
-        assert len(pages) < ENDLESS, "the list never ends"
+        assert len(pages) < ENDLESS, "the list has too many pages"
         pages.append(await store.search(msgspec.structs.replace(query, after=pages[-1].next)))
     return pages
 
 
 async def answers_or_refuses(store: Store, query: RunFilter) -> None:
-    """No other error than a refusal."""
+    """Search; the only possible error is a refusal."""
     try:
         await store.search(query)
     except InvalidInput:

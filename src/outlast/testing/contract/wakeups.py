@@ -1,4 +1,4 @@
-"""Wake-ups: what is waited for can be named, found when due, and changes are announced (S7, S8)."""
+"""Tests of wake-ups: waits, due times and notifications of changes (S7, S8)."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
 from outlast.store import LANDED, Due, Store
 from outlast.testing.contract.doors import Contract, Doors, with_doors
-from outlast.testing.contract.samples import A, B, C, all_waits, begin, follow, land
+from outlast.testing.contract.samples import A, B, C, all_waits, begin, follow, in_pages, land
 
-SOON = 2.0
-"""Seconds within which an append at one door is known at another."""
+NOTIFIED_S = 2.0
+"""Seconds within which other connections are notified of an append."""
 
 SECOND = 1_000_000
 
 
 class WakeupsContract(Contract):
-    """Waits, due times, and news of other doors."""
+    """Tests of `outlast.store.Wakeups`."""
 
     # --- waits
 
     @with_doors
-    async def test_every_part_of_a_wait_comes_back(self, doors: Doors) -> None:
+    async def test_every_field_of_a_wait_is_stored(self, doors: Doors) -> None:
         """S8"""
         store = await doors.open()
         full = Wait("interaction", "q:1 ☃", "node", 1 << 50, "ok?\n", "hash", msgspec.Raw(b'{"type": "string"}'))
@@ -40,7 +40,7 @@ class WakeupsContract(Contract):
         assert await store.wait(B, bare.name) is None
 
     @with_doors
-    async def test_waits_of_the_same_name_in_two_runs_are_two(self, doors: Doors) -> None:
+    async def test_two_runs_can_have_waits_of_the_same_name(self, doors: Doors) -> None:
         """S8"""
         store = await doors.open()
         ours, theirs = Wait("signal", "go", text="ours"), Wait("signal", "go", text="theirs")
@@ -64,7 +64,7 @@ class WakeupsContract(Contract):
         assert Due(A, timer) in await all_waits(other)
 
     @with_doors
-    async def test_pages_hold_every_wait_once(self, doors: Doors) -> None:
+    async def test_pages_contain_every_wait_once(self, doors: Doors) -> None:
         """S7"""
         store = await doors.open()
         runs = [RunId(name) for name in ("r", "r:1", "r.1", "R", "q", "r1")]
@@ -72,16 +72,16 @@ class WakeupsContract(Contract):
         opens = [*(Wait("interaction", id) for id in ids), Wait("timer", "t", due=1)]
         await store.append([begin(run, opens=opens) for run in runs])
         every = {(run, wait.name) for run in runs for wait in opens}
-        asked = {(run, name) for run, name in every if name.startswith("interaction")}
+        questions = {(run, name) for run, name in every if name.startswith("interaction")}
         for limit in (1, 2, 5, 36, 42, 43):
-            for kind, expected in (("", every), ("interaction", asked)):
+            for kind, expected in (("", every), ("interaction", questions)):
                 found = await all_waits(store, kind=kind, limit=limit)
                 assert as_set(found) == expected
                 assert len(found) == len(expected), "a wait is repeated"
                 assert len((await store.waits(kind=kind, limit=limit))[0]) == min(limit, len(expected))
 
     @with_doors
-    async def test_a_page_of_waits_is_asked_for_properly(self, doors: Doors) -> None:
+    async def test_an_invalid_limit_or_cursor_of_waits_is_refused(self, doors: Doors) -> None:
         """S7"""
         store = await doors.open()
         await land(store, begin(A, opens=[Wait("signal", "s"), Wait("signal", "t")]))
@@ -94,7 +94,7 @@ class WakeupsContract(Contract):
     # --- due
 
     @with_doors
-    async def test_waits_come_due_by_the_stores_clock_oldest_first(self, doors: Doors) -> None:
+    async def test_waits_are_due_by_the_stores_clock_oldest_first(self, doors: Doors) -> None:
         """S6, S8"""
         store, other = await doors.open(), await doors.open()
         now = await store.now()
@@ -110,8 +110,8 @@ class WakeupsContract(Contract):
         assert await other.due(1) == [Due(B, early)]
 
     @with_doors
-    async def test_pages_hold_every_wait_that_is_due_once(self, doors: Doors) -> None:
-        """S7: so that whoever cannot act on the oldest comes to those behind them, also where many are due at once"""
+    async def test_pages_contain_every_due_wait_once(self, doors: Doors) -> None:
+        """S7: also if many waits are due at the same time"""
         store = await doors.open()
         runs = [RunId(name) for name in ("r", "r:1", "r.1", "R", "q", "r1")]
         ids = ["1", "10", "2", ":", "a:b", "a\nb"]
@@ -126,7 +126,7 @@ class WakeupsContract(Contract):
             assert times == sorted(times)
 
     @with_doors
-    async def test_a_list_of_what_is_due_goes_on_behind_a_wait_that_has_ended(self, doors: Doors) -> None:
+    async def test_a_list_of_due_waits_continues_after_an_ended_wait(self, doors: Doors) -> None:
         """S7"""
         store = await doors.open()
         head = await land(store, begin(A, opens=[Wait("timer", id, due=7) for id in ("1", "2", "3")]))
@@ -135,7 +135,7 @@ class WakeupsContract(Contract):
         assert await store.due(after=second) == [third]
 
     @with_doors
-    async def test_a_wait_that_ended_is_no_longer_due(self, doors: Doors) -> None:
+    async def test_an_ended_wait_is_not_due(self, doors: Doors) -> None:
         """S8"""
         store = await doors.open()
         assert await store.next_due() is None
@@ -158,88 +158,85 @@ class WakeupsContract(Contract):
         doors.let_pass(1e9)
         assert (await store.due(), await store.next_due()) == ([], None)
 
-    # --- news
+    # --- notifications
 
     @with_doors
-    async def test_an_append_at_another_door_is_announced_soon(self, doors: Doors) -> None:
+    async def test_an_append_on_another_connection_is_reported_soon(self, doors: Doors) -> None:
         """S8"""
         store, other = await doors.open(), await doors.open()
         await land(other, begin(B))
-        news = NewsSubscription(store)
+        subscription = RecordedSubscription(store)
         head = await land(other, begin(A))
-        await news.of([A])
-        news.forget()
+        await subscription.wait_for([A])
+        subscription.clear()
         await land(other, follow(head))
-        await news.of([A])
-        news.end()
+        await subscription.wait_for([A])
+        subscription.end()
 
     @with_doors
-    async def test_no_append_among_many_goes_unannounced(self, doors: Doors) -> None:
-        """S8: also while the listener writes itself"""
+    async def test_every_one_of_many_appends_is_reported(self, doors: Doors) -> None:
+        """S8: also while the subscriber appends"""
         store, other = await doors.open(), await doors.open()
-        news = NewsSubscription(store)
+        subscription = RecordedSubscription(store)
         theirs = [RunId(f"theirs-{number}") for number in range(30)]
         for number, run in enumerate(theirs):
             await asyncio.gather(land(other, begin(run)), land(store, begin(RunId(f"ours-{number}"))))
         batch = [RunId(f"batch-{number}") for number in range(30)]
         assert await other.append([begin(run) for run in batch]) == [LANDED] * len(batch)
-        await news.of([*theirs, *batch])
-        news.end()
+        await subscription.wait_for([*theirs, *batch])
+        subscription.end()
 
     @with_doors
-    async def test_who_stops_listening_hears_no_more(self, doors: Doors) -> None:
+    async def test_an_ended_subscription_is_not_notified(self, doors: Doors) -> None:
         """S8"""
         store, other = await doors.open(), await doors.open()
-        one, two = NewsSubscription(store), NewsSubscription(store)
+        one, two = RecordedSubscription(store), RecordedSubscription(store)
         await land(other, begin(A))
-        await one.of([A])
-        await two.of([A])
+        await one.wait_for([A])
+        await two.wait_for([A])
         one.end()
         await land(other, begin(B))
-        await two.of([B])
-        assert B not in one.heard
+        await two.wait_for([B])
+        assert B not in one.reported
         two.end()
-        again = NewsSubscription(store)
+        again = RecordedSubscription(store)
         await land(other, begin(C))
-        await again.of([C])
+        await again.wait_for([C])
         again.end()
 
 
-class NewsSubscription:
-    """A subscription, and what it has brought so far."""
+class RecordedSubscription:
+    """A subscription that counts the reported runs."""
 
     def __init__(self, store: Store) -> None:
-        self.heard: Counter[RunId] = Counter()
-        self._came = asyncio.Event()
-        self.end: Callable[[], None] = store.subscribe(self._hear)
+        self.reported: Counter[RunId] = Counter()
+        self._received = asyncio.Event()
+        self.end: Callable[[], None] = store.subscribe(self._receive)
 
-    def _hear(self, runs: frozenset[RunId]) -> None:
-        self.heard.update(runs)
-        self._came.set()
+    def _receive(self, runs: frozenset[RunId]) -> None:
+        self.reported.update(runs)
+        self._received.set()
 
-    def forget(self) -> None:
-        self.heard.clear()
+    def clear(self) -> None:
+        self.reported.clear()
 
-    async def of(self, runs: Iterable[RunId]) -> None:
-        """Wait, not for long, until all of these have been announced."""
+    async def wait_for(self, runs: Iterable[RunId]) -> None:
+        """Wait until all of these runs were reported."""
         wanted = set(runs)
         try:
-            async with asyncio.timeout(SOON):
-                while not wanted <= self.heard.keys():
-                    self._came.clear()
-                    await self._came.wait()
+            async with asyncio.timeout(NOTIFIED_S):
+                while not wanted <= self.reported.keys():
+                    self._received.clear()
+                    await self._received.wait()
         except TimeoutError:
-            raise AssertionError(f"not announced within {SOON} s: {sorted(wanted - self.heard.keys())}") from None
+            raise AssertionError(
+                f"not reported within {NOTIFIED_S} s: {sorted(wanted - self.reported.keys())}"
+            ) from None
 
 
 async def all_due(store: Store, limit: int) -> list[Due]:
-    """Everything that is due, page by page."""
-    found = await store.due(limit)
-    page = found
-    while len(page) == limit and len(found) < 1000:
-        page = await store.due(limit, after=page[-1])
-        found = [*found, *page]
-    return found
+    """List all due waits, in pages."""
+    return await in_pages(lambda last: store.due(limit, after=last), limit)
 
 
 def as_set(found: Iterable[Due]) -> set[tuple[RunId, str]]:

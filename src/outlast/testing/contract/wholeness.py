@@ -1,4 +1,4 @@
-"""The journal's second part: an append lands whole or not at all (S1), and does not harm its neighbours (S4)."""
+"""Tests of the journal: appends are atomic (S1) and independent of others in their batch (S4)."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ QUESTION, TIMER, SIGNAL = Wait("interaction", "q", text="ok?"), Wait("timer", "t
 
 
 class WholenessContract(Contract):
-    """Everything an append carries, and batches in which some are lost."""
+    """Tests of all fields of an append, and of batches with lost appends."""
 
-    # --- whole
+    # --- complete
 
     @with_doors
-    async def test_record_head_summary_waits_and_claim_land_together(self, doors: Doors) -> None:
+    async def test_record_head_summary_waits_and_claim_are_written_together(self, doors: Doors) -> None:
         """S1"""
         store = await doors.open()
         await store.enrol(ANN, 60)
@@ -46,7 +46,7 @@ class WholenessContract(Contract):
         assert seen.holding.worker == ANN
 
     @with_doors
-    async def test_every_part_of_a_head_comes_back(self, doors: Doors) -> None:
+    async def test_every_field_of_a_head_is_stored(self, doors: Doors) -> None:
         """S1"""
         store = await doors.open()
         head = await land(store, begin(A, epoch=4, count=6))
@@ -58,7 +58,7 @@ class WholenessContract(Contract):
         assert head.closed
 
     @with_doors
-    async def test_a_summary_is_replaced_when_given_and_kept_when_not(self, doors: Doors) -> None:
+    async def test_an_append_without_a_summary_keeps_the_old_one(self, doors: Doors) -> None:
         """S1"""
         store = await doors.open()
         first = summary(A, 1, title="one", tags=("x",), waiting=1, waits=(QUESTION,))
@@ -70,7 +70,7 @@ class WholenessContract(Contract):
         assert await store.summary(A) == second
 
     @with_doors
-    async def test_waits_are_closed_before_others_open(self, doors: Doors) -> None:
+    async def test_waits_are_closed_before_new_ones_open(self, doors: Doors) -> None:
         """S1"""
         store = await doors.open()
         head = await land(store, begin(A, opens=[QUESTION, TIMER]))
@@ -80,10 +80,10 @@ class WholenessContract(Contract):
         assert (await trace(store, A)).waits == (again, SIGNAL)
         later = Wait("signal", "s", due=9)
         await land(store, follow(head, opens=[later]))
-        assert (await trace(store, A)).waits == (again, later), "a wait that opens again takes the place of the old one"
+        assert (await trace(store, A)).waits == (again, later), "a wait that opens again replaces the old one"
 
     @with_doors
-    async def test_an_owner_gives_the_claim_back_with_its_last_words(self, doors: Doors) -> None:
+    async def test_an_owner_releases_the_run_with_its_last_append(self, doors: Doors) -> None:
         """S1"""
         store = await doors.open()
         await store.enrol(ANN, 60)
@@ -94,7 +94,7 @@ class WholenessContract(Contract):
         assert await store.holding(A) is None
 
     @with_doors
-    async def test_an_append_releases_only_what_was_claimed_under_its_own_epoch(self, doors: Doors) -> None:
+    async def test_an_append_releases_only_the_claim_with_its_own_epoch(self, doors: Doors) -> None:
         """S1, S6"""
         store = await doors.open()
         await store.enrol(ANN, 60)
@@ -111,17 +111,17 @@ class WholenessContract(Contract):
         assert await store.holding(A) is None
 
     @with_doors
-    async def test_guests_and_those_who_release_say_whether_a_run_is_ready(self, doors: Doors) -> None:
-        """S1, S8: an owner that lost its claim without knowing must not hide the run"""
+    async def test_only_a_guests_append_and_a_release_set_ready(self, doors: Doors) -> None:
+        """S1, S8: an owner that lost its claim unnoticed must not hide the run"""
         store = await doors.open()
         head = await land(store, begin(A))
         assert not await is_ready(store)
         head = await land(store, follow(head, kind=Kind.GUEST))
         assert await is_ready(store)
         head = await land(store, follow(head, ready=False))
-        assert await is_ready(store), "an owner leaves it as it was"
+        assert await is_ready(store), "an owner's append does not change it"
         head = await land(store, follow(head, kind=Kind.TAKEOVER, ready=False))
-        assert await is_ready(store), "and so does one who takes over"
+        assert await is_ready(store), "a takeover does not change it"
         head = await land(store, follow(head, ready=False, release=True))
         assert not await is_ready(store)
         head = await land(store, follow(head, ready=True, release=True))
@@ -129,10 +129,10 @@ class WholenessContract(Contract):
         await land(store, follow(head, kind=Kind.GUEST, ready=False))
         assert not await is_ready(store)
 
-    # --- or not at all
+    # --- lost
 
     @with_doors
-    async def test_a_lost_append_leaves_no_trace_of_anything_it_carried(self, doors: Doors) -> None:
+    async def test_a_lost_append_changes_nothing(self, doors: Doors) -> None:
         """S1"""
         store = await doors.open()
         await store.enrol(ANN, 60)
@@ -144,7 +144,7 @@ class WholenessContract(Contract):
             assert await trace(store, A) == before
 
     @with_doors
-    async def test_a_lost_creation_leaves_no_trace(self, doors: Doors) -> None:
+    async def test_a_lost_creation_changes_nothing(self, doors: Doors) -> None:
         """S1"""
         store = await doors.open()
         await store.enrol(ANN, 60)
@@ -161,13 +161,13 @@ class WholenessContract(Contract):
     # --- batches
 
     @with_doors
-    async def test_an_empty_batch_is_nothing(self, doors: Doors) -> None:
+    async def test_an_empty_batch_has_no_outcomes(self, doors: Doors) -> None:
         """S4"""
         store = await doors.open()
         assert await store.append([]) == []
 
     @with_doors
-    async def test_losers_in_a_batch_do_not_harm_their_neighbours(self, doors: Doors) -> None:
+    async def test_a_lost_append_in_a_batch_does_not_affect_the_others(self, doors: Doors) -> None:
         """S1, S4"""
         store = await doors.open()
         await store.enrol(ANN, 60)
@@ -184,7 +184,7 @@ class WholenessContract(Contract):
             await must_have_landed(store, landed)
 
     @with_doors
-    async def test_the_first_append_of_a_batch_stands_though_all_others_are_lost(self, doors: Doors) -> None:
+    async def test_the_first_append_of_a_batch_succeeds_if_all_others_are_lost(self, doors: Doors) -> None:
         """S4"""
         store, other = await doors.open(), await doors.open()
         taken = begin(B)
@@ -197,7 +197,7 @@ class WholenessContract(Contract):
         assert await other.read(B) == [taken.record]
 
     @with_doors
-    async def test_the_appends_of_a_batch_are_done_in_order(self, doors: Doors) -> None:
+    async def test_the_appends_of_a_batch_are_written_in_order(self, doors: Doors) -> None:
         """S2, S4"""
         store = await doors.open()
         first = begin(A, opens=[QUESTION])
@@ -209,7 +209,7 @@ class WholenessContract(Contract):
         assert seen.log == (first.record, second.record, third.record)
 
     @with_doors
-    async def test_of_two_appends_for_one_place_in_a_batch_the_first_wins(self, doors: Doors) -> None:
+    async def test_the_first_of_two_appends_at_a_version_in_a_batch_wins(self, doors: Doors) -> None:
         """S2, S4"""
         store = await doors.open()
         head = await land(store, begin(A))
@@ -223,7 +223,7 @@ class WholenessContract(Contract):
         assert (seen.log[1:], seen.waits, seen.summary) == ((one.record,), (QUESTION,), None)
 
     @with_doors
-    async def test_an_append_sent_twice_in_one_batch_is_recognised(self, doors: Doors) -> None:
+    async def test_a_repeated_append_in_a_batch_is_recognised(self, doors: Doors) -> None:
         """S2, S4"""
         store = await doors.open()
         created = begin(A)
@@ -234,7 +234,7 @@ class WholenessContract(Contract):
         assert await store.read(A) == [created.record]
 
     @with_doors
-    async def test_of_two_answers_in_a_batch_the_second_finds_no_question(self, doors: Doors) -> None:
+    async def test_the_second_of_two_answers_in_a_batch_is_lost(self, doors: Doors) -> None:
         """S2, S4"""
         store = await doors.open()
         head = await land(store, begin(A, opens=[QUESTION]))
@@ -246,7 +246,7 @@ class WholenessContract(Contract):
 
 
 def laden(head: Head) -> list[Append]:
-    """Appends that lose for every reason there is, each with as much as it can carry. `head` is open for QUESTION."""
+    """Return appends that lose for every possible reason, with all possible fields. QUESTION is open at `head`."""
     version = Head(head.run, head.version + 3, head.digest, head.epoch)
     return [
         follow(Head(head.run, 0, head.digest, head.epoch), summary=_other(head), opens=[TIMER], closes=[QUESTION.name]),
@@ -259,7 +259,7 @@ def laden(head: Head) -> list[Append]:
 
 
 def _other(head: Head) -> RunSummary:
-    return summary(head.run, 9, status=RunStatus.FAILED, title="of a loser", tags=("lost",))
+    return summary(head.run, 9, status=RunStatus.FAILED, title="of a lost append", tags=("lost",))
 
 
 async def is_ready(store: Store) -> bool:
@@ -268,7 +268,7 @@ async def is_ready(store: Store) -> bool:
 
 
 async def must_have_landed(store: Store, append: Append) -> None:
-    """The store shows everything that the first append of a run carried."""
+    """Check that all fields of the first append of a run are stored."""
     seen = await trace(store, append.record.run)
     assert (seen.head, seen.log, seen.summary) == (append.head, (append.record,), append.summary)
     assert (seen.waits, seen.is_listed) == (append.opens, append.summary is not None)

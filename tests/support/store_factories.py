@@ -1,4 +1,4 @@
-"""The stores of files and servers, which one process after the other opens, for tests in which processes die."""
+"""Store factories for SQLite, object stores and PostgreSQL, for tests in which processes die."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ from outlast.stores.objects import ObjectStore
 from outlast.stores.objects.bucket import Bucket, Listed
 from outlast.stores.objects.opening import bucket_over, open_bucket
 from outlast.stores.sqlite import SqliteStore
-from outlast.testing.doors import Door
 from outlast.testing.faults import hide_locks
-from outlast.testing.time_skipping import LeapingLoop
+from outlast.testing.store_factory import StoreFactory
+from outlast.testing.time_skipping import TimeSkippingLoop
 from support.servers import s3
 
 
-class SqliteDoor(Door):
-    """A process's death does not lose what the system has: a power cut is another matter, and so durability is relaxed."""
+class SqliteStoreFactory(StoreFactory):
+    """Durability is relaxed: a killed process loses nothing that the system has buffered. Power cuts are tested
+    elsewhere."""
 
     number = 0
 
-    def anew(self) -> None:
+    def reset(self) -> None:
         shutil.rmtree(self.folder / str(self.number), ignore_errors=True)
         self.number += 1
         (self.folder / str(self.number)).mkdir(parents=True)
@@ -36,18 +37,18 @@ class SqliteDoor(Door):
     def open(self) -> Store:
         return SqliteStore(self.folder / str(self.number) / "runs.db", durability="relaxed", commit="inline")
 
-    async def bury(self, store: Store, *, is_reachable: bool) -> None:
+    async def after_death(self, store: Store, *, is_reachable: bool) -> None:
         if is_reachable:
-            hide_locks(store)  # the system has freed them
+            hide_locks(store)  # the system has released them
         else:
             await store.close()
 
 
-class ObjectsDoor(Door):
-    """Objects in memory, behind the adapter that speaks to servers. That a process is dead is known to nobody: its
-    successor waits until its time has run out."""
+class ObjectStoreFactory(StoreFactory):
+    """Objects in memory, behind the adapter for servers. The death of a process is not announced: its successor waits
+    until the claim expires."""
 
-    def anew(self) -> None:
+    def reset(self) -> None:
         from obstore.store import MemoryStore as Objects
 
         self.objects = Objects()
@@ -55,15 +56,15 @@ class ObjectsDoor(Door):
     def open(self) -> Store:
         return ObjectStore(WatchedBucket(bucket_over(self.objects, "memory")))
 
-    async def bury(self, store: Store, *, is_reachable: bool) -> None:
-        """Nothing is open between two requests, and whoever is dead says no goodbye."""
+    async def after_death(self, store: Store, *, is_reachable: bool) -> None:
+        """Nothing: no connection is open between two requests."""
 
 
-class S3Door(ObjectsDoor):
+class S3StoreFactory(ObjectStoreFactory):
     """Objects on a real server."""
 
-    def anew(self) -> None:
-        self.prefix = f"doors/{os.urandom(8).hex()}"
+    def reset(self) -> None:
+        self.prefix = f"factories/{os.urandom(8).hex()}"
 
     def open(self) -> Store:
         at = bucket_at(s3.shared().address(self.prefix))
@@ -72,7 +73,7 @@ class S3Door(ObjectsDoor):
 
 
 class WatchedBucket:
-    """Lets a leaping loop know that a request is under way, so that time does not leap over its answer."""
+    """Reports requests in flight to a time-skipping loop, so that the clock does not skip their answers."""
 
     def __init__(self, bucket: Bucket) -> None:
         self._bucket = bucket
@@ -103,34 +104,34 @@ class WatchedBucket:
 
 def _at_work() -> AbstractContextManager[None]:
     loop = asyncio.get_running_loop()
-    return loop.at_work() if isinstance(loop, LeapingLoop) else nullcontext()
+    return loop.at_work() if isinstance(loop, TimeSkippingLoop) else nullcontext()
 
 
-class PostgresDoor(Door):
-    """The schema that a URL names. As with SQLite, no power is cut here."""
+class PostgresStoreFactory(StoreFactory):
+    """The schema in a URL. As with SQLite, there are no power cuts."""
 
     def __init__(self, url: str) -> None:
         super().__init__(Path())
         self._url = url
 
-    def anew(self) -> None:
-        self._carry_out("empty_store")
+    def reset(self) -> None:
+        self._administer("empty_store")
 
     def open(self) -> Store:
         from outlast.stores.postgres import PostgresStore
 
         store, loop = PostgresStore(self._url, durability="relaxed"), asyncio.get_running_loop()
-        if isinstance(loop, LeapingLoop):
+        if isinstance(loop, TimeSkippingLoop):
             loop.servers.append(lambda: store.in_flight)
         return cast("Store", store)
 
-    async def bury(self, store: Store, *, is_reachable: bool) -> None:
+    async def after_death(self, store: Store, *, is_reachable: bool) -> None:
         if not is_reachable:
             await store.close()
-            await asyncio.to_thread(self._carry_out, "bury_workers")
+            await asyncio.to_thread(self._administer, "bury_workers")
 
-    def _carry_out(self, deed: str) -> None:
-        """On a loop of its own, where time does not leap."""
+    def _administer(self, action: str) -> None:
+        """Run on another loop, where the clock is real."""
         from support.servers import postgres_admin
 
-        asyncio.run(getattr(postgres_admin, deed)(self._url))
+        asyncio.run(getattr(postgres_admin, action)(self._url))

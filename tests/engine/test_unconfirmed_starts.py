@@ -142,7 +142,7 @@ async def test_a_run_whose_start_was_answered_by_nobody_goes_on_if_it_is_there()
 async def test_a_start_that_was_cancelled_and_never_lands_leaves_nothing_behind(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(unconfirmed_starts, "OWNER_WAIT_S", 0.0)
+    monkeypatch.setattr(unconfirmed_starts, "OUTCOME_TIMEOUT_S", 0.0)
     async with stand(takes_over_others=False) as here:
         here.store.trouble = StoreError("the disk is full")
         await here.give_up(here.starting())

@@ -13,29 +13,29 @@ from outlast.stores.memory import Memory, MemoryStore
 from outlast.testing.faults import Faults
 
 TURNS = 3
-"""How often the loop turns before and after an append in memory."""
+"""Turns of the event loop before and after an append in memory."""
 
 
-class Door:
+class StoreFactory:
     """One store, opened by one process after the other."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def anew(self) -> None:
+    def reset(self) -> None:
         """Empty it."""
         raise NotImplementedError
 
     def open(self) -> Store:
         raise NotImplementedError
 
-    async def bury(self, store: Store, *, is_reachable: bool) -> None:
+    async def after_death(self, store: Store, *, is_reachable: bool) -> None:
         """The process is dead, and that is known. What it had open is closed, unless calls of it are still on their way."""
         raise NotImplementedError
 
 
-class Unhurried(MemoryStore):
-    """The loop turns a few times while it writes, as with a server far away: much may happen amid an append."""
+class SlowMemoryStore(MemoryStore):
+    """The event loop turns a few times during each append, as with a remote server: other tasks run in between."""
 
     async def append(self, batch: Sequence[Append]) -> list[Outcome]:
         for _ in range(TURNS):
@@ -46,21 +46,21 @@ class Unhurried(MemoryStore):
         return outcomes
 
 
-class MemoryDoor(Door):
-    def anew(self) -> None:
+class MemoryStoreFactory(StoreFactory):
+    def reset(self) -> None:
         self.memory = Memory()
 
     def open(self) -> Store:
-        return Unhurried(self.memory)
+        return SlowMemoryStore(self.memory)
 
-    async def bury(self, store: Store, *, is_reachable: bool) -> None:  # noqa: ARG002
+    async def after_death(self, store: Store, *, is_reachable: bool) -> None:  # noqa: ARG002
         self.memory.listeners.clear()
         self.memory.workers.clear()
 
 
-class LateArrivals:
-    """Lets the dead process's last call arrive right after its successor's takeover has landed; `judge` is shown the answers
-    that nobody waits for."""
+class LateCalls:
+    """Delivers the last call of a dead process right after the takeover of its successor was appended; `judge` gets
+    the outcomes."""
 
     def __init__(self, store: Store, faults: Faults, judge: Callable[[list[Any]], None] = lambda _: None) -> None:
         self.__dict__.update(_store=store, _faults=faults, _judge=judge)
