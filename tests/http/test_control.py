@@ -44,7 +44,7 @@ async def test_pause_resume_and_cancel(serve: Serve) -> None:
         view = await server.until(run, "paused")
         assert view["reason"] == "lunch"
         again = await server("POST", f"/runs/{run}/pause")
-        assert (again.status_code, "paused already" in again.json()["detail"]) == (409, True)
+        assert (again.status_code, "already paused" in again.json()["detail"]) == (409, True)
         assert (await server("POST", f"/runs/{run}/resume")).status_code == 200
         await server.until(run, "waiting")
         assert (await server("POST", f"/runs/{run}/cancel", json={"reason": "no more"})).status_code == 200
